@@ -1,0 +1,49 @@
+"""MiniGPT Lab: from a NumPy language model to measured GPU kernels and a compiler laid open.
+
+Main job: snakemake --cores 4 results/24/roofline.png
+"""
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+
+
+config = checked_config(config)
+MEASURED = measured_devices(config)
+DEVICES = MEASURED + recorded_devices(config)
+
+
+wildcard_constraints:
+    device=any_of(DEVICES) + "|[a-z0-9][a-z0-9-]*",
+    kernel=any_of([*config["kernels"], *sum(config["references"].values(), [])]),
+
+
+localrules:
+    all,
+    bench,
+    restore,
+    record,
+    manifest_24,
+    report_24,
+
+
+rule all:
+    """Everything that this machine can build."""
+    default_target: True
+    input:
+        "results/24/README.md",
+        "results/24/manifest.json",
+        "results/24/roofline.png",
+
+
+include: "rules/checkpoint.smk"
+include: "rules/port.smk"
+include: "rules/kernels.smk"
+include: "rules/records.smk"
+include: "rules/report.smk"

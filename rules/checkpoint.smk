@@ -1,0 +1,67 @@
+# Stage 17: a corpus from the grammar, a NumPy MiniGPT trained on it, its checkpoint.
+# Needs: the lexicon and the grammar in src/minimodel/data/.
+# Makes: results/17/{corpus.txt,vocab.json,training.npz,training.json,loss.png,checkpoint.npz,checkpoint.json}.
+
+LEXICON = "src/minimodel/data/lexicon.yaml"
+GRAMMAR = "src/minimodel/data/grammar.yaml"
+
+
+rule corpus:
+    """Sample sentences from the weighted grammar and collect their vocabulary."""
+    input:
+        lexicon=LEXICON,
+        grammar=GRAMMAR,
+        lib=modules_used_by("scripts/corpus.py"),
+    output:
+        corpus="results/17/corpus.txt",
+        vocabulary="results/17/vocab.json",
+    log:
+        "logs/17/corpus.log",
+    benchmark:
+        "logs/17/corpus.tsv"
+    params:
+        corpus=lookup(within=config, dpath="corpus"),
+    script:
+        "../scripts/corpus.py"
+
+
+rule train:
+    """Train the NumPy MiniGPT by hand-written backpropagation, against the grammar's own entropy."""
+    input:
+        corpus=rules.corpus.output.corpus,
+        vocabulary=rules.corpus.output.vocabulary,
+        lexicon=LEXICON,
+        grammar=GRAMMAR,
+        lib=modules_used_by("scripts/train.py"),
+    output:
+        weights="results/17/training.npz",
+        record="results/17/training.json",
+        loss_plot="results/17/loss.png",
+    log:
+        "logs/17/train.log",
+    benchmark:
+        "logs/17/train.tsv"
+    threads: config["training"]["threads"]
+    params:
+        model=lookup(within=config, dpath="model"),
+        training=lookup(within=config, dpath="training"),
+        demo_prompt=lookup(within=config, dpath="demo_prompt"),
+    script:
+        "../scripts/train.py"
+
+
+rule export_checkpoint:
+    """Write the trained arrays, their names, shapes and digest as the checkpoint that all else loads."""
+    input:
+        weights=rules.train.output.weights,
+        vocabulary=rules.corpus.output.vocabulary,
+        lib=modules_used_by("scripts/export_checkpoint.py"),
+    output:
+        checkpoint="results/17/checkpoint.npz",
+        description="results/17/checkpoint.json",
+    log:
+        "logs/17/export_checkpoint.log",
+    benchmark:
+        "logs/17/export_checkpoint.tsv"
+    script:
+        "../scripts/export_checkpoint.py"

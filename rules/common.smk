@@ -1,0 +1,147 @@
+"""Helper functions of the workflow: plain Python, no rules."""
+
+import re
+from pathlib import Path
+
+from minilab import LabError
+from minilab.config import check_config, read_schema
+from minilab.device import devices_here, is_cpu
+from minilab.files import read_json
+from minilab.imports import modules_used_by
+
+RECORDED = "results/recorded"
+
+
+def checked_config(config, schema="schemas/config.schema.yaml"):
+    """The configuration itself, once it has been held against its schema."""
+    try:
+        check_config(config, read_schema(schema))
+    except LabError as error:
+        raise WorkflowError(str(error)) from None
+    return config
+
+
+def measured_devices(config):
+    """Slugs of the devices whose results are measured in this run."""
+    measure = config["devices"]["measure"]
+    return devices_here() if measure == "auto" else measure
+
+
+def recorded_devices(config):
+    """Slugs of the devices whose results are restored from the record."""
+    recorded = config["devices"]["recorded"]
+    if recorded == "auto":
+        recorded = sorted(path.name for path in Path(RECORDED).glob("*/") if (path / "24").is_dir())
+    return [device for device in recorded if device not in measured_devices(config)]
+
+
+def published_devices(config):
+    """Slugs of the devices whose results `snakemake record` publishes."""
+    publish = config["records"]["publish"]
+    if publish == "auto":
+        publish = [device for device in measured_devices(config) if not is_cpu(device)]
+    if not publish:
+        raise WorkflowError(
+            "No GPU is measured here, so there is nothing to record; run it on a machine with a GPU, "
+            f"or publish this CPU's figures with --config 'records={{stale: mark, publish: [{measured_devices(config)[-1]}]}}'."
+        )
+    return publish
+
+
+def any_of(devices):
+    """A wildcard pattern that matches exactly these slugs."""
+    return "|".join(map(re.escape, devices))
+
+
+def none_of(devices):
+    """A wildcard pattern that matches every slug but these."""
+    return f"(?!(?:{any_of(devices)})/)[a-z0-9][a-z0-9-]*"
+
+
+def kind(device):
+    """The kind of hardware behind a slug, as the configuration names it: cpu or cuda."""
+    return "cpu" if is_cpu(device) else "cuda"
+
+
+def gpus(wildcards):
+    """How many GPUs a job on the wildcard's device needs."""
+    return 0 if is_cpu(wildcards.device) else 1
+
+
+def timed_kernels(config, device):
+    """Names of everything that is timed on a device: the kernels (on a GPU), then the references."""
+    kernels = [] if is_cpu(device) else list(config["kernels"])
+    return kernels + config["references"][kind(device)]
+
+
+TUNED_KERNEL = "triton"
+PROBES = ["src/minikernel/ceilings.py", "src/minikernel/multiply_add.py"]
+REFERENCE_FILES = {"numpy": ["src/minikernel/softmax_reference.py"]}
+ARTEFACTS = ["autotune", "bench", "ceilings", "kernel_swap"]
+
+
+def kernel_files(config, kernel):
+    """The files that decide what a kernel does: its own, and what its CUDA C includes and is launched by."""
+    if kernel not in config["kernels"]:
+        return REFERENCE_FILES.get(kernel, [])
+    source = config["kernels"][kernel]["source"]
+    if not source.endswith(".cu"):
+        return [source]
+    return [source, *sorted(map(str, Path(source).parent.glob("*.cuh"))), "src/minikernel/softmax_cuda.py"]
+
+
+def measuring_params(config, artefact, device, kernel=None):
+    """The configuration that a measured artefact depends on; a record measured with another one is stale."""
+    if artefact == "bench":
+        bench = config["bench"]
+        timing = {"dtype": bench["dtype"], "seed": bench["seed"], **bench[kind(device)]}
+        return {**timing, "kernel": kernel, "entry": config["kernels"].get(kernel)}
+    if artefact == "autotune":
+        tuned = {"kernel": TUNED_KERNEL, "entry": config["kernels"].get(TUNED_KERNEL)}
+        return {**tuned, "dtype": config["bench"]["dtype"], **config["autotune"]}
+    if artefact == "kernel_swap":
+        swap = config["swap_kernel"]
+        return {"prompt": config["demo_prompt"], "kernel": swap, "entry": config["kernels"][swap]}
+    return {}
+
+
+def autotune_choice(device, kernel):
+    """The tracked choice that a tuned kernel is launched with; nothing for the others and on a CPU."""
+    return f"results/24/{device}/autotune.json" if kernel == TUNED_KERNEL and not is_cpu(device) else []
+
+
+def record_of(wildcards):
+    """The record to restore, or one sentence about what is missing and how to measure it."""
+    path = Path(RECORDED, wildcards.device, "24", f"{wildcards.artefact}.json")
+    if not path.exists():
+        raise WorkflowError(
+            f"There is no device {wildcards.device} here and no record of it in {path}; on a machine that has one, run "
+            f"`snakemake --cores 4 results/24/{wildcards.device}/{wildcards.artefact}.json`, then `snakemake --cores 4 record`."
+        )
+    return str(path)
+
+
+def recorded_sources(wildcards):
+    """The files that a record was measured with and that still exist: editing one restores the record anew."""
+    record = read_json(record_of(wildcards))
+    provenances = [record["provenance"], *record.get("kernels", {}).values()]
+    sources = {source for provenance in provenances for source in provenance["sources"]}
+    return sorted(source for source in sources if Path(source).exists())
+
+
+def restored_params(config, wildcards):
+    """Today's measuring parameters, by kernel for the bench, to hold a record against."""
+    if wildcards.artefact == "bench":
+        kernels = timed_kernels(config, wildcards.device)
+        return {kernel: measuring_params(config, "bench", wildcards.device, kernel) for kernel in kernels}
+    return measuring_params(config, wildcards.artefact, wildcards.device)
+
+
+def artefacts_of(device):
+    """Names of the artefacts that a device has: a CPU has nothing to tune."""
+    return [artefact for artefact in ARTEFACTS if not (artefact == "autotune" and is_cpu(device))]
+
+
+def headline_gpu(devices):
+    """The GPU that the manifest and the report speak of, as a list: the first one shown, or none."""
+    return [device for device in devices if not is_cpu(device)][:1]

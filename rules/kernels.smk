@@ -1,0 +1,114 @@
+# Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
+# Needs: results/24/equivalence.json (nothing is measured for a port that is not proven).
+# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench}.json.
+
+
+rule prove:
+    """Hold one kernel against float64 on adversarial rows; without a GPU, interpret it or compile it."""
+    input:
+        equivalence=ancient(rules.equivalence.output.report),
+        kernel=lambda wildcards: kernel_files(config, wildcards.kernel),
+        lib=modules_used_by("scripts/prove.py"),
+    output:
+        report="results/24/{device}/proof/{kernel}.json",
+    log:
+        "logs/24/{device}/prove/{kernel}.log",
+    benchmark:
+        "logs/24/{device}/prove/{kernel}.tsv"
+    wildcard_constraints:
+        device=any_of(MEASURED),
+    resources:
+        gpu=gpus,
+    params:
+        entry=lambda wildcards: config["kernels"].get(wildcards.kernel),
+    script:
+        "../scripts/prove.py"
+
+
+rule ceilings:
+    """Measure the device's own limits: copy and cache bandwidth, fp32, TF32 and bf16 arithmetic."""
+    input:
+        equivalence=ancient(rules.equivalence.output.report),
+        probes=PROBES,
+        lib=modules_used_by("scripts/ceilings.py"),
+    output:
+        ceilings="results/24/{device}/ceilings.json",
+    log:
+        "logs/24/{device}/ceilings.log",
+    benchmark:
+        "logs/24/{device}/ceilings.tsv"
+    wildcard_constraints:
+        device=any_of(MEASURED),
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+    script:
+        "../scripts/ceilings.py"
+
+
+rule autotune:
+    """Search the Triton kernel's configurations on a GPU and write down the fastest for each shape."""
+    input:
+        proof=lambda wildcards: f"results/24/{wildcards.device}/proof/{TUNED_KERNEL}.json",
+        kernel=kernel_files(config, TUNED_KERNEL),
+        lib=modules_used_by("scripts/autotune.py"),
+    output:
+        choice="results/24/{device}/autotune.json",
+    log:
+        "logs/24/{device}/autotune.log",
+    benchmark:
+        "logs/24/{device}/autotune.tsv"
+    wildcard_constraints:
+        device=any_of(device for device in MEASURED if not is_cpu(device)),
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+    params:
+        measuring=lambda wildcards: measuring_params(config, "autotune", wildcards.device),
+    script:
+        "../scripts/autotune.py"
+
+
+rule bench_kernel:
+    """Time one kernel, interleaved with F.softmax and with a copy, in a process of its own."""
+    input:
+        proof="results/24/{device}/proof/{kernel}.json",
+        choice=lambda wildcards: autotune_choice(wildcards.device, wildcards.kernel),
+        kernel=lambda wildcards: kernel_files(config, wildcards.kernel),
+        lib=modules_used_by("scripts/bench_kernel.py"),
+    output:
+        rows="results/24/{device}/bench/{kernel}.json",
+    log:
+        "logs/24/{device}/bench/{kernel}.log",
+    benchmark:
+        "logs/24/{device}/bench/{kernel}.tsv"
+    wildcard_constraints:
+        device=any_of(MEASURED),
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+    params:
+        measuring=lambda wildcards: measuring_params(config, "bench", wildcards.device, wildcards.kernel),
+    script:
+        "../scripts/bench_kernel.py"
+
+
+rule bench:
+    """Gather the rows of all kernels of one device."""
+    input:
+        jobs=lambda wildcards: expand(
+            rules.bench_kernel.output.rows,
+            device=wildcards.device,
+            kernel=timed_kernels(config, wildcards.device),
+        ),
+        schema="schemas/bench.schema.yaml",
+    output:
+        bench="results/24/{device}/bench.json",
+    log:
+        "logs/24/{device}/bench.log",
+    benchmark:
+        "logs/24/{device}/bench.tsv"
+    wildcard_constraints:
+        device=any_of(MEASURED),
+    script:
+        "../scripts/bench.py"

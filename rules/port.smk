@@ -1,0 +1,63 @@
+# Stage 24, port: the checkpoint in PyTorch, proven layer by layer, with the lab's softmax swapped in.
+# Needs: results/17/checkpoint.npz, results/17/vocab.json.
+# Makes: results/24/{minigpt.safetensors,port.json,equivalence.json}, results/24/{device}/kernel_swap.json.
+
+
+rule port:
+    """Map every NumPy array onto its PyTorch parameter, byte for byte."""
+    input:
+        checkpoint=rules.export_checkpoint.output.checkpoint,
+        lib=modules_used_by("scripts/port.py"),
+    output:
+        weights="results/24/minigpt.safetensors",
+        report="results/24/port.json",
+    log:
+        "logs/24/port.log",
+    benchmark:
+        "logs/24/port.tsv"
+    script:
+        "../scripts/port.py"
+
+
+rule equivalence:
+    """Prove the port: every layer's output against NumPy's, in absolute terms and in ulps."""
+    input:
+        checkpoint=rules.export_checkpoint.output.checkpoint,
+        weights=rules.port.output.weights,
+        lib=modules_used_by("scripts/equivalence.py"),
+    output:
+        report="results/24/equivalence.json",
+    log:
+        "logs/24/equivalence.log",
+    benchmark:
+        "logs/24/equivalence.tsv"
+    params:
+        equivalence=lookup(within=config, dpath="equivalence"),
+    script:
+        "../scripts/equivalence.py"
+
+
+rule kernel_swap:
+    """Predict the demo prompt's next word before and after the lab's kernel replaces F.softmax."""
+    input:
+        checkpoint=rules.export_checkpoint.output.checkpoint,
+        weights=rules.port.output.weights,
+        vocabulary=rules.corpus.output.vocabulary,
+        lexicon=LEXICON,
+        equivalence=rules.equivalence.output.report,
+        kernel=kernel_files(config, config["swap_kernel"]),
+        lib=modules_used_by("scripts/kernel_swap.py"),
+    output:
+        report="results/24/{device}/kernel_swap.json",
+    log:
+        "logs/24/{device}/kernel_swap.log",
+    benchmark:
+        "logs/24/{device}/kernel_swap.tsv"
+    wildcard_constraints:
+        device=any_of(MEASURED),
+    resources:
+        gpu=gpus,
+    params:
+        measuring=lambda wildcards: measuring_params(config, "kernel_swap", wildcards.device),
+    script:
+        "../scripts/kernel_swap.py"

@@ -1,0 +1,70 @@
+# Stage 24, what a person reads: the roofline, the manifest, the report.
+# Needs: ceilings and bench of every device shown, measured or restored; the proofs; the port's reports.
+# Makes: results/24/{roofline.png,roofline.svg,roofline.json,manifest.json,README.md}.
+
+
+rule roofline:
+    """Draw every kernel against the measured limits of each device, and how near it comes to a copy."""
+    input:
+        ceilings=expand("results/24/{device}/ceilings.json", device=DEVICES),
+        bench=expand("results/24/{device}/bench.json", device=DEVICES),
+        proofs=expand("results/24/{device}/proof/{kernel}.json", device=MEASURED, kernel=config["kernels"]),
+        lib=modules_used_by("scripts/roofline.py"),
+    output:
+        png="results/24/roofline.png",
+        svg="results/24/roofline.svg",
+        data="results/24/roofline.json",
+    log:
+        "logs/24/roofline.log",
+    benchmark:
+        "logs/24/roofline.tsv"
+    params:
+        headline=lookup(within=config, dpath="roofline/headline"),
+    script:
+        "../scripts/roofline.py"
+
+
+rule manifest_24:
+    """Write the experiment down: versions, GPU, each kernel at 512 rows, the port's verdict."""
+    input:
+        bench=expand("results/24/{device}/bench.json", device=headline_gpu(DEVICES) or MEASURED[-1]),
+        autotune=expand("results/24/{device}/autotune.json", device=headline_gpu(DEVICES)),
+        swap=expand("results/24/{device}/kernel_swap.json", device=headline_gpu(DEVICES) or MEASURED[-1]),
+        equivalence=rules.equivalence.output.report,
+        port=rules.port.output.report,
+        lib=modules_used_by("scripts/manifest_24.py"),
+    output:
+        manifest="results/24/manifest.json",
+    log:
+        "logs/24/manifest_24.log",
+    benchmark:
+        "logs/24/manifest_24.tsv"
+    params:
+        seed=lookup(within=config, dpath="training/seed"),
+        kernels=list(config["kernels"]),
+    script:
+        "../scripts/manifest_24.py"
+
+
+rule report_24:
+    """Interpret the figures in words that change with them."""
+    input:
+        roofline=rules.roofline.output.data,
+        picture=rules.roofline.output.png,
+        manifest=rules.manifest_24.output.manifest,
+        bench=expand("results/24/{device}/bench.json", device=DEVICES),
+        autotune=expand("results/24/{device}/autotune.json", device=headline_gpu(DEVICES)),
+        proofs=rules.roofline.input.proofs,
+        swap=expand("results/24/{device}/kernel_swap.json", device=DEVICES),
+        training=rules.train.output.record,
+        port=rules.port.output.report,
+        equivalence=rules.equivalence.output.report,
+        lib=modules_used_by("scripts/report_24.py"),
+    output:
+        report="results/24/README.md",
+    log:
+        "logs/24/report_24.log",
+    benchmark:
+        "logs/24/report_24.tsv"
+    script:
+        "../scripts/report_24.py"

@@ -1,0 +1,32 @@
+"""Port the NumPy checkpoint to PyTorch, array by array, byte for byte (rule port)."""
+
+import logging
+
+from minilab.files import sha256, write_json
+from minilab.provenance import provenance
+from minilab.script import run
+from minimodel.checkpoint import load_checkpoint
+from minimodel.port import port, save_port
+
+log = logging.getLogger("minilab")
+
+
+def main(job):
+    model, table = port(load_checkpoint(job.input.checkpoint))
+    for row in table:
+        log.info("%-32s -> %-32s %s", row["numpy_name"], row["torch_name"], tuple(row["shape"]))
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    log.info("%d arrays, %d parameters, all byte-equal", len(table), parameters)
+    save_port(job.output.weights, model)
+    report = {
+        "arrays": table,
+        "parameters": parameters,
+        "byte_equal": all(row["byte_equal"] for row in table),
+        "weights_sha256": sha256(job.output.weights),
+        "provenance": provenance(getattr(job.input, "lib", []), params={}),
+    }
+    write_json(job.output.report, report)
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,22 @@
+"""Draw the roofline of every device shown (rule roofline)."""
+
+from minikernel.roofline import panel
+from minikernel.roofline_plot import draw
+from minilab.device import is_cpu
+from minilab.files import read_json, replacing, write_json
+from minilab.script import run
+
+
+def main(job):
+    panels = []
+    for ceilings_path, bench_path in zip(job.input.ceilings, job.input.bench, strict=True):
+        ceilings, bench = read_json(ceilings_path), read_json(bench_path)
+        kind = "cpu" if is_cpu(bench["provenance"]["device"]) else "cuda"
+        panels.append(panel(ceilings, bench, job.params.headline[kind]))
+    with replacing(job.output.png) as png, replacing(job.output.svg) as svg:
+        draw(sorted(panels, key=lambda drawn: is_cpu(drawn["device"])), png, svg)
+    write_json(job.output.data, {"panels": panels})
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,119 @@
+"""The bench of one kernel: interleaved with F.softmax and with a copy, checked again after timing."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from minikernel.accuracy import max_relative_error
+from minikernel.ceilings import SIZES, copy_gb_per_s
+from minikernel.cost import softmax_bytes, softmax_flop
+from minikernel.timing import Timing, last_level_cache_bytes, measure, rotating_inputs
+from minilab import LabError
+
+REFERENCE = "F.softmax"
+TOLERANCE = {"float32": 2e-6, "bfloat16": 2**-8, "float16": 2**-10}
+ABOVE_ROOF = 1.15  # no kernel beats a plain copy by this much honestly
+
+
+def bench_kernel(
+    name: str,
+    softmax: Callable[..., torch.Tensor],
+    config_for: Callable[[int, int], dict | None],
+    params: dict,
+    torch_device: str,
+    log: Callable[[str], None],
+) -> list[dict]:
+    """Time one kernel at every shape; rows as in `bench.json`.
+
+    Args:
+        name: the kernel's name in the rows.
+        softmax: (rows, cols) tensor -> softmax over the last axis; takes `config=` where it is tuned.
+        config_for: (rows, cols) -> the tracked autotune choice, or None.
+        params: shapes ([rows, cols] each), dtype, launches, warmup, seed.
+        torch_device: `cpu` or `cuda:N`.
+        log: called with one line a shape.
+
+    Raises:
+        LabError: the kernel's result is wrong.
+    """
+    device, dtype = torch.device(torch_device), getattr(torch, params["dtype"])
+    ceiling = copy_gb_per_s(last_level_cache_bytes(device) * SIZES[device.type]["copy_caches"], device)
+    log(f"{name}: copy ceiling {ceiling:,.0f} GB/s")
+    rows = []
+    for shape in params["shapes"]:
+        row = _bench_shape(name, softmax, config_for(*shape), shape, dtype, params, device, ceiling)
+        rows.append(row)
+        log(
+            f"{name} {shape[0]}x{shape[1]} {params['dtype']}: {row['median_us']:,.1f} us, "
+            f"{row['fraction_of_copy']:.1%} of copy, {row['ratio_to_reference']:.3f} of {REFERENCE}'s time"
+        )
+    return rows
+
+
+def _bench_shape(
+    name: str,
+    softmax: Callable[..., torch.Tensor],
+    config: dict | None,
+    shape: list[int],
+    dtype: torch.dtype,
+    params: dict,
+    device: torch.device,
+    ceiling: float,
+) -> dict:
+    n_rows, n_cols = shape
+    inputs = rotating_inputs(n_rows, n_cols, dtype, device, params["seed"])
+    kernel = softmax if config is None else lambda x: softmax(x, config=config)
+    target = torch.empty_like(inputs[0])
+    providers = {name: kernel, "again": kernel, "copy": target.copy_}
+    if name != REFERENCE:
+        providers[REFERENCE] = lambda x: F.softmax(x, -1)
+    error = _checked_error(name, kernel, inputs[0], params["dtype"])
+    timings = measure(providers, inputs, params["warmup"], params["launches"])
+    error = max(error, _checked_error(name, kernel, inputs[-1], params["dtype"]))
+
+    timing, reference = timings[name], timings[REFERENCE]
+    moved, flop = softmax_bytes(n_rows, n_cols, dtype.itemsize), softmax_flop(n_rows, n_cols)
+    gb_per_s = moved / timing.median_us / 1e3
+    return {
+        "kernel": name,
+        "direction": "forward",
+        "rows": n_rows,
+        "cols": n_cols,
+        "dtype": params["dtype"],
+        "median_us": timing.median_us,
+        "p20_us": timing.percentile(20),
+        "p80_us": timing.percentile(80),
+        "graph_us": timing.graph_us,
+        "gb_per_s": gb_per_s,
+        "fraction_of_copy": gb_per_s / ceiling,
+        "flop_per_byte": flop / moved,
+        "tflop_per_s": flop / timing.median_us / 1e6,
+        "max_rel_err": error,
+        "l2_resident": False,  # the inputs rotate through three times the cache
+        "config": config,
+        "launches": params["launches"],
+        "reference_us": reference.median_us,
+        "reference_graph_us": reference.graph_us,
+        "ratio_to_reference": timing.median_us / reference.median_us,
+        "copy_us": timings["copy"].median_us,
+        "copy_gb_per_s": ceiling,
+        "noise_floor": abs(timings["again"].median_us / timing.median_us - 1),
+        "above_roof": gb_per_s > ABOVE_ROOF * ceiling,
+        "stale": False,
+        "samples_us": {key: _rounded(value) for key, value in timings.items()},
+    }
+
+
+def _checked_error(name: str, kernel: Callable, x: torch.Tensor, dtype: str) -> float:
+    error = max_relative_error(kernel(x), x)
+    if not error <= TOLERANCE[dtype]:
+        raise LabError(
+            f"kernel {name} is wrong at shape {tuple(x.shape)} in {dtype}: its largest relative error is "
+            f"{error:.2e}, more than {TOLERANCE[dtype]:.0e}; mend it before it is timed."
+        )
+    return error
+
+
+def _rounded(timing: Timing) -> list[float]:
+    return [round(sample, 3) for sample in timing.samples_us]

@@ -1,0 +1,32 @@
+// Softmax, step 1: one thread a row, three passes through global memory.
+//
+// The textbook loop, given to every thread: the row's maximum, the sum of its exponentials, then the
+// quotients. Correct, and slow for two reasons that the next steps remove: neighbouring threads read
+// addresses a whole row apart, so each 32-byte sector that memory delivers serves one thread at a
+// time; and a row's work is serial, so 64 rows keep 64 threads of the 270,000 that the chip can hold.
+#include "common.cuh"
+
+template <typename T>
+__global__ void naive(const T* x, T* y, long long rows, long long cols)
+{
+    long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    x += row * cols;
+    y += row * cols;
+
+    float maximum = NEGATIVE_INFINITY;
+    for (long long col = 0; col < cols; col++) maximum = fmaxf(maximum, to_float(x[col]));
+    float shift = row_shift(maximum);
+
+    // Kahan's compensated sum: one running sum over 50,000 terms would lose the sixth digit.
+    float sum = 0.0f, compensation = 0.0f;
+    for (long long col = 0; col < cols; col++) {
+        float term = __fsub_rn(exponential<T>(to_float(x[col]), shift), compensation);
+        float next = __fadd_rn(sum, term);
+        compensation = __fsub_rn(__fsub_rn(next, sum), term);
+        sum = next;
+    }
+
+    float scale = 1.0f / sum;
+    for (long long col = 0; col < cols; col++) from_float(exponential<T>(to_float(x[col]), shift) * scale, y[col]);
+}

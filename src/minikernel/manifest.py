@@ -1,0 +1,52 @@
+"""The manifest of stage 24: the experiment in one small file, filled from the measured artefacts alone."""
+
+B512 = (512, 600)  # the shape at which the manifest quotes every kernel
+
+
+def manifest_24(
+    bench: dict, autotune: dict | None, swap: dict, equivalence: dict, port: dict, seed: int, kernels: list[str]
+) -> dict:
+    """Assemble the manifest. A kernel that was not timed at 512 rows has nulls, and so has an absent GPU.
+
+    Args:
+        bench, autotune, swap: a device's artefacts; `autotune` is None on a CPU.
+        equivalence, port: the port's reports.
+        seed: the training's seed.
+        kernels: names of the lab's kernels.
+    """
+    made = bench["provenance"]
+    gpu = made["hardware"].get("gpu") or {}
+    rows = {row["kernel"]: row for row in bench["rows"] if (row["rows"], row["cols"]) == B512}
+    softmax_kernels = {name: _kernel(rows.get(name)) for name in kernels}
+    if "triton" in softmax_kernels:
+        softmax_kernels["triton"]["autotune_picked"] = _picked(autotune)
+    largest = max(shape["logits"]["max_abs_difference"] for shape in [equivalence["outputs"], *equivalence["further_shapes"]])
+    return {
+        "experiment": "24-triton-and-pytorch",
+        "date": made["date"][:10],
+        "seed": seed,
+        "device": made["device"],
+        "gpu": {"model": gpu.get("name"), "compute_capability": gpu.get("compute_cap")},
+        "versions": {name: made["versions"].get(name) for name in ("python", "torch", "triton", "cupy")},
+        "softmax_kernels": softmax_kernels,
+        "torch_port": {
+            "byte_equivalence_at_fp32_cpu": "passed" if port["byte_equal"] and equivalence["contract"]["held"] else "failed",
+            "max_abs_diff_to_numpy_reference": largest,
+            "kernel_swap_changes_top1_token": swap["top1_changed"],
+        },
+        "restored": bench.get("restored"),
+    }
+
+
+def _kernel(row: dict | None) -> dict:
+    if row is None:
+        return {"us_at_B512": None, "frac_of_F_softmax": None}
+    # the share of F.softmax's speed: 1.1 is ten percent faster than it
+    return {"us_at_B512": row["median_us"], "frac_of_F_softmax": row["reference_us"] / row["median_us"]}
+
+
+def _picked(autotune: dict | None) -> dict:
+    if autotune is None:
+        return {"BLOCK": None, "num_warps": None}
+    choice = next(choice for choice in autotune["choices"] if (choice["rows"], choice["cols"]) == B512)
+    return choice["config"]

@@ -1,0 +1,156 @@
+"""The lab's headline picture: a roofline for each device, and beside it how near each kernel is to a copy."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from minikernel.roofline import ridge
+from minilab.style import FAINT, INK, colour, use_style
+
+INTENSITY = (0.1, 3000.0)  # FLOP/byte
+LABEL_GAP = 0.085  # of the axis' height, between two labels of the stack
+SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-.", True)}  # name, line, label above it
+ROOFS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
+
+
+def draw(panels: list[dict], png: str | Path, svg: str | Path) -> None:
+    """Draw one row for each panel (see `roofline.panel`) and save it as PNG and SVG."""
+    use_style()
+    figure, axes = plt.subplots(
+        len(panels), 2, figsize=(11, 5.2 * len(panels)), width_ratios=(2.1, 1), squeeze=False, layout="constrained"
+    )
+    for (roofline_axes, bar_axes), panel in zip(axes, panels, strict=True):
+        draw_roofline(roofline_axes, panel)
+        draw_bars(bar_axes, panel)
+    figure.get_layout_engine().set(h_pad=0.15)
+    figure.draw_without_rendering()
+    for roofline_axes, panel in zip(axes[:, 0], panels, strict=True):
+        label_slopes(roofline_axes, panel["roofs"])
+    figure.savefig(png, metadata={"Software": None})
+    figure.savefig(svg, metadata={"Date": None})
+    plt.close(figure)
+
+
+def draw_roofline(axes: Axes, panel: dict) -> None:
+    """Measured roofs as lines, datasheet thin and dashed, one labelled dot a kernel."""
+    roofs = {key: value for key, value in panel["roofs"].items() if value is not None}
+    peaks = {key: roofs[key] for key in ROOFS if key in roofs}
+    top = max(peaks.values())
+    slowest = min(point["tflop_per_s"] for point in panel["points"])
+    low = min(slowest / 2.5, INTENSITY[0] * roofs["copy_gb_per_s"] / 1e3)
+    axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, top * 6))
+    for key, (_, style, _) in SLOPES.items():
+        _slope(axes, roofs[key], top, style)
+    for key, peak in peaks.items():
+        start = ridge(max(roofs[slope] for slope in SLOPES), peak)
+        axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
+        axes.text(INTENSITY[1] * 0.93, peak * 0.93, f"{ROOFS[key]} {peak:,.3g} TFLOP/s", ha="right", va="top", fontsize=10)
+    if panel["datasheet"]:
+        _datasheet(axes, panel["datasheet"])
+    _dots(axes, panel["points"])
+    source = f"record of {panel['date']}" if panel["restored"] else f"measured here, {panel['date']}"
+    rows, cols = panel["shape"]
+    axes.set_title(f"{panel['name']}: softmax of {rows:,} x {cols:,} {panel['dtype']} ({source})", loc="left")
+    axes.set(xlabel="arithmetic intensity (FLOP per byte)", ylabel="TFLOP/s")
+
+
+def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
+    end = min(ridge(bandwidth, top), INTENSITY[1])
+    axes.plot([INTENSITY[0], end], [INTENSITY[0] * bandwidth / 1e3, end * bandwidth / 1e3], style, color=INK, linewidth=1.6)
+
+
+def label_slopes(axes: Axes, roofs: dict) -> None:
+    """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
+    for key, (name, _, above) in SLOPES.items():
+        ends = np.array([[x, x * roofs[key] / 1e3] for x in INTENSITY])
+        across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
+        at = 0.27
+        axes.annotate(
+            f"{name} {_gb(roofs[key])}",
+            (at, at * roofs[key] / 1e3),
+            xytext=(0, 4 if above else -4),
+            textcoords="offset points",
+            rotation=np.degrees(np.arctan2(up, across)),
+            rotation_mode="anchor",
+            ha="center",
+            va="bottom" if above else "top",
+            fontsize=10,
+        )
+
+
+def _datasheet(axes: Axes, datasheet: dict) -> None:
+    faint = {"color": FAINT, "linewidth": 0.8, "linestyle": "--", "zorder": 0}
+    bandwidth = datasheet["memory_gb_per_s"]
+    top = max(datasheet[key] for key in ROOFS)
+    end = ridge(bandwidth, top)
+    axes.plot([INTENSITY[0], end], [INTENSITY[0] * bandwidth / 1e3, top], **faint)
+    for key in ROOFS:
+        axes.plot([ridge(bandwidth, datasheet[key]), INTENSITY[1]], [datasheet[key]] * 2, **faint)
+    axes.text(0.985, 0.02, "thin dashes: datasheet", transform=axes.transAxes, ha="right", color=FAINT, fontsize=9.5)
+
+
+def spread(values: np.ndarray, gap: float) -> np.ndarray:
+    """Move sorted `values` apart until neighbours differ by `gap`, as little and as evenly as possible."""
+    # Clusters of labels that touch share one centre: pool-adjacent-violators on values minus rank * gap.
+    clusters: list[list[float]] = []
+    for value in values - gap * np.arange(len(values)):
+        clusters.append([value])
+        while len(clusters) > 1 and np.mean(clusters[-2]) > np.mean(clusters[-1]):
+            last = clusters.pop()
+            clusters[-1] += last
+    return np.concatenate([np.full(len(c), np.mean(c)) for c in clusters]) + gap * np.arange(len(values))
+
+
+def _dots(axes: Axes, points: list[dict]) -> None:
+    points = sorted(points, key=lambda point: point["tflop_per_s"])
+    to_axes = axes.transAxes.inverted()
+    x, y = points[0]["flop_per_byte"], np.array([point["tflop_per_s"] for point in points])
+    heights = to_axes.transform(axes.transData.transform(np.column_stack([np.full(len(y), x), y])))
+    labels = np.clip(spread(heights[:, 1], LABEL_GAP), 0.03, 0.97)
+    for point, label_height in zip(points, labels, strict=True):
+        paint = colour(point["kernel"])
+        axes.plot(
+            x, point["tflop_per_s"], "o", markersize=9, color=paint, zorder=3,
+            markerfacecolor="white" if point["stale"] else paint, markeredgewidth=1.8, clip_on=False,
+        )  # fmt: skip
+        axes.annotate(
+            f"{point['kernel']}  {_time(point['median_us'])}" + (" (stale)" if point["stale"] else ""),
+            (x, point["tflop_per_s"]),
+            xytext=(heights[0, 0] + 0.24, label_height),
+            textcoords="axes fraction",
+            va="center",
+            color=paint,
+            fontweight="bold",
+            fontsize=11,
+            arrowprops={"arrowstyle": "-", "color": paint, "linewidth": 0.9, "shrinkB": 6},
+        )
+
+
+def draw_bars(axes: Axes, panel: dict) -> None:
+    """Each kernel's bandwidth as a share of a plain copy's, fastest on top."""
+    points = panel["points"][::-1]
+    for place, point in enumerate(points):
+        paint, share = colour(point["kernel"]), 100 * point["fraction_of_copy"]
+        axes.barh(place, share, color="white" if point["stale"] else paint, edgecolor=paint, linewidth=1.5, height=0.62)
+        inside = share > 30
+        axes.text(
+            share - 2 if inside else share + 2, place, f"{share:.3g} %",
+            va="center", ha="right" if inside else "left", fontsize=11, fontweight="bold",
+            color="white" if inside and not point["stale"] else INK,
+        )  # fmt: skip
+    axes.axvline(100, color=INK, linewidth=1.2, linestyle=":")
+    axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
+    axes.tick_params(axis="y", length=0)
+    axes.set(xlim=(0, 112), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))
+    axes.set(xlabel="% of a plain copy's bandwidth")
+    axes.set_title("how near to the memory limit", loc="left")
+
+
+def _gb(gb_per_s: float) -> str:
+    return f"{gb_per_s / 1e3:,.3g} TB/s" if gb_per_s >= 1000 else f"{gb_per_s:,.3g} GB/s"
+
+
+def _time(microseconds: float) -> str:
+    return f"{microseconds:,.3g} µs" if microseconds < 999.5 else f"{microseconds / 1e3:,.4g} ms"

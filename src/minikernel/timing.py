@@ -1,0 +1,132 @@
+"""Honest timing of row kernels: interleaved, cold, in event time and in CUDA-graph time.
+
+The rules are those of DESIGN's Timing section, learned from Triton's `do_bench`, Helion and KernelBench:
+providers take turns, so that a drifting clock hurts all alike; each launch reads another buffer of a
+set that exceeds three times the last-level cache; the medians of a duplicate show the noise floor.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+CACHE_MULTIPLE = 3
+SPIN_CYCLES = 60_000  # about 30 microseconds at 2 GHz: longer than the host needs to queue one launch
+GRAPH_LAUNCHES = 20
+Provider = Callable[[torch.Tensor], object]
+
+
+@dataclass
+class Timing:
+    """One provider's launches at one shape, in microseconds."""
+
+    samples_us: list[float] = field(default_factory=list)
+    graph_samples_us: list[float] = field(default_factory=list)
+
+    def percentile(self, percent: float) -> float:
+        return float(np.percentile(self.samples_us, percent))
+
+    @property
+    def median_us(self) -> float:
+        return float(np.median(self.samples_us))
+
+    @property
+    def graph_us(self) -> float | None:
+        """Median time of one launch inside a CUDA graph; None where there are no CUDA graphs."""
+        return float(np.median(self.graph_samples_us)) if self.graph_samples_us else None
+
+
+def last_level_cache_bytes(device: torch.device) -> int:
+    """Bytes of a GPU's L2, or of the largest cache that a CPU core sees."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).L2_cache_size
+    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    return max((int(size.read_text().strip().rstrip("K")) * 1024 for size in sizes), default=32 << 20)
+
+
+def rotating_inputs(rows: int, cols: int, dtype: torch.dtype, device: torch.device, seed: int) -> list[torch.Tensor]:
+    """Random (rows, cols) tensors, as many as together exceed three times the last-level cache."""
+    bytes_each = rows * cols * dtype.itemsize
+    copies = -(-CACHE_MULTIPLE * last_level_cache_bytes(device) // bytes_each) + 1
+    generator = torch.Generator(device).manual_seed(seed)
+    slab = torch.randn((copies, rows, cols), generator=generator, device=device, dtype=torch.float32)
+    return list(slab.to(dtype).unbind())
+
+
+def measure(providers: dict[str, Provider], inputs: list[torch.Tensor], warmup: int, launches: int) -> dict[str, Timing]:
+    """Time every provider on the rotating `inputs`, in turn, `launches` times after `warmup` calls.
+
+    On CUDA each launch lies between two events, queued behind a short spin so that the host is never
+    what is waited for; then each provider is captured into a CUDA graph of several launches and the
+    graphs are replayed in turn. On a CPU the wall clock is read around each call.
+    """
+    on_cuda = inputs[0].is_cuda
+    timings = {name: Timing() for name in providers}
+    for function in providers.values():
+        for i in range(warmup):
+            function(inputs[i % len(inputs)])
+    _measure_launches(providers, inputs, launches, timings, on_cuda)
+    if on_cuda:
+        _measure_graphs(providers, inputs, launches, timings)
+    return timings
+
+
+def _measure_launches(
+    providers: dict[str, Provider],
+    inputs: list[torch.Tensor],
+    launches: int,
+    timings: dict[str, Timing],
+    on_cuda: bool,
+) -> None:
+    names = list(providers)
+    events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+    turn = 0
+    for launch in range(launches):
+        for k in range(len(names)):
+            name = names[(k + launch) % len(names)]  # nobody always runs behind the same neighbour
+            x = inputs[turn % len(inputs)]
+            turn += 1
+            if on_cuda:
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                torch.cuda._sleep(SPIN_CYCLES)
+                start.record()
+                providers[name](x)
+                end.record()
+                events.append((name, start, end))
+            else:
+                began = time.perf_counter_ns()
+                providers[name](x)
+                timings[name].samples_us.append((time.perf_counter_ns() - began) / 1e3)
+    if on_cuda:
+        torch.cuda.synchronize()
+        for name, start, end in events:
+            timings[name].samples_us.append(start.elapsed_time(end) * 1e3)
+
+
+def _measure_graphs(
+    providers: dict[str, Provider], inputs: list[torch.Tensor], launches: int, timings: dict[str, Timing]
+) -> None:
+    graphs = {}
+    for name, function in providers.items():
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for i in range(GRAPH_LAUNCHES):
+                function(inputs[i % len(inputs)])
+        graph.replay()
+        graphs[name] = graph
+    replays = max(5, launches // GRAPH_LAUNCHES)
+    events = []
+    for _ in range(replays):
+        for name, graph in graphs.items():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(SPIN_CYCLES)
+            start.record()
+            graph.replay()
+            end.record()
+            events.append((name, start, end))
+    torch.cuda.synchronize()
+    for name, start, end in events:
+        timings[name].graph_samples_us.append(start.elapsed_time(end) * 1e3 / GRAPH_LAUNCHES)

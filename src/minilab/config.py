@@ -1,0 +1,86 @@
+"""The configuration, refused before anything runs when it cannot be right."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+from minilab.errors import LabError
+
+
+def read_schema(path: str | Path) -> dict:
+    """Read a JSON Schema written in YAML."""
+    return yaml.safe_load(Path(path).read_text())
+
+
+def check_schema(value: object, schema: dict, where: str) -> None:
+    """Hold a value against a JSON Schema.
+
+    Args:
+        value: plain data.
+        schema: JSON Schema, draft 2020-12.
+        where: what the value is, for the message (`config.yaml`, a file's path).
+
+    Raises:
+        LabError: the value does not fit; one sentence about the deepest, most telling mismatch.
+    """
+    validator = jsonschema.Draft202012Validator(schema)
+    error = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    if error is not None:
+        raise LabError(_sentence(error, where))
+
+
+def _sentence(error: jsonschema.ValidationError, where: str) -> str:
+    key = ".".join(map(str, error.absolute_path))
+    place = f"{where}: {key}" if key else where
+    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+        known = sorted(error.schema.get("properties", {}))
+        unknown = sorted(set(error.instance) - set(known))
+        near = get_close_matches(unknown[0], known, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"known keys there are {', '.join(known)}."
+        return f"{place} has an unknown key {unknown[0]!r}; {advice}"
+    if error.validator == "required":
+        missing = sorted(set(error.validator_value) - set(error.instance))
+        return f"{place} lacks the key {missing[0]!r}; add it."
+    if "sentence" in error.schema:
+        return f"{place} is {error.instance!r}, but {error.schema['sentence']}."
+    return f"{place} cannot be {error.instance!r}: {error.message}."
+
+
+def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None:
+    """Hold the lab's configuration against its schema, then against what no schema can say.
+
+    Raises:
+        LabError: one sentence that names the key, what is wrong with it and what to write instead.
+    """
+    check_schema(config, schema, where)
+    model, kernels = config["model"], config["kernels"]
+    if model["n_embd"] % model["n_head"]:
+        raise LabError(
+            f"{where}: model.n_embd is {model['n_embd']}, which model.n_head = {model['n_head']} does not divide; "
+            f"make it a multiple of the number of heads."
+        )
+    tokens = config["equivalence"]["shape"][1]
+    if tokens > model["block_size"]:
+        raise LabError(
+            f"{where}: equivalence.shape asks for {tokens} tokens, but model.block_size is {model['block_size']}; "
+            f"write at most that."
+        )
+    if config["swap_kernel"] not in kernels:
+        raise LabError(
+            f"{where}: swap_kernel is {config['swap_kernel']!r}, which is no kernel; "
+            f"write one of {', '.join(kernels)}."
+        )
+    for name, kernel in kernels.items():
+        if not Path(kernel["source"]).exists():
+            raise LabError(
+                f"{where}: kernels.{name}.source is {kernel['source']!r}, which does not exist; "
+                f"write the path of the kernel's file, relative to the project's root."
+            )
+    for kind, shape in config["roofline"]["headline"].items():
+        if shape not in config["bench"][kind]["shapes"]:
+            raise LabError(
+                f"{where}: roofline.headline.{kind} is {shape}, which is not among bench.{kind}.shapes; "
+                f"write one of those."
+            )

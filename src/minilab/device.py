@@ -1,0 +1,109 @@
+"""Which hardware is here, named by the slugs that results carry in their paths.
+
+A slug is the hardware's own name in lower case: `cpu-amd-epyc`, `h200`, `geforce-rtx-4090`. Nothing
+heavy is imported: Snakemake asks at parse time, on laptops and on login nodes.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from minilab.errors import LabError
+
+NVIDIA_FACTS = ("name", "driver_version", "compute_cap", "memory.total", "clocks.sm", "clocks.mem", "clocks.max.sm")
+
+
+def slug(name: str) -> str:
+    """The slug of a hardware name: vendor words that carry no information dropped, the rest hyphenated."""
+    name = re.sub(r"\((R|TM|C)\)|\bCPU\b|\bProcessor\b|@.*|\b\d+-Core\b|^NVIDIA\b", " ", name, flags=re.I)
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def is_cpu(device: str) -> bool:
+    """Whether a slug names a CPU."""
+    return device.startswith("cpu-")
+
+
+def cpu_name() -> str:
+    """The CPU's model name as its maker writes it."""
+    try:
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+    except OSError:
+        match = None
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+@cache
+def gpu_names() -> tuple[str, ...]:
+    """The names of the NVIDIA GPUs here, in the driver's order; empty on a machine without one.
+
+    The driver's files are read first (well under a millisecond); `nvidia-smi` is asked only where a
+    container shows the device but not those files.
+    """
+    if not Path("/dev/nvidiactl").exists():
+        return ()
+    driver_files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    models = [re.search(r"^Model:\s*(.+)$", file.read_text(), re.M) for file in driver_files]
+    if models and all(models):
+        return tuple(model[1].strip() for model in models if model)
+    return tuple(facts["name"] for facts in nvidia_smi())
+
+
+def nvidia_smi() -> list[dict[str, str]]:
+    """What `nvidia-smi` says of each GPU (the `NVIDIA_FACTS`); empty where it is absent or fails."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    query = ["nvidia-smi", f"--query-gpu={','.join(NVIDIA_FACTS)}", "--format=csv,noheader"]
+    answer = subprocess.run(query, capture_output=True, text=True)
+    if answer.returncode:
+        return []
+    return [dict(zip(NVIDIA_FACTS, line.split(", "), strict=True)) for line in answer.stdout.splitlines()]
+
+
+def cpu_device() -> str:
+    """The slug of this machine's CPU."""
+    return "cpu-" + slug(cpu_name())
+
+
+def gpu_devices() -> list[str]:
+    """The slugs of the GPUs here, each once, in the driver's order."""
+    return list(dict.fromkeys(slug(name) for name in gpu_names()))
+
+
+def devices_here() -> list[str]:
+    """Every slug that this machine can measure: its GPUs, then its CPU."""
+    return [*gpu_devices(), cpu_device()]
+
+
+def torch_device(device: str) -> str:
+    """The torch device string (`cpu`, `cuda:0`, ...) of the hardware that a slug names.
+
+    Raises:
+        LabError: that hardware is not in this machine.
+    """
+    if device == cpu_device():
+        return "cpu"
+    slugs = [slug(name) for name in gpu_names()]
+    if device in slugs:
+        return f"cuda:{slugs.index(device)}"
+    raise LabError(
+        f"device {device} is not in this machine, which has {', '.join(devices_here())}; "
+        f"run this on a machine that has it."
+    )
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def hardware(device: str) -> dict:
+    """Facts about the hardware behind a slug, for a provenance record."""
+    facts: dict = {"cpu": cpu_name(), "cores": usable_cores(), "system": platform.platform()}
+    if not is_cpu(device):
+        facts["gpu"] = next((gpu for gpu in nvidia_smi() if slug(gpu["name"]) == device), None)
+    return facts

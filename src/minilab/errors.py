@@ -1,0 +1,9 @@
+"""The one exception that a user is meant to read."""
+
+
+class LabError(Exception):
+    """A refusal in one sentence: what is wrong, where, and what to do about it.
+
+    Scripts turn it into that sentence on stderr and in the job's log, and exit with status 1;
+    any other exception is a bug and keeps its traceback.
+    """

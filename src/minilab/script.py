@@ -1,0 +1,84 @@
+"""The frame of every script: under Snakemake or by hand, with one log and one-sentence refusals.
+
+A script of a rule ends in
+
+    if __name__ == "__main__":
+        run(main, globals().get("snakemake"))
+
+where `main(job)` reads `job.input`, `job.output`, `job.params`, `job.wildcards`, `job.threads`.
+By hand the same script takes the same names as plain arguments, values in YAML:
+
+    python scripts/train.py input.corpus=corpus.txt output.training=/tmp/training.json params.seed=42
+"""
+
+import logging
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+from minilab.errors import LabError
+
+SECTIONS = ("input", "output", "params", "wildcards", "resources")
+
+
+class Section(SimpleNamespace):
+    """Named values, read like Snakemake's own: `section.name`, or `section.get(name)` where it may be absent."""
+
+    def get(self, name: str, default: object = None) -> object:
+        return getattr(self, name, default)
+
+
+def parse_arguments(arguments: list[str]) -> SimpleNamespace:
+    """Turn `section.name=value` arguments into the object that a script's `main` takes.
+
+    Raises:
+        LabError: an argument is not of that form.
+    """
+    import yaml
+
+    job = SimpleNamespace(**{section: Section() for section in SECTIONS}, threads=1, log=[])
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        section, dot, name = key.partition(".")
+        if equals and key == "threads":
+            job.threads = int(value)
+        elif equals and key == "log":
+            job.log = [value]
+        elif equals and dot and section in SECTIONS:
+            setattr(getattr(job, section), name, yaml.safe_load(value))
+        else:
+            raise LabError(
+                f"argument {argument!r} is not understood; write section.name=value with a section "
+                f"out of {', '.join(SECTIONS)}, or threads=N, or log=FILE."
+            )
+    return job
+
+
+def set_up_logging(log: str | None) -> None:
+    """Send log records to stderr and, when given, to the job's own log file."""
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if log:
+        Path(log).parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(logging.FileHandler(log, mode="w"))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
+    logging.captureWarnings(True)
+
+
+def run(main: Callable[[object], None], snakemake: object | None) -> None:
+    """Run `main` on Snakemake's job object, or on the command line's arguments when there is none.
+
+    A `LabError` ends the process with its sentence and status 1; any other exception leaves its
+    traceback in the log as well as on stderr.
+    """
+    try:
+        job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
+        set_up_logging(job.log[0] if len(job.log) else None)
+        main(job)
+    except LabError as error:
+        logging.getLogger("minilab").error("Error: %s", error)
+        sys.exit(1)
+    except Exception:
+        logging.getLogger("minilab").error("%s", traceback.format_exc())
+        sys.exit(1)

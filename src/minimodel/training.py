@@ -1,0 +1,179 @@
+"""Training the NumPy MiniGPT, judged against the limit that the grammar itself sets.
+
+A short-sequence warm-up (after Li et al. 2022, "The Stability-Efficiency Dilemma"): most steps see many short
+rows, in which grammar is learned cheaply; the last ones see rows of block_size, which train the late
+positions and teach the model to look past the sentences before.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from minilab import LabError
+from minilab.files import replacing
+from minimodel.corpus import TokenStream
+from minimodel.grammar import Grammar
+from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT, softmax
+from minimodel.optim import AdamW, clip_gradients, cosine_schedule
+from minimodel.tokenizer import Tokenizer
+
+logger = logging.getLogger("minilab")
+
+PROMPT = "Yesterday I"
+
+
+class HeldOut:
+    """Held-out rows of `block_size` tokens and what the grammar itself expects of each of them.
+
+    Attributes:
+        entropy: mean over the targets of the exact entropy of the next word given its sentence so far: the
+            cross-entropy that the best possible model has on average. In nats.
+        surprisal: mean of -log p(word) under the grammar, over the same targets: what that model scores on
+            the very words that came. In nats.
+    """
+
+    def __init__(self, stream: TokenStream, tokenizer: Tokenizer, grammar: Grammar, block_size: int):
+        places = stream.consecutive_places(block_size)
+        self.inputs, self.targets = stream.rows(places)
+        scores = np.array(list(grammar.score(tokenizer.tokens[index] for index in stream.ids)))
+        self.entropy = float(scores[places, 1].mean())
+        self.surprisal = float(-scores[places, 0].mean())
+
+    def cross_entropy(self, model: NumpyMiniGPT, batch: int = 8) -> float:
+        """Mean cross-entropy of the model over all targets, in nats."""
+        losses = [
+            model.loss(self.inputs[row : row + batch], self.targets[row : row + batch]).sum(dtype=np.float64)
+            for row in range(0, len(self.inputs), batch)
+        ]
+        return float(sum(losses) / self.targets.size)
+
+    def excess_percent(self, cross_entropy: float) -> float:
+        """How far `cross_entropy` lies above the grammar's entropy or surprisal, whichever is further."""
+        return 100 * (cross_entropy / min(self.entropy, self.surprisal) - 1)
+
+
+def steps_of(phases: list[dict]) -> Iterator[tuple[int, int]]:
+    """(batch, time) of every training step, phase after phase."""
+    for phase in phases:
+        for _ in range(phase["steps"]):
+            yield phase["batch"], phase["time"]
+
+
+def train(
+    config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, training: dict
+) -> tuple[NumpyMiniGPT, dict]:
+    """Train a model from scratch; the same arguments on the same machine give the same arrays.
+
+    Args:
+        stream: the training text.
+        training: the `training` section of the config.
+
+    Returns:
+        The model, and the record of the run: training and held-out losses by step, seconds, tokens.
+
+    Raises:
+        LabError: the loss is no longer finite, or ends more than `max_excess_percent` above the limit.
+    """
+    model = NumpyMiniGPT.initialise(config, training["seed"])
+    optimiser = AdamW(
+        model.parameters,
+        [array for array in model.arrays.values() if array.ndim == 2],
+        betas=(training["beta_1"], training["beta_2"]),
+        weight_decay=training["weight_decay"],
+    )
+    generator = np.random.default_rng(training["seed"])
+    shapes = list(steps_of(training["phases"]))
+    if longest := max((t for _, t in shapes), default=0) - config.block_size > 0:
+        raise LabError(f"a training phase is {longest} tokens longer than block_size {config.block_size}.")
+    losses, held_out_losses, tokens = [], [], 0
+    started = reported = time.perf_counter()
+    with threadpool_limits(training["threads"]):
+        for step, (batch, length) in enumerate(shapes):
+            rate = cosine_schedule(
+                step, len(shapes), training["learning_rate"], training["final_learning_rate"], training["warmup"]
+            )
+            loss, _ = model.loss_and_gradients(*stream.rows(stream.random_places(generator, batch, length)))
+            norm = clip_gradients(model.gradients, training["clip"])
+            if not np.isfinite(norm):
+                raise LabError(f"the loss is no longer finite at step {step + 1}; lower training.learning_rate.")
+            optimiser.step(model.gradients, rate)
+            tokens += batch * length
+
+            last = step + 1 == len(shapes)
+            if last or (step + 1) % training["evaluate_every"] == 0:
+                held_out_losses.append({"step": step + 1, "loss": held_out.cross_entropy(model)})
+            if last or step % training["record_every"] == 0:
+                losses.append({"step": step + 1, "loss": loss, "gradient_norm": norm, "learning_rate": rate})
+            if last or time.perf_counter() - reported > training["report_seconds"]:
+                reported = time.perf_counter()
+                left = (reported - started) * (len(shapes) - step - 1) / (step + 1)
+                known = f", held-out {held_out_losses[-1]['loss']:.4f}" if held_out_losses else ""
+                logger.info(
+                    "step %d of %d: loss %.4f%s, grammar %.4f, %.0f tokens/s, %.0f s left",
+                    step + 1, len(shapes), loss, known, held_out.entropy, tokens / (reported - started), left,
+                )  # fmt: skip
+    seconds = time.perf_counter() - started
+    cross_entropy = held_out_losses[-1]["loss"]
+    excess = held_out.excess_percent(cross_entropy)
+    if excess > training["max_excess_percent"]:
+        raise LabError(
+            f"held-out cross-entropy {cross_entropy:.4f} ended {excess:.2f} % above the grammar's entropy "
+            f"{held_out.entropy:.4f}, more than training.max_excess_percent = {training['max_excess_percent']}; "
+            "train for more steps."
+        )
+    record = {
+        "config": asdict(config),
+        "training": training,
+        "losses": losses,
+        "held_out_losses": held_out_losses,
+        "held_out_tokens": int(held_out.targets.size),
+        "held_out_cross_entropy": cross_entropy,
+        "conditional_entropy": held_out.entropy,
+        "grammar_surprisal": held_out.surprisal,
+        "excess_percent": excess,
+        "seconds": seconds,
+        "tokens": tokens,
+        "tokens_per_second": tokens / seconds,
+    }
+    return model, record
+
+
+def next_words(model: NumpyMiniGPT, tokenizer: Tokenizer, prompt: str, count: int = 5) -> list[dict]:
+    """The `count` most likely next tokens after a prompt: token and probability, most likely first."""
+    logits = model.forward(np.array([tokenizer.encode(prompt, bos=True)]))[0, -1]
+    probabilities = softmax(logits.copy())
+    best = np.argsort(-probabilities, kind="stable")[:count]
+    return [{"token": tokenizer.tokens[i], "probability": float(probabilities[i])} for i in best]
+
+
+def plot_losses(record: dict, path: str) -> None:
+    """Draw training and held-out loss over the steps, with the grammar's entropy as a line (PNG)."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    entropy, final = record["conditional_entropy"], record["held_out_cross_entropy"]
+    fig, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for key, label, color, width in (
+        ("losses", "training batch", "#56b4e9", 0.8),
+        ("held_out_losses", "held-out text", "#0072b2", 2.2),
+    ):
+        points = record[key]
+        axes.plot([p["step"] for p in points], [p["loss"] for p in points], color=color, lw=width, label=label)
+    axes.axhline(entropy, color="#d55e00", ls="--", lw=1.6, label=f"grammar's entropy, {entropy:.3f} nats")
+    top = record["losses"][0]["loss"]
+    axes.set_ylim(0.9 * entropy, min(top, 2 * entropy))
+    axes.set_xlim(0, record["losses"][-1]["step"])
+    axes.set_xlabel("training step")
+    axes.set_ylabel("cross-entropy (nats per token)")
+    axes.set_title(f"Held-out loss ends at {final:.3f}, {record['excess_percent']:.2f} % above the limit", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    with replacing(path) as temporary:
+        fig.savefig(temporary, dpi=150)
+    plt.close(fig)

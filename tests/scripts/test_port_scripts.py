@@ -1,0 +1,151 @@
+"""The port's three scripts, run by hand one after the other as their rules run them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from safetensors.torch import load_file, save_file
+
+from minilab.files import write_json
+from minimodel.checkpoint import save_checkpoint
+from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
+from minimodel.tokenizer import Tokenizer
+
+ROOT = Path(__file__).parents[2]
+VERBS = {"motion": [{"base": base, "past": past} for base, past in [("go", "went"), ("walk", "walked")]]}
+WORDS = ["I", "Yesterday", "go", "walk", "walked", "went"]
+
+
+def run_script(name, *arguments):
+    command = [sys.executable, ROOT / "scripts" / f"{name}.py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def refused(result):
+    """The one sentence of a run that was refused, and did not crash."""
+    assert result.returncode == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr.strip().splitlines()[-1]
+
+
+def valid(path, schema):
+    document = json.loads(path.read_text())
+    Draft202012Validator(yaml.safe_load((ROOT / f"schemas/{schema}.schema.yaml").read_text())).validate(
+        document
+    )
+    return document
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder in which the port and its proof have run on a small random model."""
+    folder = tmp_path_factory.mktemp("port")
+    tokenizer = Tokenizer.from_words(WORDS)
+    config = MiniGPTConfig(vocab_size=len(tokenizer), block_size=12, n_layer=2, n_head=2, n_embd=16)
+    save_checkpoint(folder / "checkpoint.npz", NumpyMiniGPT.initialise(config, seed=5).arrays, config)
+    write_json(folder / "vocab.json", {"tokens": list(tokenizer.tokens)})
+    (folder / "lexicon.yaml").write_text(yaml.safe_dump({"verbs": VERBS}))
+    done = run_script("port", *port_arguments(folder))
+    assert done.returncode == 0, done.stderr
+    done = run_script("equivalence", *equivalence_arguments(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def port_arguments(folder):
+    return [
+        f"input.checkpoint={folder}/checkpoint.npz",
+        f"output.weights={folder}/minigpt.safetensors",
+        f"output.report={folder}/port.json",
+    ]
+
+
+def equivalence_arguments(folder, weights="minigpt.safetensors", report="equivalence.json"):
+    return [
+        f"input.checkpoint={folder}/checkpoint.npz",
+        f"input.weights={folder}/{weights}",
+        f"output.report={folder}/{report}",
+    ]
+
+
+def swap_arguments(folder, weights="minigpt.safetensors", kernel="triton", report="kernel_swap.json"):
+    return [
+        f"input.checkpoint={folder}/checkpoint.npz",
+        f"input.weights={folder}/{weights}",
+        f"input.vocabulary={folder}/vocab.json",
+        f"input.equivalence={folder}/equivalence.json",
+        f"input.lexicon={folder}/lexicon.yaml",
+        f"output.report={folder}/{report}",
+        "params.prompt=Yesterday I",
+        f"params.kernel={kernel}",
+        "wildcards.device=cpu-any",
+    ]
+
+
+def transpose_in_file(folder, name):
+    """Write a copy of the weights in which one array is transposed; give its file name."""
+    from safetensors import safe_open
+
+    tensors = load_file(folder / "minigpt.safetensors")
+    tensors[name] = tensors[name].T.contiguous()
+    with safe_open(folder / "minigpt.safetensors", framework="pt") as file:
+        save_file(tensors, folder / "transposed.safetensors", metadata=file.metadata())
+    return "transposed.safetensors"
+
+
+def test_port_writes_the_mapping_table(built):
+    report = valid(built / "port.json", "port")
+    with np.load(built / "checkpoint.npz") as checkpoint:
+        assert {row["numpy_name"] for row in report["arrays"]} == set(checkpoint.files) - {"metadata"}
+        assert report["parameters"] == sum(checkpoint[row["numpy_name"]].size for row in report["arrays"])
+    assert set(load_file(built / "minigpt.safetensors")) == {row["torch_name"] for row in report["arrays"]}
+
+
+def test_equivalence_reports_the_file_it_proved(built):
+    report = valid(built / "equivalence.json", "equivalence")
+    assert report["weights"]["sha256"] == json.loads((built / "port.json").read_text())["weights_sha256"]
+    assert report["contract"]["shape"] == [2, 12]  # the model's positions end before 16
+
+
+def test_a_transposed_weight_fails_the_job_and_leaves_no_report(built):
+    weights = transpose_in_file(built, "blocks.1.attention.proj.weight")
+    result = run_script("equivalence", *equivalence_arguments(built, weights, "refused.json"))
+    assert "layer blocks.1.attention.proj of the port differs" in refused(result)
+    assert not (built / "refused.json").exists()
+
+
+def test_a_damaged_checkpoint_fails_the_port_and_leaves_no_output(built, tmp_path):
+    (tmp_path / "checkpoint.npz").write_bytes((built / "checkpoint.npz").read_bytes()[:1000])
+    assert "checkpoint.npz" in refused(run_script("port", *port_arguments(tmp_path)))
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.npz"]
+
+
+def test_the_triton_kernel_is_swapped_in_through_the_interpreter(built):
+    pytest.importorskip("triton")
+    result = run_script("kernel_swap", *swap_arguments(built))
+    assert result.returncode == 0, result.stderr
+    report = valid(built / "kernel_swap.json", "kernel_swap")
+    assert report["executed_by"] == "triton-interpreter"
+    assert len(report["after"]["top"]) == 5
+
+
+def test_a_kernel_that_the_cpu_cannot_run_is_replaced_and_said_so(built):
+    result = run_script("kernel_swap", *swap_arguments(built, kernel="fused", report="fallback.json"))
+    assert result.returncode == 0, result.stderr
+    report = valid(built / "fallback.json", "kernel_swap")
+    assert report["executed_by"] == "F.softmax"
+    assert report["after_to_before"]["max_abs_difference"] == 0
+    past = {row["word"] for row in report["cpu"]["top"] if row["past_simple"]}
+    assert past == {row["word"] for row in report["cpu"]["top"]} & {"went", "walked"}
+
+
+def test_weights_that_were_not_proven_are_not_swapped(built):
+    weights = transpose_in_file(built, "blocks.0.attention.proj.weight")
+    result = run_script("kernel_swap", *swap_arguments(built, weights, report="unproven.json"))
+    assert "transposed.safetensors is not the file" in refused(result)
+    assert not (built / "unproven.json").exists()
