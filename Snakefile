@@ -45,5 +45,5 @@ rule all:
 include: "rules/checkpoint.smk"
 include: "rules/port.smk"
 include: "rules/kernels.smk"
-include: "rules/records.smk"
 include: "rules/report.smk"
+include: "rules/records.smk"

@@ -19,6 +19,8 @@ rule corpus:
         "logs/17/corpus.log",
     benchmark:
         "logs/17/corpus.tsv"
+    conda:
+        "../envs/cpu.yaml"
     params:
         corpus=lookup(within=config, dpath="corpus"),
     script:
@@ -41,10 +43,13 @@ rule train:
         "logs/17/train.log",
     benchmark:
         "logs/17/train.tsv"
+    conda:
+        "../envs/cpu.yaml"
     threads: config["training"]["threads"]
     params:
         model=lookup(within=config, dpath="model"),
         training=lookup(within=config, dpath="training"),
+        corpus=lookup(within=config, dpath="corpus"),
         demo_prompt=lookup(within=config, dpath="demo_prompt"),
     script:
         "../scripts/train.py"
@@ -63,5 +68,7 @@ rule export_checkpoint:
         "logs/17/export_checkpoint.log",
     benchmark:
         "logs/17/export_checkpoint.tsv"
+    conda:
+        "../envs/cpu.yaml"
     script:
         "../scripts/export_checkpoint.py"

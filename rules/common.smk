@@ -145,3 +145,8 @@ def artefacts_of(device):
 def headline_gpu(devices):
     """The GPU that the manifest and the report speak of, as a list: the first one shown, or none."""
     return [device for device in devices if not is_cpu(device)][:1]
+
+
+def environment(device):
+    """The pinned environment of a job that runs on a device."""
+    return "../envs/cpu.yaml" if is_cpu(device) else "../envs/gpu.yaml"

@@ -17,6 +17,8 @@ rule prove:
         "logs/24/{device}/prove/{kernel}.tsv"
     wildcard_constraints:
         device=any_of(MEASURED),
+    conda:
+        lambda wildcards: environment(wildcards.device)
     resources:
         gpu=gpus,
     params:
@@ -39,6 +41,8 @@ rule ceilings:
         "logs/24/{device}/ceilings.tsv"
     wildcard_constraints:
         device=any_of(MEASURED),
+    conda:
+        lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
     resources:
         gpu=gpus,
@@ -60,6 +64,8 @@ rule autotune:
         "logs/24/{device}/autotune.tsv"
     wildcard_constraints:
         device=any_of(device for device in MEASURED if not is_cpu(device)),
+    conda:
+        lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
     resources:
         gpu=gpus,
@@ -84,6 +90,8 @@ rule bench_kernel:
         "logs/24/{device}/bench/{kernel}.tsv"
     wildcard_constraints:
         device=any_of(MEASURED),
+    conda:
+        lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
     resources:
         gpu=gpus,
@@ -110,5 +118,7 @@ rule bench:
         "logs/24/{device}/bench.tsv"
     wildcard_constraints:
         device=any_of(MEASURED),
+    conda:
+        "../envs/cpu.yaml"
     script:
         "../scripts/bench.py"

@@ -15,6 +15,8 @@ rule port:
         "logs/24/port.log",
     benchmark:
         "logs/24/port.tsv"
+    conda:
+        "../envs/cpu.yaml"
     script:
         "../scripts/port.py"
 
@@ -31,6 +33,8 @@ rule equivalence:
         "logs/24/equivalence.log",
     benchmark:
         "logs/24/equivalence.tsv"
+    conda:
+        "../envs/cpu.yaml"
     params:
         equivalence=lookup(within=config, dpath="equivalence"),
     script:
@@ -40,7 +44,6 @@ rule equivalence:
 rule kernel_swap:
     """Predict the demo prompt's next word before and after the lab's kernel replaces F.softmax."""
     input:
-        checkpoint=rules.export_checkpoint.output.checkpoint,
         weights=rules.port.output.weights,
         vocabulary=rules.corpus.output.vocabulary,
         lexicon=LEXICON,
@@ -55,6 +58,8 @@ rule kernel_swap:
         "logs/24/{device}/kernel_swap.tsv"
     wildcard_constraints:
         device=any_of(MEASURED),
+    conda:
+        lambda wildcards: environment(wildcards.device)
     resources:
         gpu=gpus,
     params:

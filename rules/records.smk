@@ -18,6 +18,8 @@ rule restore:
     wildcard_constraints:
         device=none_of(MEASURED),
         artefact=any_of(ARTEFACTS),
+    conda:
+        "../envs/cpu.yaml"
     params:
         today=lambda wildcards: restored_params(config, wildcards),
         stale=lookup(within=config, dpath="records/stale"),
@@ -38,6 +40,8 @@ rule record:
         "logs/record.log",
     benchmark:
         "logs/record.tsv"
+    conda:
+        "../envs/cpu.yaml"
     params:
         devices=lambda wildcards: published_devices(config),
         recorded=RECORDED,

@@ -18,6 +18,8 @@ rule roofline:
         "logs/24/roofline.log",
     benchmark:
         "logs/24/roofline.tsv"
+    conda:
+        "../envs/cpu.yaml"
     params:
         headline=lookup(within=config, dpath="roofline/headline"),
     script:
@@ -39,6 +41,8 @@ rule manifest_24:
         "logs/24/manifest_24.log",
     benchmark:
         "logs/24/manifest_24.tsv"
+    conda:
+        "../envs/cpu.yaml"
     params:
         seed=lookup(within=config, dpath="training/seed"),
         kernels=list(config["kernels"]),
@@ -66,5 +70,7 @@ rule report_24:
         "logs/24/report_24.log",
     benchmark:
         "logs/24/report_24.tsv"
+    conda:
+        "../envs/cpu.yaml"
     script:
         "../scripts/report_24.py"

@@ -13,15 +13,18 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
-    report = check_equivalence(load_checkpoint(job.input.checkpoint), load_port(job.input.weights))
-    log.info("Ulps, largest of each layer %34s %12s %14s", "torch - NumPy", "layer alone", "torch - float64")
+    weights, contract = job.input.weights, job.params.equivalence
+    report = check_equivalence(load_checkpoint(job.input.checkpoint), load_port(weights), **contract)
+    log.info("Ulps, largest of each layer %32s %14s %16s", "torch - NumPy", "layer alone", "torch - float64")
     for row in report["layers"]:
         ulps = [row[key]["max_ulps"] for key in ("torch_numpy", "own", "torch_float64")]
-        log.info("%-32s %29.2f %12.2f %14.2f", row["layer"], *ulps)
+        log.info("%-32s %27.2f %14.2f %16.2f", row["layer"], *ulps)
     for name in ("logits", "probabilities"):
-        log.info("%s differ by at most %.3g", name, report["outputs"][name]["max_abs_difference"])
-    report["weights"]["sha256"] = sha256(job.input.weights)
-    report["provenance"] = provenance(getattr(job.input, "lib", []), params=report["contract"])
+        worst = report["outputs"][name]
+        share = 100 * worst["elementwise_tolerance_used"]
+        log.info("%s differ by at most %.3g, %.0f %% of tolerance", name, worst["max_abs_difference"], share)
+    report["weights"]["sha256"] = sha256(weights)
+    report["provenance"] = provenance(job.input.lib, dict(contract))
     write_json(job.output.report, report)
 
 

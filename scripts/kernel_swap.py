@@ -2,11 +2,12 @@
 
 import logging
 
+from minikernel.caches import own_caches
 from minilab import LabError
 from minilab.files import read_json, sha256, write_json
 from minilab.provenance import provenance
 from minilab.script import run
-from minimodel.kernel_swap import load_kernel, past_simple_forms, swap_softmax
+from minimodel.kernel_swap import kernel_for, past_simple_forms, swap_softmax
 from minimodel.port import load_port
 from minimodel.tokenizer import Tokenizer
 
@@ -14,24 +15,20 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
-    weights, device, kernel = job.input.weights, job.wildcards.device, job.params.kernel
+    weights, device, params = job.input.weights, job.wildcards.device, job.params.measuring
+    prompt, kernel = params["prompt"], params["kernel"]
     if read_json(job.input.equivalence)["weights"]["sha256"] != sha256(weights):
         raise LabError(f"{weights} is not the file that {job.input.equivalence} proves; build that again.")
-    softmax, executed_by = load_kernel(kernel, device)
-    report = {"prompt": job.params.prompt, "device": device, "kernel": kernel, "executed_by": executed_by}
-    report |= swap_softmax(
-        load_port(weights),
-        Tokenizer.load(job.input.vocabulary),
-        job.params.prompt,
-        past_simple_forms(job.input.lexicon),
-        softmax,
-        device,
-    )
+    model, tokenizer = load_port(weights), Tokenizer.load(job.input.vocabulary)
+    with own_caches():
+        softmax, executed_by = kernel_for(device, kernel, params["entry"])
+        past_simple = past_simple_forms(job.input.lexicon)
+        comparison = swap_softmax(model, tokenizer, prompt, past_simple, softmax, device)
     for path in ("cpu", "before", "after"):
-        words = ", ".join(f"{row['word']} {row['probability']:.4f}" for row in report[path]["top"])
-        log.info("%-6s %r -> %s", path, job.params.prompt, words)
-    params = {"prompt": job.params.prompt, "kernel": kernel}
-    report["provenance"] = provenance(getattr(job.input, "lib", []), params, device)
+        words = ", ".join(f"{row['word']} {row['probability']:.4f}" for row in comparison[path]["top"])
+        log.info("%-6s %r -> %s", path, prompt, words)
+    report = {"prompt": prompt, "device": device, "kernel": kernel, "executed_by": executed_by, **comparison}
+    report["provenance"] = provenance(job.input.kernel, params, device)
     write_json(job.output.report, report)
 
 

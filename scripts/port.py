@@ -23,7 +23,7 @@ def main(job):
         "parameters": parameters,
         "byte_equal": all(row["byte_equal"] for row in table),
         "weights_sha256": sha256(job.output.weights),
-        "provenance": provenance(getattr(job.input, "lib", []), params={}),
+        "provenance": provenance(job.input.lib, {}),
     }
     write_json(job.output.report, report)
 

@@ -14,7 +14,6 @@ def main(job):
         autotune=read_json(job.input.autotune[0]) if job.input.autotune else None,
         swaps=[read_json(path) for path in job.input.swap],
         proofs=[read_json(path) for path in job.input.proofs],
-        targets=["fused", "triton"],
     )
     write_text(job.output.report, text)
 

@@ -14,7 +14,13 @@ def main(job):
     schema = read_schema(f"schemas/{job.wildcards.artefact}.schema.yaml")
     artefact = restore(job.input.record, schema, job.params.today, job.params.stale)
     made, restored = artefact["provenance"], artefact["restored"]
-    log.info("%s restored from %s, measured on %s on %s", job.output.artefact, job.input.record, made["device"], made["date"])
+    log.info(
+        "%s restored from %s, measured on %s on %s",
+        job.output.artefact,
+        job.input.record,
+        made["device"],
+        made["date"],
+    )
     for reason in restored["reasons"]:
         log.warning("stale: %s", reason)
     write_json(job.output.artefact, artefact)

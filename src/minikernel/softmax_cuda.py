@@ -17,7 +17,7 @@ from minilab import LabError
 SOURCES = Path(__file__).parent / "cuda"
 C_TYPES = {torch.float32: "float", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 VECTOR_BYTES = 16
-SHORT_BLOCK = 128  # threads of a `fused_short` block: several rows
+NAIVE_BLOCK, SMEM_BLOCK, SHORT_BLOCK = 128, 256, 64  # threads a block; the last two stand in the sources too
 COMPILER_OPTIONS = ("--std=c++17",)
 
 
@@ -55,7 +55,7 @@ LAYOUTS = (
 )
 # 16-bit vectors unpack to twice the registers: 1,024 threads of 8 vectors would not fit.
 MOST_VALUES_PER_BLOCK = 32768
-LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 1024, 2)}  # by bytes of an element
+LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}  # by bytes of an element
 
 
 def source(name: str) -> str:
@@ -129,10 +129,74 @@ def allocate_like(x: torch.Tensor) -> torch.Tensor:
 def launch(name: str, expression: str, x: torch.Tensor, y: torch.Tensor, blocks: int, threads: int) -> None:
     """Launch one kernel over the rows of contiguous `x` into `y`, on torch's current stream."""
     device = x.get_device()
-    cols = x.shape[-1]
+    if device != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return launch(name, expression, x, y, blocks, threads)
     kernel = compiled(name, expression, device)
     # The raw call, as Triton uses it: torch.cuda.current_stream() costs a microsecond more.
     stream = stream_of(torch._C._cuda_getCurrentRawStream(device))
-    kernel(
-        (blocks,), (threads,), (x.data_ptr(), y.data_ptr(), x.numel() // cols, cols), stream=stream
-    )
+    cols = x.shape[-1]
+    kernel((blocks,), (threads,), (x.data_ptr(), y.data_ptr(), x.numel() // cols, cols), stream=stream)
+
+
+def contiguous_rows(name: str, x: torch.Tensor) -> torch.Tensor:
+    """`x` checked and contiguous, a scalar as a row of one; the one copy there is, and only where needed.
+
+    Raises:
+        LabError: `x` is not on a CUDA device, or its dtype has no kernel here.
+    """
+    if not x.is_cuda:
+        raise LabError(f"the CUDA C kernel {name} takes CUDA tensors, not one on {x.device}; use F.softmax there.")
+    if x.dtype not in C_TYPES:
+        raise LabError(
+            f"the CUDA C kernel {name} takes float32, bfloat16 and float16, not {x.dtype}; "
+            "use minikernel.softmax, which gives other dtypes to torch."
+        )
+    return x.contiguous() if x.dim() else x.reshape(1)
+
+
+def naive(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis, one thread a row (`cuda/naive.cu`). Any shape; raises LabError off CUDA."""
+    rows = contiguous_rows("naive", x)
+    y = torch.empty_like(rows)
+    if rows.numel():
+        blocks = -(-(rows.numel() // rows.shape[-1]) // NAIVE_BLOCK)
+        launch("naive", f"naive<{C_TYPES[x.dtype]}>", rows, y, blocks, NAIVE_BLOCK)
+    return y.view(x.shape)
+
+
+def smem(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis, one block a row (`cuda/smem.cu`). Any shape; raises LabError off CUDA."""
+    rows = contiguous_rows("smem", x)
+    y = torch.empty_like(rows)
+    if rows.numel():
+        launch("smem", f"smem<{C_TYPES[x.dtype]}>", rows, y, rows.numel() // rows.shape[-1], SMEM_BLOCK)
+    return y.view(x.shape)
+
+
+@functools.cache
+def fused_plan(dtype: torch.dtype, cols: int, aligned: bool) -> tuple[str, int, int]:
+    """(C++ name expression, rows a block, threads a block) with which `fused` takes rows of `cols`."""
+    layout = layout_for(cols, dtype.itemsize, aligned)
+    expression = fused_expression(layout, C_TYPES[dtype], aligned)
+    if layout.kernel == "fused_short":
+        return expression, SHORT_BLOCK // layout.threads, SHORT_BLOCK
+    return expression, 1, layout.threads
+
+
+def fused(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis, each row read once and written once (`cuda/fused.cu`).
+
+    Any shape, float32, bfloat16 or float16; rows beyond registers (32,768 columns) are read twice.
+
+    Raises:
+        LabError: `x` is not on a CUDA device, its dtype has no kernel here, or CuPy is missing.
+    """
+    rows = contiguous_rows("fused", x)
+    y = allocate_like(rows)
+    if rows.numel():
+        cols = rows.shape[-1]
+        aligned = rows.data_ptr() % VECTOR_BYTES == 0 and cols * rows.element_size() % VECTOR_BYTES == 0
+        expression, rows_a_block, threads = fused_plan(rows.dtype, cols, aligned)
+        launch("fused", expression, rows, y, -(-(rows.numel() // cols) // rows_a_block), threads)
+    return y.view(x.shape)

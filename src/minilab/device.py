@@ -14,7 +14,15 @@ from pathlib import Path
 
 from minilab.errors import LabError
 
-NVIDIA_FACTS = ("name", "driver_version", "compute_cap", "memory.total", "clocks.sm", "clocks.mem", "clocks.max.sm")
+NVIDIA_FACTS = (
+    "name",
+    "driver_version",
+    "compute_cap",
+    "memory.total",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks.max.sm",
+)
 
 
 def slug(name: str) -> str:

@@ -6,7 +6,7 @@ import importlib
 _MODULES = {
     "Checkpoint": "minimodel.checkpoint",
     "GrammarMiniGPT": "minimodel.torch_minigpt",
-    "MiniGPTConfig": "minimodel.numpy_minigpt",
+    "MiniGPTConfig": "minimodel.model_config",
     "NumpyMiniGPT": "minimodel.numpy_minigpt",
     "Tokenizer": "minimodel.tokenizer",
     "load_checkpoint": "minimodel.checkpoint",

@@ -15,7 +15,8 @@ import numpy as np
 
 from minilab import LabError
 from minilab.files import replacing
-from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT, check_shapes
+from minimodel.model_config import MiniGPTConfig, check_shapes
+from minimodel.numpy_minigpt import NumpyMiniGPT
 
 FORMAT_VERSION = 1
 DTYPE = np.dtype("<f4")
@@ -96,9 +97,10 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
 def _read(path: Path) -> dict[str, np.ndarray]:
     """Every entry of the file."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise LabError("it is not an .npz archive")
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise LabError("it is not an .npz archive")
+        with file:
             return {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise LabError("the file does not exist") from None

@@ -166,9 +166,7 @@ def _lexical_rules(tables: dict, path: Path) -> Rules:
         for verb in verbs:
             forms = {name: value for name, value in verb.items() if name != "weight"}
             if set(forms) != {"base", "third", "past", "participle", "gerund"} or "weight" not in verb:
-                raise LabError(
-                    f"the verb {verb} in {path} must have base, third, past, participle, gerund and weight."
-                )
+                raise LabError(f"the verb {verb} in {path} must have base, third, past, participle, gerund and weight.")
             _require_weights({str(verb["base"]): verb["weight"]}, f"frame {frame!r} in {path}")
             for form, word in forms.items():
                 if not isinstance(word, str):

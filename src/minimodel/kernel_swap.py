@@ -42,25 +42,28 @@ def past_simple_forms(lexicon: str | Path) -> set[str]:
         raise LabError(f"{lexicon} has no verbs with a past form; give the lexicon of the corpus.") from None
 
 
-def load_kernel(name: str, device: str) -> tuple[Softmax, str]:
+def kernel_for(device: str, name: str, entry: dict) -> tuple[Softmax, str]:
     """The kernel to swap in on a device, and what executes it there.
 
+    On a CPU, a kernel written in Python is run in Triton's interpreter where Triton is installed; CUDA C
+    cannot run there at all, and `F.softmax` stays. For the interpreter this sets `TRITON_INTERPRET`, which
+    Triton reads as kernels are defined: call it before anything imports them.
+
     Args:
-        name: a name in `minikernel.kernels`.
-        device: a hardware slug; on a CPU the `triton` kernel runs in Triton's interpreter where Triton is
-            installed, and anything else falls back to `F.softmax`. For the interpreter this sets
-            `TRITON_INTERPRET`, which Triton reads as kernels are defined: call it before importing them.
+        device: hardware slug.
+        name: the kernel's name in the configuration.
+        entry: its entry there, `source` and `function`.
 
     Returns:
         The softmax over the last axis, and `cuda`, `triton-interpreter` or `F.softmax`.
     """
-    if is_cpu(device) and not (name == "triton" and find_spec("triton")):
-        return partial(F.softmax, dim=-1), "F.softmax"
     if is_cpu(device):
+        if not (entry["source"].endswith(".py") and find_spec("triton")):
+            return partial(F.softmax, dim=-1), "F.softmax"
         os.environ["TRITON_INTERPRET"] = "1"
-    from minikernel import kernels  # only here: the fallback needs neither Triton nor CUDA
+    from minikernel.registry import load_kernel  # only here: the fallback needs neither Triton nor CUDA
 
-    return kernels[name], "triton-interpreter" if is_cpu(device) else "cuda"
+    return load_kernel(name, entry), "triton-interpreter" if is_cpu(device) else "cuda"
 
 
 def swap_softmax(
@@ -130,9 +133,7 @@ def _encode(prompt: str, tokenizer: Tokenizer, vocab_size: int) -> list[int]:
         )
     ids = tokenizer.encode(prompt, bos=True)
     if tokenizer.tokens.index(UNK) in ids:
-        raise LabError(
-            f"The prompt {prompt!r} has a word that is not in the vocabulary; use the corpus' words."
-        )
+        raise LabError(f"The prompt {prompt!r} has a word that is not in the vocabulary; use the corpus' words.")
     return ids
 
 

@@ -10,55 +10,15 @@ operating system cost more than the arithmetic on them.
 """
 
 import math
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from minilab import LabError
+from minimodel.model_config import MiniGPTConfig, check_shapes
 
 GELU_SCALE = math.sqrt(2 / math.pi)
 GELU_CUBIC = 0.044715
 IGNORE = -1
-
-
-@dataclass(frozen=True)
-class MiniGPTConfig:
-    """The model's shape. Raises LabError when n_embd is not divisible by n_head or a size is below 1."""
-
-    vocab_size: int
-    block_size: int
-    n_layer: int = 4
-    n_head: int = 4
-    n_embd: int = 64
-
-    def __post_init__(self):
-        for name, value in asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise LabError(f"the model's {name} is {value!r}; make it a whole number of at least 1.")
-        if self.n_embd % self.n_head:
-            raise LabError(
-                f"n_embd {self.n_embd} is not divisible by n_head {self.n_head}; change one of the two."
-            )
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name and shape of every parameter array, in the order of the forward pass."""
-        d, v = self.n_embd, self.vocab_size
-        shapes = {"token_embedding": (v, d), "position_embedding": (self.block_size, d)}
-
-        def add(name: str, *shape: int) -> None:
-            shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]
-
-        for i in range(self.n_layer):
-            add(f"blocks.{i}.ln_1", d)
-            add(f"blocks.{i}.attention.qkv", 3 * d, d)
-            add(f"blocks.{i}.attention.proj", d, d)
-            add(f"blocks.{i}.ln_2", d)
-            add(f"blocks.{i}.mlp.fc", 4 * d, d)
-            add(f"blocks.{i}.mlp.proj", d, 4 * d)
-        add("ln_f", d)
-        add("lm_head", v, d)
-        return shapes
 
 
 class NumpyMiniGPT:
@@ -159,9 +119,8 @@ class NumpyMiniGPT:
 
     def loss(self, ids: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Cross-entropy in nats at each place, (B, T), zero where the target is -1."""
-        probabilities = self.probabilities(ids).reshape(targets.size, -1)
-        picked = probabilities[np.arange(targets.size), targets.ravel()]
-        return np.where(targets == IGNORE, 0, -np.log(picked).reshape(targets.shape))
+        picked = np.take_along_axis(self.probabilities(ids), targets[..., None], axis=-1)[..., 0]
+        return np.where(targets == IGNORE, 0, -np.log(picked))
 
     def loss_and_gradients(self, ids: np.ndarray, targets: np.ndarray) -> tuple[float, dict[str, np.ndarray]]:
         """Mean cross-entropy in nats over targets (B, T) that are not -1, and its gradients by array name.
@@ -321,8 +280,9 @@ class NumpyMiniGPT:
             raise LabError(f"ids have shape {ids.shape} and dtype {ids.dtype}; give integers of shape (B, T).")
         if ids.shape[1] > self.config.block_size:
             raise LabError(f"ids have {ids.shape[1]} positions, block_size is {self.config.block_size}; cut them.")
-        if ids.min() < 0 or ids.max() >= self.config.vocab_size:
-            raise LabError(f"ids reach from {ids.min()} to {ids.max()}, outside the vocabulary of {self.config.vocab_size}.")
+        low, high, size = ids.min(), ids.max(), self.config.vocab_size
+        if low < 0 or high >= size:
+            raise LabError(f"ids reach from {low} to {high}, the vocabulary from 0 to {size - 1}; encode again.")
         return ids
 
 
@@ -332,17 +292,6 @@ def softmax(x: np.ndarray) -> np.ndarray:
     np.exp(x, out=x)
     x /= (x @ np.ones(x.shape[-1], x.dtype))[..., None]
     return x
-
-
-def check_shapes(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raise LabError unless `arrays` has exactly the names and shapes of `shapes`."""
-    if missing := [name for name in shapes if name not in arrays]:
-        raise LabError(f"the array {missing[0]!r} is missing.")
-    if extra := [name for name in arrays if name not in shapes]:
-        raise LabError(f"the array {extra[0]!r} does not belong to the model.")
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise LabError(f"the array {name!r} has shape {arrays[name].shape} where {shape} is needed.")
 
 
 def _views(flat: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

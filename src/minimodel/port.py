@@ -103,9 +103,7 @@ def load_port(path: str | Path) -> GrammarMiniGPT:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
-        raise LabError(
-            f"{path} is not a whole safetensors file ({error}); delete it and port again."
-        ) from None
+        raise LabError(f"{path} is not a whole safetensors file ({error}); delete it and port again.") from None
     try:
         config = MiniGPTConfig(**json.loads(metadata["config"]))
     except (KeyError, TypeError, ValueError):

@@ -19,7 +19,10 @@ from minimodel.numpy_minigpt import MiniGPTConfig
 
 
 def final_softmax(logits: Tensor) -> Tensor:
-    """Softmax over the last axis: the lab's Triton kernel on CUDA, `F.softmax` anywhere else."""
+    """Softmax over the last axis: the lab's Triton kernel on CUDA, `F.softmax` anywhere else.
+
+    For inference: training takes its loss from the logits, and the kernel has no backward pass.
+    """
     if logits.is_cuda:
         from minikernel import kernels  # only here: the model needs no kernel, nor Triton, on CPU
 

@@ -17,13 +17,12 @@ from minilab import LabError
 from minilab.files import replacing
 from minimodel.corpus import TokenStream
 from minimodel.grammar import Grammar
-from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT, softmax
+from minimodel.model_config import MiniGPTConfig
+from minimodel.numpy_minigpt import NumpyMiniGPT, softmax
 from minimodel.optim import AdamW, clip_gradients, cosine_schedule
 from minimodel.tokenizer import Tokenizer
 
 logger = logging.getLogger("minilab")
-
-PROMPT = "Yesterday I"
 
 
 class HeldOut:
@@ -45,15 +44,18 @@ class HeldOut:
 
     def cross_entropy(self, model: NumpyMiniGPT, batch: int = 8) -> float:
         """Mean cross-entropy of the model over all targets, in nats."""
-        losses = [
-            model.loss(self.inputs[row : row + batch], self.targets[row : row + batch]).sum(dtype=np.float64)
-            for row in range(0, len(self.inputs), batch)
-        ]
-        return float(sum(losses) / self.targets.size)
+        starts = range(0, len(self.inputs), batch)
+        losses = [model.loss(self.inputs[i : i + batch], self.targets[i : i + batch]) for i in starts]
+        return float(sum(loss.sum(dtype=np.float64) for loss in losses) / self.targets.size)
 
     def excess_percent(self, cross_entropy: float) -> float:
-        """How far `cross_entropy` lies above the grammar's entropy or surprisal, whichever is further."""
-        return 100 * (cross_entropy / min(self.entropy, self.surprisal) - 1)
+        """How far `cross_entropy` lies above the limit."""
+        return 100 * (cross_entropy / self.limit - 1)
+
+    @property
+    def limit(self) -> float:
+        """The smaller of entropy and surprisal, which differ by the luck of the draw only."""
+        return min(self.entropy, self.surprisal)
 
 
 def steps_of(phases: list[dict]) -> Iterator[tuple[int, int]]:
@@ -63,9 +65,7 @@ def steps_of(phases: list[dict]) -> Iterator[tuple[int, int]]:
             yield phase["batch"], phase["time"]
 
 
-def train(
-    config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, training: dict
-) -> tuple[NumpyMiniGPT, dict]:
+def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, training: dict) -> tuple[NumpyMiniGPT, dict]:
     """Train a model from scratch; the same arguments on the same machine give the same arrays.
 
     Args:
@@ -87,8 +87,10 @@ def train(
     )
     generator = np.random.default_rng(training["seed"])
     shapes = list(steps_of(training["phases"]))
-    if longest := max((t for _, t in shapes), default=0) - config.block_size > 0:
-        raise LabError(f"a training phase is {longest} tokens longer than block_size {config.block_size}.")
+    if (longest := max(length for _, length in shapes)) > config.block_size:
+        raise LabError(
+            f"a phase of training has rows of {longest} tokens, block_size is {config.block_size}; shorten its time."
+        )
     losses, held_out_losses, tokens = [], [], 0
     started = reported = time.perf_counter()
     with threadpool_limits(training["threads"]):
@@ -122,7 +124,7 @@ def train(
     if excess > training["max_excess_percent"]:
         raise LabError(
             f"held-out cross-entropy {cross_entropy:.4f} ended {excess:.2f} % above the grammar's entropy "
-            f"{held_out.entropy:.4f}, more than training.max_excess_percent = {training['max_excess_percent']}; "
+            f"{held_out.limit:.4f}, more than training.max_excess_percent = {training['max_excess_percent']}; "
             "train for more steps."
         )
     record = {
@@ -166,14 +168,18 @@ def plot_losses(record: dict, path: str) -> None:
         points = record[key]
         axes.plot([p["step"] for p in points], [p["loss"] for p in points], color=color, lw=width, label=label)
     axes.axhline(entropy, color="#d55e00", ls="--", lw=1.6, label=f"grammar's entropy, {entropy:.3f} nats")
-    top = record["losses"][0]["loss"]
-    axes.set_ylim(0.9 * entropy, min(top, 2 * entropy))
+    axes.set_ylim(0.9 * entropy, 2 * entropy)
+    start = 0
+    for phase in record["training"]["phases"]:
+        axes.axvline(start, color="#bbbbbb", lw=0.8)
+        axes.annotate(f" rows of {phase['time']}", (start, 1.93 * entropy), color="#666666", fontsize=9)
+        start += phase["steps"]
     axes.set_xlim(0, record["losses"][-1]["step"])
     axes.set_xlabel("training step")
     axes.set_ylabel("cross-entropy (nats per token)")
     axes.set_title(f"Held-out loss ends at {final:.3f}, {record['excess_percent']:.2f} % above the limit", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right", bbox_to_anchor=(1, 0.93))
     with replacing(path) as temporary:
         fig.savefig(temporary, dpi=150)
     plt.close(fig)

@@ -6,7 +6,7 @@ import torch
 from random_checkpoint import SQUARE, random_checkpoint
 
 from minilab import LabError
-from minimodel.equivalence import check_equivalence, compare_layers, difference, one_thread
+from minimodel.equivalence import check_equivalence, compare_layers, difference, one_thread, rms, tolerance_used
 from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.port import port
 from minimodel.torch_minigpt import GrammarMiniGPT, layer_names
@@ -66,9 +66,7 @@ def test_a_transposed_query_key_or_value_is_found_and_named(checkpoint, model, p
     rows = slice(part * SQUARE.n_embd, (part + 1) * SQUARE.n_embd)
     weight[rows] = weight[rows].T.clone()
     overwrite(model, "blocks.1.attention.qkv.weight", weight)
-    with pytest.raises(
-        LabError, match=r"layer blocks\.1\.attention\.qkv .*in blocks\.1\.attention\.qkv\.weight"
-    ):
+    with pytest.raises(LabError, match=r"layer blocks\.1\.attention\.qkv .*in blocks\.1\.attention\.qkv\.weight"):
         check_equivalence(checkpoint, model)
 
 
@@ -101,6 +99,34 @@ def test_a_wrong_final_softmax_is_found(checkpoint, model):
         check_equivalence(checkpoint, model)
 
 
+def test_a_layer_norm_with_another_epsilon_is_found_in_float64_alone(checkpoint, model):
+    for module in model.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-5 * (1 + 1e-4)
+    with pytest.raises(LabError, match="In float64 the port's logits differ"):
+        check_equivalence(checkpoint, model)
+
+
+def test_a_nan_is_refused(checkpoint, model):
+    model.softmax = lambda logits: torch.full_like(logits, torch.nan)
+    with pytest.raises(LabError, match="probabilities differ from NumPy's by up to nan"):
+        check_equivalence(checkpoint, model)
+
+
+def test_values_that_cancelled_are_judged_by_their_layers_size():
+    b = np.array([1e-6, 100.0], np.float32)
+    a = b + np.array([2e-5, 0], np.float32)
+    assert tolerance_used(a, b, atol=1e-5, rtol=1e-5) == pytest.approx(2, rel=1e-4)
+    assert tolerance_used(a, b, atol=1e-5, rtol=1e-5, floor=rms(b)) < 0.03
+
+
+def test_the_contract_is_the_one_that_was_asked_for(checkpoint, model):
+    used = check_equivalence(checkpoint, model)["outputs"]["logits"]["elementwise_tolerance_used"]
+    tighter = 1e-5 * used / 2  # half of what the logits need
+    with pytest.raises(LabError, match=r"differs? from NumPy's"):
+        check_equivalence(checkpoint, model, atol=tighter, rtol=tighter)
+
+
 def test_a_port_of_other_sizes_is_refused(checkpoint):
     other = SQUARE.__class__(vocab_size=16, block_size=16, n_layer=2, n_head=4, n_embd=16)
     with pytest.raises(LabError, match="sizes are"):
@@ -128,10 +154,11 @@ def test_an_ulp_is_the_spacing_at_the_reference_or_at_its_layers_rms():
 
 
 def test_one_thread_is_used_and_the_setting_restored():
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         with one_thread():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     finally:
-        torch.set_num_threads(1)
+        torch.set_num_threads(before)

@@ -1,19 +1,23 @@
 """A right kernel leaves the prediction as it was; a wrong one is refused."""
 
+from pathlib import Path
+
 import pytest
 import torch
+import yaml
 from random_checkpoint import SQUARE, random_checkpoint
 from torch.nn import functional as F
 
 from minilab import LabError
 from minilab.device import gpu_devices
-from minimodel.kernel_swap import load_kernel, past_simple_forms, swap_softmax
+from minimodel.kernel_swap import kernel_for, past_simple_forms, swap_softmax
 from minimodel.port import port
 from minimodel.tokenizer import Tokenizer
 from minimodel.torch_minigpt import final_softmax
 
 TOKENIZER = Tokenizer.from_words(f"word{i:02}" for i in range(3, SQUARE.vocab_size))  # word03 has id 3
 PROMPT = "word03 word07"
+ROOT = Path(__file__).parents[2]
 
 
 def exact_softmax(logits):
@@ -102,23 +106,29 @@ def test_the_model_is_left_as_it_was_even_when_the_kernel_fails(model):
     assert model.softmax is final_softmax
 
 
+def entry_of(name):
+    with open(ROOT / "config.yaml") as file:
+        return yaml.safe_load(file)["kernels"][name]
+
+
 def test_without_triton_the_swap_falls_back_to_pytorch(monkeypatch):
     monkeypatch.setattr("minimodel.kernel_swap.find_spec", lambda name: None)
-    softmax, executed_by = load_kernel("triton", "cpu-any")
+    softmax, executed_by = kernel_for("cpu-any", "triton", entry_of("triton"))
     assert executed_by == "F.softmax"
     x = torch.randn(3, 7)
     assert torch.equal(softmax(x), F.softmax(x, dim=-1))
 
 
-def test_a_cuda_kernel_on_a_cpu_falls_back_to_pytorch():
-    assert load_kernel("fused", "cpu-any")[1] == "F.softmax"
+def test_cuda_c_on_a_cpu_falls_back_to_pytorch():
+    assert kernel_for("cpu-any", "fused", entry_of("fused"))[1] == "F.softmax"
 
 
-def test_a_kernel_for_a_gpu_comes_from_the_registry(monkeypatch):
-    import minikernel
-
-    monkeypatch.setattr(minikernel, "kernels", {"mine": exact_softmax}, raising=False)
-    assert load_kernel("mine", "h200") == (exact_softmax, "cuda")
+def test_a_kernel_of_the_user_comes_from_its_own_file(tmp_path):
+    source = tmp_path / "mine.py"
+    source.write_text("def softmax(x):\n    return x.softmax(-1)\n")
+    kernel, executed_by = kernel_for("h200", "mine", {"source": str(source), "function": "softmax"})
+    assert executed_by == "cuda"
+    assert torch.equal(kernel(torch.eye(3)), torch.eye(3).softmax(-1))
 
 
 @pytest.mark.gpu
@@ -126,7 +136,7 @@ def test_a_kernel_for_a_gpu_comes_from_the_registry(monkeypatch):
 @pytest.mark.parametrize("name", ["naive", "smem", "fused", "triton"])
 def test_each_lab_kernel_keeps_the_prediction_on_the_gpu(model, name):
     device = gpu_devices()[0]
-    kernel, executed_by = load_kernel(name, device)
+    kernel, executed_by = kernel_for(device, name, entry_of(name))
     report = swap_softmax(model, TOKENIZER, PROMPT, (), kernel, device)
     assert executed_by == "cuda"
     assert not report["top1_changed"]

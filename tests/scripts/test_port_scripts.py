@@ -35,9 +35,7 @@ def refused(result):
 
 def valid(path, schema):
     document = json.loads(path.read_text())
-    Draft202012Validator(yaml.safe_load((ROOT / f"schemas/{schema}.schema.yaml").read_text())).validate(
-        document
-    )
+    Draft202012Validator(yaml.safe_load((ROOT / f"schemas/{schema}.schema.yaml").read_text())).validate(document)
     return document
 
 
@@ -60,6 +58,7 @@ def built(tmp_path_factory):
 def port_arguments(folder):
     return [
         f"input.checkpoint={folder}/checkpoint.npz",
+        "input.lib=[src/minimodel/port.py]",
         f"output.weights={folder}/minigpt.safetensors",
         f"output.report={folder}/port.json",
     ]
@@ -69,20 +68,23 @@ def equivalence_arguments(folder, weights="minigpt.safetensors", report="equival
     return [
         f"input.checkpoint={folder}/checkpoint.npz",
         f"input.weights={folder}/{weights}",
+        "input.lib=[src/minimodel/equivalence.py]",
         f"output.report={folder}/{report}",
+        "params.equivalence={seed: 42, shape: [2, 16], atol: 1.0e-5, rtol: 1.0e-5}",
     ]
 
 
 def swap_arguments(folder, weights="minigpt.safetensors", kernel="triton", report="kernel_swap.json"):
+    entry = yaml.safe_load((ROOT / "config.yaml").read_text())["kernels"][kernel]
+    measuring = {"prompt": "Yesterday I", "kernel": kernel, "entry": entry}
     return [
-        f"input.checkpoint={folder}/checkpoint.npz",
         f"input.weights={folder}/{weights}",
         f"input.vocabulary={folder}/vocab.json",
         f"input.equivalence={folder}/equivalence.json",
         f"input.lexicon={folder}/lexicon.yaml",
+        f"input.kernel=[{entry['source']}]",
         f"output.report={folder}/{report}",
-        "params.prompt=Yesterday I",
-        f"params.kernel={kernel}",
+        f"params.measuring={json.dumps(measuring)}",
         "wildcards.device=cpu-any",
     ]
 

@@ -33,6 +33,19 @@ __device__ __forceinline__ float exp2_approximate(float x)
     return result;
 }
 
+// Kahan's compensated sum: a plain running sum over thousands of terms would lose the sixth digit.
+struct CompensatedSum {
+    float total = 0.0f, compensation = 0.0f;
+
+    __device__ __forceinline__ void add(float term)
+    {
+        float corrected = __fsub_rn(term, compensation);
+        float next = __fadd_rn(total, corrected);
+        compensation = __fsub_rn(__fsub_rn(next, total), corrected);
+        total = next;
+    }
+};
+
 // Softmax is the same for every shift of a row, so the shift need not be the maximum itself: with
 // the maximum rounded down to an integer, exp(x - shift) <= e, and x - shift can be corrected cheaply.
 __device__ __forceinline__ float row_shift(float maximum) { return floorf(maximum); }

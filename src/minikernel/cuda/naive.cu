@@ -18,15 +18,9 @@ __global__ void naive(const T* x, T* y, long long rows, long long cols)
     for (long long col = 0; col < cols; col++) maximum = fmaxf(maximum, to_float(x[col]));
     float shift = row_shift(maximum);
 
-    // Kahan's compensated sum: one running sum over 50,000 terms would lose the sixth digit.
-    float sum = 0.0f, compensation = 0.0f;
-    for (long long col = 0; col < cols; col++) {
-        float term = __fsub_rn(exponential<T>(to_float(x[col]), shift), compensation);
-        float next = __fadd_rn(sum, term);
-        compensation = __fsub_rn(__fsub_rn(next, sum), term);
-        sum = next;
-    }
+    CompensatedSum sum;
+    for (long long col = 0; col < cols; col++) sum.add(exponential<T>(to_float(x[col]), shift));
 
-    float scale = 1.0f / sum;
+    float scale = 1.0f / sum.total;
     for (long long col = 0; col < cols; col++) from_float(exponential<T>(to_float(x[col]), shift) * scale, y[col]);
 }

@@ -33,7 +33,7 @@ __device__ float block_reduce(float value, float* shared)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS) smem(const T* x, T* y, long long rows, long long cols)
+__global__ void smem(const T* x, T* y, long long rows, long long cols)
 {
     __shared__ float shared[THREADS];
     x += blockIdx.x * cols;
@@ -43,9 +43,9 @@ __global__ void __launch_bounds__(THREADS) smem(const T* x, T* y, long long rows
     for (long long col = threadIdx.x; col < cols; col += THREADS) maximum = fmaxf(maximum, to_float(x[col]));
     float shift = row_shift(block_reduce<Maximum>(maximum, shared));
 
-    float sum = 0.0f;
-    for (long long col = threadIdx.x; col < cols; col += THREADS) sum += exponential<T>(to_float(x[col]), shift);
-    float scale = 1.0f / block_reduce<Sum>(sum, shared);
+    CompensatedSum sum;
+    for (long long col = threadIdx.x; col < cols; col += THREADS) sum.add(exponential<T>(to_float(x[col]), shift));
+    float scale = 1.0f / block_reduce<Sum>(sum.total, shared);
 
     for (long long col = threadIdx.x; col < cols; col += THREADS) {
         from_float(exponential<T>(to_float(x[col]), shift) * scale, y[col]);

@@ -1,0 +1,31 @@
+"""Search the configurations of a tuned kernel and write down the fastest for each shape (rule autotune)."""
+
+import logging
+
+from minikernel.caches import own_caches
+from minilab.device import torch_device
+from minilab.files import write_json
+from minilab.provenance import provenance
+from minilab.script import run
+
+log = logging.getLogger("minilab")
+
+
+def main(job):
+    device, params = job.wildcards.device, job.params.measuring
+    with own_caches():
+        from minikernel.autotune import autotune
+
+        result = autotune(
+            params["kernel"],
+            params["shapes"],
+            params["dtype"],
+            torch_device(device),
+            params["time_limit_seconds"],
+            log.info,
+        )
+    write_json(job.output.choice, {**result, "provenance": provenance(job.input.kernel, params, device)})
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

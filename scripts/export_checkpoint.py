@@ -1,0 +1,31 @@
+"""Join the trained arrays with their vocabulary into the checkpoint (rule export_checkpoint)."""
+
+import logging
+
+from minilab.files import write_json
+from minilab.provenance import provenance
+from minilab.script import run
+from minimodel.checkpoint import load_checkpoint, save_checkpoint
+from minimodel.tokenizer import Tokenizer
+
+
+def main(job):
+    trained = load_checkpoint(job.input.weights)
+    tokenizer = Tokenizer.load(job.input.vocabulary)
+    metadata = save_checkpoint(job.output.checkpoint, trained.arrays, trained.config, list(tokenizer.tokens))
+    load_checkpoint(job.output.checkpoint)
+    parameters = sum(array.size for array in trained.arrays.values())
+    description = {key: value for key, value in metadata.items() if key != "tokens"}
+    write_json(
+        job.output.description,
+        {
+            **description,
+            "parameters": parameters,
+            "provenance": provenance([job.input.weights, job.input.vocabulary], {}),
+        },
+    )
+    logging.getLogger("minilab").info("%d parameters, digest %s", parameters, metadata["digest"])
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,48 @@
+"""Train the NumPy MiniGPT on the corpus and judge it against the grammar's entropy (rule train)."""
+
+import logging
+
+from minilab.files import write_json
+from minilab.provenance import provenance
+from minilab.script import run
+from minimodel.checkpoint import save_checkpoint
+from minimodel.corpus import TokenStream, read_corpus
+from minimodel.grammar import load_grammar
+from minimodel.model_config import MiniGPTConfig
+from minimodel.tokenizer import Tokenizer
+from minimodel.training import HeldOut, next_words, plot_losses, train
+
+
+def main(job):
+    params, source = job.params, job.input
+    tokenizer = Tokenizer.load(source.vocabulary)
+    config = MiniGPTConfig(vocab_size=len(tokenizer), **params.model)
+    training_lines, held_out_lines = read_corpus(source.corpus, params.corpus["held_out"])
+    held_out = HeldOut(
+        TokenStream(held_out_lines, tokenizer),
+        tokenizer,
+        load_grammar(source.lexicon, source.grammar),
+        config.block_size,
+    )
+    model, record = train(config, TokenStream(training_lines, tokenizer), held_out, params.training)
+    logging.getLogger("minilab").info(
+        "held-out cross-entropy %.4f, %.2f %% above the grammar's entropy, after %.0f s",
+        record["held_out_cross_entropy"],
+        record["excess_percent"],
+        record["seconds"],
+    )
+    save_checkpoint(job.output.weights, model.arrays, config)
+    record["prompt"] = {
+        "text": params.demo_prompt,
+        "next_words": next_words(model, tokenizer, params.demo_prompt),
+    }
+    record["provenance"] = provenance(
+        [source.corpus, source.vocabulary, source.lexicon, source.grammar],
+        {"model": params.model, "training": params.training, "corpus": params.corpus},
+    )
+    write_json(job.output.record, record)
+    plot_losses(record, job.output.loss_plot)
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

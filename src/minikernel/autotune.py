@@ -1,0 +1,124 @@
+"""Which configuration of a tuned kernel is fastest at each shape: searched once, written down, then read.
+
+The search is the lab's own rather than Triton's autotuner because its log is a result: every
+configuration tried with its time, registers and spills, or why it failed; what the lab's grid of
+BLOCK x num_warps alone would have picked; and a time limit that ends it with the best so far. Timing
+follows the bench's rules: configurations take turns, each launch on another buffer of a set that exceeds
+three times the L2 cache.
+"""
+
+import importlib
+import math
+import time
+from collections.abc import Callable
+
+from minikernel.registry import kernels
+from minilab import LabError
+
+LAUNCHES, WARMUP = 60, 3
+SEED = 42
+
+
+def autotune(
+    kernel_name: str,
+    shapes: list[list[int]],
+    dtype: str,
+    device: str,
+    time_limit_seconds: float,
+    on_progress: Callable[[str], None],
+) -> dict:
+    """Time every candidate configuration of a tuned kernel at every shape.
+
+    Args:
+        kernel_name: a kernel of the registry with `tuned` set.
+        shapes: [rows, cols] each.
+        dtype: `float32`, `bfloat16` or `float16`.
+        device: torch device, `cuda` or `cuda:N`.
+        time_limit_seconds: the search ends there with the best so far; each shape gets an equal share of
+            what is left, and its first candidates are always tried.
+        on_progress: called with one line a shape.
+
+    Returns:
+        {"kernel", "complete", "choices", "tried"}. A choice: rows, cols, dtype, config, median_us, and
+        lab_grid (config and median_us of the best of BLOCK x num_warps alone). A row of `tried`: rows,
+        cols, dtype, config, in_lab_grid, median_us, n_regs, n_spills, error (null unless it failed).
+
+    Raises:
+        LabError: the kernel has nothing to tune, or no configuration ran at some shape.
+    """
+    spec = kernels.spec(kernel_name)
+    if not spec.tuned:
+        raise LabError(f"kernel {kernel_name} has nothing to tune; leave it out of autotune.")
+    module = importlib.import_module(spec.module)
+    end = time.monotonic() + time_limit_seconds
+    choices, tried, complete = [], [], True
+    for index, (rows, cols) in enumerate(shapes):
+        share = (end - time.monotonic()) / (len(shapes) - index)
+        configs = module.candidates(rows, cols)
+        found = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
+        tried += found
+        timed = [row for row in found if row["median_us"] is not None]
+        if not timed:
+            reasons = {row["error"] for row in found}
+            raise LabError(f"no configuration of {kernel_name} ran at {rows} x {cols} {dtype}: {'; '.join(reasons)}.")
+        complete = complete and len(found) == len(configs)
+        best = min(timed, key=lambda row: row["median_us"])
+        grid = min((row for row in timed if row["in_lab_grid"]), key=lambda row: row["median_us"], default=None)
+        choices.append(
+            {
+                "rows": rows,
+                "cols": cols,
+                "dtype": dtype,
+                "config": best["config"],
+                "median_us": best["median_us"],
+                "lab_grid": grid and {"config": grid["config"], "median_us": grid["median_us"]},
+            }
+        )
+        on_progress(
+            f"{kernel_name} {rows} x {cols} {dtype}: {best['config']} at {best['median_us']:.2f} us, "
+            f"best of {len(found)} out of {len(configs)} configurations"
+        )
+    return {"kernel": kernel_name, "complete": complete, "choices": choices, "tried": tried}
+
+
+def _time_configs(
+    module, configs: list[dict], rows: int, cols: int, dtype: str, device: str, deadline: float
+) -> list[dict]:
+    """One row of the log for each configuration that was reached before the deadline, at least the first."""
+    import torch
+
+    from minikernel.timing import measure, rotating_inputs
+
+    torch_dtype = getattr(torch, dtype)
+    inputs = rotating_inputs(rows, cols, torch_dtype, torch.device(device), SEED)
+    y = torch.empty_like(inputs[0])
+    log, providers = [], {}
+    for number, config in enumerate(configs):
+        if number and time.monotonic() > deadline:
+            break
+        row = {"rows": rows, "cols": cols, "dtype": dtype, "config": config, "in_lab_grid": module.in_lab_grid(config)}
+        try:
+            kernel = module.launch(inputs[0], y, config)
+            torch.cuda.synchronize()
+            row |= {"median_us": None, "n_regs": kernel.n_regs, "n_spills": kernel.n_spills, "error": None}
+            providers[len(log)] = lambda x, config=config: module.launch(x, y, config)
+        except Exception as error:  # out of registers or shared memory, or the compiler's own failure
+            row |= {"median_us": None, "n_regs": None, "n_spills": None, "error": f"{type(error).__name__}: {error}"}
+        log.append(row)
+    for number, timing in measure(providers, inputs, WARMUP, LAUNCHES).items():
+        log[number]["median_us"] = timing.median_us
+    return log
+
+
+def choose(autotune: dict, rows: int, cols: int, dtype: str) -> dict:
+    """The configuration to launch at (rows, cols), read from a tuning result; nothing is tuned.
+
+    The exact shape's choice; else that of the nearest number of rows (by ratio) at the same width, in the
+    same dtype where there is one; else the kernel's default for a width that nobody tuned.
+    """
+    same_width = [choice for choice in autotune["choices"] if choice["cols"] == cols]
+    same_dtype = [choice for choice in same_width if choice["dtype"] == dtype]
+    nearby = same_dtype or same_width
+    if not nearby:
+        return importlib.import_module(kernels.spec(autotune["kernel"]).module).default_config(cols)
+    return min(nearby, key=lambda choice: abs(math.log(max(choice["rows"], 1) / max(rows, 1))))["config"]

@@ -1,0 +1,30 @@
+"""Compile caches of the job's own, so that nothing compiled earlier can enter a result."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
+
+
+@contextmanager
+def own_caches() -> Iterator[Path]:
+    """Point the caches of Triton, Inductor and CuPy at a fresh temporary folder for the block.
+
+    Enter it before torch, triton or cupy is imported: some read these variables once. On leaving, the
+    folder is removed and the variables are what they were.
+    """
+    before = {name: os.environ.get(name) for name in CACHE_VARIABLES}
+    with tempfile.TemporaryDirectory(prefix="caches-") as folder:
+        for name in CACHE_VARIABLES:
+            os.environ[name] = str(Path(folder, name.split("_")[0].lower()))
+        try:
+            yield Path(folder)
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value

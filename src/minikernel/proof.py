@@ -1,0 +1,200 @@
+"""Is a softmax right? Held against float64 NumPy on rows chosen to break it.
+
+The measure is relative error, element by element, which all zeros cannot pass. Below the smallest normal
+number of a format nothing can keep it, and an element is held to be no larger than twice that number
+instead. The cases are those on which softmax kernels are known to fail: an outlier (the difference from
+the maximum is then large, and its rounding alone is 4e-6), masked and equal rows, odd lengths, rows of
+-infinity alone, empty and strided tensors.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from minikernel.registry import load_kernel, spec_of
+from minikernel.softmax_reference import softmax_float64
+from minilab import LabError
+
+COLS = (1, 7, 600, 1000, 50257)
+ROWS = 5
+SEED = 42
+# Half an ulp of the format, and 1e-5 for the arithmetic before it; float32 by the lab's contract.
+TOLERANCE = {"float32": 1e-6, "bfloat16": 2**-8 + 1e-5, "float16": 2**-11 + 1e-5}
+# What the references and a user's kernel may miss by, so that any two kernels agree to 1e-4.
+REFERENCE_TOLERANCE = {**TOLERANCE, "float32": 4.9e-5}
+# Triton's interpreter drops the low bits where a GPU rounds to bfloat16: a whole ulp.
+INTERPRETER_TOLERANCE = {**TOLERANCE, "bfloat16": 2**-7 + 1e-5}
+STATIC_COLS = 600  # the width at which a kernel that is compiled for every shape is proven
+
+
+class Case(NamedTuple):
+    """A named input, a float32 tensor on the CPU; the softmax is over its last axis."""
+
+    name: str
+    x: torch.Tensor
+
+
+def adversarial_cases() -> list[Case]:
+    """The inputs that every kernel is proven on."""
+    generator = torch.Generator().manual_seed(SEED)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    cases = []
+    for cols in COLS:
+        outlier, masked = 3 * normal(ROWS, cols), 5 * normal(ROWS, cols)
+        outlier[:, cols // 2] += 75.3
+        masked[:, 1::3] = -torch.inf
+        cases += [
+            Case("random", normal(ROWS, cols)),
+            Case("spread", 25 * normal(ROWS, cols)),
+            Case("outlier", outlier),
+            Case("far from zero", 3 * normal(ROWS, cols) + 1e4),
+            Case("masked", masked),
+            Case("equal", torch.full((ROWS, cols), 1.7)),
+        ]
+    all_masked = normal(ROWS, 600)
+    all_masked[2] = -torch.inf
+    special = normal(ROWS, 600)
+    special[1, 3], special[2, 5], special[3, 7] = torch.nan, torch.inf, torch.finfo(torch.float32).max
+    special[4, ::2] = torch.finfo(torch.float32).min
+    return [
+        *cases,
+        Case("a row of -inf alone", all_masked),
+        Case("NaN, inf and extremes", special),
+        Case("zero rows", normal(0, 600)),
+        Case("transposed", normal(600, ROWS).T),
+        Case("every other column", normal(ROWS, 1200)[:, ::2]),
+        Case("a view off its start", normal(ROWS * 600 + 1)[1:].view(ROWS, 600)),
+        Case("rank 4", normal(2, 3, 2, 600)),
+        Case("rank 1", normal(600)),
+    ]
+
+
+@contextmanager
+def poisoned_memory() -> Iterator[None]:
+    """Make torch fill what `torch.empty` returns with NaN, so that an element nobody wrote is seen."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
+def relative_error(result: torch.Tensor, x: torch.Tensor) -> float:
+    """Largest elementwise relative error of `result` as the softmax of `x`; infinite where it is wrong in kind.
+
+    NaN must stand exactly where float64 has it. `x` and `result`: the same shape and dtype.
+    """
+    exact = softmax_float64(x.double().cpu().numpy())
+    got = result.double().cpu().numpy()
+    if got.shape != exact.shape or (np.isnan(got) != np.isnan(exact)).any():
+        return float("inf")
+    tiny = torch.finfo(result.dtype).tiny
+    normal, subnormal = exact >= tiny, exact < tiny
+    if ((got[subnormal] < 0) | (got[subnormal] > 2 * tiny)).any():
+        return float("inf")
+    return float(np.max(np.abs(got[normal] - exact[normal]) / exact[normal], initial=0.0))
+
+
+def prove(
+    function: Callable[[torch.Tensor], torch.Tensor],
+    device: str,
+    dtype: str,
+    cases: list[Case] | None = None,
+    name: str | None = None,
+    tolerance: float | None = None,
+) -> list[dict]:
+    """Hold a softmax over the last axis against float64 on every case.
+
+    Args:
+        function: tensor -> softmax over its last axis, same shape and dtype.
+        device: torch device to run on (`cpu`, `cuda`, `cuda:1`).
+        dtype: `float32`, `bfloat16` or `float16`.
+        cases: `adversarial_cases()` unless given.
+        name: the kernel's name for messages; the function's own unless given.
+        tolerance: largest relative error allowed; `TOLERANCE` of the dtype unless given.
+
+    Returns:
+        One row a case: case, dtype, rows, cols, max_rel_err, tolerance.
+
+    Raises:
+        LabError: a result is wrong or the kernel fails; the sentence names kernel and case.
+    """
+    name = name or function.__name__
+    tolerance = TOLERANCE[dtype] if tolerance is None else tolerance
+    rows = []
+    for case in adversarial_cases() if cases is None else cases:
+        x = _on_device(case.x, device, dtype)
+        where = f"kernel {name} on {device}, case {case.name!r} of shape {tuple(x.shape)} in {dtype}"
+        before = x.clone()
+        try:
+            with poisoned_memory():
+                result = function(x)
+            error = relative_error(result, before) if result.dtype == x.dtype else float("inf")
+        except LabError:
+            raise
+        except Exception as failure:
+            raise LabError(f"{where}: it failed with {type(failure).__name__}: {failure}.") from failure
+        if not torch.equal(x.nan_to_num(0.5), before.nan_to_num(0.5)):
+            raise LabError(f"{where}: it changed its input; a kernel writes its output only.")
+        if not error <= tolerance:
+            raise LabError(
+                f"{where}: largest relative error against float64 is {error:.2e}, more than {tolerance:.2e}; "
+                "the kernel is wrong there (an infinite error is a NaN, shape or dtype that should not be)."
+            )
+        cols = x.shape[-1]
+        rows.append(
+            {
+                "case": case.name,
+                "dtype": dtype,
+                "rows": x.numel() // cols,
+                "cols": cols,
+                "max_rel_err": error,
+                "tolerance": tolerance,
+            }
+        )
+    return rows
+
+
+def _on_device(x: torch.Tensor, device: str, dtype: str) -> torch.Tensor:
+    """`x` in another dtype on a device with its strides and its offset from an aligned address."""
+    target = torch.empty(x.untyped_storage().nbytes() // x.element_size(), dtype=getattr(torch, dtype), device=device)
+    moved = target.as_strided(x.shape, x.stride(), x.storage_offset())
+    return moved.copy_(x)
+
+
+def prove_kernel(name: str, entry: dict | None, device: str, interpreted: bool = False) -> list[dict]:
+    """Prove a kernel of the registry, or a user's, in every dtype that it takes.
+
+    The lab's own kernels are held to `TOLERANCE`; a user's and the references, which need not recover
+    what rounding loses, to `REFERENCE_TOLERANCE`, a user's in float32 alone.
+
+    Args:
+        name, entry: as `minikernel.registry.load_kernel` takes them.
+        device: torch device.
+        interpreted: the kernel runs in Triton's interpreter.
+
+    Returns:
+        The rows of `prove`, dtype by dtype.
+
+    Raises:
+        LabError: there is no such kernel, or it is wrong.
+    """
+    spec = spec_of(name, entry)
+    function = load_kernel(name, entry)
+    accurate = INTERPRETER_TOLERANCE if interpreted else TOLERANCE
+    tolerances = accurate if spec and spec.accurate else REFERENCE_TOLERANCE
+    cases = adversarial_cases()
+    if spec and spec.static:
+        cases = [case for case in cases if case.x.shape[-1] == STATIC_COLS]
+    dtypes = spec.dtypes if spec else ("float32",)
+    return [row for dtype in dtypes for row in prove(function, device, dtype, cases, name, tolerances[dtype])]

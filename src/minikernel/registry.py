@@ -1,0 +1,166 @@
+"""Every softmax by its name: the lab's kernels, what they are compared with, and a user's own.
+
+Nothing is imported before a kernel is asked for, so that listing the names costs nothing and a machine
+without Triton or CuPy can still use the others. Modules are named by strings for a second reason: the
+workflow reads import statements to learn what a job depends on, and an edit of one kernel must not
+rerun the others'.
+"""
+
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from minilab import LabError
+
+HERE = Path(__file__).parent
+ALL_DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """What is known of a kernel without loading it."""
+
+    name: str
+    module: str  # imported when the kernel is first used
+    function: str  # (..., cols) tensor -> softmax over the last axis
+    sources: tuple[Path, ...]  # the files whose digest identifies the kernel
+    devices: tuple[str, ...]  # where it can be timed: "cpu", "cuda"
+    dtypes: tuple[str, ...] = ALL_DTYPES
+    tuned: bool = False  # takes `config=` and has `candidates(rows, cols)` beside it
+    static: bool = False  # compiled anew for every shape
+    accurate: bool = False  # one of the lab's own: held to 1e-6 relative in float32
+
+    def load(self) -> Callable:
+        """Import the kernel's module and return its function."""
+        return getattr(importlib.import_module(self.module), self.function)
+
+
+def _cuda_kernel(name: str) -> KernelSpec:
+    sources = (HERE / "cuda" / f"{name}.cu", HERE / "cuda" / "common.cuh", HERE / "softmax_cuda.py")
+    return KernelSpec(name, "minikernel.softmax_cuda", name, sources, ("cuda",), accurate=True)
+
+
+def _reference(name: str, function: str, devices: tuple[str, ...], **more) -> KernelSpec:
+    sources = (HERE / "softmax_reference.py",)
+    return KernelSpec(name, "minikernel.softmax_reference", function, sources, devices, **more)
+
+
+SPECS = {
+    spec.name: spec
+    for spec in (
+        _cuda_kernel("naive"),
+        _cuda_kernel("smem"),
+        _cuda_kernel("fused"),
+        KernelSpec(
+            "triton",
+            "minikernel.softmax_triton",
+            "softmax",
+            (HERE / "softmax_triton.py",),
+            ("cuda",),
+            tuned=True,
+            accurate=True,
+        ),
+        _reference("numpy", "numpy_softmax", ("cpu",), dtypes=("float32",)),
+        _reference("F.softmax", "torch_softmax", ("cpu", "cuda")),
+        _reference("compile", "compile_default", ("cpu", "cuda"), static=True),
+        _reference("compile-max-autotune", "compile_max_autotune", ("cpu", "cuda"), static=True),
+    )
+}
+
+
+class Kernels(Mapping):
+    """name -> softmax over the last axis, loaded when first asked for."""
+
+    def __getitem__(self, name: str) -> Callable:
+        return self.spec(name).load()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SPECS)
+
+    def __len__(self) -> int:
+        return len(SPECS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in SPECS  # Mapping's own would load the kernel to find out
+
+    @staticmethod
+    def spec(name: str) -> KernelSpec:
+        """What is known of the kernel `name` without loading it.
+
+        Raises:
+            KeyError: no kernel has that name; the message lists those that are.
+        """
+        if name not in SPECS:
+            raise KeyError(f"no kernel is called {name!r}; there are {', '.join(SPECS)}")
+        return SPECS[name]
+
+
+kernels = Kernels()
+
+
+@cache
+def load_user_kernel(name: str, source: str, function: str) -> Callable:
+    """The softmax that a user's Python file defines.
+
+    Args:
+        name: what the configuration calls it, for messages.
+        source: path of the file.
+        function: name in it of a function that takes a (rows, cols) tensor and returns its softmax.
+
+    Raises:
+        LabError: the file is missing, cannot be imported, or defines no such function.
+    """
+    where = f"kernel {name}: {source}"
+    if not Path(source).is_file():
+        raise LabError(f"{where} does not exist; write the path of the kernel's Python file.")
+    module_spec = importlib.util.spec_from_file_location(f"user_kernel_{name}", source)
+    if module_spec is None or module_spec.loader is None:
+        raise LabError(f"{where} is not a Python file; a kernel of your own is a .py file with a function in it.")
+    module = importlib.util.module_from_spec(module_spec)
+    try:
+        module_spec.loader.exec_module(module)
+    except Exception as error:
+        raise LabError(f"{where} cannot be imported ({type(error).__name__}: {error}); mend the file.") from error
+    if not callable(getattr(module, function, None)):
+        defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise LabError(f"{where} has no function {function!r}; it defines {', '.join(defined) or 'none'}.")
+    return getattr(module, function)
+
+
+def spec_of(name: str, entry: dict | None) -> KernelSpec | None:
+    """The lab's own kernel behind a name and its entry in the configuration; None for a user's.
+
+    Raises:
+        LabError: the entry names CUDA C that is not the lab's, or there is neither entry nor kernel.
+    """
+    if entry is None:
+        if name in SPECS:
+            return SPECS[name]
+        raise LabError(
+            f"kernel {name!r} is neither the lab's nor configured; the lab has {', '.join(SPECS)}, and your own "
+            "goes under `kernels:` with its source and function."
+        )
+    source = Path(entry["source"])
+    for spec in SPECS.values():
+        if spec.function == entry["function"] and spec.sources[0].parts[-2:] == source.parts[-2:]:
+            return spec
+    if source.suffix == ".cu":
+        raise LabError(
+            f"kernel {name}: {source} is CUDA C with no launcher; wrap it in a Python file (as softmax_cuda.py "
+            "does with CuPy's RawModule) and name that file and its function."
+        )
+    return None
+
+
+def load_kernel(name: str, entry: dict | None = None) -> Callable:
+    """The kernel behind a name: the lab's own, or the user's by its `source` and `function`.
+
+    Raises:
+        LabError: there is no such kernel, or the user's file is no good.
+    """
+    spec = spec_of(name, entry)
+    return spec.load() if spec else load_user_kernel(name, entry["source"], entry["function"])

@@ -1,0 +1,64 @@
+"""The roofline's arithmetic and its picture."""
+
+import numpy as np
+import pytest
+from artefacts import bench, bench_row, ceilings
+
+from minikernel import cost
+from minikernel.roofline import panel, ridge
+from minikernel.roofline_plot import draw, spread
+from minilab import LabError
+
+ROWS = [bench_row("naive", 512, 900.0), bench_row("fused", 512, 90.0), bench_row("triton", 512, 95.0, stale=True)]
+
+
+def test_cost_of_a_softmax():
+    assert cost.softmax_bytes(512, 600, 4) == 512 * 600 * 8
+    assert cost.softmax_flop(512, 600) == 512 * 600 * 5
+    assert cost.datasheet("h200")["memory_gb_per_s"] == 4800
+    assert cost.datasheet("cpu-amd-epyc") is None
+
+
+def test_ridge_is_where_memory_stops_being_the_limit():
+    assert ridge(4000, 60) == 15
+
+
+def test_panel_takes_the_headline_shape_fastest_first():
+    shown = panel(ceilings(), bench([*ROWS, bench_row("fused", 64, 5.0)]), [512, 600])
+    assert [point["kernel"] for point in shown["points"]] == ["fused", "triton", "naive"]
+    assert [point["stale"] for point in shown["points"]] == [False, True, False]
+    assert shown["name"] == "NVIDIA H200"
+    assert shown["roofs"]["copy_gb_per_s"] == 4000
+
+
+def test_panel_without_the_headline_shape_is_refused():
+    with pytest.raises(LabError, match=r"has no row at the headline shape \[64, 600\]"):
+        panel(ceilings(), bench(ROWS), [64, 600])
+
+
+def test_spread_keeps_order_and_distance_and_moves_no_more_than_needed():
+    values = np.array([0.1, 0.5, 0.505, 0.51, 0.9])
+    moved = spread(values, 0.08)
+    assert (np.diff(moved) >= 0.08 - 1e-12).all()
+    assert moved[[0, 4]] == pytest.approx(values[[0, 4]])
+    assert moved[2] == pytest.approx(0.505)
+
+
+def test_pictures_are_written_hollow_when_stale(tmp_path):
+    panels = [
+        panel(ceilings(), bench(ROWS), [512, 600]),
+        panel(ceilings(tf32_tflop_per_s=None, bf16_tflop_per_s=None), bench(ROWS, "cpu-a"), [512, 600]),
+    ]
+    draw(panels, tmp_path / "r.png", tmp_path / "r.svg")
+    svg = (tmp_path / "r.svg").read_text()
+    for text in ("naive  900 µs", "fused  90 µs", "triton  95 µs (stale)", "NVIDIA H200", "A CPU", "FLOP per byte"):
+        assert text in svg
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_panels_give_the_same_bytes(tmp_path):
+    panels = [panel(ceilings(), bench(ROWS), [512, 600])]
+    for name in "ab":
+        draw(panels, tmp_path / f"{name}.png", tmp_path / f"{name}.svg")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

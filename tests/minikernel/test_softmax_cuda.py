@@ -1,0 +1,111 @@
+"""The CUDA C kernels' launcher: layouts anywhere, the kernels themselves on a GPU."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikernel import softmax_cuda
+from minikernel.proof import relative_error
+from minikernel.registry import SPECS
+from minikernel.softmax_cuda import LONG, MOST_VALUES_PER_BLOCK, instances, layout_for, source
+from minilab import LabError
+
+KERNELS = ("naive", "smem", "fused")
+gpu = pytest.mark.gpu
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@given(cols=st.integers(1, MOST_VALUES_PER_BLOCK), itemsize=st.sampled_from([2, 4]), aligned=st.booleans())
+def test_a_layout_holds_the_whole_row_wherever_it_starts(cols, itemsize, aligned):
+    layout = layout_for(cols, itemsize, aligned)
+    length = 16 // itemsize
+    worst_start = 0 if aligned else length - 1
+    assert layout in LONG.values() or layout.capacity * length >= worst_start + cols
+
+
+@given(cols=st.integers(1, 1 << 20), itemsize=st.sampled_from([2, 4]), aligned=st.booleans())
+def test_every_layout_that_can_be_chosen_is_among_the_instances(cols, itemsize, aligned):
+    layout = layout_for(cols, itemsize, aligned)
+    c_type = {4: "float", 2: "bfloat16"}[itemsize]
+    assert ("fused", softmax_cuda.fused_expression(layout, c_type, aligned)) in instances()
+
+
+def test_short_rows_stay_within_a_warp_and_long_rows_are_looped_over():
+    assert layout_for(600, 4, True).kernel == "fused_short"
+    assert layout_for(4096, 4, True).kernel == "fused_block"
+    assert layout_for(50257, 4, False).kernel == "fused_long"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sources_are_whole_and_include_no_header(name):
+    assert "#include" not in source(name)
+    assert "__global__" in source(name)
+
+
+def test_block_sizes_are_those_of_the_sources():
+    assert f"#define THREADS {softmax_cuda.SMEM_BLOCK}" in source("smem")
+    assert f"#define SHORT_BLOCK {softmax_cuda.SHORT_BLOCK}" in source("fused")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_cpu_tensor_is_refused_with_a_sentence(name):
+    with pytest.raises(LabError, match=f"{name} takes CUDA tensors"):
+        getattr(softmax_cuda, name)(torch.zeros(2, 3))
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_float64_tensor_is_refused_with_a_sentence(name):
+    with pytest.raises(LabError, match="float64"):
+        getattr(softmax_cuda, name)(torch.zeros(2, 3, dtype=torch.float64, device="cuda"))
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_on_a_gpu_it_passes_the_proof(name, dtype):
+    from minikernel.proof import prove
+
+    assert prove(SPECS[name].load(), "cuda", dtype, name=name)
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fused_is_right_at_every_layout_and_every_offset(dtype):
+    edges = [layout.capacity * 16 // dtype.itemsize for layout in softmax_cuda.LAYOUTS]
+    tolerance = {torch.float32: 1e-6, torch.bfloat16: 2**-8 + 1e-5}[dtype]
+    for cols in {cols for edge in edges for cols in (edge - 1, edge, edge + 1) if cols} | {50257, 131072}:
+        for offset in (0, 1):
+            x = torch.randn(3 * cols + offset, device="cuda").to(dtype)[offset:].view(3, cols)
+            assert relative_error(softmax_cuda.fused(x), x) < tolerance, (cols, offset)
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("cols", [600, 604, 4096, 131072])
+def test_nothing_is_written_outside_the_output(cols):
+    x = torch.randn(3, cols, device="cuda")
+    slab = torch.full((5, cols), 7.0, device="cuda")
+    expression, rows_a_block, threads = softmax_cuda.fused_plan(x.dtype, cols, True)
+    softmax_cuda.launch("fused", expression, x, slab[1:4], -(-3 // rows_a_block), threads)
+    assert (slab[[0, 4]] == 7.0).all()
+    assert relative_error(slab[1:4], x) < 1e-6
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("name", KERNELS)
+def test_it_runs_on_torchs_current_stream_and_in_a_cuda_graph(name):
+    kernel = SPECS[name].load()
+    x = torch.randn(64, 600, device="cuda")
+    kernel(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = kernel(x)
+    x.copy_(torch.randn(64, 600, device="cuda"))
+    graph.replay()
+    assert relative_error(y, x) < 1e-6

@@ -1,0 +1,44 @@
+"""A script under Snakemake and by hand: one log, one sentence, one exit status."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from minilab import LabError
+from minilab.script import parse_arguments, run
+
+
+def test_plain_arguments():
+    job = parse_arguments(["input.corpus=a.txt", "params.seed=42", "params.shape=[2, 16]", "threads=3", "log=x.log"])
+    assert job.input.corpus == "a.txt"
+    assert (job.params.seed, job.params.shape, job.threads, job.log) == (42, [2, 16], 3, ["x.log"])
+    assert job.params.get("absent") is None
+
+
+@pytest.mark.parametrize("argument", ["corpus", "corpus=a", "nowhere.corpus=a"])
+def test_other_arguments_are_refused(argument):
+    with pytest.raises(LabError, match="write section.name=value"):
+        parse_arguments([argument])
+
+
+def failing(error):
+    def main(job):
+        raise error
+
+    return main
+
+
+def test_refusal_is_one_sentence_in_the_log_too(tmp_path, capsys):
+    job = SimpleNamespace(log=[str(tmp_path / "job.log")])
+    with pytest.raises(SystemExit) as ended:
+        run(failing(LabError("The file is empty; write it.")), job)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "Error: The file is empty; write it.\n"
+    assert (tmp_path / "job.log").read_text() == "Error: The file is empty; write it.\n"
+
+
+def test_bug_keeps_its_traceback(tmp_path):
+    job = SimpleNamespace(log=[str(tmp_path / "job.log")])
+    with pytest.raises(SystemExit):
+        run(failing(ZeroDivisionError("oops")), job)
+    assert "ZeroDivisionError: oops" in (tmp_path / "job.log").read_text()

@@ -1,0 +1,20 @@
+"""Labs to run and to break."""
+
+from pathlib import Path
+
+import pytest
+from lab import SMALL, Lab, copy_lab
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """A fresh copy of the lab, nothing built."""
+    return copy_lab(tmp_path / "lab")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A lab whose main job and report were really built, on the small configuration. Not to be changed."""
+    lab = copy_lab(tmp_path_factory.mktemp("built") / "lab")
+    lab.snakemake(*SMALL)
+    return lab

@@ -1,0 +1,127 @@
+"""Which jobs an edit triggers: exactly those, on a laptop with a record and on a machine with the GPU."""
+
+import re
+
+import pytest
+from lab import TARGETS, Lab
+
+from minilab.device import cpu_device
+
+CPU = cpu_device()
+PICTURES = {
+    "roofline results/24/roofline.png",
+    "manifest_24 results/24/manifest.json",
+    "report_24 results/24/README.md",
+}
+MODEL = {
+    "corpus results/17/corpus.txt",
+    "train results/17/training.npz",
+    "export_checkpoint results/17/checkpoint.npz",
+    "port results/24/minigpt.safetensors",
+    "equivalence results/24/equivalence.json",
+    f"kernel_swap results/24/{CPU}/kernel_swap.json",
+}
+
+
+@pytest.fixture
+def laptop(lab: Lab) -> Lab:
+    """Everything built; the H200 only in the record."""
+    lab.pretend_built(*TARGETS)
+    return lab
+
+
+def gpu_machine(lab: Lab) -> list[str]:
+    """Arguments under which an H200 counts as being here, and everything as built."""
+    arguments = [*TARGETS, "--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}"]
+    lab.pretend_built(*arguments)
+    return arguments
+
+
+def test_nothing_to_do_once_built(laptop: Lab):
+    assert laptop.jobs(*TARGETS) == set()
+
+
+def test_fresh_clone_runs_every_stage(lab: Lab):
+    rules = {job.split()[0] for job in lab.jobs(*TARGETS)}
+    assert rules == {
+        "corpus", "train", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
+        "bench_kernel", "bench", "restore", "roofline", "manifest_24", "report_24",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
+def test_cuda_kernel_edit_on_a_laptop(laptop: Lab, kernel: str):
+    laptop.edit(f"src/minikernel/cuda/{kernel}.cu")
+    proof = {f"prove results/24/{CPU}/proof/{kernel}.json"}
+    assert laptop.jobs(*TARGETS) == proof | {"restore results/24/h200/bench.json"} | PICTURES
+
+
+def test_triton_kernel_edit_on_a_laptop(laptop: Lab):
+    laptop.edit("src/minikernel/softmax_triton.py")
+    restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "kernel_swap")}
+    here = {f"prove results/24/{CPU}/proof/triton.json", f"kernel_swap results/24/{CPU}/kernel_swap.json"}
+    assert laptop.jobs(*TARGETS) == restored | here | PICTURES
+
+
+@pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
+def test_cuda_kernel_edit_measures_that_kernel_alone(lab: Lab, kernel: str):
+    arguments = gpu_machine(lab)
+    lab.edit(f"src/minikernel/cuda/{kernel}.cu")
+    proofs = {f"prove results/24/{device}/proof/{kernel}.json" for device in ("h200", CPU)}
+    measured = {f"bench_kernel results/24/h200/bench/{kernel}.json", "bench results/24/h200/bench.json"}
+    assert lab.jobs(*arguments) == proofs | measured | PICTURES
+
+
+def test_lexicon_edit_retrains_but_measures_nothing(laptop: Lab):
+    laptop.edit("src/minimodel/data/lexicon.yaml")
+    assert laptop.jobs(*TARGETS) == MODEL | PICTURES - {"roofline results/24/roofline.png"}
+
+
+def test_training_knob_retrains_but_keeps_the_corpus(laptop: Lab):
+    laptop.edit("config.yaml", lambda text: re.sub(r"weight_decay: [\d.]+", "weight_decay: 0.5", text))
+    expected = MODEL - {"corpus results/17/corpus.txt"} | PICTURES - {"roofline results/24/roofline.png"}
+    assert laptop.jobs(*TARGETS) == expected
+
+
+def test_prompt_edit_predicts_again_only(laptop: Lab):
+    laptop.edit(
+        "config.yaml", lambda text: text.replace("demo_prompt: Yesterday I", "demo_prompt: Tomorrow I")
+    )
+    swaps = {f"kernel_swap results/24/{CPU}/kernel_swap.json", "restore results/24/h200/kernel_swap.json"}
+    assert laptop.jobs(*TARGETS) == swaps | PICTURES - {"roofline results/24/roofline.png"}
+
+
+def test_cpu_shapes_edit_measures_the_cpu_only(laptop: Lab):
+    laptop.edit(
+        "config.yaml",
+        lambda text: text.replace("[4096, 600], [32768, 600]]\n    launches", "[32768, 600]]\n    launches"),
+    )
+    kernels = {
+        f"bench_kernel results/24/{CPU}/bench/{kernel}.json" for kernel in ("numpy", "F.softmax", "compile")
+    }
+    jobs = laptop.jobs(*TARGETS)
+    assert jobs == kernels | {f"bench results/24/{CPU}/bench.json"} | PICTURES - {
+        "manifest_24 results/24/manifest.json"
+    }
+
+
+def test_gpu_jobs_ask_for_a_gpu_and_cpu_jobs_do_not(lab: Lab):
+    text = lab.snakemake(*TARGETS, "--config", f"devices={{measure: [h200, {CPU}]}}", "--dry-run").stdout
+    blocks = re.findall(r"^(?:local)?rule \w+:\n(?:    .*\n)+", text, re.M)
+    for block in blocks:
+        output = re.search(r"output: (\S+)", block)[1]
+        wants_gpu = "gpu=1" in block
+        assert wants_gpu == ("/h200/" in output and not output.endswith("bench.json")), block
+
+
+def test_device_that_is_neither_here_nor_recorded(lab: Lab):
+    done = lab.snakemake("results/24/a100/bench.json", "--dry-run", check=False)
+    assert done.returncode
+    assert "There is no device a100 here" in done.stdout
+    assert "snakemake --cores 4 results/24/a100/bench.json" in done.stdout
+
+
+def test_record_without_a_gpu_is_refused(lab: Lab):
+    done = lab.snakemake("record", "--dry-run", check=False)
+    assert done.returncode
+    assert "No GPU is measured here, so there is nothing to record" in done.stdout
