@@ -28,7 +28,8 @@ def timed(what: str, folder: Path, *arguments: str) -> str:
     if done.returncode:
         sys.exit(f"{what} failed:\n{done.stdout}")
     limit = LIMITS.get(what)
-    print(f"{what:36s} {seconds:8.1f} s" + (f"   limit {limit:g} s, ratio {seconds / limit:.2f}" if limit else ""), flush=True)
+    verdict = f"   limit {limit:g} s, ratio {seconds / limit:.2f}" if limit else ""
+    print(f"{what:36s} {seconds:8.1f} s{verdict}", flush=True)
     return done.stdout
 
 
@@ -41,8 +42,8 @@ def main() -> None:
         kernel = folder / "src/minikernel/softmax_triton.py"
         kernel.write_text(kernel.read_text() + "\n")
         output = timed("after an edit of the Triton kernel", folder)
-        rules = [line.split()[1].rstrip(":") for line in output.splitlines() if line.startswith(("rule ", "localrule "))]
-        print("  jobs:", ", ".join(rules))
+        starts = [line.split() for line in output.splitlines() if line.startswith(("rule ", "localrule "))]
+        print("  jobs:", ", ".join(words[1].rstrip(":") for words in starts))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,6 @@ rule train:
         model=lookup(within=config, dpath="model"),
         training=lookup(within=config, dpath="training"),
         corpus=lookup(within=config, dpath="corpus"),
-        demo_prompt=lookup(within=config, dpath="demo_prompt"),
     script:
         "../scripts/train.py"
 

@@ -1,6 +1,8 @@
 """Helper functions of the workflow: plain Python, no rules."""
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 from minilab import LabError
@@ -68,10 +70,20 @@ def gpus(wildcards):
     return 0 if is_cpu(wildcards.device) else 1
 
 
+def has_cpp_compiler():
+    """Whether torch.compile can build its C++ kernels here; it asks $CXX, or g++."""
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
+
+
 def timed_kernels(config, device):
-    """Names of everything that is timed on a device: the kernels (on a GPU), then the references."""
-    kernels = [] if is_cpu(device) else list(config["kernels"])
-    return kernels + config["references"][kind(device)]
+    """Names of everything that is timed on a device: the kernels (on a GPU), then the references.
+
+    On a machine without a C++ compiler torch.compile is left out on the CPU; the rest goes on.
+    """
+    references = config["references"][kind(device)]
+    if not is_cpu(device):
+        return [*config["kernels"], *references]
+    return [name for name in references if has_cpp_compiler() or not name.startswith("compile")]
 
 
 TUNED_KERNEL = "triton"

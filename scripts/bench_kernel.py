@@ -16,10 +16,10 @@ def main(job):
     choices = read_json(job.input.choice) if job.input.get("choice") else None
     with own_caches():
         import torch
-        from minikernel.autotune import choose
-        from minikernel.registry import load_kernel
 
+        from minikernel.autotune import choose
         from minikernel.bench import bench_kernel
+        from minikernel.registry import load_kernel
 
         torch.set_num_threads(usable_cores())
         rows = bench_kernel(

@@ -10,7 +10,7 @@ from minimodel.corpus import TokenStream, read_corpus
 from minimodel.grammar import load_grammar
 from minimodel.model_config import MiniGPTConfig
 from minimodel.tokenizer import Tokenizer
-from minimodel.training import HeldOut, next_words, plot_losses, train
+from minimodel.training import HeldOut, plot_losses, train
 
 
 def main(job):
@@ -26,16 +26,12 @@ def main(job):
     )
     model, record = train(config, TokenStream(training_lines, tokenizer), held_out, params.training)
     logging.getLogger("minilab").info(
-        "held-out cross-entropy %.4f, %.2f %% above the grammar's entropy, after %.0f s",
+        "held-out cross-entropy %.4f nats, %.2f %% above the grammar's entropy, after %.0f s",
         record["held_out_cross_entropy"],
         record["excess_percent"],
         record["seconds"],
     )
     save_checkpoint(job.output.weights, model.arrays, config)
-    record["prompt"] = {
-        "text": params.demo_prompt,
-        "next_words": next_words(model, tokenizer, params.demo_prompt),
-    }
     record["provenance"] = provenance(
         [source.corpus, source.vocabulary, source.lexicon, source.grammar],
         {"model": params.model, "training": params.training, "corpus": params.corpus},

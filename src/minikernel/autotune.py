@@ -17,6 +17,7 @@ from minilab import LabError
 
 LAUNCHES, WARMUP = 60, 3
 SEED = 42
+CHECKED_ROWS = 64  # at each end, against float64, before a configuration is timed
 
 
 def autotune(
@@ -87,6 +88,7 @@ def _time_configs(
     """One row of the log for each configuration that was reached before the deadline, at least the first."""
     import torch
 
+    from minikernel.proof import TOLERANCE, relative_error
     from minikernel.timing import measure, rotating_inputs
 
     torch_dtype = getattr(torch, dtype)
@@ -98,8 +100,13 @@ def _time_configs(
             break
         row = {"rows": rows, "cols": cols, "dtype": dtype, "config": config, "in_lab_grid": module.in_lab_grid(config)}
         try:
+            y.fill_(torch.nan)
             kernel = module.launch(inputs[0], y, config)
-            torch.cuda.synchronize()
+            error = max(
+                relative_error(y[ends], inputs[0][ends]) for ends in (slice(CHECKED_ROWS), slice(-CHECKED_ROWS, None))
+            )
+            if not error <= TOLERANCE[dtype]:
+                raise LabError(f"its largest relative error is {error:.1e}")
             row |= {"median_us": None, "n_regs": kernel.n_regs, "n_spills": kernel.n_spills, "error": None}
             providers[len(log)] = lambda x, config=config: module.launch(x, y, config)
         except Exception as error:  # out of registers or shared memory, or the compiler's own failure

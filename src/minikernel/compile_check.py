@@ -52,7 +52,7 @@ def cuda_compiler() -> str | None:
     if shutil.which("nvcc"):
         return "nvcc"
     try:
-        import cupy.cuda.nvrtc as nvrtc
+        from cupy.cuda import nvrtc
 
         nvrtc.getVersion()
         return "nvrtc"
@@ -92,7 +92,7 @@ def compile_cuda(name: str) -> dict | None:
 
 
 def _nvrtc_cubin(text: str, name: str, options: list[str]) -> bytes:
-    import cupy.cuda.nvrtc as nvrtc
+    from cupy.cuda import nvrtc
 
     program = nvrtc.createProgram(text, f"{name}.cu", [], [])
     try:

@@ -7,6 +7,7 @@ the maximum is then large, and its rounding alone is 4e-6), masked and equal row
 -infinity alone, empty and strided tensors.
 """
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -165,6 +166,12 @@ def prove(
     return rows
 
 
+def _untuned(softmax: Callable[..., torch.Tensor], module: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A tuned kernel with its default configuration: a proof must not tune at each of its shapes."""
+    default_config = importlib.import_module(module).default_config
+    return lambda x: softmax(x, config=default_config(x.shape[-1]))
+
+
 def _on_device(x: torch.Tensor, device: str, dtype: str) -> torch.Tensor:
     """`x` in another dtype on a device with its strides and its offset from an aligned address."""
     target = torch.empty(x.untyped_storage().nbytes() // x.element_size(), dtype=getattr(torch, dtype), device=device)
@@ -176,7 +183,8 @@ def prove_kernel(name: str, entry: dict | None, device: str, interpreted: bool =
     """Prove a kernel of the registry, or a user's, in every dtype that it takes.
 
     The lab's own kernels are held to `TOLERANCE`; a user's and the references, which need not recover
-    what rounding loses, to `REFERENCE_TOLERANCE`, a user's in float32 alone.
+    what rounding loses, to `REFERENCE_TOLERANCE`, a user's in float32 alone. A tuned kernel runs with its
+    default configuration at each width; autotune checks every other one before timing it.
 
     Args:
         name, entry: as `minikernel.registry.load_kernel` takes them.
@@ -191,6 +199,8 @@ def prove_kernel(name: str, entry: dict | None, device: str, interpreted: bool =
     """
     spec = spec_of(name, entry)
     function = load_kernel(name, entry)
+    if spec and spec.tuned:
+        function = _untuned(function, spec.module)
     accurate = INTERPRETER_TOLERANCE if interpreted else TOLERANCE
     tolerances = accurate if spec and spec.accurate else REFERENCE_TOLERANCE
     cases = adversarial_cases()

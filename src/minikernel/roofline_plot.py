@@ -46,7 +46,8 @@ def draw_roofline(axes: Axes, panel: dict) -> None:
     for key, peak in peaks.items():
         start = ridge(max(roofs[slope] for slope in SLOPES), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
-        axes.text(INTENSITY[1] * 0.93, peak * 0.93, f"{ROOFS[key]} {peak:,.3g} TFLOP/s", ha="right", va="top", fontsize=10)
+        label = f"{ROOFS[key]} {peak:,.3g} TFLOP/s"
+        axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     if panel["datasheet"]:
         _datasheet(axes, panel["datasheet"])
     _dots(axes, panel["points"])
@@ -58,7 +59,8 @@ def draw_roofline(axes: Axes, panel: dict) -> None:
 
 def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
     end = min(ridge(bandwidth, top), INTENSITY[1])
-    axes.plot([INTENSITY[0], end], [INTENSITY[0] * bandwidth / 1e3, end * bandwidth / 1e3], style, color=INK, linewidth=1.6)
+    rates = [INTENSITY[0] * bandwidth / 1e3, end * bandwidth / 1e3]
+    axes.plot([INTENSITY[0], end], rates, style, color=INK, linewidth=1.6)
 
 
 def label_slopes(axes: Axes, roofs: dict) -> None:

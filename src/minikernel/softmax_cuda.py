@@ -17,7 +17,7 @@ from minilab import LabError
 SOURCES = Path(__file__).parent / "cuda"
 C_TYPES = {torch.float32: "float", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 VECTOR_BYTES = 16
-NAIVE_BLOCK, SMEM_BLOCK, SHORT_BLOCK = 128, 256, 64  # threads a block; the last two stand in the sources too
+NAIVE_BLOCK, SMEM_BLOCK = 128, 256  # threads a block
 COMPILER_OPTIONS = ("--std=c++17",)
 
 
@@ -35,12 +35,13 @@ class Layout(NamedTuple):
 
 
 # The first layout that holds the row is used. Lanes of one warp up to 256 vectors (1,024 float32
-# columns): no barrier. Then a block, 4 vectors a thread so that four loads are in flight, doubling.
+# columns): no barrier. Then a block, several vectors a thread so that as many loads are in flight.
 LAYOUTS = (
     Layout("fused_short", 4, 1),
+    Layout("fused_short", 4, 2),
     Layout("fused_short", 8, 2),
-    Layout("fused_short", 8, 4),
-    Layout("fused_short", 16, 4),
+    Layout("fused_short", 16, 2),
+    Layout("fused_short", 32, 2),
     Layout("fused_short", 32, 3),
     Layout("fused_short", 32, 4),
     Layout("fused_short", 32, 5),
@@ -48,7 +49,7 @@ LAYOUTS = (
     Layout("fused_short", 32, 8),
     Layout("fused_block", 128, 3),
     Layout("fused_block", 128, 4),
-    Layout("fused_block", 256, 4),
+    Layout("fused_block", 512, 2),
     Layout("fused_block", 512, 4),
     Layout("fused_block", 1024, 4),
     Layout("fused_block", 1024, 8),
@@ -75,6 +76,11 @@ def layout_for(cols: int, itemsize: int, aligned: bool) -> Layout:
         if layout.capacity >= needed and layout.capacity * length <= MOST_VALUES_PER_BLOCK:
             return layout
     return LONG[itemsize]
+
+
+def short_block(vectors: int) -> int:
+    """Threads of a `fused_short` block whose threads hold `vectors` each, as its source says."""
+    return 32 if vectors >= 4 else 64 if vectors >= 2 else 128
 
 
 def instances() -> list[tuple[str, str]]:
@@ -162,7 +168,7 @@ def naive(x: torch.Tensor) -> torch.Tensor:
     if rows.numel():
         blocks = -(-(rows.numel() // rows.shape[-1]) // NAIVE_BLOCK)
         launch("naive", f"naive<{C_TYPES[x.dtype]}>", rows, y, blocks, NAIVE_BLOCK)
-    return y.view(x.shape)
+    return y if x.dim() else y.view(())
 
 
 def smem(x: torch.Tensor) -> torch.Tensor:
@@ -171,7 +177,7 @@ def smem(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(rows)
     if rows.numel():
         launch("smem", f"smem<{C_TYPES[x.dtype]}>", rows, y, rows.numel() // rows.shape[-1], SMEM_BLOCK)
-    return y.view(x.shape)
+    return y if x.dim() else y.view(())
 
 
 @functools.cache
@@ -180,7 +186,8 @@ def fused_plan(dtype: torch.dtype, cols: int, aligned: bool) -> tuple[str, int, 
     layout = layout_for(cols, dtype.itemsize, aligned)
     expression = fused_expression(layout, C_TYPES[dtype], aligned)
     if layout.kernel == "fused_short":
-        return expression, SHORT_BLOCK // layout.threads, SHORT_BLOCK
+        threads = short_block(layout.vectors)
+        return expression, threads // layout.threads, threads
     return expression, 1, layout.threads
 
 
@@ -199,4 +206,4 @@ def fused(x: torch.Tensor) -> torch.Tensor:
         aligned = rows.data_ptr() % VECTOR_BYTES == 0 and cols * rows.element_size() % VECTOR_BYTES == 0
         expression, rows_a_block, threads = fused_plan(rows.dtype, cols, aligned)
         launch("fused", expression, rows, y, -(-(rows.numel() // cols) // rows_a_block), threads)
-    return y.view(x.shape)
+    return y if x.dim() else y.view(())

@@ -9,7 +9,9 @@ With TRITON_INTERPRET=1 set before the import, the same kernel runs in Triton's 
 """
 
 import os
+from importlib.metadata import version
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -24,6 +26,25 @@ MOST_VALUES_PER_THREAD = 64
 LARGEST_BLOCK = 8192
 
 
+def round_fused_multiply_add_once() -> None:
+    """Give Triton's interpreter a fused multiply-add that rounds once, as hardware's does.
+
+    Before Triton 3.9 it multiplied and added in float32, which loses just what `exponential_accurate`
+    recovers. float64 holds the product of two float32 numbers exactly.
+    """
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    def create_fma(self, x, y, z):
+        exact = x.data.astype(np.float64) * y.data + z.data
+        return TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
+
+    InterpreterBuilder.create_fma = create_fma
+
+
+if INTERPRETED and tuple(map(int, version("triton").split(".")[:2])) < (3, 9):
+    round_fused_multiply_add_once()
+
+
 @triton.jit
 def exponential_for_sum(x, shift):
     """exp(x - shift) for sums and 16-bit results: its error grows with the distance, as its value shrinks."""
@@ -35,8 +56,8 @@ def exponential_accurate(x, shift):
     """exp(x - shift) to about 3e-7 relative at any distance, for an integer shift.
 
     What the subtraction and the product with log2(e) round off is recovered exactly (fast two-sum; fused
-    multiply-add) and put back to first order; `cuda/common.cuh` explains the steps. The minimum turns
-    the NaN that the correction of a masked entry is into a number: its power is 0.
+    multiply-add) and put back to first order; `cuda/common.cuh` explains the steps. Where the power is 0
+    there is nothing to correct, and the correction of a masked entry is NaN.
     """
     difference = x - shift
     lost = x - (difference + shift)
@@ -44,7 +65,7 @@ def exponential_accurate(x, shift):
     correction = tl.fma(difference, 1.3349758e-8, lost)
     correction = tl.fma(tl.fma(difference, 1.4426950216293335, -scaled), 0.6931471805599453, correction)
     power = tl.exp2(scaled)
-    return tl.fma(power, tl.minimum(correction, 1.0), power)
+    return tl.fma(power, tl.where(power > 0, correction, 0.0), power)
 
 
 @triton.jit

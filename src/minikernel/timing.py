@@ -56,7 +56,9 @@ def rotating_inputs(rows: int, cols: int, dtype: torch.dtype, device: torch.devi
     return list(slab.to(dtype).unbind())
 
 
-def measure(providers: dict[str, Provider], inputs: list[torch.Tensor], warmup: int, launches: int) -> dict[str, Timing]:
+def measure(
+    providers: dict[str, Provider], inputs: list[torch.Tensor], warmup: int, launches: int
+) -> dict[str, Timing]:
     """Time every provider on the rotating `inputs`, in turn, `launches` times after `warmup` calls.
 
     On CUDA each launch lies between two events, queued behind a short spin so that the host is never

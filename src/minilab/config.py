@@ -69,8 +69,7 @@ def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None
         )
     if config["swap_kernel"] not in kernels:
         raise LabError(
-            f"{where}: swap_kernel is {config['swap_kernel']!r}, which is no kernel; "
-            f"write one of {', '.join(kernels)}."
+            f"{where}: swap_kernel is {config['swap_kernel']!r}, which is no kernel; write one of {', '.join(kernels)}."
         )
     for name, kernel in kernels.items():
         if not Path(kernel["source"]).exists():

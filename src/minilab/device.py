@@ -110,8 +110,6 @@ def usable_cores() -> int:
 
 
 def hardware(device: str) -> dict:
-    """Facts about the hardware behind a slug, for a provenance record."""
-    facts: dict = {"cpu": cpu_name(), "cores": usable_cores(), "system": platform.platform()}
-    if not is_cpu(device):
-        facts["gpu"] = next((gpu for gpu in nvidia_smi() if slug(gpu["name"]) == device), None)
-    return facts
+    """Facts about the hardware behind a slug, for a provenance record; `gpu` is null for a CPU."""
+    gpu = None if is_cpu(device) else next((facts for facts in nvidia_smi() if slug(facts["name"]) == device), None)
+    return {"cpu": cpu_name(), "cores": usable_cores(), "system": platform.platform(), "gpu": gpu}

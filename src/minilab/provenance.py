@@ -61,9 +61,5 @@ def stale_reasons(record: dict, params: dict | None = None) -> list[str]:
             reasons.append(f"{path} has changed")
     if params is not None:
         names = sorted(params.keys() | record["params"].keys())
-        reasons += [
-            f"parameter {name} has changed"
-            for name in names
-            if params.get(name) != record["params"].get(name)
-        ]
+        reasons += [f"parameter {name} has changed" for name in names if params.get(name) != record["params"].get(name)]
     return reasons

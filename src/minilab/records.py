@@ -34,13 +34,12 @@ def restore(path: str, schema: dict, today: dict, on_stale: str) -> dict:
             row["stale"] = bool(reasons.get(row["kernel"]))
     else:
         reasons = {"": stale_reasons(artefact["provenance"], today)}
-    sentences = [
-        f"{kernel}: {reason}" if kernel else reason for kernel in reasons for reason in reasons[kernel]
-    ]
+    sentences = [f"{kernel}: {reason}" if kernel else reason for kernel in reasons for reason in reasons[kernel]]
     if sentences and on_stale == "fail":
         raise LabError(
-            f"the record {path} is stale ({'; '.join(sentences)}) and records.stale is 'fail'; measure it again on "
-            f"{artefact['provenance']['device']} and publish it with `snakemake record`, or set records.stale to 'mark'."
+            f"the record {path} is stale ({'; '.join(sentences)}) and records.stale is 'fail'; measure it again "
+            f"on {artefact['provenance']['device']} and publish it with `snakemake record`, or set records.stale "
+            "to 'mark'."
         )
     restored = {"from": path, "sha256": sha256(path), "stale": bool(sentences), "reasons": sentences}
     return {**artefact, "restored": restored}

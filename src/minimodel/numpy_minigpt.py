@@ -41,7 +41,7 @@ class NumpyMiniGPT:
         self.gradients = np.zeros_like(self.parameters)
         self.arrays = _views(self.parameters, config.shapes)
         self._gradient = _views(self.gradients, config.shapes)
-        self._buffers: dict[tuple, np.ndarray] = {}
+        self._buffers: dict[tuple, object] = {}
 
     @classmethod
     def initialise(cls, config: MiniGPTConfig, seed: int) -> "NumpyMiniGPT":
@@ -50,7 +50,8 @@ class NumpyMiniGPT:
         arrays = {}
         for name, shape in config.shapes.items():
             if len(shape) == 1:
-                arrays[name] = np.full(shape, float(".ln_" in f".{name}" and name.endswith("weight")), np.float32)
+                # The only vectors called weight are LayerNorm's, which start at one; biases start at zero.
+                arrays[name] = np.full(shape, name.endswith("weight"), np.float32)
             else:
                 deviation = 0.02 / math.sqrt(2 * config.n_layer) if "proj" in name else 0.02
                 arrays[name] = generator.normal(0, deviation, shape).astype(np.float32)
@@ -79,8 +80,7 @@ class NumpyMiniGPT:
 
         def record(name: str, value: np.ndarray) -> None:
             if trace is not None:
-                rows = value.ndim == 2
-                trace[name] = (value.reshape(batch, time, -1) if rows else value).copy()
+                trace[name] = value.reshape(batch, time, -1).copy() if value.ndim == 2 else value.copy()
 
         x = self._buffer("embedding", (batch * time, d))
         np.take(self.arrays["token_embedding"], ids.ravel(), axis=0, out=x, mode="clip")
@@ -172,8 +172,7 @@ class NumpyMiniGPT:
         return np.matmul(dy, weight, out=self._buffer("d_" + name, x.shape))
 
     def _layer_norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        d = x.shape[1]
-        # A product with ones is the sum over a row, at the speed of BLAS.
+        d = x.shape[1]  # a product with ones is the sum over a row, at the speed of BLAS
         normed = np.subtract(x, (x @ self._ones(d) / d)[:, None], out=self._buffer(name + ".normed", x.shape))
         variance = np.vecdot(normed, normed) / d
         inverse = 1 / np.sqrt(variance + self.layer_norm_epsilon)[:, None]

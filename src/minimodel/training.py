@@ -18,7 +18,7 @@ from minilab.files import replacing
 from minimodel.corpus import TokenStream
 from minimodel.grammar import Grammar
 from minimodel.model_config import MiniGPTConfig
-from minimodel.numpy_minigpt import NumpyMiniGPT, softmax
+from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.optim import AdamW, clip_gradients, cosine_schedule
 from minimodel.tokenizer import Tokenizer
 
@@ -100,7 +100,7 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
             )
             loss, _ = model.loss_and_gradients(*stream.rows(stream.random_places(generator, batch, length)))
             norm = clip_gradients(model.gradients, training["clip"])
-            if not np.isfinite(norm):
+            if not np.isfinite(loss + norm):
                 raise LabError(f"the loss is no longer finite at step {step + 1}; lower training.learning_rate.")
             optimiser.step(model.gradients, rate)
             tokens += batch * length
@@ -142,14 +142,6 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
         "tokens_per_second": tokens / seconds,
     }
     return model, record
-
-
-def next_words(model: NumpyMiniGPT, tokenizer: Tokenizer, prompt: str, count: int = 5) -> list[dict]:
-    """The `count` most likely next tokens after a prompt: token and probability, most likely first."""
-    logits = model.forward(np.array([tokenizer.encode(prompt, bos=True)]))[0, -1]
-    probabilities = softmax(logits.copy())
-    best = np.argsort(-probabilities, kind="stable")[:count]
-    return [{"token": tokenizer.tokens[i], "probability": float(probabilities[i])} for i in best]
 
 
 def plot_losses(record: dict, path: str) -> None:

@@ -58,11 +58,12 @@ def test_a_kernel_with_nothing_to_tune_is_refused():
 
 @pytest.fixture
 def fake_kernel(monkeypatch):
-    """A tuned kernel whose times are known: BLOCK microseconds, and BLOCK 13 fails."""
+    """A tuned kernel whose times are known: BLOCK microseconds; BLOCK 13 fails, an odd one is wrong."""
 
     def launch(x, y, config):
         if config["BLOCK"] == 13:
             raise RuntimeError("out of registers")
+        y.copy_(x.double().softmax(-1) * (1 + 1e-3 * (config["BLOCK"] % 2)))
         return types.SimpleNamespace(n_regs=32, n_spills=0)
 
     module = types.SimpleNamespace(
@@ -72,9 +73,8 @@ def fake_kernel(monkeypatch):
     )
 
     def measure(providers, inputs, warmup, launches):
-        x = torch.zeros(1, 1)
         for launch_config in providers.values():
-            launch_config(x)
+            launch_config(inputs[0])
         blocks = [30, 13, 20, 10]
         return {number: types.SimpleNamespace(median_us=float(blocks[number])) for number in providers}
 
@@ -82,7 +82,6 @@ def fake_kernel(monkeypatch):
 
     monkeypatch.setattr(tuning.importlib, "import_module", lambda name: module)
     monkeypatch.setattr(minikernel.timing, "measure", measure)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     return module
 
 
@@ -108,6 +107,13 @@ def test_a_shape_at_which_nothing_runs_is_named(fake_kernel):
     fake_kernel.candidates = lambda rows, cols: [{"BLOCK": 13, "num_warps": 1}]
     with pytest.raises(LabError, match="4 x 6 float32: RuntimeError: out of registers"):
         autotune("triton", [[4, 6]], "float32", "cpu", 60, print)
+
+
+def test_a_configuration_with_wrong_results_is_never_chosen(fake_kernel):
+    fake_kernel.candidates = lambda rows, cols: [{"BLOCK": block, "num_warps": 1} for block in (30, 7)]
+    result = autotune("triton", [[4, 6]], "float32", "cpu", 60, lambda line: None)
+    assert result["choices"][0]["config"]["BLOCK"] == 30
+    assert "largest relative error is 1.0e-03" in result["tried"][1]["error"]
 
 
 @pytest.mark.gpu

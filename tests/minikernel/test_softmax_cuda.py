@@ -45,7 +45,7 @@ def test_sources_are_whole_and_include_no_header(name):
 
 def test_block_sizes_are_those_of_the_sources():
     assert f"#define THREADS {softmax_cuda.SMEM_BLOCK}" in source("smem")
-    assert f"#define SHORT_BLOCK {softmax_cuda.SHORT_BLOCK}" in source("fused")
+    assert f"#define SHORT_BLOCK(T) ({softmax_cuda.SHORT_BLOCK_BYTES} / (int)sizeof(T))" in source("fused")
 
 
 @pytest.mark.parametrize("name", KERNELS)

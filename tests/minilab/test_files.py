@@ -11,9 +11,14 @@ from minilab.files import read_json, replacing, sha256, write_json
 def test_replacing_leaves_the_old_file_when_the_block_fails(tmp_path):
     path = tmp_path / "figure.png"
     path.write_text("old")
-    with pytest.raises(RuntimeError), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
+
+    def write_half():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["figure.png"]
 

@@ -17,7 +17,7 @@ def test_plain_arguments():
 
 @pytest.mark.parametrize("argument", ["corpus", "corpus=a", "nowhere.corpus=a"])
 def test_other_arguments_are_refused(argument):
-    with pytest.raises(LabError, match="write section.name=value"):
+    with pytest.raises(LabError, match=r"write section\.name=value"):
         parse_arguments([argument])
 
 

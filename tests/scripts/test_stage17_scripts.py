@@ -65,7 +65,6 @@ def train(folder, training=TRAINING):
         params__model=MODEL,
         params__corpus=CORPUS,
         params__training=training,
-        params__demo_prompt="Yesterday I",
     )
 
 

@@ -1,5 +1,6 @@
 """Labs to run and to break."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     lab = copy_lab(tmp_path_factory.mktemp("built") / "lab")
     lab.snakemake(*SMALL)
     return lab
+
+
+@pytest.fixture
+def built_copy(built: Lab, tmp_path: Path) -> Lab:
+    """A copy of the built lab that a test may change; times of files are kept."""
+    shutil.copytree(built.root, tmp_path / "lab", copy_function=shutil.copy2)
+    return Lab(tmp_path / "lab")

@@ -20,6 +20,7 @@ PARTS = [
     "schemas",
     "src",
     "profiles",
+    "envs",
     "results/recorded",
     "tests/small.yaml",
 ]
@@ -31,9 +32,7 @@ class Lab:
 
     root: Path
 
-    def snakemake(
-        self, *arguments: str, check: bool = True, timeout: float = 600
-    ) -> subprocess.CompletedProcess:
+    def snakemake(self, *arguments: str, check: bool = True, timeout: float = 600) -> subprocess.CompletedProcess:
         """Run snakemake here, with this copy's own packages; stdout and stderr come back together."""
         environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
         command = [sys.executable, "-m", "snakemake", *arguments, "--cores", "2"]

@@ -84,9 +84,7 @@ def test_training_knob_retrains_but_keeps_the_corpus(laptop: Lab):
 
 
 def test_prompt_edit_predicts_again_only(laptop: Lab):
-    laptop.edit(
-        "config.yaml", lambda text: text.replace("demo_prompt: Yesterday I", "demo_prompt: Tomorrow I")
-    )
+    laptop.edit("config.yaml", lambda text: text.replace("demo_prompt: Yesterday I", "demo_prompt: Tomorrow I"))
     swaps = {f"kernel_swap results/24/{CPU}/kernel_swap.json", "restore results/24/h200/kernel_swap.json"}
     assert laptop.jobs(*TARGETS) == swaps | PICTURES - {"roofline results/24/roofline.png"}
 
@@ -96,9 +94,7 @@ def test_cpu_shapes_edit_measures_the_cpu_only(laptop: Lab):
         "config.yaml",
         lambda text: text.replace("[4096, 600], [32768, 600]]\n    launches", "[32768, 600]]\n    launches"),
     )
-    kernels = {
-        f"bench_kernel results/24/{CPU}/bench/{kernel}.json" for kernel in ("numpy", "F.softmax", "compile")
-    }
+    kernels = {f"bench_kernel results/24/{CPU}/bench/{kernel}.json" for kernel in ("numpy", "F.softmax", "compile")}
     jobs = laptop.jobs(*TARGETS)
     assert jobs == kernels | {f"bench results/24/{CPU}/bench.json"} | PICTURES - {
         "manifest_24 results/24/manifest.json"

@@ -1,0 +1,126 @@
+"""The lab really run, on the small configuration: what it leaves, what it refuses, what goes stale."""
+
+import json
+
+import numpy as np
+import pytest
+from lab import ROOT, SMALL, Lab
+
+from minilab.config import check_schema, read_schema
+from minilab.device import cpu_device
+from minilab.files import read_json
+
+pytestmark = pytest.mark.xdist_group("built")  # one worker builds the lab once
+CPU = cpu_device()
+SCHEMAS = {
+    "results/17/vocab.json": "vocab",
+    "results/17/training.json": "training",
+    "results/17/checkpoint.json": "checkpoint",
+    "results/24/port.json": "port",
+    "results/24/equivalence.json": "equivalence",
+    f"results/24/{CPU}/kernel_swap.json": "kernel_swap",
+    f"results/24/{CPU}/ceilings.json": "ceilings",
+    f"results/24/{CPU}/bench.json": "bench",
+    f"results/24/{CPU}/proof/triton.json": "proof",
+    f"results/24/{CPU}/proof/fused.json": "proof",
+    "results/24/h200/bench.json": "bench",
+    "results/24/h200/ceilings.json": "ceilings",
+    "results/24/h200/autotune.json": "autotune",
+    "results/24/h200/kernel_swap.json": "kernel_swap",
+}
+
+
+@pytest.mark.parametrize("path", SCHEMAS)
+def test_artefacts_fit_their_schemas(built: Lab, path: str):
+    schema = read_schema(ROOT / f"schemas/{SCHEMAS[path]}.schema.yaml")
+    check_schema(read_json(built.root / path), schema, path)
+
+
+def test_nothing_reruns(built: Lab):
+    assert built.jobs(*SMALL) == set()
+
+
+def test_pictures(built: Lab):
+    svg = (built.root / "results/24/roofline.svg").read_text()
+    for text in (
+        "NVIDIA H200",
+        "(record of",
+        "(measured here",
+        "naive",
+        "smem",
+        "fused",
+        "triton",
+        "F.softmax",
+        "numpy",
+    ):
+        assert text in svg
+    assert (built.root / "results/24/roofline.png").stat().st_size > 50_000
+    assert (built.root / "results/17/loss.png").stat().st_size > 10_000
+
+
+def test_manifest_is_filled(built: Lab):
+    manifest = read_json(built.root / "results/24/manifest.json")
+    assert manifest["experiment"] == "24-triton-and-pytorch"
+    assert manifest["gpu"] == {"model": "NVIDIA H200", "compute_capability": "9.0"}
+    for kernel in ("naive", "smem", "fused", "triton"):
+        assert manifest["softmax_kernels"][kernel]["us_at_B512"] > 0
+        assert manifest["softmax_kernels"][kernel]["frac_of_F_softmax"] > 0
+    assert {"BLOCK", "num_warps"} <= manifest["softmax_kernels"]["triton"]["autotune_picked"].keys()
+    assert manifest["torch_port"]["byte_equivalence_at_fp32_cpu"] == "passed"
+    assert manifest["torch_port"]["kernel_swap_changes_top1_token"] is False
+
+
+def test_every_log_is_kept(built: Lab):
+    logs = {path.name for path in (built.root / "logs").rglob("*.log")}
+    assert {"train.log", "equivalence.log", "numpy.log", "triton.log", "restore_bench.log"} <= logs
+    assert "held-out" in (built.root / "logs/17/train.log").read_text()
+
+
+def test_an_edited_kernel_turns_its_recorded_dot_hollow_and_no_other(built_copy: Lab):
+    built_copy.edit("src/minikernel/cuda/fused.cu", lambda text: text + "// edited\n")
+    built_copy.snakemake(*SMALL)
+    rows = read_json(built_copy.root / "results/24/h200/bench.json")["rows"]
+    assert {row["kernel"] for row in rows if row["stale"]} == {"fused"}
+    assert "(stale)" in (built_copy.root / "results/24/roofline.svg").read_text()
+    assert (
+        "stale: fused: src/minikernel/cuda/fused.cu has changed"
+        in (built_copy.root / "results/24/README.md").read_text()
+    )
+
+
+def test_stale_records_can_be_refused(built_copy: Lab):
+    built_copy.edit("src/minikernel/cuda/fused.cu", lambda text: text + "// edited\n")
+    done = built_copy.snakemake(*SMALL, "--config", "records={stale: fail}", check=False)
+    assert done.returncode
+    assert "the record results/recorded/h200/24/bench.json is stale" in done.stdout
+    assert not (built_copy.root / "results/24/h200/bench.json").exists()
+
+
+def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
+    from safetensors import safe_open
+    from safetensors.numpy import load_file, save_file
+
+    weights = built_copy.root / "results/24/minigpt.safetensors"
+    with safe_open(weights, "np") as opened:
+        metadata = opened.metadata()
+    arrays = load_file(weights)
+    name = "blocks.2.attention.proj.weight"
+    arrays[name] = np.ascontiguousarray(arrays[name].T)
+    save_file(arrays, weights, metadata=metadata)
+    done = built_copy.snakemake(*SMALL, "--forcerun", "prove", check=False)
+    assert done.returncode
+    assert name in done.stdout
+    assert "transposed" in done.stdout
+    assert not (built_copy.root / "results/24/equivalence.json").exists()
+    assert "rule bench_kernel:" not in done.stdout
+    assert "rule prove:" not in done.stdout
+
+
+def test_an_altered_record_is_refused_by_its_schema(built_copy: Lab):
+    record = built_copy.root / "results/recorded/h200/24/ceilings.json"
+    ceilings = json.loads(record.read_text())
+    ceilings["copy_gb_per_s"] = "fast"
+    built_copy.edit("results/recorded/h200/24/ceilings.json", lambda text: json.dumps(ceilings))
+    done = built_copy.snakemake(*SMALL, check=False)
+    assert done.returncode
+    assert "results/recorded/h200/24/ceilings.json: copy_gb_per_s cannot be 'fast'" in done.stdout
