@@ -4,6 +4,7 @@ from minikernel import softmax, kernels
 
 softmax(x, dim=-1)        the best kernel for the tensor's device and dtype
 kernels["fused"](x)       one kernel by name, over the last axis
+linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from minikernel.registry import kernels, load_user_kernel
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["kernels", "load_user_kernel", "softmax"]
+__all__ = ["kernels", "linear_softmax", "load_user_kernel", "softmax"]
 
 
 def softmax(x: "torch.Tensor", dim: int = -1) -> "torch.Tensor":
@@ -42,3 +43,12 @@ def softmax(x: "torch.Tensor", dim: int = -1) -> "torch.Tensor":
     if dim == -1 or dim == x.dim() - 1:
         return kernels["fused"](x)
     return kernels["fused"](x.movedim(dim, -1)).movedim(-1, dim)
+
+
+def linear_softmax(
+    h: "torch.Tensor", weight: "torch.Tensor", bias: "torch.Tensor | None" = None, precision: str = "float32"
+) -> "torch.Tensor":
+    """softmax(h weight^T + bias) over the last axis in one kernel; see `minikernel.lm_head.linear_softmax`."""
+    from minikernel import lm_head
+
+    return lm_head.linear_softmax(h, weight, bias, precision)

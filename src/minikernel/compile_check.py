@@ -2,7 +2,7 @@
 
 The CUDA C sources go through nvcc where it is on the PATH, else through NVRTC where CuPy brings it; the
 Triton kernel needs no GPU to compile. Resource counts are read off the machine code by `cuobjdump`, which
-Triton's wheel carries and CUDA's toolkit too.
+CUDA's toolkit brings and Triton's wheel too.
 """
 
 import importlib
@@ -65,7 +65,7 @@ def compile_cuda(name: str) -> dict | None:
 
     Returns:
         {"compiler", "architecture", "kernels": as `parse_resource_usage` returns them},
-        or None where there is neither nvcc nor NVRTC.
+        with null for what NVRTC does not tell; or None where there is neither nvcc nor NVRTC.
 
     Raises:
         LabError: the source does not compile; the compiler's words are in the sentence.
@@ -79,25 +79,25 @@ def compile_cuda(name: str) -> dict | None:
     for expression in expressions:
         c_type = re.search(r"<(\w+)", expression)[1]
         text += f"\ntemplate __global__ void {expression}(const {c_type}*, {c_type}*, long long, long long);"
+    options = [*softmax_cuda.COMPILER_OPTIONS, f"-arch=sm_{ARCHITECTURE}"]
+    if compiler == "nvrtc":
+        _compile_with_nvrtc(text, name, options)
+        unknown = {"registers": None, "stack_bytes": None, "shared_bytes": None}
+        kernels = [{"name": expression, **unknown} for expression in expressions]
+        return {"compiler": "nvrtc", "architecture": f"sm_{ARCHITECTURE}", "kernels": kernels}
     with tempfile.TemporaryDirectory() as folder:
         unit, cubin = Path(folder, f"{name}.cu"), Path(folder, f"{name}.cubin")
         unit.write_text(text)
-        options = [*softmax_cuda.COMPILER_OPTIONS, f"-arch=sm_{ARCHITECTURE}"]
-        if compiler == "nvcc":
-            _run(["nvcc", *options, "-cubin", str(unit), "-o", str(cubin)], f"{name}.cu")
-        else:
-            cubin.write_bytes(_nvrtc_cubin(text, name, options))
-        kernels = _resource_usage(cubin)
-    return {"compiler": compiler, "architecture": f"sm_{ARCHITECTURE}", "kernels": kernels}
+        _run(["nvcc", *options, "-cubin", str(unit), "-o", str(cubin)], f"{name}.cu")
+        return {"compiler": "nvcc", "architecture": f"sm_{ARCHITECTURE}", "kernels": _resource_usage(cubin)}
 
 
-def _nvrtc_cubin(text: str, name: str, options: list[str]) -> bytes:
+def _compile_with_nvrtc(text: str, name: str, options: list[str]) -> None:
     from cupy.cuda import nvrtc
 
     program = nvrtc.createProgram(text, f"{name}.cu", [], [])
     try:
         nvrtc.compileProgram(program, options)
-        return nvrtc.getCUBIN(program)
     except nvrtc.NVRTCError:
         raise LabError(f"{name}.cu does not compile for sm_{ARCHITECTURE}: {nvrtc.getProgramLog(program)}") from None
     finally:
@@ -110,9 +110,10 @@ def _resource_usage(cubin: Path) -> list[dict]:
     Raises:
         LabError: there is no cuobjdump, neither Triton's nor CUDA's.
     """
-    triton = find_spec("triton")
-    bundled = Path(triton.origin).parent / "backends" / "nvidia" / "bin" / "cuobjdump" if triton else None
-    command = str(bundled) if bundled and bundled.exists() else shutil.which("cuobjdump")
+    # CUDA's own first: an older one does not know the files that a newer compiler writes.
+    command, triton = shutil.which("cuobjdump"), find_spec("triton")
+    if command is None and triton:
+        command = shutil.which("cuobjdump", path=str(Path(triton.origin).parent / "backends" / "nvidia" / "bin"))
     if command is None:
         raise LabError("cuobjdump is missing, which reads registers off compiled kernels; install triton or CUDA.")
     return parse_resource_usage(_run([command, "--dump-resource-usage", str(cubin)], cubin.name))

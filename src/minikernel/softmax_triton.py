@@ -23,7 +23,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # The grid that the lab searches, and what `candidates` adds where it paid on an H200.
 LAB_BLOCKS, LAB_WARPS = (256, 512, 1024, 2048), (2, 4, 8)
 MOST_VALUES_PER_THREAD = 64
-LARGEST_BLOCK = 8192
+LARGEST_BLOCK, LARGEST_TILE = 8192, 4096  # columns; columns times rows where a program takes several rows
 
 
 def round_fused_multiply_add_once() -> None:
@@ -84,7 +84,8 @@ def candidates(rows: int, cols: int) -> list[dict[str, int]]:
     """
     configs = [{"BLOCK": block, "ROWS": 1, "num_warps": warps} for block in LAB_BLOCKS for warps in LAB_WARPS]
     fitting = min(triton.next_power_of_2(cols), LARGEST_BLOCK)
-    for tile_rows in (1, 2, 4) if fitting >= cols else (1,):
+    most_rows = max(1, LARGEST_TILE // fitting) if fitting >= cols else 1
+    for tile_rows in (1 << power for power in range(most_rows.bit_length())):
         for warps in (1, 2, 4, 8, 16):
             values = tile_rows * fitting / (32 * warps)
             config = {"BLOCK": fitting, "ROWS": tile_rows, "num_warps": warps}
@@ -99,9 +100,10 @@ def in_lab_grid(config: dict[str, int]) -> bool:
 
 
 def default_config(cols: int) -> dict[str, int]:
-    """A configuration for rows of `cols` that nobody tuned: about 16 values a thread, one row a program."""
+    """A configuration for rows of `cols` that nobody tuned: about 16 values a thread, at least one warp's worth."""
     block = min(triton.next_power_of_2(cols), LARGEST_BLOCK)
-    return {"BLOCK": block, "ROWS": 1, "num_warps": min(max(block // 512, 1), 16)}
+    rows = max(1, 512 // block)
+    return {"BLOCK": block, "ROWS": rows, "num_warps": min(rows * block // 512, 16)}
 
 
 def candidates_of_call(configs: list[triton.Config], arguments: dict, **_) -> list[triton.Config]:

@@ -45,7 +45,8 @@ def test_sources_are_whole_and_include_no_header(name):
 
 def test_block_sizes_are_those_of_the_sources():
     assert f"#define THREADS {softmax_cuda.SMEM_BLOCK}" in source("smem")
-    assert f"#define SHORT_BLOCK(T) ({softmax_cuda.SHORT_BLOCK_BYTES} / (int)sizeof(T))" in source("fused")
+    assert "((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)" in source("fused")
+    assert [softmax_cuda.short_block(vectors) for vectors in (1, 2, 3, 4, 8)] == [128, 64, 64, 32, 32]
 
 
 @pytest.mark.parametrize("name", KERNELS)
