@@ -1,25 +1,42 @@
 """How far a softmax is from the exact one, by the only measure that zeros do not pass: relative error."""
 
+import math
+
 import torch
 
 ROWS_AT_ONCE = 1 << 14
 
 
-def max_relative_error(result: torch.Tensor, x: torch.Tensor) -> float:
-    """Largest elementwise |result - exact| / exact, the exact softmax of `x` taken in float64.
+def relative_error(result: torch.Tensor, exact: torch.Tensor) -> float:
+    """Largest elementwise |result - exact| / exact; infinite where the result is wrong in kind.
 
-    Elements whose exact value is below the smallest normal float32 are held to be no larger than twice
-    that instead: no float32 format can keep a relative error there. NaN never passes.
+    Shapes must agree and NaN must stand exactly where the exact result has it. Below the smallest normal
+    number of its dtype no result can keep a relative error; there it must lie between 0 and twice that
+    number instead.
 
     Args:
-        result: (rows, cols), any floating dtype, the softmax to judge.
-        x: (rows, cols), its input, on the same device.
+        result: probabilities in any floating dtype.
+        exact: the same in float64, on any device.
     """
-    tiny = torch.finfo(torch.float32).tiny
-    worst = 0.0
-    for start in range(0, x.shape[0], ROWS_AT_ONCE):
-        exact = torch.softmax(x[start : start + ROWS_AT_ONCE].double(), -1)
-        got = result[start : start + ROWS_AT_ONCE].double()
-        error = torch.where(exact < tiny, torch.where(got <= 2 * tiny, 0.0, torch.inf), (got - exact).abs() / exact)
-        worst = max(worst, error.nan_to_num(nan=torch.inf, posinf=torch.inf).max().item())
-    return worst
+    got, exact = result.double(), exact.to(result.device)
+    nan = exact.isnan()
+    if got.shape != exact.shape or not torch.equal(got.isnan(), nan):
+        return math.inf
+    tiny = torch.finfo(result.dtype).tiny
+    small = exact < tiny
+    if ((got < 0) | (got > 2 * tiny))[small].any():
+        return math.inf
+    judged = ~(small | nan)
+    if not judged.any():
+        return 0.0
+    return ((got - exact).abs() / exact)[judged].max().item()
+
+
+def softmax_error(result: torch.Tensor, x: torch.Tensor) -> float:
+    """`relative_error` of `result` as the softmax of `x`, both (rows, cols), against float64 on their own device.
+
+    A few thousand rows at a time, so that float64 copies of a large tensor never exist whole.
+    """
+    starts = range(0, x.shape[0], ROWS_AT_ONCE)
+    pieces = [slice(start, start + ROWS_AT_ONCE) for start in starts]
+    return max(relative_error(result[piece], torch.softmax(x[piece].double(), -1)) for piece in pieces)

@@ -88,7 +88,7 @@ def _time_configs(
     """One row of the log for each configuration that was reached before the deadline, at least the first."""
     import torch
 
-    from minikernel.proof import TOLERANCE, relative_error
+    from minikernel.proof import TOLERANCE, numpy_error
     from minikernel.timing import measure, rotating_inputs
 
     torch_dtype = getattr(torch, dtype)
@@ -103,7 +103,7 @@ def _time_configs(
             y.fill_(torch.nan)
             kernel = module.launch(inputs[0], y, config)
             error = max(
-                relative_error(y[ends], inputs[0][ends]) for ends in (slice(CHECKED_ROWS), slice(-CHECKED_ROWS, None))
+                numpy_error(y[ends], inputs[0][ends]) for ends in (slice(CHECKED_ROWS), slice(-CHECKED_ROWS, None))
             )
             if not error <= TOLERANCE[dtype]:
                 raise LabError(f"its largest relative error is {error:.1e}")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from minikernel.accuracy import max_relative_error
+from minikernel.accuracy import softmax_error
 from minikernel.ceilings import SIZES, copy_gb_per_s
 from minikernel.cost import softmax_bytes, softmax_flop
 from minikernel.timing import Timing, last_level_cache_bytes, measure, rotating_inputs
@@ -106,7 +106,7 @@ def _bench_shape(
 
 
 def _checked_error(name: str, kernel: Callable, x: torch.Tensor, dtype: str) -> float:
-    error = max_relative_error(kernel(x), x)
+    error = softmax_error(kernel(x), x)
     if not error <= TOLERANCE[dtype]:
         raise LabError(
             f"kernel {name} is wrong at shape {tuple(x.shape)} in {dtype}: its largest relative error is "

@@ -15,7 +15,7 @@ def manifest_24(
         kernels: names of the lab's kernels.
     """
     made = bench["provenance"]
-    gpu = made["hardware"].get("gpu") or {}
+    gpu = made["hardware"]["gpu"] or {}
     rows = {row["kernel"]: row for row in bench["rows"] if (row["rows"], row["cols"]) == B512}
     softmax_kernels = {name: _kernel(rows.get(name)) for name in kernels}
     if "triton" in softmax_kernels:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import jinja2
 
-from minilab.device import is_cpu
+from minilab.device import is_cpu, short_name
 
 CUDA_C = ("naive", "smem", "fused")
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
@@ -60,7 +60,7 @@ def device_view(bench: dict) -> dict:
     shares = triton_shares(at, shapes)
     return {
         "device": made["device"],
-        "name": (made["hardware"].get("gpu") or {}).get("name") or made["hardware"]["cpu"],
+        "name": short_name((made["hardware"]["gpu"] or {}).get("name") or made["hardware"]["cpu"]),
         "date": made["date"][:10],
         "made": made,
         "restored": bench.get("restored"),

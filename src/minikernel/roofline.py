@@ -5,6 +5,7 @@ that does I operations for each byte it moves runs at no more than min(peak, I x
 """
 
 from minilab import LabError
+from minilab.device import short_name
 
 
 def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:
@@ -34,10 +35,10 @@ def panel(ceilings: dict, bench: dict, headline: list[int]) -> dict:
             f"bench.json of {made['device']} has no row at the headline shape {headline}; add the shape to "
             f"bench.*.shapes, or choose another in roofline.headline."
         )
-    gpu = made["hardware"].get("gpu")
+    gpu = made["hardware"]["gpu"]
     return {
         "device": made["device"],
-        "name": gpu["name"] if gpu else made["hardware"]["cpu"],
+        "name": short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
         "date": made["date"][:10],
         "restored": "restored" in bench,
         "stale_ceilings": ceilings.get("restored", {}).get("stale", False),

@@ -51,9 +51,10 @@ def draw_roofline(axes: Axes, panel: dict) -> None:
     if panel["datasheet"]:
         _datasheet(axes, panel["datasheet"])
     _dots(axes, panel["points"])
-    source = f"record of {panel['date']}" if panel["restored"] else f"measured here, {panel['date']}"
+    source = "record of" if panel["restored"] else "measured here,"
     rows, cols = panel["shape"]
-    axes.set_title(f"{panel['name']}: softmax of {rows:,} x {cols:,} {panel['dtype']} ({source})", loc="left")
+    what = f"softmax of {rows:,} x {cols:,} {panel['dtype']}"
+    axes.set_title(f"{panel['name']}: {what} ({source} {panel['date']})", loc="left")
     axes.set(xlabel="arithmetic intensity (FLOP per byte)", ylabel="TFLOP/s")
 
 
@@ -147,7 +148,7 @@ def draw_bars(axes: Axes, panel: dict) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, 112), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))
     axes.set(xlabel="% of a plain copy's bandwidth")
-    axes.set_title("how near to the memory limit", loc="left")
+    axes.set_title("share of a copy", loc="left")
 
 
 def _gb(gb_per_s: float) -> str:

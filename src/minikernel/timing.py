@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 CACHE_MULTIPLE = 3
-SPIN_CYCLES = 60_000  # about 30 microseconds at 2 GHz: longer than the host needs to queue one launch
+SPIN_CYCLES = 200_000  # 100 microseconds at 2 GHz: longer than the host takes to queue any provider's launch
 GRAPH_LAUNCHES = 20
 Provider = Callable[[torch.Tensor], object]
 

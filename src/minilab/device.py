@@ -25,10 +25,14 @@ NVIDIA_FACTS = (
 )
 
 
+def short_name(name: str) -> str:
+    """A hardware name without the words that carry no information: `Intel Xeon` for `Intel(R) Xeon(R) Processor`."""
+    return " ".join(re.sub(r"\((R|TM|C)\)|\bCPU\b|\bProcessor\b|@.*|\b\d+-Core\b", " ", name, flags=re.I).split())
+
+
 def slug(name: str) -> str:
-    """The slug of a hardware name: vendor words that carry no information dropped, the rest hyphenated."""
-    name = re.sub(r"\((R|TM|C)\)|\bCPU\b|\bProcessor\b|@.*|\b\d+-Core\b|^NVIDIA\b", " ", name, flags=re.I)
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    """The slug of a hardware name: its short name, without NVIDIA's, in lower case and hyphenated."""
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"^NVIDIA\b", "", short_name(name)).lower()).strip("-")
 
 
 def is_cpu(device: str) -> bool:

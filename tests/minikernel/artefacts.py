@@ -27,7 +27,7 @@ def bench(rows: list[dict], device: str = "h200") -> dict:
         "device": device,
         "date": "2026-11-20T10:00:00+00:00",
         "versions": {"python": "3.12.3", "torch": "2.11.0", "triton": "3.6.0", "cupy": "14.2.0"},
-        "hardware": {"cpu": "A CPU", "gpu": gpu},
+        "hardware": {"cpu": "A Chip", "gpu": gpu},
         "sources": {},
         "params": {},
     }

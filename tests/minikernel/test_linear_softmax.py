@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from minikernel import linear_softmax
+from minikernel.accuracy import relative_error
 from minikernel.compile_check import parse_resource_usage
 from minikernel.lm_head import COLUMNS, FEATURES, PRODUCTS, SHARED_BYTES, THREADS, fuses
 from minikernel.proof import poisoned_memory
@@ -38,15 +39,8 @@ def float64_softmax(h, weight, bias=None):
     return F.softmax(F.linear(h.double(), weight.double(), None if bias is None else bias.double()), dim=-1)
 
 
-def relative_error(result, h, weight, bias=None):
-    """Largest elementwise relative error; NaN must stand where float64 has it, and what underflows be tiny."""
-    exact, got = float64_softmax(h, weight, bias), result.double()
-    assert result.shape == exact.shape
-    assert torch.equal(got.isnan(), exact.isnan())
-    tiny = torch.finfo(torch.float32).tiny
-    assert got[exact < tiny].le(2 * tiny).all()
-    error = ((got - exact).abs() / exact)[exact >= tiny]
-    return error.max().item() if error.numel() else 0.0
+def error_of(result, h, weight, bias=None):
+    return relative_error(result, float64_softmax(h, weight, bias))
 
 
 # Anywhere
@@ -128,14 +122,14 @@ def test_it_is_float32_accurate_and_writes_every_element(rows, with_bias):
     assert fuses(h, weight, bias)
     with poisoned_memory():
         result = linear_softmax(h, weight, bias)
-    assert relative_error(result, h, weight, bias) <= TOLERANCE
+    assert error_of(result, h, weight, bias) <= TOLERANCE
 
 
 @gpu
 @needs_hopper
 def test_tf32_is_as_far_off_as_it_says_and_no_further():
     h, (weight, bias) = hidden(4096, device="cuda"), head(device="cuda")
-    error = relative_error(linear_softmax(h, weight, bias, "tf32"), h, weight, bias)
+    error = error_of(linear_softmax(h, weight, bias, "tf32"), h, weight, bias)
     assert TOLERANCE < error <= TF32_TOLERANCE
 
 
@@ -145,7 +139,7 @@ def test_tf32_is_as_far_off_as_it_says_and_no_further():
 def test_any_range_that_float32_holds_is_as_accurate(h_scale):
     h, (weight, _) = hidden(500, device="cuda"), head(device="cuda")
     h, weight = h * h_scale, weight / h_scale
-    assert relative_error(linear_softmax(h, weight), h, weight) <= TOLERANCE
+    assert error_of(linear_softmax(h, weight), h, weight) <= TOLERANCE
 
 
 @gpu
@@ -155,7 +149,7 @@ def test_rows_and_columns_may_differ_in_scale(which):
     h, (weight, bias) = hidden(COLUMNS, device="cuda"), head(device="cuda")
     scale = torch.logspace(-30, 0, COLUMNS, device="cuda")[:, None]
     h, weight = (h * scale, weight) if which == "rows" else (h, weight * scale)
-    assert relative_error(linear_softmax(h, weight, bias), h, weight, bias) <= TOLERANCE
+    assert error_of(linear_softmax(h, weight, bias), h, weight, bias) <= TOLERANCE
 
 
 @gpu
@@ -163,8 +157,8 @@ def test_rows_and_columns_may_differ_in_scale(which):
 @pytest.mark.parametrize("scale", [3, 10, 100])
 def test_large_logits_are_no_worse_than_torchs(scale):
     h, (weight, bias) = scale * hidden(2000, device="cuda"), head(device="cuda")
-    error = relative_error(linear_softmax(h, weight, bias), h, weight, bias)
-    assert error <= relative_error(F.softmax(F.linear(h, weight, bias), dim=-1), h, weight, bias)
+    error = error_of(linear_softmax(h, weight, bias), h, weight, bias)
+    assert error <= error_of(F.softmax(F.linear(h, weight, bias), dim=-1), h, weight, bias)
 
 
 @gpu
@@ -175,14 +169,14 @@ def test_masked_columns_get_nothing(lowest):
     bias[::3] = lowest
     result = linear_softmax(h, weight, bias)
     assert (result[:, ::3] == 0).all()
-    assert relative_error(result, h, weight, bias) <= 1.5 * TOLERANCE
+    assert error_of(result, h, weight, bias) <= 1.5 * TOLERANCE
 
 
 @gpu
 @needs_hopper
 def test_zeros_are_uniform_and_all_columns_masked_are_nan():
     h, (weight, bias) = torch.zeros(20, FEATURES, device="cuda"), head(device="cuda")
-    assert relative_error(linear_softmax(h, weight), h, weight) <= 1e-7
+    assert error_of(linear_softmax(h, weight), h, weight) <= 1e-7
     assert linear_softmax(h, weight, torch.full_like(bias, -torch.inf)).isnan().all()
 
 
@@ -193,7 +187,7 @@ def test_zeros_are_uniform_and_all_columns_masked_are_nan():
 def test_nan_and_infinity_go_where_they_go_in_torch(where, value):
     h, (weight, bias) = hidden(100, device="cuda"), head(device="cuda")
     {"h": h, "weight": weight, "bias": bias[None]}[where][0, 5 if where == "bias" else 3] = value
-    assert relative_error(linear_softmax(h, weight, bias), h, weight, bias) <= 1.5 * TOLERANCE
+    assert error_of(linear_softmax(h, weight, bias), h, weight, bias) <= 1.5 * TOLERANCE
 
 
 @gpu
@@ -202,9 +196,9 @@ def test_any_leading_dimensions_and_any_strides():
     (weight, bias), wide = head(device="cuda"), hidden(6, 2, device="cuda")
     h = wide.expand(4, 6, 2, FEATURES)[:, ::2].transpose(0, 1)
     assert not h.is_contiguous()
-    assert relative_error(linear_softmax(h, weight, bias), h, weight, bias) <= TOLERANCE
+    assert error_of(linear_softmax(h, weight, bias), h, weight, bias) <= TOLERANCE
     unaligned = torch.randn(33 * FEATURES + 1, device="cuda")[1:].view(33, FEATURES)
-    assert relative_error(linear_softmax(unaligned, weight), unaligned, weight) <= TOLERANCE
+    assert error_of(linear_softmax(unaligned, weight), unaligned, weight) <= TOLERANCE
     columns_first = weight.T.contiguous().T
     assert torch.equal(linear_softmax(h, columns_first, bias), linear_softmax(h, weight, bias))
     assert linear_softmax(hidden(0, device="cuda"), weight).shape == (0, COLUMNS)

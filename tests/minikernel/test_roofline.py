@@ -51,7 +51,7 @@ def test_pictures_are_written_hollow_when_stale(tmp_path):
     ]
     draw(panels, tmp_path / "r.png", tmp_path / "r.svg")
     svg = (tmp_path / "r.svg").read_text()
-    for text in ("naive  900 µs", "fused  90 µs", "triton  95 µs (stale)", "NVIDIA H200", "A CPU", "FLOP per byte"):
+    for text in ("naive  900 µs", "fused  90 µs", "triton  95 µs (stale)", "NVIDIA H200", "A Chip", "FLOP per byte"):
         assert text in svg
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
 
