@@ -22,6 +22,8 @@ from minikernel.softmax_cuda import (
 from minilab import LabError
 
 SOURCE = "fused_backward"
+PORTABLE_CLUSTER = 8  # blocks; larger ones, up to 16 on Hopper, must be asked for
+NON_PORTABLE_CLUSTER_ALLOWED = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED of the CUDA driver
 CLUSTER_CAPABILITY = (9, 0)  # the first compute capability with thread-block clusters
 
 
@@ -58,11 +60,11 @@ LAYOUTS = (
     Layout("backward_block", 512, 4),
     Layout("backward_cluster", 512, 4, 2),
     Layout("backward_block", 1024, 4),
-    Layout("backward_cluster", 416, 4, 4),
-    Layout("backward_cluster", 512, 4, 4),
+    Layout("backward_cluster", 416, 2, 8),
+    Layout("backward_cluster", 512, 2, 8),
     Layout("backward_cluster", 416, 4, 8),
     Layout("backward_cluster", 512, 4, 8),
-    Layout("backward_cluster", 1024, 4, 8),
+    Layout("backward_cluster", 512, 4, 16),
 )
 LONG = Layout("backward_long", 1024, 2)
 
@@ -122,13 +124,25 @@ def plan(dtype: torch.dtype, cols: int, aligned: bool, device: int) -> Plan:
     return plan_of(layout_for(cols, dtype.itemsize, aligned, clusters), dtype, aligned)
 
 
+@functools.cache
+def kernel_for(expression: str, cluster: int, device: int):
+    """The compiled kernel on a device, allowed its cluster where that is more than eight blocks."""
+    kernel = compiled(SOURCE, expression, device)
+    if cluster > PORTABLE_CLUSTER:
+        import cupy
+
+        with cupy.cuda.Device(device):
+            cupy.cuda.driver.funcSetAttribute(kernel.ptr, NON_PORTABLE_CLUSTER_ALLOWED, 1)
+    return kernel
+
+
 def launch(launched: Plan, y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
     """Launch one plan over the rows of contiguous `y` and `dy` into `dx`, on torch's current stream."""
     device = y.get_device()
     if device != torch.cuda.current_device():
         with torch.cuda.device(device):
             return launch(launched, y, dy, dx)
-    kernel = compiled(SOURCE, launched.expression, device)
+    kernel = kernel_for(launched.expression, launched.blocks_a_row, device)
     stream = stream_of(torch._C._cuda_getCurrentRawStream(device))
     cols = y.shape[-1]
     rows = y.numel() // cols
