@@ -87,9 +87,16 @@ def timed_kernels(config, device):
 
 
 TUNED_KERNEL = "triton"
+CONTESTANTS = [
+    *sorted(str(path) for path in Path("src/minikernel/cuda").glob("*.cu*")),
+    "src/minikernel/softmax_cuda.py",
+    "src/minikernel/softmax_triton.py",
+    "src/minikernel/softmax_backward.py",
+]
 PROBES = ["src/minikernel/ceilings.py", "src/minikernel/multiply_add.py"]
 REFERENCE_FILES = {"numpy": ["src/minikernel/softmax_reference.py"]}
-ARTEFACTS = ["autotune", "bench", "ceilings", "kernel_swap"]
+ARTEFACTS = ["autotune", "bench", "ceilings", "contest", "kernel_swap"]
+GPU_ARTEFACTS = ["autotune", "contest"]
 
 
 def kernel_files(config, kernel):
@@ -108,6 +115,8 @@ def measuring_params(config, artefact, device, kernel=None):
         bench = config["bench"]
         timing = {"dtype": bench["dtype"], "seed": bench["seed"], **bench[kind(device)]}
         return {**timing, "kernel": kernel, "entry": config["kernels"].get(kernel)}
+    if artefact == "contest":
+        return config["contest"]
     if artefact == "autotune":
         tuned = {"kernel": TUNED_KERNEL, "entry": config["kernels"].get(TUNED_KERNEL)}
         return {**tuned, "dtype": config["bench"]["dtype"], **config["autotune"]}
@@ -150,8 +159,8 @@ def restored_params(config, wildcards):
 
 
 def artefacts_of(device):
-    """Names of the artefacts that a device has: a CPU has nothing to tune."""
-    return [artefact for artefact in ARTEFACTS if not (artefact == "autotune" and is_cpu(device))]
+    """Names of the artefacts that a device has: a CPU has nothing to tune and no contest."""
+    return [artefact for artefact in ARTEFACTS if not (artefact in GPU_ARTEFACTS and is_cpu(device))]
 
 
 def headline_gpu(devices):

@@ -1,6 +1,6 @@
 # Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
 # Needs: results/24/equivalence.json (nothing is measured for a port that is not proven).
-# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench}.json.
+# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,contest}.json.
 
 
 rule prove:
@@ -122,3 +122,31 @@ rule bench:
         "../envs/cpu.yaml"
     script:
         "../scripts/bench.py"
+
+
+rule contest:
+    """Time every kernel of ours and every installed peer in one process, forward and backward, at every shape."""
+    input:
+        proofs=lambda wildcards: expand(
+            rules.prove.output.report, device=wildcards.device, kernel=["naive", "smem", "fused", "triton"]
+        ),
+        choice="results/24/{device}/autotune.json",
+        kernels=CONTESTANTS,
+        lib=modules_used_by("scripts/contest.py"),
+    output:
+        contest="results/24/{device}/contest.json",
+    log:
+        "logs/24/{device}/contest.log",
+    benchmark:
+        "logs/24/{device}/contest.tsv"
+    wildcard_constraints:
+        device=any_of(device for device in MEASURED if not is_cpu(device)),
+    conda:
+        lambda wildcards: environment(wildcards.device)
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+    params:
+        measuring=lambda wildcards: measuring_params(config, "contest", wildcards.device),
+    script:
+        "../scripts/contest.py"

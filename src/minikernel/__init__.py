@@ -7,6 +7,7 @@ kernels["fused"](x)       one kernel by name, over the last axis
 linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
 from minikernel.registry import kernels, load_user_kernel
@@ -49,6 +50,6 @@ def linear_softmax(
     h: "torch.Tensor", weight: "torch.Tensor", bias: "torch.Tensor | None" = None, precision: str = "float32"
 ) -> "torch.Tensor":
     """softmax(h weight^T + bias) over the last axis in one kernel; see `minikernel.lm_head.linear_softmax`."""
-    from minikernel import lm_head
-
+    # named by a string, as the registry does: who imports this package does not depend on that kernel
+    lm_head = importlib.import_module("minikernel.lm_head")
     return lm_head.linear_softmax(h, weight, bias, precision)

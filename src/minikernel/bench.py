@@ -72,15 +72,40 @@ def _bench_shape(
     timings = measure(providers, inputs, params["warmup"], params["launches"])
     error = max(error, _checked_error(name, kernel, inputs[-1], params["dtype"]))
 
-    timing, reference = timings[name], timings[REFERENCE]
-    moved, flop = softmax_bytes(n_rows, n_cols, dtype.itemsize), softmax_flop(n_rows, n_cols)
+    measured = {
+        "max_rel_err": error,
+        "config": config,
+        "launches": params["launches"],
+        "noise_floor": abs(timings["again"].median_us / timings[name].median_us - 1),
+        "samples_us": {key: rounded(value) for key, value in timings.items()},
+    }
+    return row_of(name, "forward", shape, dtype, timings, ceiling) | measured
+
+
+def row_of(
+    name: str, direction: str, shape: list[int], dtype: torch.dtype, timings: dict[str, Timing], ceiling: float
+) -> dict:
+    """The part of a row of `bench.json` that follows from the timings of one shape.
+
+    Args:
+        name: the provider that the row is about.
+        direction: `forward` or `backward`.
+        shape: [rows, cols].
+        timings: of every provider in the same process, `F.softmax` and `copy` among them.
+        ceiling: bandwidth of a large copy in the same process, GB/s.
+    """
+    n_rows, n_cols = shape
+    timing, reference, copy = timings[name], timings[REFERENCE], timings["copy"]
+    moved = softmax_bytes(n_rows, n_cols, dtype.itemsize, direction)
+    flop = softmax_flop(n_rows, n_cols, direction)
+    copied = softmax_bytes(n_rows, n_cols, dtype.itemsize)
     gb_per_s = moved / timing.median_us / 1e3
     return {
         "kernel": name,
-        "direction": "forward",
+        "direction": direction,
         "rows": n_rows,
         "cols": n_cols,
-        "dtype": params["dtype"],
+        "dtype": str(dtype).removeprefix("torch."),
         "median_us": timing.median_us,
         "p20_us": timing.percentile(20),
         "p80_us": timing.percentile(80),
@@ -89,19 +114,14 @@ def _bench_shape(
         "fraction_of_copy": gb_per_s / ceiling,
         "flop_per_byte": flop / moved,
         "tflop_per_s": flop / timing.median_us / 1e6,
-        "max_rel_err": error,
         "l2_resident": False,  # the inputs rotate through three times the cache
-        "config": config,
-        "launches": params["launches"],
         "reference_us": reference.median_us,
         "reference_graph_us": reference.graph_us,
         "ratio_to_reference": timing.median_us / reference.median_us,
-        "copy_us": timings["copy"].median_us,
+        "copy_us": copy.median_us,
         "copy_gb_per_s": ceiling,
-        "noise_floor": abs(timings["again"].median_us / timing.median_us - 1),
-        "above_roof": gb_per_s > ABOVE_ROOF * max(ceiling, moved / timings["copy"].median_us / 1e3),
+        "above_roof": gb_per_s > ABOVE_ROOF * max(ceiling, copied / copy.median_us / 1e3),
         "stale": False,
-        "samples_us": {key: _rounded(value) for key, value in timings.items()},
     }
 
 
@@ -115,5 +135,6 @@ def _checked_error(name: str, kernel: Callable, x: torch.Tensor, dtype: str) -> 
     return error
 
 
-def _rounded(timing: Timing) -> list[float]:
+def rounded(timing: Timing) -> list[float]:
+    """Every launch of a timing, in microseconds, to the nanosecond."""
     return [round(sample, 3) for sample in timing.samples_us]

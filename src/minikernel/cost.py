@@ -11,15 +11,15 @@ def _data(name: str) -> dict:
     return yaml.safe_load((files("minikernel") / "data" / f"{name}.yaml").read_text())
 
 
-def softmax_bytes(rows: int, cols: int, itemsize: int) -> int:
-    """The fewest bytes a forward softmax moves: every input read once, every output written once."""
-    price = _data("operations")["softmax"]
+def softmax_bytes(rows: int, cols: int, itemsize: int, direction: str = "forward") -> int:
+    """The fewest bytes a softmax moves, `forward` or `backward`: each operand read once, each result written once."""
+    price = _data("operations")[direction]
     return rows * cols * itemsize * (price["reads_per_element"] + price["writes_per_element"])
 
 
-def softmax_flop(rows: int, cols: int) -> int:
-    """Floating-point operations of a forward softmax, by the prices in `data/operations.yaml`."""
-    return rows * cols * sum(_data("operations")["softmax"]["flop_per_element"].values())
+def softmax_flop(rows: int, cols: int, direction: str = "forward") -> int:
+    """Floating-point operations of a softmax in one direction, by the prices in `data/operations.yaml`."""
+    return rows * cols * sum(_data("operations")[direction]["flop_per_element"].values())
 
 
 def datasheet(device: str) -> dict | None:

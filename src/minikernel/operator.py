@@ -10,6 +10,7 @@ They are defined on a bare `torch.library.Library`, whose dispatch costs the hos
 """
 
 import torch
+from torch.autograd import forward_ad
 
 from minikernel import softmax_backward as cuda_backward
 from minikernel import softmax_cuda
@@ -28,7 +29,7 @@ def is_last(dim: int, rank: int) -> bool:
 
 
 def torch_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """The forward operator where there is no kernel of the lab's: torch's, as contiguous as `like` says."""
+    """The forward operator where there is no kernel of the lab's: torch's, contiguous."""
     return torch.softmax(x, dim).contiguous()
 
 
@@ -92,14 +93,17 @@ def keep_operands(ctx, inputs: tuple, output: torch.Tensor) -> None:
     ctx.save_for_backward(dy, y)
 
 
+def gradient_of_probabilities(grad: torch.Tensor, dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch.Tensor:
+    """d/dy of (dy - sum(dy y)) y, times `grad`, in differentiable torch."""
+    inner, outer = (dy * y).sum(dim, keepdim=True), (grad * y).sum(dim, keepdim=True)
+    return grad * (dy - inner) - dy * outer
+
+
 def gradient_of_softmax_backward(ctx, grad: torch.Tensor):
-    """d/d(dy) and d/dy of (dy - sum(dy y)) y: the first is the same operator, the second differentiable torch."""
+    """d/d(dy), the same operator again for a symmetric Jacobian, and d/dy."""
     dy, y = ctx.saved_tensors
     grad_dy = softmax_backward_op(grad, y, ctx.dim) if ctx.needs_input_grad[0] else None
-    grad_y = None
-    if ctx.needs_input_grad[1]:
-        inner, outer = (dy * y).sum(ctx.dim, keepdim=True), (grad * y).sum(ctx.dim, keepdim=True)
-        grad_y = grad * (dy - inner) - dy * outer
+    grad_y = gradient_of_probabilities(grad, dy, y, ctx.dim) if ctx.needs_input_grad[1] else None
     return grad_dy, grad_y, None
 
 
@@ -135,6 +139,96 @@ def vmap_softmax_backward(info, in_dims: tuple, dy: torch.Tensor, y: torch.Tenso
     return batched(softmax_backward_op, info.batch_size, (dy, y), in_dims[:2], dim)
 
 
+class SoftmaxBackward(torch.autograd.Function):
+    """The backward operator under torch.func's transforms and forward-mode differentiation."""
+
+    @staticmethod
+    def forward(dy, y, dim):
+        return softmax_backward_op(dy, y, dim)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        keep_operands(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx, grad):
+        dy, y = ctx.saved_tensors
+        return SoftmaxBackward.apply(grad, y, ctx.dim), gradient_of_probabilities(grad, dy, y, ctx.dim), None
+
+    @staticmethod
+    def jvp(ctx, dy_tangent, y_tangent, _):
+        dy, y = ctx.saved_tensors
+        tangent = SoftmaxBackward.apply(dy_tangent, y, ctx.dim)
+        inner = (dy * y).sum(ctx.dim, keepdim=True)
+        return tangent + (dy - inner) * y_tangent - y * (dy * y_tangent).sum(ctx.dim, keepdim=True)
+
+    @staticmethod
+    def vmap(info, in_dims, dy, y, dim):
+        return batched(SoftmaxBackward.apply, info.batch_size, (dy, y), in_dims[:2], dim)
+
+
+class Softmax(torch.autograd.Function):
+    """The forward operator under torch.func's transforms, which refuse `register_autograd`, and forward mode.
+
+    A softmax's Jacobian is symmetric: one operator multiplies by it from either side.
+    """
+
+    @staticmethod
+    def forward(x, dim):
+        return softmax_op(x, dim)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        keep_result(ctx, inputs, output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return SoftmaxBackward.apply(dy, ctx.saved_tensors[0], ctx.dim), None
+
+    @staticmethod
+    def jvp(ctx, x_tangent, _):
+        return SoftmaxBackward.apply(x_tangent, ctx.saved_tensors[0], ctx.dim)
+
+    @staticmethod
+    def vmap(info, in_dims, x, dim):
+        return batched(Softmax.apply, info.batch_size, (x,), in_dims[:1], dim)
+
+
+class EagerSoftmax(torch.autograd.Function):
+    """Plain eager training on CUDA: no dispatcher between autograd and the kernels, half its cost on the host."""
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        y = cuda_softmax(x, dim)
+        ctx.save_for_backward(y)
+        ctx.dim = dim
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        (y,) = ctx.saved_tensors
+        # With create_graph the gradient is differentiated in its turn; the operator knows how.
+        gradient = softmax_backward_op if torch.is_grad_enabled() else cuda_softmax_backward
+        return gradient(dy, y, ctx.dim), None
+
+
 def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    """`minikernel::softmax` by a Python name. Any shape and strides; raises IndexError for a bad `dim`."""
-    return softmax_op(x, dim)
+    """Softmax of `x` along `dim`: torch's own where the lab has no kernel, else by the cheapest way there is.
+
+    A plain eager call goes to the kernel at once; dispatching an operator written in Python costs the host
+    several microseconds. `minikernel.softmax` documents arguments and errors.
+    """
+    if not x.is_cuda or x.dtype not in softmax_cuda.C_TYPES:
+        return torch.softmax(x, dim)
+    if torch.compiler.is_compiling():
+        return softmax_op(x, dim)
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return Softmax.apply(x, dim)
+    plain = type(x) is torch.Tensor and not torch._C._len_torch_dispatch_stack()
+    if not plain or torch.is_autocast_enabled("cuda"):
+        return softmax_op(x, dim)
+    if x.requires_grad and torch.is_grad_enabled():
+        return EagerSoftmax.apply(x, dim)
+    return cuda_softmax(x, dim)

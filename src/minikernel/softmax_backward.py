@@ -22,9 +22,8 @@ from minikernel.softmax_cuda import (
 from minilab import LabError
 
 SOURCE = "fused_backward"
-PORTABLE_CLUSTER = 8  # blocks; larger ones, up to 16 on Hopper, must be asked for
+PORTABLE_CLUSTER = 8  # blocks, from compute capability 9.0 on; Hopper and its successor 10 take 16 when asked
 NON_PORTABLE_CLUSTER_ALLOWED = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED of the CUDA driver
-CLUSTER_CAPABILITY = (9, 0)  # the first compute capability with thread-block clusters
 
 
 class Layout(NamedTuple):
@@ -41,7 +40,9 @@ class Layout(NamedTuple):
         return self.threads * self.vectors * self.cluster
 
 
-# The first layout that holds the row is used.
+# The first layout that holds the row is used. On an H200, blocks of 512 with four vectors of each operand a
+# thread were fastest for long rows: more threads or more vectors leave one block a multiprocessor, which
+# then loads, waits and stores by turns, and wider clusters wait longer for one another.
 LAYOUTS = (
     Layout("backward_short", 4, 1),
     Layout("backward_short", 4, 2),
@@ -58,10 +59,9 @@ LAYOUTS = (
     Layout("backward_block", 256, 3),
     Layout("backward_block", 256, 4),
     Layout("backward_block", 512, 4),
-    Layout("backward_cluster", 512, 4, 2),
     Layout("backward_block", 1024, 4),
-    Layout("backward_cluster", 416, 2, 8),
-    Layout("backward_cluster", 512, 2, 8),
+    Layout("backward_cluster", 416, 4, 4),
+    Layout("backward_cluster", 512, 4, 4),
     Layout("backward_cluster", 416, 4, 8),
     Layout("backward_cluster", 512, 4, 8),
     Layout("backward_cluster", 512, 4, 16),
@@ -69,16 +69,20 @@ LAYOUTS = (
 LONG = Layout("backward_long", 1024, 2)
 
 
-def layout_for(cols: int, itemsize: int, aligned: bool, clusters: bool) -> Layout:
-    """The layout for rows of `cols` elements of `itemsize` bytes.
+def largest_cluster(major: int) -> int:
+    """Blocks in the largest thread-block cluster of a device of compute capability `major`."""
+    return {9: 16, 10: 16}.get(major, PORTABLE_CLUSTER if major > 10 else 1)
+
+
+def layout_for(cols: int, itemsize: int, most_blocks: int) -> Layout:
+    """The layout for rows of `cols` elements of `itemsize` bytes, by the whole vectors that may lie in one.
 
     Args:
-        aligned: every row starts on a 16-byte boundary. Where not, a row may touch one vector more.
-        clusters: the device has thread-block clusters.
+        most_blocks: the blocks that the device puts in a thread-block cluster; 1 where it has none.
     """
-    needed = -(-cols * itemsize // VECTOR_BYTES) + (not aligned)
+    needed = cols * itemsize // VECTOR_BYTES
     for layout in LAYOUTS:
-        if layout.capacity >= needed and (clusters or layout.cluster == 1):
+        if layout.capacity >= needed and layout.cluster <= most_blocks:
             return layout
     return LONG
 
@@ -120,8 +124,8 @@ def plan_of(layout: Layout, dtype: torch.dtype, aligned: bool) -> Plan:
 @functools.cache
 def plan(dtype: torch.dtype, cols: int, aligned: bool, device: int) -> Plan:
     """The launch for rows of `cols` on CUDA device number `device`."""
-    clusters = torch.cuda.get_device_capability(device) >= CLUSTER_CAPABILITY
-    return plan_of(layout_for(cols, dtype.itemsize, aligned, clusters), dtype, aligned)
+    layout = layout_for(cols, dtype.itemsize, largest_cluster(torch.cuda.get_device_capability(device)[0]))
+    return plan_of(layout, dtype, aligned)
 
 
 @functools.cache
@@ -155,7 +159,7 @@ def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The gradient that reaches a softmax's input, over the last axis; sums in float32.
 
     A row is read once and written once, up to 131,072 float32 columns (262,144 of 16 bits) on compute
-    capability 9.0 and 16,384 (32,768) before; longer rows are read twice. A tensor that is not contiguous
+    capability 9.0 and 10, and 16,384 (32,768) before; longer rows are read twice. A tensor that is not contiguous
     is copied, and so is `dy` where it starts at another offset from a 16-byte boundary than `y`.
 
     Args:

@@ -16,7 +16,7 @@ import torch
 CACHE_MULTIPLE = 3
 SPIN_CYCLES = 200_000  # 100 microseconds at 2 GHz: longer than the host takes to queue any provider's launch
 GRAPH_LAUNCHES = 20
-Provider = Callable[[torch.Tensor], object]
+Provider = Callable[..., object]  # takes one of the inputs
 
 
 @dataclass
@@ -56,16 +56,16 @@ def rotating_inputs(rows: int, cols: int, dtype: torch.dtype, device: torch.devi
     return list(slab.to(dtype).unbind())
 
 
-def measure(
-    providers: dict[str, Provider], inputs: list[torch.Tensor], warmup: int, launches: int
-) -> dict[str, Timing]:
+def measure(providers: dict[str, Provider], inputs: list, warmup: int, launches: int) -> dict[str, Timing]:
     """Time every provider on the rotating `inputs`, in turn, `launches` times after `warmup` calls.
 
-    On CUDA each launch lies between two events, queued behind a short spin so that the host is never
-    what is waited for; then each provider is captured into a CUDA graph of several launches and the
-    graphs are replayed in turn. On a CPU the wall clock is read around each call.
+    An input is a tensor, or a tuple of tensors where providers take several. On CUDA each launch lies
+    between two events, queued behind a short spin so that the host is never what is waited for; then each
+    provider is captured into a CUDA graph of several launches and the graphs are replayed in turn. On a CPU
+    the wall clock is read around each call.
     """
-    on_cuda = inputs[0].is_cuda
+    first = inputs[0][0] if isinstance(inputs[0], tuple) else inputs[0]
+    on_cuda = first.is_cuda
     timings = {name: Timing() for name in providers}
     for function in providers.values():
         for i in range(warmup):
@@ -78,7 +78,7 @@ def measure(
 
 def _measure_launches(
     providers: dict[str, Provider],
-    inputs: list[torch.Tensor],
+    inputs: list,
     launches: int,
     timings: dict[str, Timing],
     on_cuda: bool,
@@ -108,9 +108,7 @@ def _measure_launches(
             timings[name].samples_us.append(start.elapsed_time(end) * 1e3)
 
 
-def _measure_graphs(
-    providers: dict[str, Provider], inputs: list[torch.Tensor], launches: int, timings: dict[str, Timing]
-) -> None:
+def _measure_graphs(providers: dict[str, Provider], inputs: list, launches: int, timings: dict[str, Timing]) -> None:
     graphs = {}
     for name, function in providers.items():
         graph = torch.cuda.CUDAGraph()

@@ -21,7 +21,7 @@ def restore(path: str, schema: dict, today: dict, on_stale: str) -> dict:
 
     Returns:
         The record with `restored` added: the file it came from, its digest, `stale` and the reasons. Each
-        row of a bench gets its kernel's own `stale`.
+        row gets `stale`: its kernel's own in a bench, the artefact's elsewhere.
 
     Raises:
         LabError: the record does not fit its schema, or it is stale and `on_stale` is `fail`.
@@ -30,10 +30,10 @@ def restore(path: str, schema: dict, today: dict, on_stale: str) -> dict:
     check_schema(artefact, schema, path)
     if "kernels" in artefact:
         reasons = _bench_reasons(artefact, today)
-        for row in artefact["rows"]:
-            row["stale"] = bool(reasons.get(row["kernel"]))
     else:
         reasons = {"": stale_reasons(artefact["provenance"], today)}
+    for row in artefact.get("rows", []):
+        row["stale"] = bool(reasons.get(row["kernel"], reasons.get("")))
     sentences = [f"{kernel}: {reason}" if kernel else reason for kernel in reasons for reason in reasons[kernel]]
     if sentences and on_stale == "fail":
         raise LabError(

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from minilab import LabError
-from minilab.files import replacing
+from minilab.files import write_bytes
 from minimodel.checkpoint import Checkpoint
 from minimodel.numpy_minigpt import MiniGPTConfig
 from minimodel.torch_minigpt import GrammarMiniGPT
@@ -85,8 +85,8 @@ def save_port(path: str | Path, model: GrammarMiniGPT) -> None:
 
     The metadata has the single key `config` because safetensors writes several in a random order.
     """
-    with replacing(path) as temporary:
-        save_file(model.state_dict(), temporary, metadata={"config": json.dumps(asdict(model.config))})
+    # safetensors' own save_file makes a file that its owner alone may read
+    write_bytes(path, save(model.state_dict(), metadata={"config": json.dumps(asdict(model.config))}))
 
 
 def load_port(path: str | Path) -> GrammarMiniGPT:

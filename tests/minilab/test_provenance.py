@@ -73,3 +73,10 @@ def test_a_record_must_fit_its_schema(source: Path):
     bench_record("record.json")
     with pytest.raises(LabError, match=r"record.json lacks the key 'ceiling'"):
         restore("record.json", {"required": ["ceiling"]}, {}, "mark")
+
+
+def test_rows_measured_in_one_process_go_stale_together(source: Path):
+    rows = [{"kernel": "mine", "stale": False}, {"kernel": "theirs", "stale": False}]
+    write_json("contest.json", {"provenance": provenance([source], {}), "rows": rows})
+    source.write_text("two")
+    assert all(row["stale"] for row in restore("contest.json", {}, {}, "mark")["rows"])

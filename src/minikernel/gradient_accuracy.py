@@ -1,0 +1,40 @@
+"""How far the gradient of a softmax is from the exact one, by a measure that zeros do not pass.
+
+dx = (dy - sum(dy y)) y cancels: where dy_i is near the sum, dx_i is small and all of it may be rounding, so
+that an element's own relative error says nothing. An error is therefore taken relative to the largest |dx| of
+its row. Rows whose exact gradient is nothing but rounding (one column, a constant dy) have no such scale;
+they are held to what dx was subtracted from, max((|dy_i| + sum|dy y|) y_i), and are told apart by a gradient
+below `CANCELLED` of that.
+"""
+
+import math
+
+import torch
+
+CANCELLED = 1e-3
+
+
+def gradient_error(dx: torch.Tensor, dy: torch.Tensor, y: torch.Tensor) -> float:
+    """Largest error of `dx`, over the rows of the last axis, against float64; infinite where it is wrong in kind.
+
+    Args:
+        dx: the gradient to judge.
+        dy, y: what it was computed from, as the kernel saw them (rounded to its dtype), of the same shape.
+    """
+    if dx.shape != y.shape or dx.dtype != y.dtype:
+        return math.inf
+    if not y.numel():
+        return 0.0
+    got, incoming, probability = dx.double(), dy.double(), y.double()
+    product = incoming * probability
+    exact = (incoming - product.sum(-1, keepdim=True)) * probability
+    if not torch.equal(got.isnan(), exact.isnan()):
+        return math.inf
+    terms = ((incoming.abs() + product.abs().sum(-1, keepdim=True)) * probability).amax(-1)
+    largest = exact.abs().amax(-1)
+    scale = torch.where(largest > CANCELLED * terms, largest, terms)
+    error = (got - exact).abs().amax(-1)
+    judged = ~(scale.isnan() | (scale == 0))
+    if (error[scale == 0] > 0).any():
+        return math.inf
+    return (error[judged] / scale[judged]).max().item() if judged.any() else 0.0
