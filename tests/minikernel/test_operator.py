@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
-import minikernel
 from minikernel import operator
 from minikernel.gradient_accuracy import gradient_error
 from minikernel.operator import Softmax, softmax_backward_op, softmax_op
@@ -144,17 +143,17 @@ def test_a_fake_cuda_tensor_reaches_the_operator_and_autocasts_rule_for_a_softma
     before = torch.is_autocast_enabled("cuda")
     with FakeTensorMode():
         x = torch.empty(3, 600, device="cuda", dtype=dtype)
-        assert minikernel.softmax(x).dtype == dtype
+        assert operator.softmax(x).dtype == dtype
         torch.set_autocast_enabled("cuda", True)  # torch.autocast refuses where there is no CUDA
         try:
-            assert minikernel.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.float32
+            assert operator.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.float32
         finally:
             torch.set_autocast_enabled("cuda", before)
 
 
 def test_cpu_tensors_and_float64_go_to_torchs_softmax():
     x = float64(3, 4)
-    assert minikernel.softmax(x, 0).grad_fn.name() == torch.softmax(x, 0).grad_fn.name()
+    assert operator.softmax(x, 0).grad_fn.name() == torch.softmax(x, 0).grad_fn.name()
 
 
 @gpu
@@ -165,7 +164,7 @@ def test_cpu_tensors_and_float64_go_to_torchs_softmax():
 def test_on_a_gpu_forward_and_backward_are_right(dtype, shape, dim):
     x = torch.randn(shape, device="cuda").to(getattr(torch, dtype)).requires_grad_()
     dy = torch.randn_like(x)
-    for function in (minikernel.softmax, softmax_op):
+    for function in (operator.softmax, softmax_op):
         y = function(x, dim)
         (dx,) = torch.autograd.grad(y, x, dy)
         last = dim if shape else -1
@@ -180,7 +179,7 @@ def test_on_a_gpu_autocast_gives_what_torch_gives():
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         x = torch.randn(3, 600, device="cuda", dtype=dtype)
         with torch.autocast("cuda"):
-            assert minikernel.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.float32
+            assert operator.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.float32
 
 
 @gpu
@@ -188,19 +187,19 @@ def test_on_a_gpu_autocast_gives_what_torch_gives():
 def test_on_a_gpu_it_passes_torchs_check_compiles_and_transforms():
     x = torch.randn(3, 600, device="cuda", requires_grad=True)
     torch.library.opcheck(softmax_op, (x, -1))
-    compiled = torch.compile(lambda x: minikernel.softmax(2 * x) * 3, fullgraph=True)
+    compiled = torch.compile(lambda x: operator.softmax(2 * x) * 3, fullgraph=True)
     dy = torch.randn_like(x)
     torch.testing.assert_close(
         torch.autograd.grad(compiled(x), x, dy)[0],
         torch.autograd.grad(torch.softmax(2 * x, -1) * 3, x, dy)[0],
     )
     plain = x.detach()
-    torch.testing.assert_close(vmap(minikernel.softmax)(plain), torch.softmax(plain, -1))
+    torch.testing.assert_close(vmap(operator.softmax)(plain), torch.softmax(plain, -1))
     torch.testing.assert_close(
-        vmap(grad(lambda x: minikernel.softmax(x).square().sum()))(plain),
+        vmap(grad(lambda x: operator.softmax(x).square().sum()))(plain),
         vmap(grad(lambda x: torch.softmax(x, -1).square().sum()))(plain),
     )
-    first = torch.autograd.grad(minikernel.softmax(x), x, dy, create_graph=True)[0]
+    first = torch.autograd.grad(operator.softmax(x), x, dy, create_graph=True)[0]
     same = torch.autograd.grad(torch.softmax(x, -1), x, dy, create_graph=True)[0]
     torch.testing.assert_close(
         torch.autograd.grad(first.square().sum(), x)[0], torch.autograd.grad(same.square().sum(), x)[0]
