@@ -1,6 +1,6 @@
 """Training the NumPy MiniGPT, judged against the limit that the grammar itself sets.
 
-A short-sequence warm-up (after Li et al. 2022, "The Stability-Efficiency Dilemma"): most steps see many short
+A short-sequence warm-up (after Li et al. 2022, "The Stability-Efficiency Dilemma"): the first steps see many short
 rows, in which grammar is learned cheaply; the last ones see rows of block_size, which train the late
 positions and teach the model to look past the sentences before.
 """
