@@ -35,7 +35,7 @@ def relative_error(result: torch.Tensor, exact: torch.Tensor) -> float:
 def softmax_error(result: torch.Tensor, x: torch.Tensor) -> float:
     """`relative_error` of `result` as the softmax of `x`, both (rows, cols), against float64 on their own device.
 
-    A few thousand rows at a time, so that float64 copies of a large tensor never exist whole.
+    `ROWS_AT_ONCE` rows at a time, so that float64 copies of a large tensor never exist whole.
     """
     starts = range(0, x.shape[0], ROWS_AT_ONCE)
     pieces = [slice(start, start + ROWS_AT_ONCE) for start in starts]

@@ -12,6 +12,8 @@ from minikernel.timing import Timing, last_level_cache_bytes, measure, rotating_
 from minilab import LabError
 
 REFERENCE = "F.softmax"
+# On the bench's own inputs, normal random rows, on which every kernel measured lies below 7e-7 in float32; the
+# proof holds them to its bounds on adversarial ones.
 TOLERANCE = {"float32": 2e-6, "bfloat16": 2**-8, "float16": 2**-10}
 ABOVE_ROOF = 1.15  # no kernel beats a plain copy by this much honestly
 

@@ -47,7 +47,6 @@ def _kernel(row: dict | None) -> dict:
 
 
 def _picked(autotune: dict | None) -> dict:
-    if autotune is None:
-        return {"BLOCK": None, "num_warps": None}
-    choice = next(choice for choice in autotune["choices"] if (choice["rows"], choice["cols"]) == B512)
-    return choice["config"]
+    choices = autotune["choices"] if autotune else []
+    configs = [choice["config"] for choice in choices if (choice["rows"], choice["cols"]) == B512]
+    return configs[0] if configs else {"BLOCK": None, "num_warps": None}

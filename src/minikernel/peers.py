@@ -1,7 +1,8 @@
 """Other people's softmax kernels, timed beside the lab's where they are installed.
 
-Liger (Triton, github.com/linkedin/Liger-Kernel) and quack (CuTe, github.com/Dao-AILab/quack). Their lowest
-public entries are called, without autograd around them, so that kernels are compared and not wrappers.
+Liger (Triton, github.com/linkedin/Liger-Kernel) and quack (CuTe, github.com/Dao-AILab/quack). The
+functions that launch their kernels are called, without autograd around them, so that kernels are compared
+and not wrappers; Liger's are private to it, and may move in another release than 0.8.5.
 """
 
 import importlib.util

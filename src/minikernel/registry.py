@@ -27,8 +27,7 @@ class KernelSpec:
     name: str
     module: str  # imported when the kernel is first used
     function: str  # (..., cols) tensor -> softmax over the last axis
-    sources: tuple[Path, ...]  # the files whose digest identifies the kernel
-    devices: tuple[str, ...]  # where it can be timed: "cpu", "cuda"
+    source: Path  # the file that an entry of the configuration names
     dtypes: tuple[str, ...] = ALL_DTYPES
     tuned: bool = False  # takes `config=` and has `candidates(rows, cols)` beside it
     static: bool = False  # compiled anew for every shape
@@ -40,13 +39,11 @@ class KernelSpec:
 
 
 def _cuda_kernel(name: str) -> KernelSpec:
-    sources = (HERE / "cuda" / f"{name}.cu", HERE / "cuda" / "common.cuh", HERE / "softmax_cuda.py")
-    return KernelSpec(name, "minikernel.softmax_cuda", name, sources, ("cuda",), accurate=True)
+    return KernelSpec(name, "minikernel.softmax_cuda", name, HERE / "cuda" / f"{name}.cu", accurate=True)
 
 
-def _reference(name: str, function: str, devices: tuple[str, ...], **more) -> KernelSpec:
-    sources = (HERE / "softmax_reference.py",)
-    return KernelSpec(name, "minikernel.softmax_reference", function, sources, devices, **more)
+def _reference(name: str, function: str, **more) -> KernelSpec:
+    return KernelSpec(name, "minikernel.softmax_reference", function, HERE / "softmax_reference.py", **more)
 
 
 SPECS = {
@@ -59,15 +56,14 @@ SPECS = {
             "triton",
             "minikernel.softmax_triton",
             "softmax",
-            (HERE / "softmax_triton.py",),
-            ("cuda",),
+            HERE / "softmax_triton.py",
             tuned=True,
             accurate=True,
         ),
-        _reference("numpy", "numpy_softmax", ("cpu",), dtypes=("float32",)),
-        _reference("F.softmax", "torch_softmax", ("cpu", "cuda")),
-        _reference("compile", "compile_default", ("cpu", "cuda"), static=True),
-        _reference("compile-max-autotune", "compile_max_autotune", ("cpu", "cuda"), static=True),
+        _reference("numpy", "numpy_softmax", dtypes=("float32",)),
+        _reference("F.softmax", "torch_softmax"),
+        _reference("compile", "compile_default", static=True),
+        _reference("compile-max-autotune", "compile_max_autotune", static=True),
     )
 }
 
@@ -146,7 +142,7 @@ def spec_of(name: str, entry: dict | None) -> KernelSpec | None:
         )
     source = Path(entry["source"])
     for spec in SPECS.values():
-        if spec.function == entry["function"] and spec.sources[0].parts[-2:] == source.parts[-2:]:
+        if spec.function == entry["function"] and spec.source.parts[-2:] == source.parts[-2:]:
             return spec
     if source.suffix == ".cu":
         raise LabError(

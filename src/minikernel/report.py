@@ -45,6 +45,7 @@ def report_24(
         ),
         devices=sorted(map(device_view, benches), key=lambda view: is_cpu(view["device"])),
         choices=autotune["choices"] if autotune else [],
+        autotune_stale=bool(autotune) and autotune.get("restored", {}).get("stale", False),
         swaps=swaps,
         proofs=proofs,
     )

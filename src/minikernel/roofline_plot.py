@@ -27,7 +27,7 @@ def draw(panels: list[dict], png: str | Path, svg: str | Path) -> None:
     figure.get_layout_engine().set(h_pad=0.15)
     figure.draw_without_rendering()
     for roofline_axes, panel in zip(axes[:, 0], panels, strict=True):
-        label_slopes(roofline_axes, panel["roofs"])
+        label_slopes(roofline_axes, panel)
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(svg, metadata={"Date": None})
     plt.close(figure)
@@ -46,7 +46,7 @@ def draw_roofline(axes: Axes, panel: dict) -> None:
     for key, peak in peaks.items():
         start = ridge(max(roofs[slope] for slope in SLOPES), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
-        label = f"{ROOFS[key]} {peak:,.3g} TFLOP/s"
+        label = f"{ROOFS[key]} {peak:,.3g} TFLOP/s{stale_mark(panel)}"
         axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     if panel["datasheet"]:
         _datasheet(axes, panel["datasheet"])
@@ -64,14 +64,20 @@ def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
     axes.plot([INTENSITY[0], end], rates, style, color=INK, linewidth=1.6)
 
 
-def label_slopes(axes: Axes, roofs: dict) -> None:
+def stale_mark(panel: dict) -> str:
+    """What a roof's label ends in when the code that measured it has changed since."""
+    return " (stale)" if panel["stale_ceilings"] else ""
+
+
+def label_slopes(axes: Axes, panel: dict) -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
+    roofs = panel["roofs"]
     for key, (name, _, above) in SLOPES.items():
         ends = np.array([[x, x * roofs[key] / 1e3] for x in INTENSITY])
         across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
         at = 0.27
         axes.annotate(
-            f"{name} {_gb(roofs[key])}",
+            f"{name} {_gb(roofs[key])}{stale_mark(panel)}",
             (at, at * roofs[key] / 1e3),
             xytext=(0, 4 if above else -4),
             textcoords="offset points",

@@ -119,3 +119,16 @@ def test_manifest_of_a_cpu_has_nulls():
     assert manifest["gpu"] == {"model": None, "compute_capability": None}
     assert manifest["softmax_kernels"]["naive"] == {"us_at_B512": None, "frac_of_F_softmax": None}
     assert manifest["softmax_kernels"]["triton"]["autotune_picked"] == {"BLOCK": None, "num_warps": None}
+
+
+def test_a_stale_swap_and_stale_choices_are_said():
+    restored = {"restored": {"stale": True}}
+    text = report_24(TRAINING, PORT, EQUIVALENCE, [gpu_bench()], AUTOTUNE | restored, [SWAP | restored], [])
+    assert "## What autotune picked (stale)" in text
+    assert "h200 (computed by cuda, *stale*)" in text
+
+
+def test_a_manifest_without_a_choice_at_512_rows_has_nulls():
+    choices = {"choices": [choice for choice in AUTOTUNE["choices"] if choice["rows"] != 512]}
+    manifest = manifest_24(gpu_bench(), choices, SWAP, EQUIVALENCE, PORT, 42, ["triton"])
+    assert manifest["softmax_kernels"]["triton"]["autotune_picked"] == {"BLOCK": None, "num_warps": None}

@@ -62,3 +62,12 @@ def test_the_same_panels_give_the_same_bytes(tmp_path):
         draw(panels, tmp_path / f"{name}.png", tmp_path / f"{name}.svg")
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_stale_ceilings_are_said_on_every_roof(tmp_path):
+    stale = ceilings(restored={"stale": True})
+    fresh_rows = bench([bench_row("fused", 512, 90.0)])
+    for name, measured in (("stale", stale), ("fresh", ceilings())):
+        draw([panel(measured, fresh_rows, [512, 600])], tmp_path / "r.png", tmp_path / f"{name}.svg")
+    assert (tmp_path / "stale.svg").read_text().count("(stale)") == 5  # three compute roofs, two slopes
+    assert "(stale)" not in (tmp_path / "fresh.svg").read_text()
