@@ -159,8 +159,13 @@ def restored_params(config, wildcards):
 
 
 def artefacts_of(device):
-    """Names of the artefacts that a device has: a CPU has nothing to tune and no contest."""
-    return [artefact for artefact in ARTEFACTS if not (artefact in GPU_ARTEFACTS and is_cpu(device))]
+    """Names of the artefacts that are published of a device: a CPU has nothing to tune and no contest.
+
+    The contest takes long and wants the peers installed, so it is published where somebody ran it.
+    """
+    contest_was_run = Path("results/24", device, "contest.json").exists()
+    left_out = GPU_ARTEFACTS if is_cpu(device) else [] if contest_was_run else ["contest"]
+    return [artefact for artefact in ARTEFACTS if artefact not in left_out]
 
 
 def headline_gpu(devices):

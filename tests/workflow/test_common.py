@@ -79,3 +79,12 @@ def test_measuring_params_follow_their_knobs_alone(common: dict, config: dict):
     config["bench"]["cuda"]["launches"] = 200
     after = {name: params(config, name, "h200", "fused") for name in common["ARTEFACTS"]}
     assert [name for name in before if before[name] != after[name]] == ["bench"]
+
+
+def test_a_contest_is_published_where_it_was_run(common: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert common["artefacts_of"]("h200") == ["autotune", "bench", "ceilings", "kernel_swap"]
+    (tmp_path / "results/24/h200").mkdir(parents=True)
+    (tmp_path / "results/24/h200/contest.json").write_text("{}")
+    assert "contest" in common["artefacts_of"]("h200")
+    assert common["artefacts_of"]("cpu-x") == ["bench", "ceilings", "kernel_swap"]
