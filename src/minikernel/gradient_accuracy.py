@@ -2,16 +2,15 @@
 
 dx = (dy - sum(dy y)) y cancels: where dy_i is near the sum, dx_i is small and all of it may be rounding, so
 that an element's own relative error says nothing. An error is therefore taken relative to the largest |dx| of
-its row. Rows whose exact gradient is nothing but rounding (one column, a constant dy) have no such scale;
-they are held to what dx was subtracted from, max((|dy_i| + sum|dy y|) y_i), and are told apart by a gradient
-below `CANCELLED` of that.
+its row. In a row of few columns all of dx may have cancelled; below `CANCELLED` of what it was subtracted
+from, max((|dy_i| + sum|dy y|) y_i), that is its scale.
 """
 
 import math
 
 import torch
 
-CANCELLED = 1e-3
+CANCELLED = 1 / 16
 
 
 def gradient_error(dx: torch.Tensor, dy: torch.Tensor, y: torch.Tensor) -> float:
@@ -31,8 +30,7 @@ def gradient_error(dx: torch.Tensor, dy: torch.Tensor, y: torch.Tensor) -> float
     if not torch.equal(got.isnan(), exact.isnan()):
         return math.inf
     terms = ((incoming.abs() + product.abs().sum(-1, keepdim=True)) * probability).amax(-1)
-    largest = exact.abs().amax(-1)
-    scale = torch.where(largest > CANCELLED * terms, largest, terms)
+    scale = torch.maximum(exact.abs().amax(-1), CANCELLED * terms)
     error = (got - exact).abs().amax(-1)
     judged = ~(scale.isnan() | (scale == 0))
     if (error[scale == 0] > 0).any():

@@ -6,43 +6,27 @@ A row of y and one of dy stay in registers: those of a few lanes, a warp, a bloc
 """
 
 import functools
-from typing import NamedTuple
 
 import torch
 
 from minikernel.softmax_cuda import (
     C_TYPES,
     VECTOR_BYTES,
+    Launch,
+    Layout,
     allocate_like,
-    compiled,
     contiguous_rows,
+    launch,
     short_block,
-    stream_of,
 )
 from minilab import LabError
 
 SOURCE = "fused_backward"
 PORTABLE_CLUSTER = 8  # blocks, from compute capability 9.0 on; Hopper and its successor 10 take 16 when asked
-NON_PORTABLE_CLUSTER_ALLOWED = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED of the CUDA driver
 
-
-class Layout(NamedTuple):
-    """How a row is spread: the kernel, threads a block, vectors of each operand a thread, blocks a row."""
-
-    kernel: str
-    threads: int  # of a row, for `backward_short`
-    vectors: int
-    cluster: int = 1
-
-    @property
-    def capacity(self) -> int:
-        """Vectors of a row that the layout holds."""
-        return self.threads * self.vectors * self.cluster
-
-
-# The first layout that holds the row is used. On an H200, blocks of 512 with four vectors of each operand a
-# thread were fastest for long rows: more threads or more vectors leave one block a multiprocessor, which
-# then loads, waits and stores by turns, and wider clusters wait longer for one another.
+# The first layout that holds the row is used; a thread holds `vectors` of y and as many of dy. On an H200,
+# long rows were fastest in clusters of small blocks whose threads hold eight vectors of each: several such
+# blocks share a multiprocessor, and while one waits for its cluster, the others load and store.
 LAYOUTS = (
     Layout("backward_short", 4, 1),
     Layout("backward_short", 4, 2),
@@ -57,14 +41,15 @@ LAYOUTS = (
     Layout("backward_block", 128, 3),
     Layout("backward_block", 128, 4),
     Layout("backward_block", 256, 3),
-    Layout("backward_block", 256, 4),
+    Layout("backward_block", 768, 2),
     Layout("backward_block", 512, 4),
     Layout("backward_block", 1024, 4),
-    Layout("backward_cluster", 416, 4, 4),
-    Layout("backward_cluster", 512, 4, 4),
-    Layout("backward_cluster", 416, 4, 8),
-    Layout("backward_cluster", 512, 4, 8),
-    Layout("backward_cluster", 512, 4, 16),
+    Layout("backward_cluster", 224, 8, blocks=4),
+    Layout("backward_cluster", 256, 8, blocks=4),
+    Layout("backward_cluster", 224, 8, blocks=8),
+    Layout("backward_cluster", 128, 8, blocks=16),
+    Layout("backward_cluster", 256, 8, blocks=8),
+    Layout("backward_cluster", 256, 8, blocks=16),
 )
 LONG = Layout("backward_long", 1024, 2)
 
@@ -82,14 +67,14 @@ def layout_for(cols: int, itemsize: int, most_blocks: int) -> Layout:
     """
     needed = cols * itemsize // VECTOR_BYTES
     for layout in LAYOUTS:
-        if layout.capacity >= needed and layout.cluster <= most_blocks:
+        if layout.capacity >= needed and layout.blocks <= most_blocks:
             return layout
     return LONG
 
 
 def expression_for(layout: Layout, c_type: str, aligned: bool) -> str:
-    """The C++ name of a layout's kernel, such as `backward_cluster<float, 512, 4, 8, true>`."""
-    cluster = f"{layout.cluster}, " if layout.kernel == "backward_cluster" else ""
+    """The C++ name of a layout's kernel, such as `backward_cluster<float, 256, 8, 4, true>`."""
+    cluster = f"{layout.blocks}, " if layout.kernel == "backward_cluster" else ""
     return f"{layout.kernel}<{c_type}, {layout.threads}, {layout.vectors}, {cluster}{str(aligned).lower()}>"
 
 
@@ -103,56 +88,23 @@ def instances() -> list[str]:
     ]
 
 
-class Plan(NamedTuple):
-    """What a launch needs besides the tensors: blocks = rows * blocks_a_row / rows_a_block, rounded up."""
-
-    expression: str
-    threads: int
-    rows_a_block: int
-    blocks_a_row: int
-
-
-def plan_of(layout: Layout, dtype: torch.dtype, aligned: bool) -> Plan:
+def launch_of(layout: Layout, dtype: torch.dtype, aligned: bool) -> Launch:
     """The launch of one layout."""
     expression = expression_for(layout, C_TYPES[dtype], aligned)
     if layout.kernel == "backward_short":
         threads = short_block(layout.vectors)
-        return Plan(expression, threads, threads // layout.threads, 1)
-    return Plan(expression, layout.threads, 1, layout.cluster)
+        return Launch(SOURCE, expression, threads // layout.threads, 1, threads)
+    return Launch(SOURCE, expression, 1, layout.blocks, layout.threads)
 
 
 @functools.cache
-def plan(dtype: torch.dtype, cols: int, aligned: bool, device: int) -> Plan:
-    """The launch for rows of `cols` on CUDA device number `device`."""
+def backward_plan(dtype: torch.dtype, cols: int, aligned: bool, device: int) -> Launch:
+    """How the backward pass is launched on rows of `cols` on CUDA device number `device`.
+
+    `aligned`: every row of y, dy and dx starts on a 16-byte boundary.
+    """
     layout = layout_for(cols, dtype.itemsize, largest_cluster(torch.cuda.get_device_capability(device)[0]))
-    return plan_of(layout, dtype, aligned)
-
-
-@functools.cache
-def kernel_for(expression: str, cluster: int, device: int):
-    """The compiled kernel on a device, allowed its cluster where that is more than eight blocks."""
-    kernel = compiled(SOURCE, expression, device)
-    if cluster > PORTABLE_CLUSTER:
-        import cupy
-
-        with cupy.cuda.Device(device):
-            cupy.cuda.driver.funcSetAttribute(kernel.ptr, NON_PORTABLE_CLUSTER_ALLOWED, 1)
-    return kernel
-
-
-def launch(launched: Plan, y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
-    """Launch one plan over the rows of contiguous `y` and `dy` into `dx`, on torch's current stream."""
-    device = y.get_device()
-    if device != torch.cuda.current_device():
-        with torch.cuda.device(device):
-            return launch(launched, y, dy, dx)
-    kernel = kernel_for(launched.expression, launched.blocks_a_row, device)
-    stream = stream_of(torch._C._cuda_getCurrentRawStream(device))
-    cols = y.shape[-1]
-    rows = y.numel() // cols
-    blocks = -(-rows // launched.rows_a_block) * launched.blocks_a_row
-    arguments = (y.data_ptr(), dy.data_ptr(), dx.data_ptr(), rows, cols)
-    kernel((blocks,), (launched.threads,), arguments, stream=stream)
+    return launch_of(layout, dtype, aligned)
 
 
 def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -187,5 +139,5 @@ def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         incoming = allocate_like(probabilities).copy_(incoming)
     cols = probabilities.shape[-1]
     aligned = not past and cols * probabilities.element_size() % VECTOR_BYTES == 0
-    launch(plan(y.dtype, cols, aligned, y.get_device()), probabilities, incoming, dx)
+    launch(backward_plan(y.dtype, cols, aligned, y.get_device()), probabilities, incoming, dx)
     return dx.view(y.shape)

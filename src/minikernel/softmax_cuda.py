@@ -7,6 +7,7 @@ torch's current stream. CuPy is imported at the first launch, so that this modul
 """
 
 import functools
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,58 +23,100 @@ COMPILER_OPTIONS = ("--std=c++17",)
 
 
 class Layout(NamedTuple):
-    """How `fused` spreads a row: the kernel, its threads a row, the 16-byte vectors a thread holds."""
+    """How `fused` spreads a row: the kernel and what each of its threads holds.
+
+    Attributes:
+        kernel: the kernel's name in `cuda/fused.cu`.
+        threads: threads of a block that share a row, at most.
+        vectors: 16-byte vectors that a thread holds in registers.
+        slots: vectors that a thread may hold in shared memory besides.
+        blocks: blocks that share a row, a thread-block cluster.
+    """
 
     kernel: str
     threads: int
     vectors: int
+    slots: int = 0
+    blocks: int = 1
 
     @property
     def capacity(self) -> int:
         """Vectors of a row that the layout holds."""
-        return self.threads * self.vectors
+        return self.blocks * self.threads * (self.vectors + self.slots)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory that a block of the layout may take, with its 8 bytes for each of the row's warps."""
+        return self.threads * self.slots * VECTOR_BYTES + self.blocks * 32 * 8
+
+
+class Launch(NamedTuple):
+    """How a kernel is launched: `blocks` blocks of `threads` for each `rows` rows."""
+
+    source: str  # name of the .cu file
+    expression: str  # C++ name of the kernel
+    rows: int
+    blocks: int
+    threads: int
+    shared_bytes: int = 0  # dynamic shared memory of a block
 
 
 # The first layout that holds the row is used. Lanes of one warp up to 256 vectors (1,024 float32
-# columns): no barrier. Then a block, several vectors a thread so that as many loads are in flight.
-LAYOUTS = (
-    Layout("fused_short", 4, 1),
-    Layout("fused_short", 4, 2),
-    Layout("fused_short", 8, 2),
-    Layout("fused_short", 16, 2),
-    Layout("fused_short", 32, 2),
-    Layout("fused_short", 32, 3),
-    Layout("fused_short", 32, 4),
-    Layout("fused_short", 32, 5),
-    Layout("fused_short", 32, 6),
-    Layout("fused_short", 32, 8),
-    Layout("fused_block", 128, 3),
-    Layout("fused_block", 128, 4),
-    Layout("fused_block", 512, 2),
-    Layout("fused_block", 512, 4),
-    Layout("fused_block", 1024, 4),
-    Layout("fused_block", 1024, 8),
+# columns): no barrier. Then a block, several vectors a thread so that as many loads are in flight; its
+# shared memory besides; eight blocks. Rows that those cannot hold are read twice.
+SHORT = tuple(
+    Layout("fused_short", threads, vectors)
+    for threads, vectors in (
+        (4, 1), (4, 2), (8, 2), (16, 2), (32, 2), (32, 3), (32, 4), (32, 5), (32, 6), (32, 8)
+    )
+)  # fmt: skip
+LARGEST = (
+    Layout("fused_shared", 1024, 8, 13),
+    Layout("fused_cluster", 256, 8, 13, 8),
+    Layout("fused_cluster", 512, 8, 13, 8),
+    Layout("fused_cluster", 1024, 8, 13, 8),
 )
-# 16-bit vectors unpack to twice the registers: 1,024 threads of 8 vectors would not fit.
-MOST_VALUES_PER_BLOCK = 32768
-LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}  # by bytes of an element
+# By bytes of an element. 16-bit rows have twice the exponentials to compute: two blocks of 512 threads
+# a multiprocessor, so that one computes while the other loads.
+LAYOUTS = {
+    4: (*SHORT, Layout("fused_block", 256, 4), Layout("fused_block", 1024, 8), *LARGEST),
+    2: (
+        *SHORT,
+        Layout("fused_block", 128, 4),
+        Layout("fused_block", 512, 8),
+        Layout("fused_shared", 512, 8, 13),
+        *LARGEST,
+    ),
+}
+LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}
+HOPPER_SHARED_BYTES = 232448  # the most that a block may have
+LINE_BYTES = 128
+NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14  # a CUfunction_attribute of the CUDA driver: more than eight blocks
 
 
 def source(name: str) -> str:
-    """The text of `cuda/{name}.cu` with `common.cuh` written in place of its include."""
+    """The text of `cuda/{name}.cu` with the headers beside it written in place of their includes."""
     text = (SOURCES / f"{name}.cu").read_text()
-    return text.replace('#include "common.cuh"', (SOURCES / "common.cuh").read_text())
+    return re.sub(r'#include "(\w+\.cuh)"', lambda include: (SOURCES / include[1]).read_text(), text)
 
 
-def layout_for(cols: int, itemsize: int, aligned: bool) -> Layout:
+def vectors_of(cols: int, itemsize: int, aligned: bool) -> int:
+    """16-byte vectors that a row of `cols` elements may touch; `aligned`: it starts on a 16-byte boundary."""
+    return -(-cols * itemsize // VECTOR_BYTES) + (not aligned)
+
+
+def layout_for(cols: int, itemsize: int, aligned: bool, shared_bytes: int = HOPPER_SHARED_BYTES) -> Layout:
     """The layout with which `fused` takes rows of `cols` elements of `itemsize` bytes.
 
-    `aligned`: every row starts on a 16-byte boundary. Where not, a row may touch one vector more.
+    Args:
+        cols: elements of a row.
+        itemsize: bytes of an element, 2 or 4.
+        aligned: every row starts on a 16-byte boundary. Where not, a row may touch one vector more.
+        shared_bytes: the most shared memory that a block may have; 0 on a device without clusters.
     """
-    length = VECTOR_BYTES // itemsize
-    needed = -(-cols // length) + (not aligned)
-    for layout in LAYOUTS:
-        if layout.capacity >= needed and layout.capacity * length <= MOST_VALUES_PER_BLOCK:
+    needed = vectors_of(cols, itemsize, aligned)
+    for layout in LAYOUTS[itemsize]:
+        if layout.capacity >= needed and (layout.slots == 0 or layout.shared_bytes <= shared_bytes):
             return layout
     return LONG[itemsize]
 
@@ -87,16 +130,18 @@ def instances() -> list[tuple[str, str]]:
     """Every kernel that the functions here can launch, as (source name, C++ name expression)."""
     found = [(name, f"{name}<{c_type}>") for name in ("naive", "smem") for c_type in C_TYPES.values()]
     for dtype, c_type in C_TYPES.items():
-        length = VECTOR_BYTES // dtype.itemsize
-        fitting = [layout for layout in LAYOUTS if layout.capacity * length <= MOST_VALUES_PER_BLOCK]
-        for layout in (*fitting, LONG[dtype.itemsize]):
+        for layout in (*LAYOUTS[dtype.itemsize], LONG[dtype.itemsize]):
             found += [("fused", fused_expression(layout, c_type, aligned)) for aligned in (True, False)]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def fused_expression(layout: Layout, c_type: str, aligned: bool) -> str:
     """The C++ name of the instance of `fused.cu` for a layout, such as `fused_short<float, 32, 5, true>`."""
-    return f"{layout.kernel}<{c_type}, {layout.threads}, {layout.vectors}, {str(aligned).lower()}>"
+    if layout.kernel in ("fused_short", "fused_long"):
+        return f"{layout.kernel}<{c_type}, {layout.threads}, {layout.vectors}, {str(aligned).lower()}>"
+    if layout.kernel == "fused_cluster":
+        return f"{layout.kernel}<{c_type}, {layout.vectors}, {layout.blocks}>"
+    return f"{layout.kernel}<{c_type}, {layout.vectors}>"
 
 
 @functools.cache
@@ -113,7 +158,22 @@ def compiled(name: str, expression: str, device: int):
         module = cupy.RawModule(
             code=source(name), options=COMPILER_OPTIONS, backend="nvrtc", name_expressions=(expression,)
         )
-        return module.get_function(expression).kernel
+        function = module.get_function(expression)
+        function.max_dynamic_shared_size_bytes = largest_shared_bytes(device) - function.shared_size_bytes
+        if has_clusters(device):
+            cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+        return function.kernel
+
+
+def has_clusters(device: int) -> bool:
+    """Whether CUDA device number `device` has thread-block clusters: from compute capability 9.0 on."""
+    return torch.cuda.get_device_capability(device) >= (9, 0)
+
+
+@functools.cache
+def largest_shared_bytes(device: int) -> int:
+    """The most shared memory that a block may have on CUDA device number `device`."""
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 @functools.cache
@@ -132,17 +192,20 @@ def allocate_like(x: torch.Tensor) -> torch.Tensor:
     return torch.empty(x.numel() + past, dtype=x.dtype, device=x.device)[past:].view(x.shape)
 
 
-def launch(name: str, expression: str, x: torch.Tensor, y: torch.Tensor, blocks: int, threads: int) -> None:
-    """Launch one kernel over the rows of contiguous `x` into `y`, on torch's current stream."""
-    device = x.get_device()
+def launch(plan: Launch, *tensors: torch.Tensor) -> None:
+    """Launch a kernel over the rows of contiguous tensors of one shape, on torch's current stream."""
+    device = tensors[0].get_device()
     if device != torch.cuda.current_device():
         with torch.cuda.device(device):
-            return launch(name, expression, x, y, blocks, threads)
-    kernel = compiled(name, expression, device)
+            return launch(plan, *tensors)
+    kernel = compiled(plan.source, plan.expression, device)
     # The raw call, as Triton uses it: torch.cuda.current_stream() costs a microsecond more.
     stream = stream_of(torch._C._cuda_getCurrentRawStream(device))
-    cols = x.shape[-1]
-    kernel((blocks,), (threads,), (x.data_ptr(), y.data_ptr(), x.numel() // cols, cols), stream=stream)
+    cols = tensors[0].shape[-1]
+    rows = tensors[0].numel() // cols
+    blocks = -(-rows // plan.rows) * plan.blocks
+    arguments = (*(tensor.data_ptr() for tensor in tensors), rows, cols)
+    kernel((blocks,), (plan.threads,), arguments, shared_mem=plan.shared_bytes, stream=stream)
 
 
 def contiguous_rows(name: str, x: torch.Tensor) -> torch.Tensor:
@@ -166,8 +229,7 @@ def naive(x: torch.Tensor) -> torch.Tensor:
     rows = contiguous_rows("naive", x)
     y = torch.empty_like(rows)
     if rows.numel():
-        blocks = -(-(rows.numel() // rows.shape[-1]) // NAIVE_BLOCK)
-        launch("naive", f"naive<{C_TYPES[x.dtype]}>", rows, y, blocks, NAIVE_BLOCK)
+        launch(Launch("naive", f"naive<{C_TYPES[x.dtype]}>", NAIVE_BLOCK, 1, NAIVE_BLOCK), rows, y)
     return y if x.dim() else y.view(())
 
 
@@ -176,25 +238,38 @@ def smem(x: torch.Tensor) -> torch.Tensor:
     rows = contiguous_rows("smem", x)
     y = torch.empty_like(rows)
     if rows.numel():
-        launch("smem", f"smem<{C_TYPES[x.dtype]}>", rows, y, rows.numel() // rows.shape[-1], SMEM_BLOCK)
+        launch(Launch("smem", f"smem<{C_TYPES[x.dtype]}>", 1, 1, SMEM_BLOCK), rows, y)
     return y if x.dim() else y.view(())
 
 
 @functools.cache
-def fused_plan(dtype: torch.dtype, cols: int, aligned: bool) -> tuple[str, int, int]:
-    """(C++ name expression, rows a block, threads a block) with which `fused` takes rows of `cols`."""
-    layout = layout_for(cols, dtype.itemsize, aligned)
+def fused_plan(dtype: torch.dtype, cols: int, aligned: bool, shared_bytes: int = HOPPER_SHARED_BYTES) -> Launch:
+    """How `fused` is launched on rows of `cols`; the arguments are those of `layout_for`."""
+    layout = layout_for(cols, dtype.itemsize, aligned, shared_bytes)
     expression = fused_expression(layout, C_TYPES[dtype], aligned)
     if layout.kernel == "fused_short":
         threads = short_block(layout.vectors)
-        return expression, threads // layout.threads, threads
-    return expression, 1, layout.threads
+        return Launch("fused", expression, threads // layout.threads, 1, threads)
+    # Runs of vectors begin on lines of memory, where the layout has room for that.
+    past_line = LINE_BYTES // VECTOR_BYTES - 1 if cols * dtype.itemsize % LINE_BYTES or not aligned else 0
+    needed = min(vectors_of(cols, dtype.itemsize, aligned) + past_line, layout.capacity)
+    if layout.kernel == "fused_block":
+        return Launch("fused", expression, 1, 1, -(-needed // (32 * layout.vectors)) * 32)
+    slots = max(-(-needed // (layout.blocks * layout.threads)) - layout.vectors, 0) if layout.slots else 0
+    return Launch("fused", expression, 1, layout.blocks, layout.threads, slots * layout.threads * VECTOR_BYTES)
+
+
+@functools.cache
+def shared_bytes_for_rows(device: int) -> int:
+    """Shared memory of a block that may hold rows on device number `device`; 0 before compute capability 9.0."""
+    return largest_shared_bytes(device) if has_clusters(device) else 0
 
 
 def fused(x: torch.Tensor) -> torch.Tensor:
     """Softmax over the last axis, each row read once and written once (`cuda/fused.cu`).
 
-    Any shape, float32, bfloat16 or float16; rows beyond registers (32,768 columns) are read twice.
+    Any shape, float32, bfloat16 or float16. Rows that no cluster holds (more than 688,128 float32
+    columns, twice that in 16 bits; 32,768 on a device without clusters) are read twice.
 
     Raises:
         LabError: `x` is not on a CUDA device, its dtype has no kernel here, or CuPy is missing.
@@ -204,6 +279,5 @@ def fused(x: torch.Tensor) -> torch.Tensor:
     if rows.numel():
         cols = rows.shape[-1]
         aligned = rows.data_ptr() % VECTOR_BYTES == 0 and cols * rows.element_size() % VECTOR_BYTES == 0
-        expression, rows_a_block, threads = fused_plan(rows.dtype, cols, aligned)
-        launch("fused", expression, rows, y, -(-(rows.numel() // cols) // rows_a_block), threads)
+        launch(fused_plan(rows.dtype, cols, aligned, shared_bytes_for_rows(rows.get_device())), rows, y)
     return y if x.dim() else y.view(())

@@ -2,13 +2,16 @@
 //
 // A row is read once, in 16-byte vectors, into registers; its exponentials are computed once and kept
 // there; the quotients are written in 16-byte vectors. What is left is the traffic that no softmax can
-// avoid. Three shapes of the same idea, by the length of the row:
+// avoid. Five shapes of the same idea, by the length of the row:
 //
 //   fused_short  THREADS lanes of one warp hold a row, several rows a block. Reductions are xor
 //                shuffles between lanes: no shared memory and no barrier.
-//   fused_block  one block holds a row: a shuffle in each warp, then one exchange through shared
-//                memory, so two barriers a row.
-//   fused_long   rows that registers cannot hold: a running (maximum, sum) per thread in one pass,
+//   fused_block  one block holds a row in registers; 16-bit elements stay packed, two a register. Each
+//                warp reduces its part around a shift of its own, then all exchange (shift, sum) through
+//                shared memory: one barrier a row.
+//   fused_shared the same, what registers cannot hold in shared memory: up to 86,016 float32 columns.
+//   fused_cluster  the same over a thread-block cluster, the exchange through distributed shared memory.
+//   fused_long   rows that a cluster cannot hold: a running (maximum, sum) per thread in one pass,
 //                the quotients in a second, whose reads the L2 cache largely serves.
 //
 // Where rows do not start on 16-byte boundaries (50,257 columns), vectors are laid on the boundaries
@@ -16,18 +19,11 @@
 // at the same offset from a boundary; the caller allocates y so.
 //
 // Tried on an H200 and left out, because they were slower or made no difference: streaming and
-// no-allocate hints on loads and stores, a persistent grid, 16 lanes a row.
+// no-allocate hints on loads and stores, 16 lanes a row; for long rows a persistent grid that fetches the
+// next row into shared memory meanwhile (92 % of a copy instead of 98 % at 32,768 float32 columns), and
+// clusters where one block can hold the row (90 to 94 % there).
 #include "common.cuh"
-
-#define WARP 32
-// Threads of a fused_short block: few, so that its registers return soon, but as a multiprocessor takes
-// at most 32 blocks, enough to keep 2 KB of loads in flight in each. Measured on an H200.
-#define SHORT_BLOCK(VECTORS) ((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)
-
-template <typename T> struct alignas(16) Vector {
-    static const int LENGTH = 16 / sizeof(T);
-    T element[LENGTH];
-};
+#include "parts.cuh"
 
 // Elements first .. first + LENGTH of a row as floats; -infinity, softmax's zero, outside the row.
 template <typename T, bool ALIGNED>
@@ -62,39 +58,6 @@ __device__ __forceinline__ void store_vector(T* row, long long first, long long 
             if (first + k >= 0 && first + k < cols) row[first + k] = vector.element[k];
         }
     }
-}
-
-template <int THREADS> __device__ __forceinline__ float maximum_over(float value, unsigned mask)
-{
-#pragma unroll
-    for (int step = THREADS / 2; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(mask, value, step));
-    return value;
-}
-
-template <int THREADS> __device__ __forceinline__ float sum_over(float value, unsigned mask)
-{
-#pragma unroll
-    for (int step = THREADS / 2; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step);
-    return value;
-}
-
-// The same over a block of up to 32 warps; `exchange` is 32 floats of shared memory used once.
-__device__ __forceinline__ float block_maximum(float value, float* exchange)
-{
-    int lane = threadIdx.x % WARP;
-    value = maximum_over<WARP>(value, 0xffffffff);
-    if (lane == 0) exchange[threadIdx.x / WARP] = value;
-    __syncthreads();
-    return maximum_over<WARP>(lane < blockDim.x / WARP ? exchange[lane] : NEGATIVE_INFINITY, 0xffffffff);
-}
-
-__device__ __forceinline__ float block_sum(float value, float* exchange)
-{
-    int lane = threadIdx.x % WARP;
-    value = sum_over<WARP>(value, 0xffffffff);
-    if (lane == 0) exchange[threadIdx.x / WARP] = value;
-    __syncthreads();
-    return sum_over<WARP>(lane < blockDim.x / WARP ? exchange[lane] : 0.0f, 0xffffffff);
 }
 
 // How many elements the row starts past a 16-byte boundary.
@@ -145,43 +108,129 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS)) fused_short(const T* x, 
     }
 }
 
-// One row in the registers of a block: thread t holds vectors t, t + THREADS, ...
-template <typename T, int THREADS, int VECTORS, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS) fused_block(const T* x, T* y, long long rows, long long cols)
+// One row in CLUSTER blocks. A warp has a run of vectors: each lane VECTORS of them in registers and
+// `more`, where those are too few, in shared memory, where it alone reads them: no barrier. The first
+// warp's lanes also have an element each of the row's ends, those outside the whole vectors. Runs begin
+// on 128-byte lines, so that a warp's access touches four of them and not five.
+template <typename T, int VECTORS, int CLUSTER>
+__device__ __forceinline__ void softmax_of_row(const T* x, T* y, int cols, int more)
 {
-    const int LENGTH = Vector<T>::LENGTH;
-    __shared__ float exchange[2][WARP];
-    x += blockIdx.x * cols;
-    y += blockIdx.x * cols;
-    int first = threadIdx.x * LENGTH - elements_past_boundary<T, ALIGNED>(x);
+    extern __shared__ Held<float> slots[];
+    __shared__ Partial partials[CLUSTER * WARP];
+    int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
+    int warp = blockIdx.x % CLUSTER * warps + threadIdx.x / WARP;  // in the cluster
+    if (CLUSTER > 1) cluster_arrive();
 
-    float value[VECTORS][LENGTH];
+    unsigned long long address = reinterpret_cast<unsigned long long>(x);
+    int head = (16 - address % 16) % 16 / sizeof(T), whole = (cols - head) / Vector<T>::LENGTH;
+    int tail = cols - head - whole * Vector<T>::LENGTH, past_line = (address + 15) / 16 % 8;
+    int capacity = CLUSTER * warps * WARP * (VECTORS + more);
+    int first = warp * WARP * (VECTORS + more) + lane - min(past_line, capacity - whole);
+    int edge_col = warp > 0 || lane >= head + tail ? -1 : lane < head ? lane : cols - tail + lane - head;
+    auto has = [&](int v) { return (unsigned)(first + v * WARP) < (unsigned)whole; };
+    const Held<T>* from = reinterpret_cast<const Held<T>*>(x + head) + first;
+    Held<T>* to = reinterpret_cast<Held<T>*>(y + head) + first;
+    Held<T>* slot = reinterpret_cast<Held<T>*>(slots) + threadIdx.x;
+
+    for (int v = 0; v < more; v++) {
+        if (has(VECTORS + v)) copy_asynchronously(slot + v * blockDim.x, from + (VECTORS + v) * WARP);
+    }
+    Held<T> held[VECTORS];
+    unsigned none = nothing<T>(), largest = none;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-        load_vector<T, ALIGNED>(x, first + v * THREADS * LENGTH, cols, value[v]);
+        int4 words = make_int4(none, none, none, none);
+        if (has(v)) words = *reinterpret_cast<const int4*>(from + v * WARP);
+        held[v] = __builtin_bit_cast(Held<T>, words);
     }
-    float maximum = NEGATIVE_INFINITY;
+    float edge = edge_col >= 0 ? to_float(x[edge_col]) : NEGATIVE_INFINITY;
+
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) largest = held[v].largest(largest);
+    if (more) asm volatile("cp.async.wait_all;" ::: "memory");
+    for (int v = 0; v < more; v++) {
+        if (has(VECTORS + v)) largest = slot[v * blockDim.x].largest(largest);
+    }
+    float value[Held<T>::WORD], maximum = edge, sum = 0.0f;
+    unpack<T>(largest, value);
+#pragma unroll
+    for (int k = 0; k < Held<T>::WORD; k++) maximum = fmaxf(maximum, value[k]);
+    // Finite, so that a warp that met only -infinity has a sum of 0 and no NaN.
+    float shift = row_shift(fmaxf(maximum_over<WARP>(maximum, 0xffffffff), LOWEST));
+    if (edge_col >= 0) sum = exponential<T>(edge, shift);
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) sum += held[v].exponentiate(shift);
+    for (int v = 0; v < more; v++) {
+        if (has(VECTORS + v)) sum += slot[v * blockDim.x].exponentiate(shift);
+    }
+    Partial own = {shift, sum_over<WARP>(sum, 0xffffffff)};
+
+    // One exchange: every warp tells every block of the cluster, then each warp adds up by itself.
+    if (CLUSTER > 1) {
+        cluster_wait();  // every block has begun: its shared memory is there
+        if (lane < CLUSTER) store_in_peer(&partials[warp], lane, own);
+        cluster_arrive();
+        cluster_wait();
+    } else {
+        if (lane == 0) partials[warp] = own;
+        __syncthreads();
+    }
+    float total = 0.0f;
+    maximum = LOWEST;
+#pragma unroll 1
+    for (int i = lane; i < CLUSTER * warps; i += WARP) maximum = fmaxf(maximum, partials[i].shift);
+    maximum = maximum_over<WARP>(maximum, 0xffffffff);
+#pragma unroll 1
+    for (int i = lane; i < CLUSTER * warps; i += WARP) {
+        total += partials[i].sum * exponential_for_sum(partials[i].shift, maximum);
+    }
+    float scale = 1.0f / sum_over<WARP>(total, 0xffffffff), edge_scale = scale;
+    if (sizeof(T) == 4) {
+        // exp(shift - maximum) in two factors, of which neither is flushed to 0 where the product is not.
+        float below = shift - maximum, near = fmaxf(below, -64.0f);
+        scale = exponential_accurate(near, 0.0f) * scale * exponential_accurate(below - near, 0.0f);
+    }
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-#pragma unroll
-        for (int k = 0; k < LENGTH; k++) maximum = fmaxf(maximum, value[v][k]);
+        Held<T> result = held[v].quotient(maximum, scale);
+        if (has(v)) *reinterpret_cast<int4*>(to + v * WARP) = __builtin_bit_cast(int4, result);
     }
-    float shift = row_shift(block_maximum(maximum, exchange[0]));
-    float sum = 0.0f;
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-#pragma unroll
-        for (int k = 0; k < LENGTH; k++) {
-            value[v][k] = exponential<T>(value[v][k], shift);
-            sum += value[v][k];
-        }
+    for (int v = 0; v < more; v++) {
+        Held<T> result = slot[v * blockDim.x].quotient(maximum, scale);
+        if (has(VECTORS + v)) *reinterpret_cast<int4*>(to + (VECTORS + v) * WARP) = __builtin_bit_cast(int4, result);
     }
-    float scale = 1.0f / block_sum(sum, exchange[1]);
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-        store_vector<T, ALIGNED>(y, first + v * THREADS * LENGTH, cols, value[v], scale);
-    }
+    if (edge_col >= 0) from_float(exponential<T>(edge, maximum) * edge_scale, y[edge_col]);
 }
+
+// The 16-byte slots of dynamic shared memory that the launch gave each thread.
+__device__ __forceinline__ int slots_a_thread()
+{
+    unsigned bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+    return bytes / (16 * blockDim.x);
+}
+
+template <typename T, int VECTORS>
+__global__ void __launch_bounds__(LARGEST_BLOCK) fused_block(const T* x, T* y, long long rows, long long cols)
+{
+    softmax_of_row<T, VECTORS, 1>(x + blockIdx.x * cols, y + blockIdx.x * cols, cols, 0);
+}
+
+template <typename T, int VECTORS>
+__global__ void __launch_bounds__(LARGEST_BLOCK) fused_shared(const T* x, T* y, long long rows, long long cols)
+{
+    softmax_of_row<T, VECTORS, 1>(x + blockIdx.x * cols, y + blockIdx.x * cols, cols, slots_a_thread());
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // clusters came with Hopper
+template <typename T, int VECTORS, int CLUSTER>
+__global__ void __launch_bounds__(LARGEST_BLOCK) __cluster_dims__(CLUSTER, 1, 1)
+fused_cluster(const T* x, T* y, long long rows, long long cols)
+{
+    long long row = blockIdx.x / CLUSTER;
+    softmax_of_row<T, VECTORS, CLUSTER>(x + row * cols, y + row * cols, cols, slots_a_thread());
+}
+#endif
 
 // Rows of any length: a pass that keeps a running shift and sum, a pass that writes. The shift starts
 // finite, so that a thread that met only -infinity has a sum of 0 and no NaN.

@@ -15,66 +15,33 @@
 // there are, and the few elements before the first and after the last go one to a thread. y, dy and dx must
 // start at the same offset from a boundary; the caller sees to it.
 //
-// Measured on an H200: streaming hints on the loads (__ldcs) cost 8 % of the bandwidth, on the stores they
-// make no difference beyond the noise.
+// Measured on an H200: streaming hints on the loads (__ldcs) cost 8 % of the bandwidth, on the stores (__stcs)
+// up to 1 %.
 #include "common.cuh"
+#include "parts.cuh"
 
-#define WARP 32
-// Threads of a backward_short block; fused.cu says why so few.
-#define SHORT_BLOCK(VECTORS) ((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)
-
-// Elements in 16 bytes.
-template <typename T> struct Vector {
-    static const int LENGTH = 16 / sizeof(T);
-};
-
-// The two 16-bit values in a 32-bit word. Vectors stay four such words (an array of 16-bit elements would be
-// spread over twice the registers).
-struct Pair {
-    float low, high;
-};
-
-template <typename T> __device__ __forceinline__ Pair unpack(unsigned word);
-template <> __device__ __forceinline__ Pair unpack<bfloat16>(unsigned word)
-{
-    return {__int_as_float(word << 16), __int_as_float(word & 0xffff0000)};
-}
-template <> __device__ __forceinline__ Pair unpack<float16>(unsigned word)
-{
-    Pair pair;
-    asm("{.reg .f16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
-        : "=f"(pair.low), "=f"(pair.high)
-        : "r"(word));
-    return pair;
-}
-
-template <typename T> __device__ __forceinline__ unsigned pack(Pair pair)
-{
-    T low, high;
-    from_float(pair.low, low);
-    from_float(pair.high, high);
-    return low.bits | (unsigned)high.bits << 16;
-}
-
-// sum(y * dy) over a word, and (dy - sum) * y.
+// sum(y * dy) over a 32-bit word of each, and (dy - sum) * y. Vectors stay four such words: an array of 16-bit
+// elements would be spread over twice the registers.
 template <typename T> __device__ __forceinline__ float dot(unsigned y, unsigned dy)
 {
-    Pair a = unpack<T>(y), b = unpack<T>(dy);
-    return a.low * b.low + a.high * b.high;
-}
-template <> __device__ __forceinline__ float dot<float>(unsigned y, unsigned dy)
-{
-    return __int_as_float(y) * __int_as_float(dy);
+    const int WORD = 4 / sizeof(T);
+    float a[WORD], b[WORD], sum = 0.0f;
+    unpack<T>(y, a);
+    unpack<T>(dy, b);
+#pragma unroll
+    for (int k = 0; k < WORD; k++) sum += a[k] * b[k];
+    return sum;
 }
 
 template <typename T> __device__ __forceinline__ unsigned gradient(unsigned y, unsigned dy, float sum)
 {
-    Pair a = unpack<T>(y), b = unpack<T>(dy);
-    return pack<T>({(b.low - sum) * a.low, (b.high - sum) * a.high});
-}
-template <> __device__ __forceinline__ unsigned gradient<float>(unsigned y, unsigned dy, float sum)
-{
-    return __float_as_int((__int_as_float(dy) - sum) * __int_as_float(y));
+    const int WORD = 4 / sizeof(T);
+    float a[WORD], b[WORD];
+    unpack<T>(y, a);
+    unpack<T>(dy, b);
+#pragma unroll
+    for (int k = 0; k < WORD; k++) b[k] = (b[k] - sum) * a[k];
+    return pack<T>(b);
 }
 
 // Where a row's vectors lie: `head` elements, `vectors` vectors from a 16-byte boundary on, `tail` elements.
@@ -122,7 +89,7 @@ __device__ __forceinline__ void store_gradient(T* row, long long number, const i
 {
     int4 vector = make_int4(gradient<T>(y.x, dy.x, sum), gradient<T>(y.y, dy.y, sum), gradient<T>(y.z, dy.z, sum),
                             gradient<T>(y.w, dy.w, sum));
-    __stcs(reinterpret_cast<int4*>(row) + number, vector);
+    reinterpret_cast<int4*>(row)[number] = vector;
 }
 
 template <typename T> __device__ __forceinline__ float vector_dot(const int4& y, const int4& dy)
@@ -153,23 +120,6 @@ edge_gradient(const Row<T, ALIGNED>& row, const T* y, const T* dy, T* dx, int th
         long long column = row.edge_column(thread + e * THREADS);
         if (column >= 0) from_float((to_float(dy[column]) - sum) * to_float(y[column]), dx[column]);
     }
-}
-
-template <int THREADS> __device__ __forceinline__ float sum_over(float value, unsigned mask)
-{
-#pragma unroll
-    for (int step = THREADS / 2; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step);
-    return value;
-}
-
-// The sum over a block of up to 32 warps; `exchange` is 32 floats of shared memory used once.
-__device__ __forceinline__ float block_sum(float value, float* exchange)
-{
-    int lane = threadIdx.x % WARP;
-    value = sum_over<WARP>(value, 0xffffffff);
-    if (lane == 0) exchange[threadIdx.x / WARP] = value;
-    __syncthreads();
-    return sum_over<WARP>(lane < blockDim.x / WARP ? exchange[lane] : 0.0f, 0xffffffff);
 }
 
 // One row in the registers of THREADS lanes: lane t holds vectors t, t + THREADS, t + 2 THREADS, ...
@@ -218,14 +168,15 @@ __device__ __forceinline__ unsigned cluster_rank()
 // nobody may write to the shared memory of one that has not; it comes after the loads and is free.
 template <int CLUSTER> __device__ __forceinline__ float cluster_sum(float block_total, float* from_rank)
 {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    cluster_wait();
     if (threadIdx.x < CLUSTER) {
         unsigned here = (unsigned)__cvta_generic_to_shared(from_rank + cluster_rank()), there;
         asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(threadIdx.x));
         asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(block_total) : "memory");
     }
     __syncwarp();
-    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    cluster_arrive();
+    cluster_wait();
     float sum = 0.0f;
 #pragma unroll
     for (int rank = 0; rank < CLUSTER; rank++) sum += from_rank[rank];
@@ -247,7 +198,7 @@ __device__ __forceinline__ void backward_row(const T* y, const T* dy, T* dx, lon
     const Row<T, ALIGNED> layout(y, cols);
     const int vectors = (int)layout.vectors;
 
-    if (CLUSTER > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    if (CLUSTER > 1) cluster_arrive();
     int4 probability[VECTORS], incoming[VECTORS];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
@@ -290,7 +241,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS)
 
 // Rows of any length, by one block each.
 template <typename T, int THREADS, int VECTORS, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 1)
     backward_long(const T* y, const T* dy, T* dx, long long rows, long long cols)
 {
     const int TILE = THREADS * VECTORS;

@@ -6,10 +6,11 @@
 // whole). A row of h, and a row of the weights, is first scaled by a power of two to lie below 2^15, so
 // that neither half leaves float16's range, whatever the range of the inputs.
 //
-// A block is persistent, one on each multiprocessor. It splits the weights once and keeps them in
-// shared memory. Its warps work in four groups of four; a group shares 16 rows of h, a quarter of the
-// columns each, and a thread holds its 76 logits, then their exponentials, in registers. Groups run
-// side by side: while some multiply, others take exponentials or write.
+// A block is persistent, one on each multiprocessor. It splits the weights once, on their way through
+// its registers, and keeps the halves in shared memory. Its warps work in four groups of four; a group
+// shares 16 rows of h, a quarter of the columns each, and a thread holds its 76 logits, then their
+// exponentials, in registers. Groups run side by side: while some multiply, others take exponentials or
+// write.
 //
 // Three things keep float32's accuracy, and cost next to nothing:
 //   * tensor cores truncate what they add. Each 16 features are summed from zero, the small products
@@ -19,10 +20,17 @@
 //   * by Cauchy and Schwarz no logit of a row exceeds |h| max|w| + max|b|. Where that is small, as it
 //     nearly always is, no maximum is subtracted: one rounding and one exchange between warps less.
 //
-// Tried on an H200 and left out, because they were slower: tiles of 32 rows (half the reads of the
-// weights, half the warps), wgmma with tiles of 64 rows, the loop over the features unrolled, groups that
-// take turns at the tensor cores, streaming stores. Profiled there, the busiest unit is the L1 and shared
-// memory (73 %), which the reads of the weights and the stores share; DRAM is at 51 %.
+// Tried on an H200 and left out, because they were slower or hardly faster:
+//   * tiles of 32 rows (half the reads of the weights, half the warps), wgmma with tiles of 64 rows, the
+//     loop over the features unrolled, groups that take turns at the tensor cores, streaming stores;
+//   * weights copied to shared memory as they are and split from there: 1 us more before the first tile;
+//   * the first tile of h split while the weights are under way: 0.5 us more;
+//   * weights in the registers of 15 warps that share each tile: 2 us less for few rows, but every warp
+//     waits for the slowest at every tile, 1.64 ms for 1,048,576 rows instead of 1.14;
+//   * two groups of eight warps: 0.8 us less at 1,024 and 2,048 rows, none at 4,096, and slower beyond,
+//     too little for a second division of the block; one group of sixteen: never faster than two.
+// Profiled there, the busiest unit is the L1 and shared memory (73 %), which the reads of the weights and
+// the stores share; DRAM is at 51 %.
 #include "common.cuh"
 
 #define FEATURES 64
@@ -37,7 +45,7 @@
 #define PAIRS 9                                  // of widths; what is left is the single
 #define PADDED_COLUMNS (4 * WARP_COLUMNS)
 #define LINE_BYTES (FEATURES * 2)                // a row of halves in shared memory
-#define BATCH 5                                  // rows of weights that a thread splits together, twice
+#define LINES 10                                 // rows of weights of which a thread splits eight features
 #define SAFE_BOUND 100.0f                        // 600 * 2^100 and its inverse are normal floats
 
 // log2(e) in two factors, one for the weights and one for the rows of h: one float alone is off by
@@ -184,59 +192,39 @@ __device__ __forceinline__ int line_of_column(int column)
     return within < 16 * PAIRS ? column - r + 8 * (r / 2 % 2) + 2 * (r / 4) + r % 2 : column;
 }
 
-// Start copying all weights at once: a row lies, until it is split, where its two halves will.
-__device__ __forceinline__ void start_weights(Shared& shared, const float* weight)
-{
-    int c = threadIdx.x % 8;
-    for (int column = threadIdx.x / 8; column < COLUMNS; column += THREADS / 8) {
-        int line = line_of_column(column);
-        start_copy(&shared.weight[0][line][4 * c], weight + column * FEATURES + 4 * c, true);
-        start_copy(&shared.weight[1][line][4 * c], weight + column * FEATURES + 32 + 4 * c, true);
-    }
-}
-
+// Eight lanes split a row of the weights, its largest magnitude first found among them.
 template <int PRODUCTS>
-__device__ __forceinline__ void split_weights(Shared& shared, const float* bias)
+__device__ __forceinline__ void split_weights(Shared& shared, const float* weight, const float* bias)
 {
-    int c = threadIdx.x % 8;
-    float largest_norm = 0.0f, bias_bound = 0.0f;
-#pragma unroll 1
-    for (int first = threadIdx.x / 8; first < COLUMNS; first += BATCH * THREADS / 8) {
-        float value[BATCH][8], largest[BATCH], most = 0.0f;
-        int line[BATCH];
+    const int c = threadIdx.x % 8;
+    float4 first[LINES], second[LINES];  // all of the thread's weights are on their way at once
+    int column[LINES];
 #pragma unroll
-        for (int b = 0; b < BATCH; b++) {
-            int column = first + b * THREADS / 8;
-            line[b] = line_of_column(column < COLUMNS ? column : first);  // past the end: a line of its own, again
-            unpack(*reinterpret_cast<float4*>(&shared.weight[0][line[b]][4 * c]),
-                   *reinterpret_cast<float4*>(&shared.weight[1][line[b]][4 * c]), value[b]);
-            largest[b] = magnitude(value[b]);
-            most = fmaxf(most, largest[b]);
-        }
-        if (!is_finite(most)) {
+    for (int b = 0; b < LINES; b++) {
+        column[b] = threadIdx.x / 8 + b * (THREADS / 8);
+        if (column[b] >= COLUMNS) column[b] -= THREADS / 8;  // past the end: this thread's last column again
+        const float4* source = reinterpret_cast<const float4*>(weight + column[b] * FEATURES) + c;
+        first[b] = source[0], second[b] = source[8];
+    }
+    float largest_norm = 0.0f, bias_bound = 0.0f;
+#pragma unroll
+    for (int b = 0; b < LINES; b++) {
+        float value[8];
+        unpack(first[b], second[b], value);
+        const float largest = magnitude(value);
+        if (!is_finite(largest)) {
             // A column with infinite weights has their signs instead, and an infinite scale.
 #pragma unroll
-            for (int b = 0; b < BATCH; b++) {
-#pragma unroll
-                for (int i = 0; i < 8; i++) {
-                    value[b][i] = is_finite(largest[b]) ? value[b][i] : sign_if_infinite(value[b][i]);
-                }
-            }
+            for (int i = 0; i < 8; i++) value[i] = sign_if_infinite(value[i]);
         }
-        __syncwarp();  // all of a line is read before its halves are written over it
+        const int exponent = is_finite(largest) ? scaling_exponent(largest) : 127;
+        const float scale = is_finite(largest) ? power_of_two(254 - exponent) : largest;
+        const float factor = LOG2E_OF_WEIGHTS * power_of_two(exponent);
 #pragma unroll
-        for (int b = 0; b < BATCH; b++) {
-            int column = first + b * THREADS / 8, exponent = is_finite(largest[b]) ? scaling_exponent(largest[b]) : 127;
-            float scale = is_finite(largest[b]) ? power_of_two(254 - exponent) : largest[b];
-            float factor = LOG2E_OF_WEIGHTS * power_of_two(exponent);
-#pragma unroll
-            for (int i = 0; i < 8; i++) value[b][i] *= factor;
-            largest_norm = fmaxf(largest_norm, norm(value[b]) * scale);
-            if (column < COLUMNS) {
-                store_split<PRODUCTS>(shared.weight[0], shared.weight[1], line[b], c, value[b]);
-                if (c == 0) shared.scale[column] = scale;
-            }
-        }
+        for (int i = 0; i < 8; i++) value[i] *= factor;
+        largest_norm = fmaxf(largest_norm, norm(value) * scale);
+        store_split<PRODUCTS>(shared.weight[0], shared.weight[1], line_of_column(column[b]), c, value);
+        if (c == 0) shared.scale[column[b]] = scale;
     }
     for (int column = threadIdx.x; column < COLUMNS; column += THREADS) {
         float b = bias ? bias[column] : 0.0f;
@@ -319,12 +307,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP % 4, group = threadIdx.x / GROUP_THREADS;
     int tile = blockIdx.x + gridDim.x * group;
 
-    start_weights(shared, weight);
     start_hidden(shared, group, h, (long long)tile * TILE_ROWS, rows);
     if (threadIdx.x == 0) shared.weight_norm = shared.bias_bound = 0;
-    finish_copies();
     __syncthreads();
-    split_weights<PRODUCTS>(shared, bias);
+    split_weights<PRODUCTS>(shared, weight, bias);
     __syncthreads();
 
     // Lane l gives ldmatrix line l % 8 of matrix l / 8: of a, rows 0-7 and 8-15 of features 0-7, then of
