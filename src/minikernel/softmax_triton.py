@@ -1,9 +1,10 @@
 """Row softmax in Triton: one kernel, and the configurations among which it is tuned.
 
-A program takes ROWS rows. Rows of up to BLOCK columns stay in registers, read once and written once;
-longer ones are looped over, BLOCK columns at a time, with a running (shift, sum) in every lane (Milakov
-and Gimelshein's online softmax), and read again to write the quotients. The row length is a compile-time
-constant: knowing that 600 is a multiple of 4, the compiler uses 16-byte loads, behind a mask too.
+A program takes ROWS rows in tiles of BLOCK columns. Rows that fit stay in registers, all their tiles loaded
+before any is used, read once and written once; several tiles rather than one, so that a row of 600 needs no
+1,024 lanes. Longer rows are looped over with a running (shift, sum) in every lane (Milakov and Gimelshein's
+online softmax) and read again to write the quotients. The row length is a compile-time constant, and rows
+that do not start on 16-byte boundaries are moved in whole vectors all the same, but for their two edges.
 
 With TRITON_INTERPRET=1 set before the import, the same kernel runs in Triton's interpreter on CPU tensors.
 """
@@ -16,14 +17,14 @@ import torch
 import triton
 import triton.language as tl
 
+from minikernel.softmax_triton_configs import PACKED_COLS, candidates, default_config, in_lab_grid, specialization
 from minilab import LabError
 
+__all__ = ["candidates", "default_config", "in_lab_grid", "launch", "softmax"]
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+COMPILED = tl.constexpr(not INTERPRETED)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# The grid that the lab searches, and what `candidates` adds where it paid on an H200.
-LAB_BLOCKS, LAB_WARPS = (256, 512, 1024, 2048), (2, 4, 8)
-MOST_VALUES_PER_THREAD = 64
-LARGEST_BLOCK, LARGEST_TILE = 8192, 4096  # columns; columns times rows where a program takes several rows
+LONGEST_UNPACKED = tl.constexpr(PACKED_COLS)
 
 
 def round_fused_multiply_add_once() -> None:
@@ -76,48 +77,71 @@ def exponential(x, shift, ACCURATE: tl.constexpr):
         return exponential_for_sum(x, shift)
 
 
-def candidates(rows: int, cols: int) -> list[dict[str, int]]:
-    """The configurations worth trying for (rows, cols): the lab's grid, then what goes beyond it.
+@triton.jit
+def whole_vectors(start, cols: tl.constexpr, VECTOR: tl.constexpr):
+    """The 16-byte vectors that lie wholly in the row that begins at element `start`: (first element, elements).
 
-    The grid is BLOCK in {256, 512, 1024, 2048} times num_warps in {2, 4, 8}, one row a program. Beyond:
-    one warp, several rows a program where the row fits, and blocks that hold rows of up to 8,192 columns.
+    Rounding by a constant shows the compiler that both are multiples of VECTOR, so that it moves vectors.
     """
-    configs = [{"BLOCK": block, "ROWS": 1, "num_warps": warps} for block in LAB_BLOCKS for warps in LAB_WARPS]
-    fitting = min(triton.next_power_of_2(cols), LARGEST_BLOCK)
-    most_rows = max(1, LARGEST_TILE // fitting) if fitting >= cols else 1
-    for tile_rows in (1 << power for power in range(most_rows.bit_length())):
-        for warps in (1, 2, 4, 8, 16):
-            values = tile_rows * fitting / (32 * warps)
-            config = {"BLOCK": fitting, "ROWS": tile_rows, "num_warps": warps}
-            if 4 <= values <= MOST_VALUES_PER_THREAD and tile_rows <= rows and config not in configs:
-                configs.append(config)
-    return configs
+    if cols % VECTOR == 0:
+        return start, cols
+    else:
+        begin = (start + VECTOR - 1) // VECTOR * VECTOR
+        return begin, ((start + cols) // VECTOR * VECTOR - begin).to(tl.int32)
 
 
-def in_lab_grid(config: dict[str, int]) -> bool:
-    """Whether a configuration is one of the lab's BLOCK x num_warps."""
-    return config["ROWS"] == 1 and config["BLOCK"] in LAB_BLOCKS and config["num_warps"] in LAB_WARPS
+@triton.jit
+def edge_columns(head, count, VECTOR: tl.constexpr):
+    """The columns that `whole_vectors` leaves: the first `head`, and those past its `count` elements."""
+    edge = tl.arange(0, 2 * VECTOR)[None, :]
+    return edge + tl.where(edge < head, 0, tl.maximum(count, 0))
 
 
-def default_config(cols: int) -> dict[str, int]:
-    """A configuration for rows of `cols` that nobody tuned: about 16 values a thread, at least one warp's worth."""
-    block = min(triton.next_power_of_2(cols), LARGEST_BLOCK)
-    rows = max(1, 512 // block)
-    return {"BLOCK": block, "ROWS": rows, "num_warps": min(rows * block // 512, 16)}
+@triton.jit
+def load_tiles(x, lane, first, count, inside, other, TILES: tl.constexpr):
+    """TILES tiles of a row from column `first` on, as a tuple; `other` from column `count` on."""
+    tiles = ()
+    for tile in tl.static_range(TILES):
+        col = first + tile * lane.shape[1] + lane
+        tiles += (tl.load(x + col, mask=inside & (col < count), other=other),)
+    return tiles
+
+
+@triton.jit
+def computed_anew(values, reduced):
+    """`values`, of which the compiler no longer knows that it has widened them to float32 before.
+
+    Else it would keep what it widened, a register each, where two 16-bit elements fit. It cannot know that
+    a reduction's result is no NaN; where it is one, so is the whole row.
+    """
+    if COMPILED:
+        flip = (reduced != reduced).to(tl.int16)
+        return tl.inline_asm_elementwise(
+            "xor.b32 $0, $1, $2;", "=r,r,r", [values, flip], dtype=values.dtype, is_pure=True, pack=2
+        )
+    else:
+        return values
+
+
+@triton.jit
+def largest(tiles, TILES: tl.constexpr):
+    """The elementwise maximum of the tiles, float32."""
+    peak = tiles[0].to(tl.float32)
+    for tile in tl.static_range(1, TILES):
+        peak = tl.maximum(peak, tiles[tile].to(tl.float32))
+    return peak
 
 
 def candidates_of_call(configs: list[triton.Config], arguments: dict, **_) -> list[triton.Config]:
     """The configurations that Triton's autotuner tries for one call."""
-    return [
-        triton.Config({"BLOCK": c["BLOCK"], "ROWS": c["ROWS"]}, num_warps=c["num_warps"])
-        for c in candidates(arguments["rows"], arguments["cols"])
-    ]
+    rows, cols, itemsize = arguments["rows"], arguments["cols"], arguments["x"].element_size()
+    keywords = [specialization(cols, config, itemsize) for config in candidates(rows, cols)]
+    return [triton.Config({name: each.pop(name) for name in ("BLOCK", "ROWS", "TILES")}, **each) for each in keywords]
 
 
 @triton.autotune(
-    configs=[
-        triton.Config({"BLOCK": block, "ROWS": 1}, num_warps=warps) for block in LAB_BLOCKS for warps in LAB_WARPS
-    ],
+    # Replaced call by call; two, because Triton tunes nothing where there is one.
+    configs=[triton.Config({"BLOCK": 1024, "ROWS": 1, "TILES": 1}, num_warps=warps) for warps in (4, 8)],
     key=["cols", "rows_bucket"],
     prune_configs_by={"early_config_prune": candidates_of_call},
 )
@@ -130,45 +154,89 @@ def softmax_kernel(
     cols: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
+    TILES: tl.constexpr,  # loaded at once: the whole row if it fits
 ):
+    dtype: tl.constexpr = x.dtype.element_ty
+    ACCURATE: tl.constexpr = dtype == tl.float32
+    PACKED: tl.constexpr = dtype != tl.float32 and cols > LONGEST_UNPACKED
+    VECTOR: tl.constexpr = 128 // dtype.primitive_bitwidth
+    EDGES: tl.constexpr = cols % VECTOR != 0
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    col = tl.arange(0, BLOCK)[None, :]
-    x += row * cols
-    y += row * cols
-    ACCURATE: tl.constexpr = x.dtype.element_ty == tl.float32
+    lane = tl.arange(0, BLOCK)[None, :]
+    inside = row < rows
+    start = row * cols
+    begin, count = whole_vectors(start, cols, VECTOR)
+    if EDGES:
+        edge = edge_columns(begin - start, count, VECTOR)
+        edge_mask = inside & (edge < cols)
+        edge_logits = tl.load(x + start + edge, mask=edge_mask, other=float("-inf")).to(tl.float32)
+    x += begin
+    y += begin
 
-    if cols <= BLOCK:
-        mask = (row < rows) & (col < cols)
-        logits = tl.load(x + col, mask=mask, other=float("-inf")).to(tl.float32)
+    if cols <= TILES * BLOCK:
+        tiles = load_tiles(x, lane, 0, count, inside, float("-inf"), TILES)
+        maximum = tl.max(largest(tiles, TILES), axis=1, keep_dims=True)
+        if EDGES:
+            maximum = tl.maximum(maximum, tl.max(edge_logits, axis=1, keep_dims=True))
         # The maximum rounded down: any shift near it does, and an integer one can be corrected for.
-        shift = tl.floor(tl.max(logits, axis=1, keep_dims=True))
-        numerator = exponential(logits, shift, ACCURATE)
-        scale = 1.0 / tl.sum(numerator, axis=1, keep_dims=True)
-        tl.store(y + col, (numerator * scale).to(y.dtype.element_ty), mask=mask)
+        shift = tl.floor(maximum)
+        sums = tl.zeros([ROWS, BLOCK], tl.float32)
+        numerators = ()
+        for tile in tl.static_range(TILES):
+            logits = tiles[tile]
+            if PACKED:
+                logits = computed_anew(logits, shift)
+            numerator = exponential(logits.to(tl.float32), shift, ACCURATE)
+            sums += numerator
+            numerators += (numerator,)
+        total = tl.sum(sums, axis=1, keep_dims=True)
     else:
         # The shifts start finite: a lane that meets only -infinity has a sum of 0 and no NaN.
-        shift = tl.full([ROWS, BLOCK], -3.4028234663852886e38, tl.float32)
-        total = tl.zeros([ROWS, BLOCK], tl.float32)
+        lane_shift = tl.full([ROWS, BLOCK], -3.4028234663852886e38, tl.float32)
+        sums = tl.zeros([ROWS, BLOCK], tl.float32)
         compensation = tl.zeros([ROWS, BLOCK], tl.float32)
-        for first in range(0, cols, BLOCK):
-            mask = (row < rows) & (first + col < cols)
-            logits = tl.load(x + first + col, mask=mask, other=float("-inf")).to(tl.float32)
-            higher = tl.maximum(shift, tl.floor(logits))
-            rescale = exponential_for_sum(shift, higher)
-            shift = higher
+        for first in range(0, cols, TILES * BLOCK):
+            tiles = load_tiles(x, lane, first, count, inside, float("-inf"), TILES)
+            higher = tl.maximum(lane_shift, tl.floor(largest(tiles, TILES)))
+            rescale = exponential_for_sum(lane_shift, higher)
+            lane_shift = higher
+            term = -compensation * rescale
+            for tile in tl.static_range(TILES):
+                term += exponential_for_sum(tiles[tile].to(tl.float32), lane_shift)
             # Kahan's sum: a lane adds hundreds of terms.
-            total *= rescale
-            term = exponential_for_sum(logits, shift) - compensation * rescale
-            next_total = total + term
-            compensation = (next_total - total) - term
-            total = next_total
-        row_shift = tl.max(shift, axis=1, keep_dims=True)
-        scale = 1.0 / tl.sum(total * exponential_for_sum(shift, row_shift), axis=1, keep_dims=True)
-        for first in range(0, cols, BLOCK):
-            mask = (row < rows) & (first + col < cols)
-            logits = tl.load(x + first + col, mask=mask, other=float("-inf")).to(tl.float32)
-            numerator = exponential(logits, row_shift, ACCURATE)
-            tl.store(y + first + col, (numerator * scale).to(y.dtype.element_ty), mask=mask)
+            sums *= rescale
+            next_sums = sums + term
+            compensation = (next_sums - sums) - term
+            sums = next_sums
+        shift = tl.max(lane_shift, axis=1, keep_dims=True)
+        if EDGES:
+            shift = tl.maximum(shift, tl.floor(tl.max(edge_logits, axis=1, keep_dims=True)))
+        total = tl.sum(sums * exponential_for_sum(lane_shift, shift), axis=1, keep_dims=True)
+
+    if EDGES:
+        edge_numerator = exponential(edge_logits, shift, ACCURATE)
+        total += tl.sum(edge_numerator, axis=1, keep_dims=True)
+    scale = 1.0 / total
+    if cols <= TILES * BLOCK:
+        for tile in tl.static_range(TILES):
+            if PACKED:
+                numerator = exponential(computed_anew(tiles[tile], total).to(tl.float32), shift, ACCURATE)
+            else:
+                numerator = numerators[tile]
+            col = tile * BLOCK + lane
+            tl.store(y + col, (numerator * scale).to(dtype), mask=inside & (col < count))
+    else:
+        # The last tiles first: they are the ones still in the caches.
+        last = (cols - 1) // (TILES * BLOCK) * (TILES * BLOCK)
+        for back in range(0, cols, TILES * BLOCK):
+            first = last - back
+            tiles = load_tiles(x, lane, first, count, inside, float("-inf"), TILES)
+            for tile in tl.static_range(TILES):
+                col = first + tile * BLOCK + lane
+                numerator = exponential(tiles[tile].to(tl.float32), shift, ACCURATE)
+                tl.store(y + col, (numerator * scale).to(dtype), mask=inside & (col < count))
+    if EDGES:
+        tl.store(y + (start - begin) + edge, (edge_numerator * scale).to(dtype), mask=edge_mask)
 
 
 def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, int]):
@@ -176,7 +244,8 @@ def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, int]):
     cols = x.shape[-1]
     rows = x.numel() // cols
     grid = (triton.cdiv(rows, config["ROWS"]),)
-    return softmax_kernel.fn[grid](y, x, rows, rows, cols, **config)
+    keywords = specialization(cols, config, x.element_size())
+    return softmax_kernel.fn[grid](y, x, rows, rows, cols, **keywords)
 
 
 def softmax(x: torch.Tensor, config: dict[str, int] | None = None) -> torch.Tensor:

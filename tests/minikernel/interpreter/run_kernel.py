@@ -2,7 +2,7 @@
 
 Triton decides between compiling and interpreting as it is imported, so the tests that compile cannot
 share a process with those that interpret. Called as `run_kernel.py IN OUT`: each array of IN is named
-`NUMBER|CONFIG` with the configuration as JSON, or `NUMBER|null`.
+`NUMBER|CONFIG|DTYPE` with the configuration as JSON, or `null`; all arrays are float32.
 """
 
 import json
@@ -19,6 +19,7 @@ from minikernel.softmax_triton import softmax
 inputs = np.load(sys.argv[1])
 results = {}
 for key in inputs.files:
-    config = json.loads(key.split("|")[1])
-    results[key] = softmax(torch.from_numpy(inputs[key]), config=config).numpy()
+    _, config, dtype = key.split("|")
+    x = torch.from_numpy(inputs[key]).to(getattr(torch, dtype))
+    results[key] = softmax(x, config=json.loads(config)).float().numpy()
 np.savez(sys.argv[2], **results)
