@@ -19,12 +19,12 @@ def main(job):
         result = autotune(
             params["kernel"],
             params["shapes"],
-            params["dtype"],
+            params["dtypes"],
             torch_device(device),
             params["time_limit_seconds"],
             log.info,
         )
-    write_json(job.output.choice, {**result, "provenance": provenance(job.input.kernel, params, device)})
+    write_json(job.output.choice, {**result, "provenance": provenance(job.input.kernels, params, device)})
 
 
 if __name__ == "__main__":

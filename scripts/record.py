@@ -3,7 +3,8 @@
 import logging
 from pathlib import Path
 
-from minilab.files import write_bytes
+from minikernel.dispatch import write_table
+from minilab.files import read_json, write_bytes
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -16,6 +17,8 @@ def main(job):
         for path in [*measured, *map(Path, job.input.pictures)]:
             write_bytes(folder / path.name, path.read_bytes())
             log.info("%s -> %s", path, folder / path.name)
+        for tuning in (path for path in measured if path.stem == "autotune"):
+            log.info("%s -> %s", tuning, write_table(device, read_json(tuning)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ The search is the lab's own rather than Triton's autotuner because its log is a 
 configuration tried with its time, registers and spills, or why it failed; what the lab's grid of
 BLOCK x num_warps alone would have picked; and a time limit that ends it with the best so far. Timing
 follows the bench's rules: configurations take turns, each launch on another buffer of a set that exceeds
-three times the L2 cache.
+three times the L2 cache. The CUDA C kernel takes its turn with them, so that each choice also says which of
+the two is faster there: what `minikernel.dispatch` launches.
 """
 
 import importlib
@@ -16,6 +17,8 @@ from minikernel.registry import kernels
 from minilab import LabError
 
 LAUNCHES, WARMUP = 60, 3
+RIVAL = "fused"  # has nothing to tune
+WORTH = 0.99  # a launch of Triton's costs the host more: it is chosen where it takes less than this of the rival's time
 SEED = 42
 CHECKED_ROWS = 64  # at each end, against float64, before a configuration is timed
 
@@ -23,26 +26,28 @@ CHECKED_ROWS = 64  # at each end, against float64, before a configuration is tim
 def autotune(
     kernel_name: str,
     shapes: list[list[int]],
-    dtype: str,
+    dtypes: list[str],
     device: str,
     time_limit_seconds: float,
     on_progress: Callable[[str], None],
 ) -> dict:
-    """Time every candidate configuration of a tuned kernel at every shape.
+    """Time every candidate configuration of a tuned kernel at every shape and dtype.
 
     Args:
         kernel_name: a kernel of the registry with `tuned` set.
         shapes: [rows, cols] each.
-        dtype: `float32`, `bfloat16` or `float16`.
+        dtypes: of `float32`, `bfloat16` and `float16`.
         device: torch device, `cuda` or `cuda:N`.
         time_limit_seconds: the search ends there with the best so far; each shape gets an equal share of
-            what is left, and its first candidates are always tried.
+            what is left, and its first candidate, the kernel's default, is always tried.
         on_progress: called with one line a shape.
 
     Returns:
-        {"kernel", "complete", "choices", "tried"}. A choice: rows, cols, dtype, config, median_us, and
-        lab_grid (config and median_us of the best of BLOCK x num_warps alone). A row of `tried`: rows,
-        cols, dtype, config, in_lab_grid, median_us, n_regs, n_spills, error (null unless it failed).
+        {"kernel", "complete", "choices", "tried"}. A choice: rows, cols, dtype, config, median_us,
+        lab_grid (config and median_us of the best of BLOCK x num_warps alone), rival_us (the CUDA C kernel's
+        median in the same turns, null where it cannot run) and faster (the name of the one to launch). A row
+        of `tried`: rows, cols, dtype, config, in_lab_grid, median_us, n_regs, n_spills, error (null unless it
+        failed).
 
     Raises:
         LabError: the kernel has nothing to tune, or no configuration ran at some shape.
@@ -53,10 +58,11 @@ def autotune(
     module = importlib.import_module(spec.module)
     end = time.monotonic() + time_limit_seconds
     choices, tried, complete = [], [], True
-    for index, (rows, cols) in enumerate(shapes):
-        share = (end - time.monotonic()) / (len(shapes) - index)
-        configs = module.candidates(rows, cols)
-        found = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
+    cases = [(rows, cols, dtype) for rows, cols in shapes for dtype in dtypes]
+    for index, (rows, cols, dtype) in enumerate(cases):
+        share = (end - time.monotonic()) / (len(cases) - index)
+        configs = _default_first(module.candidates(rows, cols), module.default_config(cols))
+        found, rival_us = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
         tried += found
         timed = [row for row in found if row["median_us"] is not None]
         if not timed:
@@ -73,19 +79,27 @@ def autotune(
                 "config": best["config"],
                 "median_us": best["median_us"],
                 "lab_grid": grid and {"config": grid["config"], "median_us": grid["median_us"]},
+                "rival_us": rival_us,
+                "faster": kernel_name if rival_us is None or best["median_us"] < WORTH * rival_us else RIVAL,
             }
         )
         on_progress(
             f"{kernel_name} {rows} x {cols} {dtype}: {best['config']} at {best['median_us']:.2f} us, "
             f"best of {len(found)} out of {len(configs)} configurations"
+            + ("" if rival_us is None else f"; {RIVAL} {rival_us:.2f} us")
         )
     return {"kernel": kernel_name, "complete": complete, "choices": choices, "tried": tried}
 
 
+def _default_first(configs: list[dict], default: dict) -> list[dict]:
+    """The candidates with the kernel's default in front: what a search that is cut short must have tried."""
+    return [default, *(config for config in configs if config != default)]
+
+
 def _time_configs(
     module, configs: list[dict], rows: int, cols: int, dtype: str, device: str, deadline: float
-) -> list[dict]:
-    """One row of the log for each configuration that was reached before the deadline, at least the first."""
+) -> tuple[list[dict], float | None]:
+    """One row of the log for each configuration reached before the deadline, at least the first; the rival's time."""
     import torch
 
     from minikernel.proof import TOLERANCE, numpy_error
@@ -112,9 +126,17 @@ def _time_configs(
         except Exception as error:  # out of registers or shared memory, or the compiler's own failure
             row |= {"median_us": None, "n_regs": None, "n_spills": None, "error": f"{type(error).__name__}: {error}"}
         log.append(row)
-    for number, timing in measure(providers, inputs, WARMUP, LAUNCHES).items():
+    rival = kernels[RIVAL]
+    try:
+        rival(inputs[0])
+        providers[RIVAL] = rival
+    except LabError:  # no CuPy here
+        pass
+    timings = measure(providers, inputs, WARMUP, LAUNCHES)
+    rival_us = timings.pop(RIVAL).median_us if RIVAL in timings else None
+    for number, timing in timings.items():
         log[number]["median_us"] = timing.median_us
-    return log
+    return log, rival_us
 
 
 def choose(autotune: dict, rows: int, cols: int, dtype: str) -> dict:

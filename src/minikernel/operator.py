@@ -2,18 +2,19 @@
 
 Importing this module registers two operators with `torch.library`: `minikernel::softmax(x, dim)` and
 `minikernel::softmax_backward(dy, y, dim)`. On CUDA, in float32, bfloat16 and float16, they launch the lab's
-`fused` and `fused_backward` kernels; everything else, float64 and the CPU among it, goes to torch's own softmax.
-Both have a fake kernel (torch.compile, torch.export), a gradient (the backward operator's too: gradients of
-gradients), a rule for vmap, and F.softmax's rule for autocast on CUDA, float32 out of 16 bits.
+kernels, forward the one that `dispatch` names; everything else, float64 and the CPU among it, goes to torch's
+own softmax. Both have a fake kernel (torch.compile, torch.export), a gradient (the backward operator's too:
+gradients of gradients), a rule for vmap, and F.softmax's rule for autocast on CUDA, float32 out of 16 bits.
 
-They are defined on a bare `torch.library.Library`, whose dispatch costs the host less than `custom_op`'s.
+They are defined on a bare `torch.library.Library`, whose dispatch costs the host less than `custom_op`'s. A plain
+eager call does not come here at all: `native.cpp` goes to the kernels at once.
 """
 
 import torch
 from torch.autograd import forward_ad
 
+from minikernel import dispatch, native, softmax_cuda, softmax_triton, softmax_triton_backward, triton_operator
 from minikernel import softmax_backward as cuda_backward
-from minikernel import softmax_cuda
 
 NAMESPACE = "minikernel"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")  # registrations last as long as this object
@@ -38,13 +39,29 @@ def torch_softmax_backward(dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch
     return torch._softmax_backward_data(dy, y, dim, y.dtype).contiguous()
 
 
+def cuda_rows_softmax(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis by the kernel that `dispatch` names."""
+    cols = x.shape[-1] if x.dim() else 1
+    chosen = dispatch.choice(x.dtype, x.numel() // max(cols, 1), cols, x.get_device())
+    if chosen.kernel == "fused":
+        return softmax_cuda.fused(x)
+    return softmax_triton.softmax(x, chosen.config or softmax_triton.default_config(cols))
+
+
+def cuda_rows_softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The gradient over the last axis, by CUDA C, or by Triton where CuPy is missing."""
+    if dispatch.HAS_CUDA_C:
+        return cuda_backward.softmax_backward(dy, y)
+    return softmax_triton_backward.softmax_backward(dy, y)
+
+
 def cuda_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
     """The forward operator on CUDA; `dim` is checked as torch checks it."""
     if x.dtype not in softmax_cuda.C_TYPES:
         return torch_softmax(x, dim)
     if is_last(dim, x.dim()):
-        return softmax_cuda.fused(x)
-    return softmax_cuda.fused(x.movedim(dim, -1)).movedim(-1, dim).contiguous()
+        return cuda_rows_softmax(x)
+    return cuda_rows_softmax(x.movedim(dim, -1)).movedim(-1, dim).contiguous()
 
 
 def cuda_softmax_backward(dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch.Tensor:
@@ -52,8 +69,8 @@ def cuda_softmax_backward(dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch.
     if y.dtype not in softmax_cuda.C_TYPES:
         return torch_softmax_backward(dy, y, dim)
     if is_last(dim, y.dim()):
-        return cuda_backward.softmax_backward(dy, y)
-    dx = cuda_backward.softmax_backward(dy.movedim(dim, -1), y.movedim(dim, -1))
+        return cuda_rows_softmax_backward(dy, y)
+    dx = cuda_rows_softmax_backward(dy.movedim(dim, -1), y.movedim(dim, -1))
     return dx.movedim(-1, dim).contiguous()
 
 
@@ -196,39 +213,42 @@ class Softmax(torch.autograd.Function):
         return batched(Softmax.apply, info.batch_size, (x,), in_dims[:1], dim)
 
 
-class EagerSoftmax(torch.autograd.Function):
-    """Plain eager training on CUDA: no dispatcher between autograd and the kernels, half its cost on the host."""
-
-    @staticmethod
-    def forward(ctx, x, dim):
-        y = cuda_softmax(x, dim)
-        ctx.save_for_backward(y)
-        ctx.dim = dim
-        return y
-
-    @staticmethod
-    def backward(ctx, dy):
-        (y,) = ctx.saved_tensors
-        # With create_graph the gradient is differentiated in its turn; the operator knows how.
-        gradient = softmax_backward_op if torch.is_grad_enabled() else cuda_softmax_backward
-        return gradient(dy, y, ctx.dim), None
+def seen_through(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Softmax for torch.compile where Triton does it: traced down to the kernel's launch."""
+    if is_last(dim, x.dim()):
+        return triton_operator.softmax(x)
+    return triton_operator.softmax(x.movedim(dim, -1)).movedim(-1, dim).contiguous()
 
 
 def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    """Softmax of `x` along `dim`: torch's own where the lab has no kernel, else by the cheapest way there is.
+    """Softmax of `x` along `dim`, by the best kernel for its device and dtype, differentiable.
 
-    A plain eager call goes to the kernel at once; dispatching an operator written in Python costs the host
-    several microseconds. `minikernel.softmax` documents arguments and errors.
+    On CUDA in float32, bfloat16 and float16 the lab's kernels do it, forward the one that `dispatch` names;
+    torch's own softmax does the rest: other dtypes and the CPU. A plain eager call goes to the kernel with
+    less work on the host than F.softmax (`minikernel.native`); torch.compile, torch.export, torch.func and
+    autocast get the operator `minikernel::softmax`, torch.compile `minikernel::softmax_triton` where CuPy is
+    missing. The result is contiguous. A tensor is copied, once, only where `dim` is not its last axis or it
+    is not contiguous.
+
+    Args:
+        x: floating-point tensor of any rank and strides.
+        dim: the axis that sums to one.
+
+    Returns:
+        A tensor of the shape and dtype of `x`; under autocast, float32.
+
+    Raises:
+        IndexError: `dim` is no axis of `x`, as torch raises it.
     """
+    compiling = torch.compiler.is_compiling()
+    if type(x) is torch.Tensor and x.is_cuda and not compiling:
+        y = native.softmax()(x, dim)
+        if y is not None:
+            return y
     if not x.is_cuda or x.dtype not in softmax_cuda.C_TYPES:
         return torch.softmax(x, dim)
-    if torch.compiler.is_compiling():
-        return softmax_op(x, dim)
+    if compiling:
+        return softmax_op(x, dim) if dispatch.HAS_CUDA_C else seen_through(x, dim)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return Softmax.apply(x, dim)
-    plain = type(x) is torch.Tensor and not torch._C._len_torch_dispatch_stack()
-    if not plain or torch.is_autocast_enabled("cuda"):
-        return softmax_op(x, dim)
-    if x.requires_grad and torch.is_grad_enabled():
-        return EagerSoftmax.apply(x, dim)
-    return cuda_softmax(x, dim)
+    return softmax_op(x, dim)

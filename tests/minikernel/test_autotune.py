@@ -53,12 +53,12 @@ def test_a_width_that_nobody_tuned_gets_the_kernels_default():
 
 def test_a_kernel_with_nothing_to_tune_is_refused():
     with pytest.raises(LabError, match="fused has nothing to tune"):
-        autotune("fused", [[64, 600]], "float32", "cuda", 1, print)
+        autotune("fused", [[64, 600]], ["float32"], "cuda", 1, print)
 
 
 @pytest.fixture
 def fake_kernel(monkeypatch):
-    """A tuned kernel whose times are known: BLOCK microseconds; BLOCK 13 fails, an odd one is wrong."""
+    """A tuned kernel whose times are known: BLOCK microseconds; BLOCK 13 fails, an odd one is wrong; and its rival."""
 
     def launch(x, y, config):
         if config["BLOCK"] == 13:
@@ -67,19 +67,25 @@ def fake_kernel(monkeypatch):
         return types.SimpleNamespace(n_regs=32, n_spills=0)
 
     module = types.SimpleNamespace(
-        candidates=lambda rows, cols: [{"BLOCK": block, "num_warps": 1} for block in (30, 13, 20, 10)],
+        candidates=lambda rows, cols: [{"BLOCK": block, "num_warps": 1} for block in (13, 30, 20, 10)],
+        default_config=lambda cols: {"BLOCK": 30, "num_warps": 1},
         in_lab_grid=lambda config: config["BLOCK"] >= 20,
         launch=launch,
+        times={0: 30.0, 2: 20.0, 3: 10.0, "fused": 15.0},
     )
 
     def measure(providers, inputs, warmup, launches):
         for launch_config in providers.values():
             launch_config(inputs[0])
-        blocks = [30, 13, 20, 10]
-        return {number: types.SimpleNamespace(median_us=float(blocks[number])) for number in providers}
+        return {name: types.SimpleNamespace(median_us=module.times[name]) for name in providers}
+
+    def rival(x):
+        if module.times["fused"] is None:
+            raise LabError("CuPy is missing")
 
     import minikernel.timing
 
+    monkeypatch.setattr(type(tuning.kernels), "__getitem__", lambda self, name: rival)
     monkeypatch.setattr(tuning.importlib, "import_module", lambda name: module)
     monkeypatch.setattr(minikernel.timing, "measure", measure)
     return module
@@ -87,7 +93,7 @@ def fake_kernel(monkeypatch):
 
 def test_the_fastest_is_chosen_and_every_configuration_logged(fake_kernel):
     lines = []
-    result = autotune("triton", [[4, 6]], "float32", "cpu", 60, lines.append)
+    result = autotune("triton", [[4, 6]], ["float32"], "cpu", 60, lines.append)
     check_schema({**result, "provenance": {}}, SCHEMA, "autotune")
     assert result["complete"]
     assert result["choices"][0]["config"]["BLOCK"] == 10
@@ -97,21 +103,29 @@ def test_the_fastest_is_chosen_and_every_configuration_logged(fake_kernel):
     assert len(lines) == 1
 
 
+@pytest.mark.parametrize(("rival_us", "faster"), [(9.0, "fused"), (10.05, "fused"), (11.0, "triton"), (None, "triton")])
+def test_triton_is_launched_where_it_is_faster_by_more_than_its_launch_costs(fake_kernel, rival_us, faster):
+    fake_kernel.times["fused"] = rival_us
+    (choice,) = autotune("triton", [[4, 6]], ["float32"], "cpu", 60, lambda line: None)["choices"]
+    assert (choice["rival_us"], choice["faster"]) == (rival_us, faster)
+
+
 def test_at_the_time_limit_the_best_so_far_is_chosen_for_every_shape(fake_kernel):
-    result = autotune("triton", [[4, 6], [8, 6]], "float32", "cpu", 0, lambda line: None)
+    result = autotune("triton", [[4, 6], [8, 6]], ["float32"], "cpu", 0, lambda line: None)
     assert not result["complete"]
     assert [choice["config"]["BLOCK"] for choice in result["choices"]] == [30, 30]
 
 
 def test_a_shape_at_which_nothing_runs_is_named(fake_kernel):
-    fake_kernel.candidates = lambda rows, cols: [{"BLOCK": 13, "num_warps": 1}]
+    fake_kernel.candidates = lambda rows, cols: []
+    fake_kernel.default_config = lambda cols: {"BLOCK": 13, "num_warps": 1}
     with pytest.raises(LabError, match="4 x 6 float32: RuntimeError: out of registers"):
-        autotune("triton", [[4, 6]], "float32", "cpu", 60, print)
+        autotune("triton", [[4, 6]], ["float32"], "cpu", 60, print)
 
 
 def test_a_configuration_with_wrong_results_is_never_chosen(fake_kernel):
     fake_kernel.candidates = lambda rows, cols: [{"BLOCK": block, "num_warps": 1} for block in (30, 7)]
-    result = autotune("triton", [[4, 6]], "float32", "cpu", 60, lambda line: None)
+    result = autotune("triton", [[4, 6]], ["float32"], "cpu", 60, lambda line: None)
     assert result["choices"][0]["config"]["BLOCK"] == 30
     assert "largest relative error is 1.0e-03" in result["tried"][1]["error"]
 
@@ -119,6 +133,6 @@ def test_a_configuration_with_wrong_results_is_never_chosen(fake_kernel):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_gpu_the_search_fills_its_log():
-    result = autotune("triton", [[64, 600]], "float32", "cuda", 120, lambda line: None)
+    result = autotune("triton", [[64, 600]], ["float32", "bfloat16"], "cuda", 120, lambda line: None)
     check_schema({**result, "provenance": {}}, SCHEMA, "autotune")
     assert all(row["error"] is None and row["n_regs"] > 0 for row in result["tried"])

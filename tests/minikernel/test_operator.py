@@ -130,14 +130,6 @@ def test_torch_func_transforms_agree_with_torchs_softmax(transform):
     torch.testing.assert_close(ours(x), theirs(x))
 
 
-def test_the_eager_function_has_gradients_of_gradients(monkeypatch):
-    monkeypatch.setattr(operator, "cuda_softmax", operator.torch_softmax)
-    monkeypatch.setattr(operator, "cuda_softmax_backward", operator.torch_softmax_backward)
-    x = float64(2, 3, 4)
-    assert torch.autograd.gradcheck(lambda x: operator.EagerSoftmax.apply(x, 1), (x,))
-    assert torch.autograd.gradgradcheck(lambda x: operator.EagerSoftmax.apply(x, 1), (x,))
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_a_fake_cuda_tensor_reaches_the_operator_and_autocasts_rule_for_a_softmax(dtype):
     before = torch.is_autocast_enabled("cuda")
