@@ -40,6 +40,7 @@ rule all:
         "results/24/README.md",
         "results/24/manifest.json",
         "results/24/roofline.png",
+        ["results/24/bandwidth.png"] if contest_gpu(config, DEVICES) else [],
 
 
 include: "rules/checkpoint.smk"

@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+from minikernel.registry import spec_of
 from minilab import LabError
 from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu
@@ -86,12 +87,10 @@ def timed_kernels(config, device):
     return [name for name in references if has_cpp_compiler() or not name.startswith("compile")]
 
 
-TUNED_KERNEL = "triton"
+TUNED_KERNEL, ITS_RIVAL = "triton", "fused"  # autotune says which of the two is faster where
 CONTESTANTS = [
-    *sorted(str(path) for path in Path("src/minikernel/cuda").glob("*.cu*")),
-    "src/minikernel/softmax_cuda.py",
-    "src/minikernel/softmax_triton.py",
-    "src/minikernel/softmax_backward.py",
+    *sorted(str(path) for pattern in ("cuda/*.cu*", "softmax_*.py") for path in Path("src/minikernel").glob(pattern)),
+    *(f"src/minikernel/{name}" for name in ("lm_head.py", "operator.py", "native.py", "native.cpp", "dispatch.py")),
 ]
 PROBES = ["src/minikernel/ceilings.py", "src/minikernel/multiply_add.py"]
 REFERENCE_FILES = {"numpy": ["src/minikernel/softmax_reference.py"]}
@@ -105,7 +104,8 @@ def kernel_files(config, kernel):
         return REFERENCE_FILES.get(kernel, [])
     source = config["kernels"][kernel]["source"]
     if not source.endswith(".cu"):
-        return [source]
+        configurations = source.removesuffix(".py") + "_configs.py"  # of a tuned kernel, beside it
+        return [source, *([configurations] if Path(configurations).exists() else [])]
     return [source, *sorted(map(str, Path(source).parent.glob("*.cuh"))), "src/minikernel/softmax_cuda.py"]
 
 
@@ -119,11 +119,17 @@ def measuring_params(config, artefact, device, kernel=None):
         return config["contest"]
     if artefact == "autotune":
         tuned = {"kernel": TUNED_KERNEL, "entry": config["kernels"].get(TUNED_KERNEL)}
-        return {**tuned, "dtype": config["bench"]["dtype"], **config["autotune"]}
+        return {**tuned, **config["autotune"]}
     if artefact == "kernel_swap":
         swap = config["swap_kernel"]
         return {"prompt": config["demo_prompt"], "kernel": swap, "entry": config["kernels"][swap]}
     return {}
+
+
+def time_limit(config, stage, kernel):
+    """Seconds that a user's kernel is given in a stage, proof or bench; none for the lab's own, which are trusted."""
+    entry = config["kernels"].get(kernel)
+    return None if spec_of(kernel, entry) else config[stage]["time_limit_seconds"]
 
 
 def autotune_choice(device, kernel):
@@ -159,18 +165,19 @@ def restored_params(config, wildcards):
 
 
 def artefacts_of(device):
-    """Names of the artefacts that are published of a device: a CPU has nothing to tune and no contest.
-
-    The contest takes long and wants the peers installed, so it is published where somebody ran it.
-    """
-    contest_was_run = Path("results/24", device, "contest.json").exists()
-    left_out = GPU_ARTEFACTS if is_cpu(device) else [] if contest_was_run else ["contest"]
-    return [artefact for artefact in ARTEFACTS if artefact not in left_out]
+    """Names of the artefacts that are published of a device: a CPU has nothing to tune and no contest."""
+    return [artefact for artefact in ARTEFACTS if not (is_cpu(device) and artefact in GPU_ARTEFACTS)]
 
 
 def headline_gpu(devices):
     """The GPU that the manifest and the report speak of, as a list: the first one shown, or none."""
     return [device for device in devices if not is_cpu(device)][:1]
+
+
+def contest_gpu(config, devices):
+    """The headline GPU, as a list, if there is a contest of it to show: a GPU that is here, or one whose record has it."""
+    here = measured_devices(config)
+    return [gpu for gpu in headline_gpu(devices) if gpu in here or Path(RECORDED, gpu, "24/contest.json").exists()]
 
 
 def environment(device):

@@ -4,7 +4,10 @@
 
 
 rule prove:
-    """Hold one kernel against float64 on adversarial rows; without a GPU, interpret it or compile it."""
+    """Hold one kernel against float64 on adversarial rows; without a GPU, interpret it or compile it.
+
+    A user's kernel runs in a process of its own, and one that fails is left out of what follows.
+    """
     input:
         equivalence=ancient(rules.equivalence.output.report),
         kernel=lambda wildcards: kernel_files(config, wildcards.kernel),
@@ -23,6 +26,7 @@ rule prove:
         gpu=gpus,
     params:
         entry=lambda wildcards: config["kernels"].get(wildcards.kernel),
+        time_limit_seconds=lambda wildcards: time_limit(config, "proof", wildcards.kernel),
     script:
         "../scripts/prove.py"
 
@@ -51,10 +55,10 @@ rule ceilings:
 
 
 rule autotune:
-    """Search the Triton kernel's configurations on a GPU and write down the fastest for each shape."""
+    """Search the Triton kernel's configurations on a GPU: the fastest at each shape, and whether it beats CUDA C."""
     input:
         proof=lambda wildcards: f"results/24/{wildcards.device}/proof/{TUNED_KERNEL}.json",
-        kernel=kernel_files(config, TUNED_KERNEL),
+        kernels=[*kernel_files(config, TUNED_KERNEL), *kernel_files(config, ITS_RIVAL)],
         lib=modules_used_by("scripts/autotune.py"),
     output:
         choice="results/24/{device}/autotune.json",
@@ -97,13 +101,15 @@ rule bench_kernel:
         gpu=gpus,
     params:
         measuring=lambda wildcards: measuring_params(config, "bench", wildcards.device, wildcards.kernel),
+        time_limit_seconds=lambda wildcards: time_limit(config, "bench", wildcards.kernel),
     script:
         "../scripts/bench_kernel.py"
 
 
 rule bench:
-    """Gather the rows of all kernels of one device."""
+    """Gather the rows of all kernels of one device, and say which of the user's are left out."""
     input:
+        proofs=expand("results/24/{{device}}/proof/{kernel}.json", kernel=config["kernels"]),
         jobs=lambda wildcards: expand(
             rules.bench_kernel.output.rows,
             device=wildcards.device,

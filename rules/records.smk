@@ -35,7 +35,12 @@ rule record:
             for device in published_devices(config)
             for artefact in artefacts_of(device)
         ],
-        pictures=[*rules.roofline.output, rules.manifest_24.output.manifest, rules.report_24.output.report],
+        pictures=[
+            *rules.roofline.output,
+            *(rules.bandwidth.output if CONTEST else []),
+            rules.manifest_24.output.manifest,
+            rules.report_24.output.report,
+        ],
     log:
         "logs/record.log",
     benchmark:

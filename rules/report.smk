@@ -1,6 +1,9 @@
-# Stage 24, what a person reads: the roofline, the manifest, the report.
-# Needs: ceilings and bench of every device shown, measured or restored; the proofs; the port's reports.
-# Makes: results/24/{roofline.png,roofline.svg,roofline.json,manifest.json,README.md}.
+# Stage 24, what a person reads: the roofline, the contest's picture, the manifest, the report.
+# Needs: ceilings and bench of every device shown, and the headline GPU's contest, measured or restored; the proofs;
+#   the port's reports.
+# Makes: results/24/{roofline.png,roofline.svg,roofline.json,bandwidth.png,bandwidth.svg,manifest.json,README.md}.
+
+CONTEST = expand("results/24/{device}/contest.json", device=contest_gpu(config, DEVICES))
 
 
 rule roofline:
@@ -8,6 +11,7 @@ rule roofline:
     input:
         ceilings=expand("results/24/{device}/ceilings.json", device=DEVICES),
         bench=expand("results/24/{device}/bench.json", device=DEVICES),
+        contest=CONTEST,
         proofs=expand("results/24/{device}/proof/{kernel}.json", device=MEASURED, kernel=config["kernels"]),
         lib=modules_used_by("scripts/roofline.py"),
     output:
@@ -24,6 +28,24 @@ rule roofline:
         headline=lookup(within=config, dpath="roofline/headline"),
     script:
         "../scripts/roofline.py"
+
+
+rule bandwidth:
+    """Draw each kernel's and each peer's share of a copy's bandwidth against the width of the row."""
+    input:
+        contest=expand("results/24/{device}/contest.json", device=headline_gpu(DEVICES)),
+        lib=modules_used_by("scripts/bandwidth.py"),
+    output:
+        png="results/24/bandwidth.png",
+        svg="results/24/bandwidth.svg",
+    log:
+        "logs/24/bandwidth.log",
+    benchmark:
+        "logs/24/bandwidth.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    script:
+        "../scripts/bandwidth.py"
 
 
 rule manifest_24:
@@ -55,6 +77,8 @@ rule report_24:
     input:
         roofline=rules.roofline.output.data,
         picture=rules.roofline.output.png,
+        contest=CONTEST,
+        bandwidth=rules.bandwidth.output.png if CONTEST else [],
         manifest=rules.manifest_24.output.manifest,
         bench=expand("results/24/{device}/bench.json", device=DEVICES),
         autotune=expand("results/24/{device}/autotune.json", device=headline_gpu(DEVICES)),
@@ -63,6 +87,7 @@ rule report_24:
         training=rules.train.output.record,
         port=rules.port.output.report,
         equivalence=rules.equivalence.output.report,
+        words=["src/minikernel/data/missed.yaml", *sorted(map(str, Path("src/minikernel/templates").glob("*_24.md")))],
         lib=modules_used_by("scripts/report_24.py"),
     output:
         report="results/24/README.md",

@@ -3,6 +3,8 @@
 import logging
 
 from minikernel.caches import own_caches
+from minikernel.guarded import run_guarded
+from minikernel.registry import spec_of
 from minilab.device import torch_device, usable_cores
 from minilab.files import read_json, write_json
 from minilab.provenance import provenance
@@ -13,24 +15,50 @@ log = logging.getLogger("minilab")
 
 def main(job):
     device, name, params = job.wildcards.device, job.wildcards.kernel, job.params.measuring
-    choices = read_json(job.input.choice) if job.input.get("choice") else None
-    with own_caches():
-        import torch
+    reason = read_json(job.input.proof)["reason"]
+    timed = {"rows": []}
+    if not reason:
+        with own_caches():
+            if spec_of(name, params["entry"]):
+                choices = read_json(job.input.choice) if job.input.get("choice") else None
+                timed = bench(name, params, choices, torch_device(device))
+            else:
+                timed, reason = bench_guarded(name, params, torch_device(device), job.params.time_limit_seconds)
+    if reason:
+        log.warning("left out: %s", reason)
+    made = provenance(job.input.kernel, params, device)
+    write_json(job.output.rows, {"kernel": name, "provenance": made, "reason": reason, **timed})
 
-        from minikernel.autotune import choose
-        from minikernel.bench import bench_kernel
-        from minikernel.registry import load_kernel
 
-        torch.set_num_threads(usable_cores())
-        rows = bench_kernel(
-            name,
-            load_kernel(name, params["entry"]),
-            lambda rows, cols: choose(choices, rows, cols, params["dtype"]) if choices else None,
-            params,
-            torch_device(device),
-            log.info,
-        )
-    write_json(job.output.rows, {"provenance": provenance(job.input.kernel, params, device), "rows": rows})
+def bench(name, params, choices, torch_device):
+    import torch
+
+    from minikernel.autotune import choose
+    from minikernel.bench import bench_kernel
+    from minikernel.registry import load_kernel
+
+    torch.set_num_threads(usable_cores())
+    rows = bench_kernel(
+        name,
+        load_kernel(name, params["entry"]),
+        lambda rows, cols: choose(choices, rows, cols, params["dtype"]) if choices else None,
+        params,
+        torch_device,
+        log.info,
+    )
+    return {"rows": rows}
+
+
+def bench_guarded(name, params, torch_device, time_limit_seconds):
+    call = {"name": name, "entry": params["entry"], "params": params, "torch_device": torch_device}
+    timed, reason = run_guarded(
+        "minikernel.bench:bench_users_kernel",
+        {**call, "tuning_seconds": time_limit_seconds / 2},
+        f"kernel {name} on {torch_device}",
+        time_limit_seconds,
+        "bench.time_limit_seconds",
+    )
+    return timed or {"rows": []}, reason
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import logging
 
 from minikernel.caches import own_caches
-from minilab.device import torch_device
+from minilab.device import torch_device, usable_cores
 from minilab.files import read_json, write_json
 from minilab.provenance import provenance
 from minilab.script import run
@@ -14,16 +14,27 @@ log = logging.getLogger("minilab")
 def main(job):
     device, params = job.wildcards.device, job.params.measuring
     choices = read_json(job.input.choice)
+    made = provenance(job.input.kernels, params, device)
     with own_caches():
+        import torch
+
         from minikernel.autotune import choose
         from minikernel.contest import run_contest
 
+        torch.set_num_threads(usable_cores())
         result = run_contest(
-            params, lambda rows, cols, dtype: choose(choices, rows, cols, dtype), torch_device(device), log.info
+            params,
+            lambda rows, cols, dtype: choose(choices, rows, cols, dtype),
+            torch_device(device),
+            log.info,
+            lambda so_far: write_json(job.output.contest, {"provenance": made, **so_far}),
         )
-    for out in result["left_out"]:
-        log.info("left out: %(kernel)s %(direction)s %(rows)dx%(cols)d %(dtype)s: %(reason)s", out)
-    write_json(job.output.contest, {"provenance": provenance(job.input.kernels, params, device), **result})
+    missed = [entry for entry in result["standards"] if not entry["met"]]
+    for entry in missed:
+        log.info(
+            "missed: %(standard)d, %(what)s, %(rows)dx%(cols)d %(dtype)s, %(timing)s: %(value)s, bar %(bar)s", entry
+        )
+    log.info("%d of %d standards met", len(result["standards"]) - len(missed), len(result["standards"]))
 
 
 if __name__ == "__main__":

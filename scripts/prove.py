@@ -5,6 +5,8 @@ import os
 from importlib.util import find_spec
 
 from minikernel.caches import own_caches
+from minikernel.guarded import run_guarded
+from minikernel.registry import spec_of
 from minilab.device import is_cpu, torch_device
 from minilab.files import write_json
 from minilab.provenance import provenance
@@ -16,7 +18,8 @@ log = logging.getLogger("minilab")
 def main(job):
     device, name, entry = job.wildcards.device, job.wildcards.kernel, job.params.entry
     source = entry["source"] if entry else ""
-    report = {"kernel": name, "device": device, "executed_by": None, "compiled": None, "cases": []}
+    report = {"kernel": name, "device": device, "verdict": "not run", "reason": None}
+    report |= {"executed_by": None, "compiled": None, "cases": []}
     with own_caches():
         if is_cpu(device) and source.endswith(".cu"):
             report["compiled"] = compiled(name, entry)
@@ -27,7 +30,7 @@ def main(job):
             if interpreted:
                 os.environ["TRITON_INTERPRET"] = "1"  # read by Triton as it is imported
             report["executed_by"] = "triton-interpreter" if interpreted else "cpu" if is_cpu(device) else "cuda"
-            report["cases"] = proven(name, entry, torch_device(device), interpreted)
+            report |= proven(name, entry, torch_device(device), interpreted, job.params.time_limit_seconds)
     report["provenance"] = provenance(job.input.kernel, {"entry": entry}, device)
     write_json(job.output.report, report)
 
@@ -43,12 +46,24 @@ def compiled(name, entry):
     return result
 
 
-def proven(name, entry, torch_device, interpreted):
-    from minikernel.proof import prove_kernel
+def proven(name, entry, torch_device, interpreted, time_limit_seconds):
+    """The verdict and its cases. One of the lab's own kernels that fails ends the run; a user's is left out."""
+    reason = None
+    if spec_of(name, entry):
+        from minikernel.proof import prove_kernel
 
-    rows = prove_kernel(name, entry, torch_device, interpreted)
+        rows = prove_kernel(name, entry, torch_device, interpreted)
+    else:
+        call = {"name": name, "entry": entry, "device": torch_device, "interpreted": interpreted}
+        subject = f"kernel {name} on {torch_device}"
+        rows, reason = run_guarded(
+            "minikernel.proof:prove_kernel", call, subject, time_limit_seconds, "proof.time_limit_seconds"
+        )
+    if reason:
+        log.warning("left out: %s", reason)
+        return {"verdict": "left out", "reason": reason}
     log.info("%s: %d cases, largest relative error %.1e", name, len(rows), max(row["max_rel_err"] for row in rows))
-    return rows
+    return {"verdict": "proven", "cases": rows}
 
 
 if __name__ == "__main__":

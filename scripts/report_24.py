@@ -1,5 +1,6 @@
 """Write stage 24's report (rule report_24)."""
 
+from minikernel.contest_report import explanations
 from minikernel.report import report_24
 from minilab.files import read_json, write_text
 from minilab.script import run
@@ -14,6 +15,8 @@ def main(job):
         autotune=read_json(job.input.autotune[0]) if job.input.autotune else None,
         swaps=[read_json(path) for path in job.input.swap],
         proofs=[read_json(path) for path in job.input.proofs],
+        contest=read_json(job.input.contest[0]) if job.input.contest else None,
+        explained=explanations(),
     )
     write_text(job.output.report, text)
 

@@ -8,11 +8,13 @@ from minilab.script import run
 
 
 def main(job):
+    contests = {contest["provenance"]["device"]: contest for contest in map(read_json, job.input.contest)}
     panels = []
     for ceilings_path, bench_path in zip(job.input.ceilings, job.input.bench, strict=True):
         ceilings, bench = read_json(ceilings_path), read_json(bench_path)
-        kind = "cpu" if is_cpu(bench["provenance"]["device"]) else "cuda"
-        panels.append(panel(ceilings, bench, job.params.headline[kind]))
+        device = bench["provenance"]["device"]
+        headline = job.params.headline["cpu" if is_cpu(device) else "cuda"]
+        panels.append(panel(ceilings, bench, headline, contests.get(device)))
     with replacing(job.output.png) as png, replacing(job.output.svg) as svg:
         draw(sorted(panels, key=lambda drawn: is_cpu(drawn["device"])), png, svg)
     write_json(job.output.data, {"panels": panels})

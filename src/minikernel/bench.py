@@ -6,10 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from minikernel.accuracy import softmax_error
+from minikernel.autotune import autotune, choose
 from minikernel.ceilings import SIZES, copy_gb_per_s
 from minikernel.cost import softmax_bytes, softmax_flop
+from minikernel.registry import SPECS, user_spec
 from minikernel.timing import Timing, last_level_cache_bytes, measure, rotating_inputs
 from minilab import LabError
+from minilab.device import usable_cores
 
 REFERENCE = "F.softmax"
 # On the bench's own inputs, normal random rows, on which every kernel measured lies below 7e-7 in float32; the
@@ -25,6 +28,7 @@ def bench_kernel(
     params: dict,
     torch_device: str,
     log: Callable[[str], None],
+    announce: Callable[[str], None] = lambda where: None,
 ) -> list[dict]:
     """Time one kernel at every shape; rows as in `bench.json`.
 
@@ -35,6 +39,7 @@ def bench_kernel(
         params: shapes ([rows, cols] each), dtype, launches, warmup, seed.
         torch_device: `cpu` or `cuda:N`.
         log: called with one line a shape.
+        announce: called with the name of kernel and shape before each, as `minikernel.proof.prove` does.
 
     Raises:
         LabError: the kernel's result is wrong.
@@ -44,6 +49,7 @@ def bench_kernel(
     log(f"{name}: copy ceiling {ceiling:,.0f} GB/s")
     rows = []
     for shape in params["shapes"]:
+        announce(f"kernel {name} on {torch_device}, while timed at shape {tuple(shape)} in {params['dtype']}")
         row = _bench_shape(name, softmax, config_for(*shape), shape, dtype, params, device, ceiling)
         rows.append(row)
         log(
@@ -51,6 +57,47 @@ def bench_kernel(
             f"{row['fraction_of_copy']:.1%} of copy, {row['ratio_to_reference']:.3f} of {REFERENCE}'s time"
         )
     return rows
+
+
+def bench_users_kernel(
+    name: str,
+    entry: dict,
+    params: dict,
+    torch_device: str,
+    tuning_seconds: float,
+    announce: Callable[[str], None],
+) -> dict:
+    """Tune a user's kernel where it can be and is on a GPU, and time it; progress is printed.
+
+    Args:
+        name, entry: the kernel's, from the configuration.
+        params, torch_device, announce: as `bench_kernel` takes them.
+        tuning_seconds: the search for configurations ends there with the best so far.
+
+    Returns:
+        {"rows": as `bench_kernel` gives them, "autotune": what `minikernel.autotune.autotune` gives, or None}.
+
+    Raises:
+        LabError: the kernel cannot be loaded, none of its configurations ran, or its result is wrong.
+    """
+    torch.set_num_threads(usable_cores())
+    announce(f"kernel {name} on {torch_device}, while it was loaded")
+    spec = user_spec(name, entry)
+    choices = None
+    if spec.tuned and torch_device != "cpu":
+        announce(f"kernel {name} on {torch_device}, while it was tuned")
+        SPECS[name] = spec  # autotune goes by name
+        choices = autotune(name, params["shapes"], params["dtype"], torch_device, tuning_seconds, print)
+    rows = bench_kernel(
+        name,
+        spec.load(),
+        lambda rows, cols: choose(choices, rows, cols, params["dtype"]) if choices else None,
+        params,
+        torch_device,
+        print,
+        announce,
+    )
+    return {"rows": rows, "autotune": choices}
 
 
 def _bench_shape(

@@ -9,6 +9,7 @@ rerun the others'.
 import importlib
 import importlib.util
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from minilab import LabError
 
 HERE = Path(__file__).parent
 ALL_DTYPES = ("float32", "bfloat16", "float16")
+TUNING = ("candidates", "launch", "default_config", "in_lab_grid")  # what a module offers whose kernel is tuned
 
 
 @dataclass(frozen=True)
@@ -113,18 +115,41 @@ def load_user_kernel(name: str, source: str, function: str) -> Callable:
     where = f"kernel {name}: {source}"
     if not Path(source).is_file():
         raise LabError(f"{where} does not exist; write the path of the kernel's Python file.")
-    module_spec = importlib.util.spec_from_file_location(f"user_kernel_{name}", source)
+    module_name = user_module(name)
+    module_spec = importlib.util.spec_from_file_location(module_name, source)
     if module_spec is None or module_spec.loader is None:
         raise LabError(f"{where} is not a Python file; a kernel of your own is a .py file with a function in it.")
-    module = importlib.util.module_from_spec(module_spec)
+    module = sys.modules[module_name] = importlib.util.module_from_spec(module_spec)
     try:
         module_spec.loader.exec_module(module)
-    except Exception as error:
-        raise LabError(f"{where} cannot be imported ({type(error).__name__}: {error}); mend the file.") from error
+    except (Exception, SystemExit) as error:
+        raise LabError(f"{where} cannot be imported ({first_line(error)}); mend the file.") from error
     if not callable(getattr(module, function, None)):
         defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise LabError(f"{where} has no function {function!r}; it defines {', '.join(defined) or 'none'}.")
     return getattr(module, function)
+
+
+def user_module(name: str) -> str:
+    """The name under which a user's kernel file is imported."""
+    return f"user_kernel_{name}"
+
+
+def first_line(failure: BaseException) -> str:
+    """What a kernel raised, in one line: CUDA's and Triton's messages run to many."""
+    return f"{type(failure).__name__}: {failure}".strip().splitlines()[0].removesuffix(".")
+
+
+def user_spec(name: str, entry: dict) -> KernelSpec:
+    """What is known of a user's kernel, once it is loaded: proven and timed in float32, tuned where it offers `TUNING`.
+
+    Raises:
+        LabError: as `load_user_kernel`.
+    """
+    load_user_kernel(name, entry["source"], entry["function"])
+    module = user_module(name)
+    tuned = all(hasattr(sys.modules[module], offered) for offered in TUNING)
+    return KernelSpec(name, module, entry["function"], Path(entry["source"]), dtypes=("float32",), tuned=tuned)
 
 
 def spec_of(name: str, entry: dict | None) -> KernelSpec | None:

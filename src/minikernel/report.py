@@ -3,13 +3,16 @@
 This module works out what there is to say; `templates/report_24.md` says it.
 """
 
-from itertools import pairwise
+import re
+from itertools import groupby
 
 import jinja2
 
+from minikernel.contest_report import contest_view
+from minikernel.roofline import head
 from minilab.device import is_cpu, short_name
 
-CUDA_C = ("naive", "smem", "fused")
+LADDER = ("naive", "smem", "fused", "triton")  # each does something that the one before did not
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
 
 
@@ -21,6 +24,8 @@ def report_24(
     autotune: dict | None,
     swaps: list[dict],
     proofs: list[dict],
+    contest: dict | None = None,
+    explained: list[dict] = (),
 ) -> str:
     """Write `results/24/README.md`, in Markdown.
 
@@ -29,12 +34,22 @@ def report_24(
         benches, swaps: one for each device shown.
         autotune: the GPU's tuned choices, or None where there is no GPU.
         proofs: the proofs made in this run.
+        contest: the GPU's contest, or None where there is none.
+        explained: why standards are missed, as `contest_report.explanations` gives it.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("minikernel"), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
-    environment.filters |= {"microseconds": _microseconds, "configuration": _configuration}
-    return environment.get_template("report_24.md").render(
+    environment.filters |= {
+        "microseconds": _microseconds,
+        "configuration": _configuration,
+        "places": _places,
+        "span": _span,
+        "value": _value,
+        "cell": _cell,
+    }
+    views = sorted(map(device_view, benches), key=lambda view: is_cpu(view["device"]))
+    text = environment.get_template("report_24.md").render(
         training=training,
         port=port,
         equivalence=equivalence,
@@ -43,12 +58,16 @@ def report_24(
         largest_further_difference=max(
             shape["logits"]["max_abs_difference"] for shape in equivalence["further_shapes"]
         ),
-        devices=sorted(map(device_view, benches), key=lambda view: is_cpu(view["device"])),
+        devices=views,
+        gpu=next((view["device"] for view in views if not is_cpu(view["device"])), None),
+        contest=contest_view(contest, explained) if contest else None,
+        head=head(contest) if contest else None,
         choices=autotune["choices"] if autotune else [],
         autotune_stale=bool(autotune) and autotune.get("restored", {}).get("stale", False),
         swaps=swaps,
         proofs=proofs,
     )
+    return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 
 
 def device_view(bench: dict) -> dict:
@@ -70,6 +89,7 @@ def device_view(bench: dict) -> dict:
         "noise_floor": max(row["noise_floor"] for row in rows),
         "distrusted": [f"{row['kernel']} at {row['rows']:,} x {row['cols']:,}" for row in rows if row["above_roof"]],
         "steps": steps(at, shapes[-1]),
+        "left_out": bench.get("left_out", []),
         "triton_shares": shares,
         "triton_ahead": sum(share["share"] > 1 for share in shares),
         "targets": [] if is_cpu(made["device"]) else [target(at, shapes, kernel) for kernel in TARGETS],
@@ -77,10 +97,11 @@ def device_view(bench: dict) -> dict:
 
 
 def steps(at: dict, shape: tuple[int, int]) -> list[dict]:
-    """How many times as fast as the one before each CUDA C kernel is, at one shape."""
-    times = [(name, at[name, *shape]["median_us"]) for name in CUDA_C if (name, *shape) in at]
+    """The lab's kernels from the plainest on, at one shape: each row, and how many times as fast as the one before."""
+    rows = [at[name, *shape] for name in LADDER if (name, *shape) in at]
     return [
-        {"before": before, "after": after, "factor": slow / fast} for (before, slow), (after, fast) in pairwise(times)
+        {"row": row, "factor": before and before["median_us"] / row["median_us"]}
+        for before, row in zip([None, *rows], rows, strict=False)
     ]
 
 
@@ -115,3 +136,25 @@ def _microseconds(value: float) -> str:
 
 def _configuration(config: dict) -> str:
     return ", ".join(f"{name} {value}" for name, value in config.items())
+
+
+def _places(rows: list[dict]) -> str:
+    """Shapes and dtypes in words: `32,768 x 600 (float32, bfloat16), 64 x 600 (float32)`."""
+    rows = sorted(rows, key=lambda row: (row["cols"], row["rows"]))
+    shapes = groupby(rows, key=lambda row: f"{row['rows']:,} x {row['cols']:,}")
+    return ", ".join(f"{shape} ({', '.join(dict.fromkeys(row['dtype'] for row in held))})" for shape, held in shapes)
+
+
+def _span(span: tuple[float, float] | None, form: str) -> str:
+    """The least and the most of something, once where they read the same."""
+    return " to ".join(dict.fromkeys(form.format(end) for end in span)) if span else "not measured"
+
+
+def _value(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+
+def _cell(text: str) -> str:
+    """Somebody else's words in a table: one line, not too long, no bar that would end the cell."""
+    short = " ".join(text.split())
+    return (short if len(short) <= 140 else short[:139] + "…").replace("|", "\\|")

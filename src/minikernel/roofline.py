@@ -13,17 +13,22 @@ def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:
     return peak_tflop_per_s * 1e3 / bandwidth_gb_per_s
 
 
-def panel(ceilings: dict, bench: dict, headline: list[int]) -> dict:
+FUSED_HEAD = "linear_softmax"  # in full accuracy; its opt-in modes are not drawn
+
+
+def panel(ceilings: dict, bench: dict, headline: list[int], contest: dict | None = None) -> dict:
     """What one panel of the picture shows, as plain data.
 
     Args:
         ceilings: a device's `ceilings.json`, measured or restored.
         bench: its `bench.json`.
         headline: [rows, cols] of the dots that carry labels.
+        contest: its `contest.json`, where there is one.
 
     Returns:
         device, hardware name, roofs, datasheet, and one point a kernel with intensity (FLOP/byte), rate
-        (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored.
+        (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored; `head`, as
+        `head` gives it, or None.
 
     Raises:
         LabError: the bench has no row at the headline shape.
@@ -57,4 +62,40 @@ def panel(ceilings: dict, bench: dict, headline: list[int]) -> dict:
             }
             for row in sorted(rows, key=lambda row: row["median_us"])
         ],
+        "head": head(contest) if contest else None,
+    }
+
+
+def head(contest: dict) -> dict | None:
+    """The LM head, softmax(linear(h)), fused and not, at the most rows timed: where fusion moves it, and why.
+
+    Args:
+        contest: a device's `contest.json`.
+
+    Returns:
+        rows, points as in `panel`, whether they are stale, the fused point's intensity and time against the
+        fastest unfused one's, and a caption; None where the contest did not time both.
+    """
+    shown = [row for row in contest["head"] if not row["fused"] or row["kernel"] == FUSED_HEAD]
+    most = max((row["rows"] for row in shown), default=0)
+    timed = sorted((row for row in shown if row["rows"] == most), key=lambda row: row["median_us"])
+    fused = next((row for row in timed if row["fused"]), None)
+    apart = next((row for row in timed if not row["fused"]), None)
+    if fused is None or apart is None:
+        return None
+    stale = contest.get("restored", {}).get("stale", False)
+    keys = ("kernel", "flop_per_byte", "tflop_per_s", "median_us")
+    return {
+        "rows": most,
+        "points": [{key: row[key] for key in keys} | {"stale": stale} for row in timed],
+        "unfused": apart["kernel"],
+        "flop_per_byte": [apart["flop_per_byte"], fused["flop_per_byte"]],
+        "speedup": apart["median_us"] / fused["median_us"],
+        "caption": (
+            f"LM head, softmax(linear(h)), {most:,} rows. Apart, the logits are written and read again: "
+            f"{apart['flop_per_byte']:.3g} FLOP per byte. Fused, they never reach memory: the same arithmetic on fewer "
+            f"bytes, {fused['flop_per_byte']:.3g} FLOP per byte. The dot moves right, where the roof is higher, and "
+            f"the head takes {fused['median_us'] / apart['median_us']:.0%} of the time. It multiplies on the tensor "
+            "cores, so fp32's roof is not its own."
+        ),
     }

@@ -1,16 +1,21 @@
 """The lab's headline picture: a roofline for each device, and beside it how near each kernel is to a copy."""
 
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from minikernel.roofline import ridge
+from minikernel.roofline import FUSED_HEAD, ridge
 from minilab.style import FAINT, INK, colour, use_style
 
 INTENSITY = (0.1, 3000.0)  # FLOP/byte
 LABEL_GAP = 0.085  # of the axis' height, between two labels of the stack
+LABELS_AT = {False: 0.42, True: 0.61}  # of the axis' width: the stack stands right of the LM head's dots, if any
+HEAD_LABELS_AT, HEAD_LABEL_GAP = (0.46, 0.96), 0.072  # of the axis' width and height
+SOFTMAX_OF_HEAD = {FUSED_HEAD: "fused", "eager": "F.softmax"}  # a head has the colour of its softmax
+CAPTION_WIDTH = 125  # characters
 SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-.", True)}  # name, line, label above it
 ROOFS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
 
@@ -18,15 +23,22 @@ ROOFS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per
 def draw(panels: list[dict], png: str | Path, svg: str | Path) -> None:
     """Draw one row for each panel (see `roofline.panel`) and save it as PNG and SVG."""
     use_style()
-    figure, axes = plt.subplots(
-        len(panels), 2, figsize=(11, 5.2 * len(panels)), width_ratios=(2.1, 1), squeeze=False, layout="constrained"
-    )
-    for (roofline_axes, bar_axes), panel in zip(axes, panels, strict=True):
+    heights = [5.9 if panel["head"] else 5.2 for panel in panels]
+    figure = plt.figure(figsize=(11, sum(heights)), layout="constrained")
+    drawn = []
+    for part, panel in zip(
+        figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights).flat, panels, strict=True
+    ):
+        roofline_axes, bar_axes = part.subplots(1, 2, width_ratios=(2.1, 1))
         draw_roofline(roofline_axes, panel)
         draw_bars(bar_axes, panel)
+        if panel["head"]:
+            caption = textwrap.fill(panel["head"]["caption"], CAPTION_WIDTH)
+            part.supxlabel(caption, x=0.06, ha="left", fontsize=11, linespacing=1.4)
+        drawn.append(roofline_axes)
     figure.get_layout_engine().set(h_pad=0.15)
     figure.draw_without_rendering()
-    for roofline_axes, panel in zip(axes[:, 0], panels, strict=True):
+    for roofline_axes, panel in zip(drawn, panels, strict=True):
         label_slopes(roofline_axes, panel)
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(svg, metadata={"Date": None})
@@ -50,7 +62,9 @@ def draw_roofline(axes: Axes, panel: dict) -> None:
         axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     if panel["datasheet"]:
         _datasheet(axes, panel["datasheet"])
-    _dots(axes, panel["points"])
+    _dots(axes, panel["points"], LABELS_AT[bool(panel["head"])])
+    if panel["head"]:
+        _head(axes, panel["head"])
     source = "record of" if panel["restored"] else "measured here,"
     rows, cols = panel["shape"]
     what = f"softmax of {rows:,} x {cols:,} {panel['dtype']}"
@@ -86,6 +100,7 @@ def label_slopes(axes: Axes, panel: dict) -> None:
             ha="center",
             va="bottom" if above else "top",
             fontsize=10,
+            annotation_clip=True,
         )
 
 
@@ -112,7 +127,7 @@ def spread(values: np.ndarray, gap: float) -> np.ndarray:
     return np.concatenate([np.full(len(c), np.mean(c)) for c in clusters]) + gap * np.arange(len(values))
 
 
-def _dots(axes: Axes, points: list[dict]) -> None:
+def _dots(axes: Axes, points: list[dict], labels_at: float) -> None:
     points = sorted(points, key=lambda point: point["tflop_per_s"])
     to_axes = axes.transAxes.inverted()
     x, y = points[0]["flop_per_byte"], np.array([point["tflop_per_s"] for point in points])
@@ -127,7 +142,7 @@ def _dots(axes: Axes, points: list[dict]) -> None:
         axes.annotate(
             f"{point['kernel']}  {_time(point['median_us'])}" + (" (stale)" if point["stale"] else ""),
             (x, point["tflop_per_s"]),
-            xytext=(heights[0, 0] + 0.24, label_height),
+            xytext=(labels_at, label_height),
             textcoords="axes fraction",
             va="center",
             color=paint,
@@ -137,22 +152,51 @@ def _dots(axes: Axes, points: list[dict]) -> None:
         )
 
 
+def _head(axes: Axes, head: dict) -> None:
+    """The LM head's dots, squares, named above the slope, and the step that fusion takes to the right."""
+    points = sorted(head["points"], key=lambda point: -point["tflop_per_s"])
+    axes.text(*HEAD_LABELS_AT, "LM head", transform=axes.transAxes, ha="right", va="center", fontsize=11)
+    for place, point in enumerate(points, 1):
+        paint = colour(SOFTMAX_OF_HEAD.get(point["kernel"], point["kernel"]))
+        at = (point["flop_per_byte"], point["tflop_per_s"])
+        axes.plot(
+            *at, "s", markersize=8, color=paint, zorder=3, markerfacecolor="white" if point["stale"] else paint,
+            markeredgewidth=1.8,
+        )  # fmt: skip
+        axes.annotate(
+            f"{point['kernel']}  {_time(point['median_us'])}" + (" (stale)" if point["stale"] else ""),
+            at,
+            xytext=(HEAD_LABELS_AT[0], HEAD_LABELS_AT[1] - HEAD_LABEL_GAP * place),
+            textcoords="axes fraction",
+            ha="right",
+            va="center",
+            color=paint,
+            fontweight="bold",
+            fontsize=11,
+            arrowprops={"arrowstyle": "-", "color": paint, "linewidth": 0.9, "shrinkB": 6, "relpos": (1, 0.5)},
+        )
+    ends = {point["kernel"]: (point["flop_per_byte"], point["tflop_per_s"]) for point in points}
+    step = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.4, "shrinkA": 6, "shrinkB": 6}
+    axes.annotate("", ends[FUSED_HEAD], xytext=ends[head["unfused"]], arrowprops=step)
+
+
 def draw_bars(axes: Axes, panel: dict) -> None:
     """Each kernel's bandwidth as a share of a plain copy's, fastest on top."""
     points = panel["points"][::-1]
+    longest = max(112, *(106 * point["fraction_of_copy"] for point in points))
     for place, point in enumerate(points):
         paint, share = colour(point["kernel"]), 100 * point["fraction_of_copy"]
         axes.barh(place, share, color="white" if point["stale"] else paint, edgecolor=paint, linewidth=1.5, height=0.62)
-        inside = share > 30
+        inside = share > 0.27 * longest
         axes.text(
-            share - 2 if inside else share + 2, place, f"{share:.3g} %",
+            share + (-0.02 if inside else 0.02) * longest, place, f"{share:.3g} %",
             va="center", ha="right" if inside else "left", fontsize=11, fontweight="bold",
             color="white" if inside and not point["stale"] else INK,
         )  # fmt: skip
     axes.axvline(100, color=INK, linewidth=1.2, linestyle=":")
     axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
     axes.tick_params(axis="y", length=0)
-    axes.set(xlim=(0, 112), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))
+    axes.set(xlim=(0, longest), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))
     axes.set(xlabel="% of a plain copy's bandwidth")
     axes.set_title("share of a copy", loc="left")
 

@@ -45,3 +45,103 @@ def ceilings(**changes) -> dict:
         "cache_bytes": 60 << 20,
         "datasheet": None,
     } | changes
+
+
+def contest_row(
+    kernel: str, cols: int, us: float, direction: str = "forward", dtype: str = "float32", **changes
+) -> dict:
+    """A row of the contest: 16,384 rows unless told, bandwidth by the count of bytes, against a copy of 4 TB/s."""
+    rows = changes.get("rows", 16384)
+    itemsize = 4 if dtype == "float32" else 2
+    moved = rows * cols * itemsize * (2 if direction == "forward" else 3)
+    return {
+        "kernel": kernel,
+        "direction": direction,
+        "rows": rows,
+        "cols": cols,
+        "dtype": dtype,
+        "median_us": us,
+        "graph_us": 0.9 * us,
+        "gb_per_s": moved / us / 1e3,
+        "fraction_of_copy": moved / us / 1e3 / 4000,
+        "noise_floor": 0.004,
+        "graph_noise_floor": 0.004,
+        "stale": False,
+    } | changes
+
+
+def head_row(kernel: str, rows: int, us: float, **changes) -> dict:
+    """A row of the LM head's part of the contest; where it is not fused, the logits are written and read besides."""
+    fused = kernel.startswith("linear_softmax")
+    moved = 4 * rows * (64 + 600 * (1 if fused else 3))
+    flop = rows * 600 * (2 * 64 + 5)
+    return {
+        "kernel": kernel,
+        "fused": fused,
+        "rows": rows,
+        "features": 64,
+        "cols": 600,
+        "dtype": "float32",
+        "median_us": us,
+        "graph_us": 0.9 * us,
+        "noise_floor": 0.004,
+        "graph_noise_floor": 0.004,
+        "max_rel_err": 5e-7,
+        "bytes": moved,
+        "flop": flop,
+        "flop_per_byte": flop / moved,
+        "tflop_per_s": flop / us / 1e6,
+        "gb_per_s": moved / us / 1e3,
+        "fraction_of_copy": moved / us / 1e3 / 4000,
+    } | changes
+
+
+def host_row(kernel: str, us: float, **changes) -> dict:
+    """A row of what a call costs the host."""
+    return {
+        "kernel": kernel,
+        "rows": 64,
+        "cols": 600,
+        "dtype": "float32",
+        "requires_grad": False,
+        "median_us": us,
+        "noise_floor": 0.004,
+    } | changes
+
+
+def standard(number: int, ours_us: float, value: float, bar: float, **changes) -> dict:
+    """One entry of the contest's `standards`: a bar at one shape, and whether it is met."""
+    smaller_is_better = number in (1, 5)
+    return {
+        "standard": number,
+        "what": "forward, our best's time over the best peer's",
+        "direction": "forward",
+        "rows": 16384,
+        "cols": 4096,
+        "dtype": "float32",
+        "ours": "fused",
+        "ours_us": ours_us,
+        "peer": "quack",
+        "peer_us": 100.0,
+        "value": value,
+        "bar": bar,
+        "met": value <= bar if smaller_is_better else value >= bar,
+        "within_noise": False,
+        "noise_floor": 0.004,
+        "timing": "events",
+    } | changes
+
+
+def contest(rows: list[dict], **changes) -> dict:
+    return {
+        "provenance": bench([])["provenance"],
+        "complete": True,
+        "copy_gb_per_s": 4000.0,
+        "cache_bytes": 60 << 20,
+        "rows": rows,
+        "head": [],
+        "host": [],
+        "standards": [],
+        "left_out": [],
+        "peers": {"liger": "0.8.5", "quack": None},
+    } | changes

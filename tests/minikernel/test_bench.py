@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from minikernel.bench import bench_kernel
+from minikernel.bench import bench_kernel, bench_users_kernel
+from minikernel.guarded import run_guarded
+from minikernel.registry import SPECS
 from minilab import LabError
 from minilab.config import check_schema, read_schema
 
@@ -52,6 +54,35 @@ def test_a_tuned_kernel_is_launched_with_the_tracked_choice():
     rows = bench_kernel("mine", softmax, lambda r, c: {"BLOCK": r * c}, params, "cpu", lambda line: None)
     assert set(seen) == {4800}
     assert rows[0]["config"] == {"BLOCK": 4800}
+
+
+MINE = {"source": str(Path(__file__).parent / "misbehaving.py"), "function": "good"}
+
+
+def test_a_users_kernel_says_what_it_is_about_to_do():
+    said = []
+    timed = bench_users_kernel("mine", MINE, PARAMS, "cpu", 1.0, said.append)
+    assert said == [
+        "kernel mine on cpu, while it was loaded",
+        "kernel mine on cpu, while timed at shape (8, 600) in float32",
+        "kernel mine on cpu, while timed at shape (64, 7) in float32",
+    ]
+    check_schema(timed["rows"], ROW_SCHEMA, "rows")
+    assert timed["autotune"] is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_users_kernel_is_tuned_on_a_gpu_where_it_can_be(tmp_path: Path):
+    source = tmp_path / "mine.py"  # a kernel of the user's that offers all that the lab's own Triton kernel does
+    source.write_text(SPECS["triton"].source.read_text())
+    call = {"name": "mine", "entry": {"source": str(source), "function": "softmax"}, "params": PARAMS}
+    call |= {"torch_device": "cuda:0", "tuning_seconds": 60}
+    outcome = run_guarded("minikernel.bench:bench_users_kernel", call, "kernel mine", 300, "bench.time_limit_seconds")
+    assert outcome.reason is None
+    choices = {(choice["rows"], choice["cols"]): choice["config"] for choice in outcome.value["autotune"]["choices"]}
+    for row in outcome.value["rows"]:
+        assert row["config"] == choices[row["rows"], row["cols"]]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,20 @@
-"""Every kernel compiles for sm_90 without a GPU, and nothing spills."""
+"""Every kernel compiles for sm_90 without a GPU, and none of those that may not spill does."""
 
 import shutil
 import sys
+from functools import cache
 
 import pytest
 
-from minikernel.compile_check import compile_cuda, compile_triton, cuda_compiler, parse_resource_usage
+from minikernel import compile_check
+from minikernel.compile_check import (
+    compile_cuda,
+    compile_triton,
+    cuda_compiler,
+    instances,
+    parse_resource_usage,
+)
+from minikernel.softmax_cuda import LAYOUTS, SMEM_BLOCK, SOURCES
 from minilab import LabError
 
 USAGE = """
@@ -17,6 +26,15 @@ Resource usage:
  Function softmax_kernel:
   REG:64 STACK:0 SHARED:1280 LOCAL:0 CONSTANT[0]:560 TEXTURE:0 SURFACE:0 SAMPLER:0
 """
+CUDA_SOURCES = sorted(path.stem for path in SOURCES.glob("*.cu"))
+WIDTHS = (1, 7, 600, 1000, 4096, 32768, 50257)
+REGISTERS_A_MULTIPROCESSOR = 65536
+needs_compiler = pytest.mark.skipif(cuda_compiler() is None, reason="neither NVRTC nor nvcc is present")
+
+
+@cache
+def compiled(name):
+    return compile_cuda(name)
 
 
 def test_resource_usage_is_read_kernel_by_kernel():
@@ -25,43 +43,79 @@ def test_resource_usage_is_read_kernel_by_kernel():
     assert (softmax["registers"], softmax["stack_bytes"], softmax["shared_bytes"]) == (64, 0, 256)
 
 
-@pytest.mark.skipif(cuda_compiler() is None, reason="neither nvcc nor NVRTC is present")
-@pytest.mark.parametrize("name", ["naive", "smem", "fused"])
-def test_cuda_c_compiles_in_every_instance_and_nothing_spills(name):
-    from minikernel.softmax_cuda import instances
-
-    result = compile_cuda(name)
-    assert len(result["kernels"]) == sum(source == name for source, _ in instances())
-    assert [kernel["name"] for kernel in result["kernels"] if kernel["stack_bytes"]] == []
-    assert max(kernel["registers"] for kernel in result["kernels"]) <= 128
+def test_every_source_has_instances_and_none_is_listed_twice():
+    assert sorted({source for source, _ in instances()}) == CUDA_SOURCES
+    assert len(set(instances())) == len(instances())
 
 
-@pytest.mark.skipif(cuda_compiler() is None, reason="neither nvcc nor NVRTC is present")
+@needs_compiler
+@pytest.mark.parametrize("name", CUDA_SOURCES)
+def test_cuda_c_compiles_in_every_instance_and_spills_where_it_may(name):
+    kernels = compiled(name)["kernels"]
+    assert len(kernels) == sum(source == name for source, _ in instances())
+    assert [kernel for kernel in kernels if kernel["stack_bytes"]] == []
+    assert all(0 < kernel["registers"] <= 255 for kernel in kernels)
+
+
+@needs_compiler
+def test_two_blocks_of_512_threads_fit_a_multiprocessor_as_the_forward_layouts_want():
+    blocks = [kernel for kernel in compiled("fused")["kernels"] if "fused_short" not in kernel["name"]]
+    assert blocks
+    assert [kernel for kernel in blocks if 2 * 512 * kernel["registers"] > REGISTERS_A_MULTIPROCESSOR] == []
+
+
+@needs_compiler
+def test_static_shared_memory_is_what_the_launchers_count_with():
+    assert {kernel["shared_bytes"] for kernel in compiled("smem")["kernels"]} == {4 * SMEM_BLOCK}
+    most_blocks = max(layout.blocks for layouts in LAYOUTS.values() for layout in layouts)
+    assert max(kernel["shared_bytes"] for kernel in compiled("fused")["kernels"]) == most_blocks * 32 * 8
+
+
+@pytest.mark.skipif(cuda_compiler() != "nvrtc", reason="NVRTC is not present")
+def test_nvrtc_tells_each_instance_by_its_cpp_name():
+    names = [kernel["name"] for kernel in compiled("fused_backward")["kernels"]]
+    assert sorted(names) == sorted(expression for source, expression in instances() if source == "fused_backward")
+
+
+@pytest.mark.skipif(cuda_compiler() != "nvrtc" or shutil.which("nvcc") is None, reason="needs NVRTC and nvcc")
+def test_nvcc_compiles_as_many_kernels_as_nvrtc(monkeypatch):
+    monkeypatch.setattr(compile_check, "cuda_compiler", lambda: "nvcc")
+    assert len(compile_cuda("smem")["kernels"]) == len(compiled("smem")["kernels"])
+
+
+@needs_compiler
 def test_a_source_that_does_not_compile_is_named_with_the_compilers_words(monkeypatch):
     from minikernel import softmax_cuda
 
     monkeypatch.setattr(softmax_cuda, "source", lambda name: "__global__ void broken() { undeclared = 1; }")
-    with pytest.raises(LabError, match=r"naive\.cu does not compile.*\n?.*undeclared"):
+    with pytest.raises(LabError, match=r"naive\.cu does not compile for sm_90.*\n?.*undeclared"):
         compile_cuda("naive")
 
 
 def test_without_a_compiler_there_is_no_result(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", None)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     assert compile_cuda("naive") is None
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_triton_compiles_in_its_default_configuration_at_any_width_and_nothing_spills(dtype, direction):
+    softmax_triton = pytest.importorskip("minikernel.softmax_triton", exc_type=ImportError)
+    for cols in WIDTHS:
+        resources = compile_triton(cols, dtype, softmax_triton.default_config(cols), direction)
+        assert resources["stack_bytes"] == 0, cols
+        assert 0 < resources["registers"] <= 255
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_triton_candidate_at_the_models_width_compiles_and_nothing_spills(dtype):
+    softmax_triton = pytest.importorskip("minikernel.softmax_triton", exc_type=ImportError)
+    for config in softmax_triton.candidates(4096, 600):
+        assert compile_triton(600, dtype, config)["stack_bytes"] == 0, config
+
+
+def test_a_triton_configuration_that_cannot_compile_is_named():
     pytest.importorskip("triton")
-    from minikernel.softmax_triton import candidates
-
-    for config in candidates(4096, 600):
-        resources = compile_triton(600, dtype, config)
-        assert resources["stack_bytes"] == 0, config
-        assert 0 < resources["registers"] <= 255
-
-
-def test_triton_loops_over_rows_longer_than_a_block():
-    pytest.importorskip("triton")
-    assert compile_triton(50257, "float32", {"BLOCK": 2048, "ROWS": 1, "num_warps": 8})["stack_bytes"] == 0
+    with pytest.raises(LabError, match=r"Triton forward kernel with .* at 600 columns of float32 does not compile"):
+        compile_triton(600, "float32", {"BLOCK": 600, "ROWS": 1, "num_warps": 4})

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from minikernel import kernels, load_user_kernel, softmax
-from minikernel.registry import SPECS, load_kernel, spec_of
+from minikernel.registry import SPECS, TUNING, load_kernel, spec_of, user_spec
 from minilab import LabError
 
 NAMES = {"naive", "smem", "fused", "triton", "numpy", "F.softmax", "compile", "compile-max-autotune"}
@@ -57,6 +57,20 @@ def test_a_users_kernel_is_loaded_by_file_and_function(tmp_path):
     assert spec_of("mine", entry) is None
 
 
+def test_a_users_kernel_is_tuned_where_its_module_offers_what_tuning_needs(tmp_path):
+    text = "import torch\ndef softmax(x, config=None):\n    return torch.softmax(x, -1)\n"
+    (tmp_path / "plain.py").write_text(text)
+    text += "".join(f"def {name}(*arguments):\n    return []\n" for name in TUNING)
+    (tmp_path / "tunable.py").write_text(text)
+    specs = [
+        user_spec(name, {"source": str(tmp_path / f"{name}.py"), "function": "softmax"})
+        for name in ("plain", "tunable")
+    ]
+    assert [spec.tuned for spec in specs] == [False, True]
+    assert specs[1].load()(torch.zeros(1, 2)).tolist() == [[0.5, 0.5]]
+    assert set(kernels) == NAMES
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -64,6 +78,7 @@ def test_a_users_kernel_is_loaded_by_file_and_function(tmp_path):
         ("def other(x):\n    return x\n", "no function 'softmax'; it defines other"),
         ("import nothing_of_that_name\n", "cannot be imported"),
         ("def softmax(x:\n", "SyntaxError"),
+        ("import sys\nsys.exit('no')\n", r"cannot be imported \(SystemExit: no\)"),
     ],
 )
 def test_a_users_kernel_that_cannot_be_loaded_is_named(tmp_path, text, words):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from artefacts import bench, bench_row, ceilings
+from artefacts import bench, bench_row, ceilings, contest, head_row
 
 from minikernel import cost
-from minikernel.roofline import panel, ridge
+from minikernel.roofline import head, panel, ridge
 from minikernel.roofline_plot import draw, spread
 from minilab import LabError
 
@@ -71,3 +71,44 @@ def test_stale_ceilings_are_said_on_every_roof(tmp_path):
         draw([panel(measured, fresh_rows, [512, 600])], tmp_path / "r.png", tmp_path / f"{name}.svg")
     assert (tmp_path / "stale.svg").read_text().count("(stale)") == 5  # three compute roofs, two slopes
     assert "(stale)" not in (tmp_path / "fresh.svg").read_text()
+
+
+HEADS = [
+    head_row("eager", 64, 9.0),
+    head_row("linear_softmax", 4096, 10.0),
+    head_row("linear_softmax-tf32", 4096, 8.0),
+    head_row("compile", 4096, 25.0),
+    head_row("eager", 4096, 30.0),
+]
+
+
+def test_fusion_moves_the_head_right_by_the_bytes_of_the_logits():
+    shown = head(contest([], head=HEADS))
+    assert shown["rows"] == 4096
+    assert [point["kernel"] for point in shown["points"]] == ["linear_softmax", "compile", "eager"]
+    assert shown["unfused"] == "compile"
+    assert shown["speedup"] == pytest.approx(2.5)
+    apart, fused = shown["flop_per_byte"]
+    assert fused / apart == pytest.approx((64 + 3 * 600) / (64 + 600))
+    assert f"{apart:.3g} FLOP per byte. Fused, they never reach memory" in shown["caption"]
+    assert "takes 40% of the time" in shown["caption"]
+
+
+@pytest.mark.parametrize("heads", [[], HEADS[3:], HEADS[1:3]])
+def test_without_both_a_fused_and_an_unfused_head_there_is_none(heads: list[dict]):
+    assert head(contest([], head=heads)) is None
+
+
+def test_a_head_that_fell_back_is_not_drawn_as_fused():
+    assert head(contest([], head=[head_row("linear_softmax", 64, 9.0, fused=False), HEADS[0]])) is None
+
+
+def test_the_picture_shows_the_head_where_the_panel_has_one(tmp_path):
+    stale = contest([], head=HEADS, restored={"stale": True})
+    for name, given in (("with", contest([], head=HEADS)), ("stale", stale), ("without", None)):
+        draw([panel(ceilings(), bench(ROWS), [512, 600], given)], tmp_path / "r.png", tmp_path / f"{name}.svg")
+    texts = {name: (tmp_path / f"{name}.svg").read_text() for name in ("with", "stale", "without")}
+    assert "linear_softmax  10 µs<" in texts["with"]
+    assert "LM head, softmax(linear(h)), 4,096 rows." in texts["with"]
+    assert "linear_softmax  10 µs (stale)" in texts["stale"]
+    assert "LM head" not in texts["without"]

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from minilab.config import check_schema, read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json
 
 ROOT = Path(__file__).parents[2]
 CPU = cpu_device()
 RECORD = ROOT / "results/recorded/h200/24"
-MEASURING = (
-    '{"shapes": [[64, 600]], "dtype": "float32", "launches": 100, "warmup": 3, "seed": 42, "kernel": K, "entry": null}'
-)
+MEASURING = {"shapes": [[64, 600]], "dtype": "float32", "launches": 100, "warmup": 3, "seed": 42}
+MISBEHAVING = "tests/minikernel/misbehaving.py"
 
 
 def script(name: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess:
@@ -31,23 +31,42 @@ def listed(*paths: Path) -> str:
     return json.dumps([str(path) for path in paths])
 
 
+def prove(folder: Path, kernel: str, entry: dict | None) -> Path:
+    """The proof of one kernel on this CPU, by its script."""
+    path = folder / "proof" / f"{kernel}.json"
+    script(
+        "prove", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}", f"params.entry={json.dumps(entry)}",
+        "params.time_limit_seconds=120", "input.kernel=[]", f"output.report={path}",
+    )  # fmt: skip
+    return path
+
+
+def time_kernel(folder: Path, kernel: str, entry: dict | None, proof: Path, limit: float = 300) -> Path:
+    """The bench of one kernel on this CPU, by its script."""
+    path = folder / "jobs" / f"{kernel}.json"
+    measuring = MEASURING | {"kernel": kernel, "entry": entry}
+    script(
+        "bench_kernel", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}", f"input.proof={proof}",
+        f"params.measuring={json.dumps(measuring)}", f"params.time_limit_seconds={limit}",
+        "input.kernel=[]", f"output.rows={path}",
+    )  # fmt: skip
+    return path
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ceilings and bench of this CPU, measured by the scripts."""
     folder = tmp_path_factory.mktemp("measured")
     device = f"wildcards.device={CPU}"
     script("ceilings", device, "input.probes=[]", f"output.ceilings={folder}/ceilings.json")
-    jobs = []
+    proofs, jobs = [], []
     for kernel in ("numpy", "F.softmax"):
-        jobs.append(folder / f"{kernel}.json")
-        measuring = MEASURING.replace("K", f'"{kernel}"')
-        script(
-            "bench_kernel", device, f"wildcards.kernel={kernel}", f"params.measuring={measuring}",
-            "input.kernel=[]", f"output.rows={jobs[-1]}",
-        )  # fmt: skip
+        proofs.append(prove(folder, kernel, None))
+        jobs.append(time_kernel(folder, kernel, None, proofs[-1]))
     script(
         "bench",
         f"input.jobs={listed(*jobs)}",
+        f"input.proofs={listed(*proofs)}",
         "input.schema=schemas/bench.schema.yaml",
         f"output.bench={folder}/bench.json",
     )
@@ -66,13 +85,69 @@ def test_bench(measured: Path):
     bench = read_json(measured / "bench.json")
     assert [row["kernel"] for row in bench["rows"]] == ["numpy", "F.softmax"]
     assert set(bench["kernels"]) == {"numpy", "F.softmax"}
+    assert bench["left_out"] == []
+
+
+def test_a_users_kernel_is_timed_in_a_process_of_its_own(measured: Path, tmp_path: Path):
+    entry = {"source": MISBEHAVING, "function": "good"}
+    proof = prove(tmp_path, "mine", entry)
+    assert read_json(proof)["verdict"] == "proven"
+    job = read_json(time_kernel(tmp_path, "mine", entry, proof))
+    assert [row["kernel"] for row in job["rows"]] == ["mine"]
+    assert job["reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("function", "limit", "said"),
+    [
+        ("crashes_when_large", 300, "it crashed its process (SIGSEGV)."),
+        ("hangs_when_large", 30, "it did not end within 30 seconds, the limit of bench.time_limit_seconds."),
+        ("wrong_when_large", 300, "kernel mine is wrong at shape (64, 600) in float32"),
+    ],
+)
+def test_what_goes_wrong_only_while_timed_is_left_out_too(
+    measured: Path, tmp_path: Path, function: str, limit: float, said: str
+):
+    entry = {"source": MISBEHAVING, "function": function}
+    proof = prove(tmp_path, "mine", entry)
+    assert read_json(proof)["verdict"] == "proven"
+    job = time_kernel(tmp_path, "mine", entry, proof, limit)
+    assert read_json(job)["rows"] == []
+    script(
+        "bench", f"input.jobs={listed(measured / 'jobs/numpy.json', job)}", f"input.proofs={listed(proof)}",
+        "input.schema=schemas/bench.schema.yaml", f"output.bench={tmp_path}/bench.json",
+    )  # fmt: skip
+    bench = read_json(tmp_path / "bench.json")
+    assert [row["kernel"] for row in bench["rows"]] == ["numpy"]
+    assert [out["kernel"] for out in bench["left_out"]] == ["mine"]
+    assert bench["left_out"][0]["reason"].startswith("kernel mine")
+    assert said in bench["left_out"][0]["reason"]
+
+
+def test_a_kernel_that_failed_its_proof_is_not_timed(tmp_path: Path):
+    entry = {"source": MISBEHAVING, "function": "wrong"}
+    proof = prove(tmp_path, "mine", entry)
+    job = read_json(time_kernel(tmp_path, "mine", entry, proof))
+    assert read_json(proof)["verdict"] == "left out"
+    assert job["reason"] == read_json(proof)["reason"]
+    assert job["rows"] == []
+
+
+def test_a_record_from_before_kernels_were_left_out_is_still_good():
+    bench = read_json(RECORD / "bench.json")
+    bench.pop("left_out", None)
+    check_schema(bench, read_schema(ROOT / "schemas/bench.schema.yaml"), "bench.json")
 
 
 def test_bench_refuses_rows_that_do_not_fit(measured: Path, tmp_path: Path):
-    job = read_json(measured / "numpy.json")
+    job = read_json(measured / "jobs/numpy.json")
     job["rows"][0]["launches"] = 7
     (tmp_path / "few.json").write_text(json.dumps(job))
-    arguments = [f"input.jobs={listed(tmp_path / 'few.json')}", "input.schema=schemas/bench.schema.yaml"]
+    arguments = [
+        f"input.jobs={listed(tmp_path / 'few.json')}",
+        "input.proofs=[]",
+        "input.schema=schemas/bench.schema.yaml",
+    ]
     done = script("bench", *arguments, f"output.bench={tmp_path}/bench.json", check=False)
     assert done.returncode == 1
     assert "rows.0.launches cannot be 7" in done.stderr
@@ -84,7 +159,7 @@ def test_roofline(measured: Path, tmp_path: Path):
         "roofline",
         f"input.ceilings={listed(measured / 'ceilings.json', RECORD / 'ceilings.json')}",
         f"input.bench={listed(measured / 'bench.json', RECORD / 'bench.json')}",
-        "params.headline={cuda: [524288, 600], cpu: [64, 600]}",
+        "input.contest=[]", "params.headline={cuda: [524288, 600], cpu: [64, 600]}",
         f"output.png={tmp_path}/r.png", f"output.svg={tmp_path}/r.svg", f"output.data={tmp_path}/r.json",
     )  # fmt: skip
     panels = read_json(tmp_path / "r.json")["panels"]

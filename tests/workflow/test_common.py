@@ -58,9 +58,11 @@ def test_kernel_files_name_all_that_decides_a_kernel(common: dict, config: dict)
     assert common["kernel_files"](config, "smem") == [
         "src/minikernel/cuda/smem.cu",
         "src/minikernel/cuda/common.cuh",
+        "src/minikernel/cuda/parts.cuh",
         "src/minikernel/softmax_cuda.py",
     ]
-    assert common["kernel_files"](config, "triton") == ["src/minikernel/softmax_triton.py"]
+    triton = ["src/minikernel/softmax_triton.py", "src/minikernel/softmax_triton_configs.py"]
+    assert common["kernel_files"](config, "triton") == triton
     assert common["kernel_files"](config, "F.softmax") == []
     assert all(
         Path(ROOT, file).exists() for kernel in config["kernels"] for file in common["kernel_files"](config, kernel)
@@ -81,10 +83,12 @@ def test_measuring_params_follow_their_knobs_alone(common: dict, config: dict):
     assert [name for name in before if before[name] != after[name]] == ["bench"]
 
 
-def test_a_contest_is_published_where_it_was_run(common: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    assert common["artefacts_of"]("h200") == ["autotune", "bench", "ceilings", "kernel_swap"]
-    (tmp_path / "results/24/h200").mkdir(parents=True)
-    (tmp_path / "results/24/h200/contest.json").write_text("{}")
-    assert "contest" in common["artefacts_of"]("h200")
+def test_a_contest_is_published_of_a_gpu_alone(common: dict):
+    assert common["artefacts_of"]("h200") == ["autotune", "bench", "ceilings", "contest", "kernel_swap"]
     assert common["artefacts_of"]("cpu-x") == ["bench", "ceilings", "kernel_swap"]
+
+
+def test_a_users_kernel_has_a_time_limit_and_the_labs_own_have_none(common: dict, config: dict):
+    config["kernels"]["mine"] = {"source": "my_kernels/softmax_mine.py", "function": "softmax"}
+    assert common["time_limit"](config, "proof", "mine") == config["proof"]["time_limit_seconds"]
+    assert [common["time_limit"](config, "bench", kernel) for kernel in ("fused", "triton", "F.softmax")] == [None] * 3

@@ -1,6 +1,8 @@
 """Which jobs an edit triggers: exactly those, on a laptop with a record and on a machine with the GPU."""
 
+import json
 import re
+import shutil
 
 import pytest
 from lab import TARGETS, Lab
@@ -13,6 +15,10 @@ PICTURES = {
     "manifest_24 results/24/manifest.json",
     "report_24 results/24/README.md",
 }
+GATHERED = f"bench results/24/{CPU}/bench.json"  # a proof decides whether a kernel is in it
+BANDWIDTH = "bandwidth results/24/bandwidth.png"
+RECORDED_CONTEST = "results/recorded/h200/24/contest.json"
+CONTESTANTS = [f"src/minikernel/cuda/{name}.cu" for name in ("naive", "smem", "fused")]
 MODEL = {
     "corpus results/17/corpus.txt",
     "train results/17/training.npz",
@@ -24,8 +30,29 @@ MODEL = {
 
 
 @pytest.fixture
+def lab(lab: Lab) -> Lab:
+    """A fresh copy of the lab, whose record of the H200 holds no contest."""
+    (lab.root / RECORDED_CONTEST).unlink(missing_ok=True)
+    return lab
+
+
+@pytest.fixture
 def laptop(lab: Lab) -> Lab:
     """Everything built; the H200 only in the record."""
+    lab.pretend_built(*TARGETS)
+    return lab
+
+
+def record_a_contest(lab: Lab) -> None:
+    """Give the record of the H200 a contest, as far as the DAG reads one."""
+    sources = dict.fromkeys([*CONTESTANTS, "src/minikernel/softmax_triton.py"], "digest")
+    (lab.root / RECORDED_CONTEST).write_text(json.dumps({"provenance": {"sources": sources}}))
+
+
+@pytest.fixture
+def laptop_with_contest(lab: Lab) -> Lab:
+    """Everything built; the H200, its contest included, only in the record."""
+    record_a_contest(lab)
     lab.pretend_built(*TARGETS)
     return lab
 
@@ -41,9 +68,17 @@ def test_nothing_to_do_once_built(laptop: Lab):
     assert laptop.jobs(*TARGETS) == set()
 
 
-def test_fresh_clone_runs_every_stage(lab: Lab):
-    rules = {job.split()[0] for job in lab.jobs(*TARGETS)}
-    assert rules == {
+def test_nothing_to_do_once_built_with_a_recorded_contest(laptop_with_contest: Lab):
+    assert laptop_with_contest.jobs(*TARGETS) == set()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
+    if recorded:
+        record_a_contest(lab)
+    jobs = lab.jobs()  # the default target: everything that this machine can build
+    assert ("restore results/24/h200/contest.json" in jobs) == (BANDWIDTH in jobs) == recorded
+    assert {job.split()[0] for job in jobs} - {"bandwidth", "all"} == {
         "corpus", "train", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
         "bench_kernel", "bench", "restore", "roofline", "manifest_24", "report_24",
     }  # fmt: skip
@@ -52,24 +87,40 @@ def test_fresh_clone_runs_every_stage(lab: Lab):
 @pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
 def test_cuda_kernel_edit_on_a_laptop(laptop: Lab, kernel: str):
     laptop.edit(f"src/minikernel/cuda/{kernel}.cu")
-    proof = {f"prove results/24/{CPU}/proof/{kernel}.json"}
+    proof = {f"prove results/24/{CPU}/proof/{kernel}.json", GATHERED}
     assert laptop.jobs(*TARGETS) == proof | {"restore results/24/h200/bench.json"} | PICTURES
+
+
+def test_kernel_edit_on_a_laptop_restores_the_contest_and_draws_it_again(laptop_with_contest: Lab):
+    laptop_with_contest.edit(CONTESTANTS[-1])
+    proof = {f"prove results/24/{CPU}/proof/fused.json", GATHERED}
+    restored = {f"restore results/24/h200/{name}.json" for name in ("bench", "contest")}
+    assert laptop_with_contest.jobs(*TARGETS) == proof | restored | PICTURES | {BANDWIDTH}
+
+
+@pytest.mark.parametrize("file", ["data/missed.yaml", "templates/contest_24.md"])
+def test_an_edit_of_words_rewrites_the_report_only(laptop: Lab, file: str):
+    laptop.edit(f"src/minikernel/{file}")
+    assert laptop.jobs(*TARGETS) == {"report_24 results/24/README.md"}
 
 
 def test_triton_kernel_edit_on_a_laptop(laptop: Lab):
     laptop.edit("src/minikernel/softmax_triton.py")
     restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "kernel_swap")}
-    here = {f"prove results/24/{CPU}/proof/triton.json", f"kernel_swap results/24/{CPU}/kernel_swap.json"}
+    here = {f"prove results/24/{CPU}/proof/triton.json", GATHERED, f"kernel_swap results/24/{CPU}/kernel_swap.json"}
     assert laptop.jobs(*TARGETS) == restored | here | PICTURES
 
 
 @pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
-def test_cuda_kernel_edit_measures_that_kernel_alone(lab: Lab, kernel: str):
+def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(lab: Lab, kernel: str):
     arguments = gpu_machine(lab)
     lab.edit(f"src/minikernel/cuda/{kernel}.cu")
     proofs = {f"prove results/24/{device}/proof/{kernel}.json" for device in ("h200", CPU)}
     measured = {f"bench_kernel results/24/h200/bench/{kernel}.json", "bench results/24/h200/bench.json"}
-    assert lab.jobs(*arguments) == proofs | measured | PICTURES
+    against = {"contest results/24/h200/contest.json", BANDWIDTH, GATHERED}
+    if kernel == "fused":  # autotune times it beside Triton's
+        against |= {"autotune results/24/h200/autotune.json", "bench_kernel results/24/h200/bench/triton.json"}
+    assert lab.jobs(*arguments) == proofs | measured | against | PICTURES
 
 
 def test_lexicon_edit_retrains_but_measures_nothing(laptop: Lab):
@@ -115,6 +166,27 @@ def test_device_that_is_neither_here_nor_recorded(lab: Lab):
     assert done.returncode
     assert "There is no device a100 here" in done.stdout
     assert "snakemake --cores 4 results/24/a100/bench.json" in done.stdout
+
+
+def test_a_contest_that_nobody_recorded(lab: Lab):
+    done = lab.snakemake("results/24/bandwidth.png", "--dry-run", check=False)
+    assert done.returncode
+    assert f"no record of it in {RECORDED_CONTEST}" in done.stdout
+    assert "snakemake --cores 4 results/24/h200/contest.json" in done.stdout
+
+
+def test_a_cpu_alone_has_no_contest(lab: Lab):
+    shutil.rmtree(lab.root / "results/recorded")
+    jobs = lab.jobs("--config", f"devices={{measure: [{CPU}], recorded: auto}}")
+    assert not {job.split()[0] for job in jobs} & {"contest", "bandwidth", "restore"}
+
+
+def test_a_measured_gpu_publishes_its_contest(lab: Lab):
+    arguments = gpu_machine(lab)
+    (lab.root / "results/24/h200/contest.json").unlink()
+    arguments[: len(TARGETS)] = ["record"]
+    jobs = lab.jobs(*arguments)
+    assert {"contest results/24/h200/contest.json", BANDWIDTH} <= jobs
 
 
 def test_record_without_a_gpu_is_refused(lab: Lab):

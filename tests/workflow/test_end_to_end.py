@@ -1,6 +1,7 @@
 """The lab really run, on the small configuration: what it leaves, what it refuses, what goes stale."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from lab import ROOT, SMALL, Lab
 
 from minilab.config import check_schema, read_schema
 from minilab.device import cpu_device
-from minilab.files import read_json
+from minilab.files import read_json, sha256
 
 CPU = cpu_device()
 SCHEMAS = {
@@ -75,7 +76,16 @@ def test_every_log_is_kept(built: Lab):
     assert "held-out" in (built.root / "logs/17/train.log").read_text()
 
 
+def renew_digests(record: Path) -> None:
+    """Make a record that of today's sources, whatever it was measured with."""
+    measured = read_json(record)
+    for made in measured["kernels"].values():
+        made["sources"] = {source: sha256(ROOT / source) for source in made["sources"]}
+    record.write_text(json.dumps(measured))
+
+
 def test_an_edited_kernel_turns_its_recorded_dot_hollow_and_no_other(built_copy: Lab):
+    renew_digests(built_copy.root / "results/recorded/h200/24/bench.json")
     built_copy.edit("src/minikernel/cuda/fused.cu", lambda text: text + "// edited\n")
     built_copy.snakemake(*SMALL)
     rows = read_json(built_copy.root / "results/24/h200/bench.json")["rows"]
@@ -149,11 +159,3 @@ def test_a_users_kernel_is_proven_by_config_alone(built_copy: Lab):
     report = (built_copy.root / "results/24/README.md").read_text()
     assert "- `mine` on" in report
     assert "mine: was not measured" in report  # on the H200, whose record knows no such kernel
-
-
-def test_a_users_wrong_kernel_is_refused_by_name_and_case(built_copy: Lab):
-    add_kernel(built_copy, MINE.format(" + 1e-3"))
-    done = built_copy.snakemake(*SMALL, check=False)
-    assert done.returncode
-    assert "kernel mine on cpu, case 'random' of shape" in done.stdout
-    assert not (built_copy.root / f"results/24/{CPU}/proof/mine.json").exists()

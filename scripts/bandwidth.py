@@ -1,0 +1,21 @@
+"""Draw the contest of the headline GPU: share of a copy by width (rule bandwidth)."""
+
+from minikernel.bandwidth_plot import draw, shares
+from minilab import LabError
+from minilab.files import read_json, replacing
+from minilab.script import run
+
+
+def main(job):
+    if not job.input.contest:
+        raise LabError(
+            "there is no GPU here or in the record, so there is no contest to draw; on a machine with one run "
+            "`snakemake --cores 4 results/24/bandwidth.png`."
+        )
+    shown = shares(read_json(job.input.contest[0]))
+    with replacing(job.output.png) as png, replacing(job.output.svg) as svg:
+        draw(shown, png, svg)
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The kernels' small GPU tests under NVIDIA's compute-sanitizer: accesses out of bounds (memcheck), races in shared
+# memory (racecheck), barriers misused (synccheck), reads of device memory that nobody wrote (initcheck).
+#
+#     tests/sanitize.sh [TOOL ...]     all four unless named; needs a GPU, and compute-sanitizer on the PATH
+#
+# torch's allocator would lend a kernel that strays the memory of its neighbour, so it is told to keep none. That
+# rules out the tests that capture CUDA graphs; those at every layout, which take minutes each, are left out too.
+# Only the lab's kernels are watched, except by initcheck, which must see every write.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PYTORCH_NO_CUDA_MEMORY_CACHING=1
+
+tests=(tests/minikernel/test_{softmax_properties,softmax_cuda,softmax_backward,softmax_triton,linear_softmax}.py)
+ours=()
+for part in naive smem fused backward softmax; do ours+=(--kernel-name "kns=$part"); done
+
+[ $# -gt 0 ] || set -- memcheck racecheck synccheck initcheck
+for tool; do
+  echo "== $tool"
+  watched=("${ours[@]}")
+  [ "$tool" != initcheck ] || watched=()
+  compute-sanitizer --tool "$tool" --error-exitcode 1 "${watched[@]}" \
+    python -m pytest -n 0 -m gpu -k "not graph and not every_layout" "${tests[@]}"
+done

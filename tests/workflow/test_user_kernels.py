@@ -1,0 +1,94 @@
+"""Six kernels of a user's in one run of the lab: the good one stays, the others are left out with a sentence each."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from lab import ROOT, SMALL, Lab, copy_lab
+
+from minilab.config import check_schema, read_schema
+from minilab.device import cpu_device
+from minilab.files import read_json
+
+CPU = cpu_device()
+MISBEHAVING = {
+    "wrong": "largest relative error against float64",
+    "raises": "it failed with RuntimeError: out of luck",
+    "crashes": r"it crashed its process \(SIGSEGV\)",
+    "hangs": "it did not end within 30 seconds, the limit of proof.time_limit_seconds",
+    "writes_after": "it wrote outside its output: 4 bytes changed",
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, str]:
+    """A lab with those kernels, really run, and what Snakemake said."""
+    lab = copy_lab(tmp_path_factory.mktemp("user") / "lab")
+    (lab.root / "my_kernels").mkdir()
+    shutil.copy(ROOT / "tests/minikernel/misbehaving.py", lab.root / "my_kernels")
+    config = yaml.safe_load((lab.root / "config.yaml").read_text())
+    own = {"naive": config["kernels"]["naive"]}  # the others only take time here
+    mine = {name: {"source": "my_kernels/misbehaving.py", "function": name} for name in ("good", *MISBEHAVING)}
+    config |= {"kernels": own | mine, "swap_kernel": "good", "proof": {"time_limit_seconds": 30}}
+    (lab.root / "config.yaml").write_text(yaml.safe_dump(config))
+    return lab, lab.snakemake(*SMALL).stdout
+
+
+def left_out(path: Path) -> dict[str, str]:
+    return {out["kernel"]: out["reason"] for out in read_json(path)["left_out"]}
+
+
+def test_the_bench_carries_one_sentence_for_each(ran: tuple[Lab, str]):
+    lab, _ = ran
+    path = lab.root / f"results/24/{CPU}/bench.json"
+    check_schema(read_json(path), read_schema(ROOT / "schemas/bench.schema.yaml"), "bench.json")
+    reasons = left_out(path)
+    assert set(reasons) == set(MISBEHAVING)
+    for kernel, said in MISBEHAVING.items():
+        assert re.match(f"kernel {kernel} on cpu, case 'random' of shape .*{said}", reasons[kernel])
+        assert "\n" not in reasons[kernel]
+
+
+def test_the_proofs_give_their_verdicts(ran: tuple[Lab, str]):
+    lab, _ = ran
+    verdicts = {}
+    for path in (lab.root / f"results/24/{CPU}/proof").glob("*.json"):
+        report = read_json(path)
+        check_schema(report, read_schema(ROOT / "schemas/proof.schema.yaml"), path.name)
+        verdicts[report["kernel"]] = report["verdict"]
+    expected = dict.fromkeys(MISBEHAVING, "left out") | {"good": "proven", "naive": "not run"}
+    expected |= dict.fromkeys(("numpy", "F.softmax"), "proven")
+    assert verdicts == expected
+
+
+def test_everything_else_is_built(ran: tuple[Lab, str]):
+    lab, _ = ran
+    assert (lab.root / "results/24/roofline.png").stat().st_size > 10_000
+    assert "good" in (lab.root / "results/24/README.md").read_text()
+
+
+def test_each_is_warned_of_where_a_person_looks(ran: tuple[Lab, str]):
+    lab, said = ran
+    for kernel in MISBEHAVING:
+        assert f"left out: kernel {kernel} on cpu" in said
+        assert f"left out: kernel {kernel} on cpu" in (lab.root / f"logs/24/{CPU}/prove/{kernel}.log").read_text()
+
+
+def test_nothing_is_asked_of_them_again(ran: tuple[Lab, str]):
+    lab, _ = ran
+    assert lab.jobs(*SMALL) == set()
+
+
+def test_one_of_the_labs_own_that_fails_still_ends_the_run(ran: tuple[Lab, str], tmp_path: Path):
+    lab, _ = ran
+    shutil.copytree(lab.root, tmp_path / "lab", copy_function=shutil.copy2)
+    broken = Lab(tmp_path / "lab")
+    broken.edit(
+        "src/minikernel/softmax_reference.py",
+        lambda text: text.replace("    numerator /= numerator.sum", "    numerator /= 2 * numerator.sum"),
+    )
+    done = broken.snakemake(f"results/24/{CPU}/bench.json", *SMALL[-2:], check=False)
+    assert done.returncode
+    assert "kernel numpy" in done.stdout
