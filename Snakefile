@@ -29,8 +29,12 @@ localrules:
     bench,
     restore,
     record,
+    restore_25,
+    record_25,
     manifest_24,
     report_24,
+    report_25,
+    phase_reports,
 
 
 rule all:
@@ -41,6 +45,9 @@ rule all:
         "results/24/manifest.json",
         "results/24/roofline.png",
         ["results/24/bandwidth.png"] if contest_gpu(config, DEVICES) else [],
+        "results/25/REPORT.md",
+        "results/PHASE_24_REPORT.md",
+        "results/PHASE_25_REPORT.md",
 
 
 include: "rules/checkpoint.smk"
@@ -48,3 +55,9 @@ include: "rules/port.smk"
 include: "rules/kernels.smk"
 include: "rules/report.smk"
 include: "rules/records.smk"
+include: "rules/survey.smk"
+include: "rules/capture.smk"
+include: "rules/profile.smk"
+include: "rules/annotate.smk"
+include: "rules/explorer.smk"
+include: "rules/report_25.smk"

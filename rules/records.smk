@@ -1,6 +1,32 @@
 # Records: what was measured on hardware that is not here, brought back; what was measured here, published.
-# Needs: results/recorded/{device}/24/*.json, which are in git.
-# Makes: results/24/{device}/*.json for devices that are not here; `snakemake record` writes results/recorded/.
+# Needs: results/recorded/{device}/24/*.json and results/recorded/{device}/25/{model}/*, which are in git.
+# Makes: results/24/{device}/*.json and results/25/{model}/{device}/* for devices that are not here;
+#   `snakemake record` and `snakemake record_25` write results/recorded/.
+
+ARTEFACTS_25 = ["profile"]  # with a schema and a provenance, by model and device
+
+
+def record_25(device, model, artefact):
+    """Where an artefact of stage 25 is recorded."""
+    return f"{RECORDED}/{device}/25/{model}/{artefact}.json"
+
+
+def existing_record_25(wildcards):
+    """The record to restore, or one sentence about what is missing and how to measure it."""
+    path = record_25(wildcards.device, wildcards.model, wildcards.artefact)
+    if not Path(path).exists():
+        made = f"results/25/{wildcards.model}/{wildcards.device}/{wildcards.artefact}.json"
+        raise WorkflowError(
+            f"There is no device {wildcards.device} here and no record of it in {path}; on a machine that has one, run "
+            f"`snakemake --cores 4 {made}`, then `snakemake --cores 4 record_25`."
+        )
+    return path
+
+
+def recorded_sources_25(wildcards):
+    """The files that a record was measured with and that still exist: editing one restores the record anew."""
+    sources = read_json(existing_record_25(wildcards))["provenance"]["sources"]
+    return sorted(source for source in sources if Path(source).exists())
 
 
 rule restore:
@@ -45,6 +71,54 @@ rule record:
         "logs/record.log",
     benchmark:
         "logs/record.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        devices=lambda wildcards: published_devices(config),
+        recorded=RECORDED,
+    script:
+        "../scripts/record.py"
+
+
+rule restore_25:
+    """Bring a measurement of stage 25 back from the record of a device that is not here."""
+    input:
+        record=existing_record_25,
+        sources=recorded_sources_25,
+        schema=expand("schemas/{artefact}.schema.yaml", artefact=ARTEFACTS_25),
+    output:
+        artefact="results/25/{model}/{device}/{artefact}.json",
+    log:
+        "logs/25/{model}/{device}/restore_{artefact}.log",
+    benchmark:
+        "logs/25/{model}/{device}/restore_{artefact}.tsv"
+    wildcard_constraints:
+        model="[A-Za-z0-9_-]+",
+        device=none_of(MEASURED),
+        artefact=any_of(ARTEFACTS_25),
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        today=lambda wildcards: profile_params(config, wildcards.model, wildcards.device),
+        stale=lookup(within=config, dpath="records/stale"),
+    script:
+        "../scripts/restore.py"
+
+
+rule record_25:
+    """Publish this run's stage 25 as the record of the devices measured here."""
+    input:
+        artefacts=lambda wildcards: [
+            f"results/25/{model}/{device}/{file}"
+            for device in published_devices(config)
+            for model in PROFILED
+            for file in ("profile.json", "roofline.png", "PROFILE.md")
+        ],
+        pictures=[],
+    log:
+        "logs/record_25.log",
+    benchmark:
+        "logs/record_25.tsv"
     conda:
         "../envs/cpu.yaml"
     params:

@@ -12,11 +12,13 @@ log = logging.getLogger("minilab")
 
 def main(job):
     for device in job.params.devices:
-        folder = Path(job.params.recorded, device, "24")
         measured = [path for path in map(Path, job.input.artefacts) if path.parent.name == device]
         for path in [*measured, *map(Path, job.input.pictures)]:
-            write_bytes(folder / path.name, path.read_bytes())
-            log.info("%s -> %s", path, folder / path.name)
+            # results/25/minigpt/h200/profile.json is recorded as recorded/h200/25/minigpt/profile.json
+            place = Path(*(part for part in path.parts[path.parts.index("results") + 1 :] if part != device))
+            target = Path(job.params.recorded, device, place)
+            write_bytes(target, path.read_bytes())
+            log.info("%s -> %s", path, target)
         for tuning in (path for path in measured if path.stem == "autotune"):
             log.info("%s -> %s", tuning, write_table(device, read_json(tuning)))
 

@@ -71,12 +71,13 @@ def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None
         raise LabError(
             f"{where}: swap_kernel is {config['swap_kernel']!r}, which is no kernel; write one of {', '.join(kernels)}."
         )
-    for name, kernel in kernels.items():
-        if not Path(kernel["source"]).exists():
-            raise LabError(
-                f"{where}: kernels.{name}.source is {kernel['source']!r}, which does not exist; "
-                f"write the path of the kernel's file, relative to the project's root."
-            )
+    for section in ("kernels", "models"):
+        for name, entry in config[section].items():
+            if not Path(entry["source"]).exists():
+                raise LabError(
+                    f"{where}: {section}.{name}.source is {entry['source']!r}, which does not exist; "
+                    f"write the path of the {section.removesuffix('s')}'s file, relative to the project's root."
+                )
     for kind, shape in config["roofline"]["headline"].items():
         if shape not in config["bench"][kind]["shapes"]:
             raise LabError(

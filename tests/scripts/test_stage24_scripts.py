@@ -177,7 +177,7 @@ def test_restore_says_where_it_came_from(tmp_path: Path):
 
 
 def test_record_copies_whole_files(measured: Path, tmp_path: Path):
-    source = tmp_path / "results" / CPU
+    source = tmp_path / "results/24" / CPU
     shutil.copytree(measured, source)
     script(
         "record", f"params.devices=[{CPU}]", f"params.recorded={tmp_path}/recorded",

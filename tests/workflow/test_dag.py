@@ -81,6 +81,8 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
     assert {job.split()[0] for job in jobs} - {"bandwidth", "all"} == {
         "corpus", "train", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
         "bench_kernel", "bench", "restore", "roofline", "manifest_24", "report_24",
+        "capture", "capture_triton", "annotate", "explorer", "explorer_side_by_side", "profile", "profile_report",
+        "distributed", "survey", "report_25", "phase_reports",
     }  # fmt: skip
 
 

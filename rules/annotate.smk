@@ -1,0 +1,52 @@
+# Stage 25, annotation: the most interesting kernel of each capture explained; two captures compared.
+# Needs: results/25/{model}/{device}/capture.json, notes/25.md if there is one; config's before and after.
+# Makes: results/25/{model}/{device}/KERNEL_ANNOTATION.md, results/25/diff.{json,md}.
+
+
+include: "annotate_common.smk"
+
+
+NOTES = Path("notes/25.md")  # a learner's own; read here, written by nobody
+ANNOTATIONS = [capture.replace("capture.json", "KERNEL_ANNOTATION.md") for capture in CAPTURES]
+
+
+rule annotate:
+    """Walk through the kernel that holds the softmax: what is fused, read, written, reduced and absent, line by line."""
+    input:
+        capture="results/25/{model}/{device}/capture.json",
+        notes=[str(NOTES)] if NOTES.exists() else [],
+        patterns="src/minicompile/data/kernel_patterns.yaml",
+        words="src/minicompile/templates/kernel_annotation.md",
+        lib=modules_used_by("scripts/annotate.py"),
+    output:
+        annotation="results/25/{model}/{device}/KERNEL_ANNOTATION.md",
+    log:
+        "logs/25/{model}/{device}/annotate.log",
+    benchmark:
+        "logs/25/{model}/{device}/annotate.tsv"
+    wildcard_constraints:
+        model=any_of(CAPTURED),
+    conda:
+        "../envs/cpu.yaml"
+    script:
+        "../scripts/annotate.py"
+
+
+rule diff_compiles:
+    """Compare two captures: torch A and B, CPU and GPU, before and after an edit."""
+    input:
+        a=compared("before"),
+        b=compared("after"),
+        words="src/minicompile/templates/capture_diff.md",
+        lib=modules_used_by("scripts/diff_compiles.py"),
+    output:
+        data="results/25/diff.json",
+        text="results/25/diff.md",
+    log:
+        "logs/25/diff_compiles.log",
+    benchmark:
+        "logs/25/diff_compiles.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    script:
+        "../scripts/diff_compiles.py"

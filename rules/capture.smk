@@ -1,0 +1,86 @@
+# Stage 25, capture: what torch.compile makes of each model, from its source to the lines of each kernel.
+# Needs: results/17/checkpoint.npz and results/24/equivalence.json for the models that are MiniGPT.
+# Makes: results/25/{model}/{device}/capture.json, the same as plain files, exported.pt2, kernel.cpp or kernel.py.
+
+SIMULATED = "simulated-h200"  # Triton for an H200 that is not here: no GPU is needed, nothing is run
+TRITON_ONLY = ["minigpt_swapped"]  # the lab's Triton kernel in it has no CPU code
+CAPTURED = [*config["capture"]["models"], *config["models"]]
+CAPTURE_DEVICES = [*MEASURED, *([SIMULATED] if config["capture"]["simulated"] else [])]
+CAPTURES = [
+    f"results/25/{model}/{device}/capture.json"
+    for model in CAPTURED
+    for device in CAPTURE_DEVICES
+    if not (is_cpu(device) and (model in TRITON_ONLY or not has_cpp_compiler()))
+]
+
+
+def made_of_minigpt(model):
+    """Whether a model is the trained MiniGPT in one of its forms."""
+    return model.startswith("minigpt") and model not in config["models"]
+
+
+def captured_sources(model):
+    """The files of a model that are not imported by name: a user's own, or the kernel that is swapped in."""
+    if model in config["models"]:
+        return [config["models"][model]["source"]]
+    return [*kernel_files(config, TUNED_KERNEL), "src/minikernel/triton_operator.py"] if model in TRITON_ONLY else []
+
+
+def capture_params(model):
+    """The configuration that a capture depends on."""
+    return {"entry": config["models"].get(model), "shape": config["capture"]["shape"]}
+
+
+rule capture:
+    """Compile a model to C++ for this machine's CPU, in a fresh process with caches off, and keep all that is seen."""
+    input:
+        checkpoint=lambda wildcards: (
+            rules.export_checkpoint.output.checkpoint if made_of_minigpt(wildcards.model) else []
+        ),
+        equivalence=lambda wildcards: (
+            ancient(rules.equivalence.output.report) if made_of_minigpt(wildcards.model) else []
+        ),
+        sources=lambda wildcards: captured_sources(wildcards.model),
+        reasons="src/minicompile/data/fusion_reasons.yaml",
+        schema="schemas/capture.schema.yaml",
+        lib=modules_used_by("scripts/capture.py"),
+    output:
+        capture="results/25/{model}/{device}/capture.json",
+        fx_graph="results/25/{model}/{device}/fx_graph.py",
+        post_grad="results/25/{model}/{device}/post_grad.py",
+        ir_pre_fusion="results/25/{model}/{device}/ir_pre_fusion.txt",
+        ir_post_fusion="results/25/{model}/{device}/ir_post_fusion.txt",
+        output_code="results/25/{model}/{device}/output_code.py",
+        exported="results/25/{model}/{device}/exported.pt2",
+        kernel="results/25/{model}/{device}/kernel.cpp",
+    log:
+        "logs/25/{model}/{device}/capture.log",
+    benchmark:
+        "logs/25/{model}/{device}/capture.tsv"
+    wildcard_constraints:
+        model=any_of(model for model in CAPTURED if model not in TRITON_ONLY),
+        device=any_of(device for device in MEASURED if is_cpu(device)),
+    conda:
+        lambda wildcards: "../envs/cpu.yaml" if wildcards.device == SIMULATED else environment(wildcards.device)
+    threads: 2  # the C++ is written for that many
+    resources:
+        gpu=lambda wildcards: 0 if wildcards.device == SIMULATED else gpus(wildcards),
+    params:
+        measuring=lambda wildcards: capture_params(wildcards.model),
+    script:
+        "../scripts/capture.py"
+
+
+use rule capture as capture_triton with:
+    output:
+        capture="results/25/{model}/{device}/capture.json",
+        fx_graph="results/25/{model}/{device}/fx_graph.py",
+        post_grad="results/25/{model}/{device}/post_grad.py",
+        ir_pre_fusion="results/25/{model}/{device}/ir_pre_fusion.txt",
+        ir_post_fusion="results/25/{model}/{device}/ir_post_fusion.txt",
+        output_code="results/25/{model}/{device}/output_code.py",
+        exported="results/25/{model}/{device}/exported.pt2",
+        kernel="results/25/{model}/{device}/kernel.py",
+    wildcard_constraints:
+        model=any_of(CAPTURED),
+        device=any_of([*(device for device in MEASURED if not is_cpu(device)), SIMULATED]),

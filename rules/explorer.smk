@@ -1,0 +1,66 @@
+# Stage 25, the explorer: each capture as one offline page, and C++ beside Triton.
+# Needs: results/25/{model}/{device}/capture.json, and profile.json where there is one; rules/capture.smk and
+#   rules/profile.smk, which list what is captured and what is profiled.
+# Makes: results/25/{model}/{device}/explorer.html, results/25/{model}/explorer.html.
+
+EXPLORER_PAGE = sorted(str(path) for path in Path("src/minicompile/explorer/page").iterdir())
+CAPTURED_BESIDE = [device for device in CAPTURE_DEVICES if not is_cpu(device)]  # with Triton, beside the CPU's C++
+
+
+def captured_twice(model):
+    """A model's captures as C++ and as Triton, where there are both."""
+    wanted = [*(device for device in CAPTURE_DEVICES if is_cpu(device)), *CAPTURED_BESIDE[:1]]
+    captures = [capture for device in wanted if (capture := f"results/25/{model}/{device}/capture.json") in CAPTURES]
+    return captures if len(captures) == 2 else []
+
+
+def profiles_beside(captures):
+    """The profiles of these captures, of those that have one."""
+    return [profile for capture in captures if (profile := capture.replace("capture.json", "profile.json")) in PROFILES]
+
+
+SEEN_TWICE = [model for model in CAPTURED if captured_twice(model)]
+EXPLORERS = [
+    *(capture.replace("capture.json", "explorer.html") for capture in CAPTURES),
+    *(f"results/25/{model}/explorer.html" for model in SEEN_TWICE),
+]
+
+
+rule explorer:
+    """Show a capture line by line, with what belongs to each line and why, in one file that works offline."""
+    input:
+        captures="results/25/{model}/{device}/capture.json",
+        profiles=lambda wildcards: profiles_beside([f"results/25/{wildcards.model}/{wildcards.device}/capture.json"]),
+        page=EXPLORER_PAGE,
+        lib=modules_used_by("scripts/explorer.py"),
+    output:
+        page="results/25/{model}/{device}/explorer.html",
+    log:
+        "logs/25/{model}/{device}/explorer.log",
+    benchmark:
+        "logs/25/{model}/{device}/explorer.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    script:
+        "../scripts/explorer.py"
+
+
+rule explorer_side_by_side:
+    """Show what the same model became in C++ and in Triton, on one page."""
+    input:
+        captures=lambda wildcards: captured_twice(wildcards.model),
+        profiles=lambda wildcards: profiles_beside(captured_twice(wildcards.model)),
+        page=EXPLORER_PAGE,
+        lib=modules_used_by("scripts/explorer.py"),
+    output:
+        page="results/25/{model}/explorer.html",
+    log:
+        "logs/25/{model}/explorer.log",
+    benchmark:
+        "logs/25/{model}/explorer.tsv"
+    wildcard_constraints:
+        model=any_of(SEEN_TWICE) or "(?!)",
+    conda:
+        "../envs/cpu.yaml"
+    script:
+        "../scripts/explorer.py"

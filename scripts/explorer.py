@@ -1,0 +1,28 @@
+"""Write the page that shows one capture, or two side by side, line by line (rules explorer, explorer_side_by_side)."""
+
+import logging
+from pathlib import Path
+
+from minicompile.explorer import render_explorer
+from minilab.files import read_json
+from minilab.script import run
+
+log = logging.getLogger("minilab")
+
+
+def listed(paths) -> list[str]:
+    """One path or several, as Snakemake or a command line gives them, as a list."""
+    return [paths] if isinstance(paths, str) else list(paths)
+
+
+def main(job):
+    captures = [read_json(path) for path in listed(job.input.captures)]
+    measured = {Path(path).parent: path for path in listed(job.input.get("profiles", []))}
+    places = [Path(path).parent for path in listed(job.input.captures)]  # a profile lies beside its capture
+    profiles = [read_json(measured[place]) if place in measured else None for place in places]
+    render_explorer(captures, job.output.page, profile=profiles)
+    log.info("%s: %d kB", job.output.page, Path(job.output.page).stat().st_size // 1000)
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

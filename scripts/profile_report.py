@@ -1,0 +1,17 @@
+"""Draw a profile's kernels on the roofline and interpret its figures (rule profile_report)."""
+
+from minicompile.profile.report import report
+from minicompile.profile.roofline import draw
+from minilab.files import read_json, replacing, write_text
+from minilab.script import run
+
+
+def main(job):
+    profile = read_json(job.input.profile)
+    with replacing(job.output.picture) as picture:
+        draw(profile, picture)
+    write_text(job.output.report, report(profile))
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

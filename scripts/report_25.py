@@ -1,0 +1,25 @@
+"""Write stage 25's report and manifest (rule report_25)."""
+
+import os
+from pathlib import Path
+
+from minicompile.report import manifest_25, report_25
+from minilab.files import read_json, write_json, write_text
+from minilab.script import run
+
+
+def main(job):
+    home = Path(job.output.report).parent
+    captures, profiles = (
+        [(os.path.relpath(Path(path).parent, home), read_json(path)) for path in paths]
+        for paths in (job.input.captures, job.input.profiles)
+    )
+    distributed = [read_json(path) for path in job.input.distributed]
+    write_text(job.output.report, report_25(captures, profiles, distributed))
+    files = {"report": "25/REPORT.md", "survey": "25/DISTRIBUTED.md"}
+    manifest = manifest_25(job.params.seed, captures, [profile for _, profile in profiles], files)
+    write_json(job.output.manifest, manifest)
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,20 @@
+"""Write the survey of the four patterns and draw what they cost (rule survey)."""
+
+from minicompile.distributed.survey import survey
+from minicompile.distributed.survey_plot import draw
+from minilab.files import read_json, replacing, write_text
+from minilab.script import run
+from minimodel.model_config import MiniGPTConfig
+
+
+def main(job):
+    artefacts = [read_json(path) for path in job.input.data]
+    tokens = read_json(job.input.vocabulary)["tokens"]
+    minigpt = MiniGPTConfig(vocab_size=len(tokens), **job.params.model)
+    with replacing(job.output.picture) as picture:
+        draw(artefacts, picture)
+    write_text(job.output.survey, survey(artefacts, minigpt))
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

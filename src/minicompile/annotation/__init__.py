@@ -1,0 +1,1 @@
+"""A kernel of Inductor's explained from its capture."""

@@ -1,0 +1,158 @@
+"""One kernel call of a capture, looked at from all sides: its text, its scheduler nodes, its ATen nodes, their source.
+
+A capture keeps every text once and ties lines by number (schemas/capture.schema.yaml); this resolves those numbers
+for the kernel that is to be explained. Nothing here knows what any operation means.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
+IR_ACCESS = re.compile(r"= ops\.(?:load|store|store_reduction|atomic_add)\('(?P<buffer>\w+)', (?P<index>\w+)")
+IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
+ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a loop body: which scheduler node it is of, and which ATen node it comes from."""
+
+    scheduler_node: str
+    operation: str
+    producer: str | None
+    ir_line: int | None
+
+
+class KernelView:
+    """A call of a generated kernel within its graph.
+
+    Args:
+        capture: the whole capture.
+        graph: one of its graphs.
+        call: one of that graph's calls, of a kernel whose text the capture holds.
+    """
+
+    def __init__(self, capture: dict, graph: dict, call: dict) -> None:
+        self.capture, self.graph, self.call = capture, graph, call
+        self.kernel = next(kernel for kernel in graph["kernels"] if kernel["name"] == call["kernel"])
+        self.nodes = {node["name"]: node for node in graph["nodes"]}
+        self.buffers = {buffer["name"]: buffer for buffer in graph["buffers"]}
+        self.scheduler_nodes = [node for node in graph["scheduler_nodes"] if node["name"] in call["scheduler_nodes"]]
+        self._panes = {pane["id"]: pane for pane in capture["panes"]}
+        self.code = self._panes[graph["panes"]["code"]]["lines"]
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        """(number in the code pane, text) of each of the kernel's lines."""
+        first, last = self.kernel["first"], self.kernel["last"]
+        return list(enumerate(self.code[first - 1 : last], first))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What the wrapper hands to each of the kernel's parameters."""
+        return {name: value for name, value in self.call["arguments"] if name is not None}
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Other names that the kernel's text gives its pointers."""
+        matches = (ALIAS.match(text) for _, text in self.lines)
+        return {match["alias"]: match["pointer"] for match in matches if match and match["pointer"] in self.parameters}
+
+    @cached_property
+    def written(self) -> set[str]:
+        """Buffers that the kernel's own scheduler nodes produce."""
+        return {buffer for node in self.scheduler_nodes for buffer in node["buffers"]}
+
+    @cached_property
+    def stored(self) -> set[str]:
+        """ATen nodes whose values some loop of the graph stores in a buffer that is allocated."""
+        removed = {name for name, buffer in self.buffers.items() if buffer["removed"]}
+        loops = [node for node in self.graph["scheduler_nodes"] if not removed & set(node["buffers"])]
+        return {one["producer"] for node in loops for one in node["operations"] if one["operation"] == "store"}
+
+    @cached_property
+    def fused(self) -> list[dict]:
+        """The ATen nodes that the kernel computes, in the graph's order; views and folded nodes are not among them."""
+        producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"]}
+        producers |= set(self.call["aten_nodes"])
+        return [node for node in self.graph["nodes"] if node["name"] in producers and node["fate"] in COMPUTED]
+
+    @cached_property
+    def views(self) -> list[dict]:
+        """Views among the call's ATen nodes: they cost no code but change the indices."""
+        return [
+            node for node in self.graph["nodes"] if node["name"] in self.call["aten_nodes"] and node["fate"] == "view"
+        ]
+
+    @cached_property
+    def operations(self) -> dict[int, list[Operation]]:
+        """By line of the code pane, the operations of this call that Inductor wrote there."""
+        by_ir_line: dict[int, list[Operation]] = defaultdict(list)
+        for node in self.scheduler_nodes:
+            for one in node["operations"]:
+                made = Operation(node["name"], one["operation"], one["producer"], one["line"])
+                by_ir_line[one["line"]].append(made)
+        found: dict[int, list[Operation]] = defaultdict(list)
+        for ir_line, line in self._pairs(self.graph["panes"]["ir_after"], self.graph["panes"]["code"], "operation"):
+            if self.kernel["first"] <= line <= self.kernel["last"]:
+                found[line] += by_ir_line.get(ir_line, [])
+        return {line: operations for line, operations in found.items() if operations}
+
+    def access(self, operation: Operation) -> tuple[str, str] | None:
+        """(buffer, element in the loop body's own variables) of a load or store; None where the IR does not say."""
+        if operation.ir_line is None:
+            return None
+        ir = self._panes[self.graph["panes"]["ir_after"]]["lines"]
+        match = IR_ACCESS.search(ir[operation.ir_line - 1])
+        if not match:
+            return None
+        node = next(one for one in self.scheduler_nodes if one["name"] == operation.scheduler_node)
+        for text in reversed(ir[: operation.ir_line - 1]):
+            if (index := IR_INDEX.match(text)) and index["variable"] == match["index"]:
+                found = node["indexing"].get(index["name"])
+                return (match["buffer"], found) if found else None
+        return None
+
+    def users(self, name: str) -> list[dict]:
+        """ATen nodes that read a node's result, directly or through views of it."""
+        found = []
+        for node in self.graph["nodes"]:
+            if name in node["inputs"]:
+                found += self.users(node["name"]) if node["fate"] == "view" else [node]
+        return found
+
+    def source(self, name: str) -> list[dict]:
+        """Lines of the user's source that an ATen node comes from: `file`, `line`, `text`."""
+        return self._source_lines.get(self.nodes[name]["line"], [])
+
+    def dynamo_calls(self, name: str) -> set[int]:
+        """Lines of Dynamo's graph that an ATen node comes from."""
+        return self._dynamo_lines.get(self.nodes[name]["line"], set())
+
+    @cached_property
+    def _source_lines(self) -> dict[int, list[dict]]:
+        found = defaultdict(list)
+        for link in self.capture["links"]:
+            if link["kind"] == "source" and link["to"] == self.graph["panes"]["aten"]:
+                pane = self._panes[link["from"]]
+                for line, node in link["pairs"]:
+                    found[node].append({"file": pane["title"], "line": line, "text": pane["lines"][line - 1].strip()})
+        return found
+
+    @cached_property
+    def _dynamo_lines(self) -> dict[int, set[int]]:
+        found = defaultdict(set)
+        for line, node in self._pairs(f"dynamo.{self.graph['index']}", self.graph["panes"]["aten"], "node"):
+            found[node].add(line)
+        return found
+
+    def _pairs(self, first: str, second: str, kind: str) -> list[list[int]]:
+        links = self.capture["links"]
+        return [
+            pair
+            for link in links
+            if (link["from"], link["to"], link["kind"]) == (first, second, kind)
+            for pair in link["pairs"]
+        ]

@@ -1,0 +1,171 @@
+"""The artefact `distributed.json`: the four patterns, on each number of ranks, against one process.
+
+Nothing is recorded of a pattern that computes something else: its losses, step for step, must be the single process's.
+"""
+
+import logging
+from math import prod
+from statistics import median
+
+from minicompile.distributed.collectives import sent_bytes
+from minicompile.distributed.formulas import expected
+from minicompile.distributed.launch import run_ranks
+from minilab import LabError
+from minilab.device import gpu_names, is_cpu, slug, torch_device, usable_cores
+from minimodel.model_config import MiniGPTConfig
+
+log = logging.getLogger("minilab")
+PATTERNS = ("ddp", "fsdp", "tp", "pp")
+SIZES = ("vocab_size", "block_size", "n_layer", "n_head", "n_embd")
+
+
+def torch_devices(device: str) -> list[str]:
+    """The torch devices of the hardware that a slug names: every GPU of that name, or `["cpu"]`.
+
+    Raises:
+        LabError: that hardware is not in this machine.
+    """
+    first = torch_device(device)
+    return [first] if is_cpu(device) else [f"cuda:{i}" for i, name in enumerate(gpu_names()) if slug(name) == device]
+
+
+def measure(params: dict, devices: list[str]) -> dict:
+    """Measure every pattern on every number of ranks that there are devices for.
+
+    Args:
+        params: `distributed` of the configuration, for one kind of device: `ranks` (a list), the model's sizes,
+            `batch`, `microbatches`, `steps`, `seed`, `learning_rate`, `loss_rtol`, `time_limit_seconds`.
+        devices: the torch devices that are here; `["cpu"]` serves any number of ranks.
+
+    Returns:
+        `distributed.json` without its provenance.
+
+    Raises:
+        LabError: the sizes do not divide among the ranks, no number of ranks fits the devices, a rank failed, or a
+            pattern's loss is not the single process's.
+    """
+    on_cpu = devices == ["cpu"]
+    sizes = {name: params[name] for name in SIZES}
+    fitting = [ranks for ranks in params["ranks"] if on_cpu or ranks <= len(devices)]
+    if not fitting:
+        raise LabError(
+            f"distributed.cuda.ranks asks for {' or '.join(map(str, params['ranks']))} GPUs and {len(devices)} of this "
+            "kind is here; run it where there are as many."
+        )
+    for ranks in fitting:
+        check_divides(params, ranks)
+    job = {
+        **{name: params[name] for name in ("seed", "learning_rate", "batch", "microbatches", "steps")},
+        "sizes": sizes,
+        "backend": "gloo" if on_cpu else "nccl",
+        "threads": max(1, usable_cores() // max(fitting)),  # of a rank, and of the single process: a rank is a device
+        "time_limit_seconds": params["time_limit_seconds"],
+    }
+
+    def run(pattern: str, ranks: int) -> dict:
+        used = ["cpu"] * ranks if on_cpu else devices[:ranks]
+        return summary(pattern, run_ranks({**job, "pattern": pattern, "devices": used}), params)
+
+    alone = run("single", 1)
+    runs = []
+    for ranks in fitting:
+        for pattern in PATTERNS:
+            found = run(pattern, ranks)
+            found["loss_max_rel_difference"] = loss_difference(found, alone, params["loss_rtol"])
+            log.info(
+                "%-4s on %d ranks: %.0f tokens/s, loss within %.1e of one process's",
+                pattern,
+                ranks,
+                found["tokens_per_s"],
+                found["loss_max_rel_difference"],
+            )
+            runs.append(found)
+    parameters = sum(prod(shape) for shape in MiniGPTConfig(**sizes).shapes.values())
+    return {
+        "backend": job["backend"],
+        "memory_from": "live tensors" if on_cpu else "CUDA allocator",
+        "threads": job["threads"],
+        "model": {**sizes, "parameters": parameters},
+        "batch": params["batch"],
+        "microbatches": params["microbatches"],
+        "loss_rtol": params["loss_rtol"],
+        "single": alone,
+        "runs": runs,
+        "left_out": [
+            {"ranks": ranks, "reason": f"{ranks} GPUs are asked for and {len(devices)} are here"}
+            for ranks in params["ranks"]
+            if ranks not in fitting
+        ],
+    }
+
+
+def check_divides(params: dict, ranks: int) -> None:
+    """Refuse sizes that cannot be dealt out to `ranks`.
+
+    Raises:
+        LabError: one sentence about the first that cannot.
+    """
+    divided = {"batch": "sequences", "n_head": "heads", "vocab_size": "words"}
+    for name, things in divided.items():
+        if params[name] % ranks:
+            raise LabError(
+                f"distributed: {params[name]} {things} ({name}) do not divide among {ranks} ranks; write a multiple."
+            )
+    if params["batch"] % params["microbatches"] or params["microbatches"] < ranks:
+        raise LabError(
+            f"distributed: microbatches is {params['microbatches']}; write a number that divides the batch of "
+            f"{params['batch']} and is at least {ranks}, so that every rank of the pipeline has work."
+        )
+    if params["n_layer"] < ranks:
+        raise LabError(
+            f"distributed: a model of {params['n_layer']} blocks cannot be cut into {ranks} stages; write an n_layer "
+            "of at least the number of ranks."
+        )
+
+
+def summary(pattern: str, results: list[dict], params: dict) -> dict:
+    """One run of one pattern, over all of its ranks.
+
+    A step takes as long as its slowest rank. The loss of a step is the mean over the ranks that know one.
+    """
+    ranks = len(results)
+    slowest = [max(step) for step in zip(*(result["step_seconds"] for result in results), strict=True)]
+    tokens = params["batch"] * params["block_size"]
+    sizes = {name: params[name] for name in SIZES}
+    formulas = [expected(pattern, sizes, params["batch"], params["microbatches"], ranks, rank) for rank in range(ranks)]
+    counted = [result["collectives"] for result in results]
+    return {
+        "pattern": pattern,
+        "ranks": ranks,
+        "tokens_per_s": tokens / median(slowest),
+        "step_seconds": slowest,
+        "peak_memory_bytes": [result["peak_memory_bytes"] for result in results],
+        "collectives": counted,
+        "formula": formulas,
+        "matches_formula": counted == formulas,
+        "sent_bytes": [sent_bytes(counts, ranks) for counts in counted],
+        "losses": [_mean_known(step) for step in zip(*(result["losses"] for result in results), strict=True)],
+    }
+
+
+def loss_difference(found: dict, alone: dict, rtol: float) -> float:
+    """The largest relative difference of a step's loss from the single process's.
+
+    Raises:
+        LabError: it is above `rtol`.
+    """
+    steps = list(zip(found["losses"], alone["losses"], strict=True))
+    differences = [abs(loss - reference) / abs(reference) for loss, reference in steps]
+    worst = max(range(len(steps)), key=differences.__getitem__)
+    if not differences[worst] <= rtol:
+        raise LabError(
+            f"{found['pattern']} on {found['ranks']} ranks has a loss of {steps[worst][0]:.7g} in step {worst} where "
+            f"one process has {steps[worst][1]:.7g}, a relative difference of {differences[worst]:.1e} and above "
+            f"distributed.loss_rtol = {rtol:g}; it does not train the same model."
+        )
+    return differences[worst]
+
+
+def _mean_known(losses: tuple[float | None, ...]) -> float:
+    known = [loss for loss in losses if loss is not None]
+    return sum(known) / len(known)

@@ -1,0 +1,64 @@
+// What the reader presses: controls and keys. The help dialog in explorer.html lists them.
+
+/** Answer to the page's controls and keys. */
+function listen(app) {
+  const field = document.getElementById("query"), root = document.documentElement;
+  field.addEventListener("input", () => { clearTimeout(app.typing); app.typing = setTimeout(() => app.search(field.value), 120); });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") {
+      if (field.value.trim().toLowerCase() !== app.query) { clearTimeout(app.typing); app.search(field.value); }
+      app.goToHit(app.hit + (event.shiftKey ? -1 : 1));
+      app.chosen?.view.scroller.focus();
+    }
+    if (event.key === "Escape") { field.value = ""; app.search(""); field.blur(); }
+    event.stopPropagation();
+  });
+  document.addEventListener("pointerdown", (event) => { if (!event.target.closest("#finder")) document.getElementById("hits").hidden = true; });
+  document.addEventListener("keydown", (event) => pressed(app, event));
+  addEventListener("hashchange", () => app.followAddress());
+  addEventListener("beforeprint", () => print(app));
+  document.getElementById("open-help").addEventListener("click", () => document.getElementById("help").showModal());
+  document.getElementById("open-about").addEventListener("click", () => { about(app); document.getElementById("about").showModal(); });
+  document.getElementById("why-toggle").addEventListener("click", () => toggleWhy());
+  const theme = document.getElementById("theme"), dark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const name = () => { theme.textContent = isDark() ? "Light" : "Dark"; };
+  theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; name(); });
+  dark.addEventListener("change", name);
+  name();
+}
+
+/** Show or hide the box that says why. */
+function toggleWhy() {
+  const hidden = document.getElementById("why").classList.toggle("closed"), button = document.getElementById("why-toggle");
+  button.textContent = hidden ? "Show" : "Hide";
+  button.setAttribute("aria-expanded", !hidden);
+}
+
+/** What a key does, anywhere on the page or in the pane that has the focus. */
+function pressed(app, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || event.target.closest("select")) return;
+  const view = document.activeElement?.classList.contains("scroller") ? app.focused : null;
+  const open = app.columns.filter((column) => column.open && column.view.panes.length).map((column) => column.view);
+  const beside = (step) => open[(open.indexOf(view) + step + open.length) % open.length]?.scroller.focus();
+  const page = view ? Math.floor(view.scroller.clientHeight / LINE_HEIGHT) - 2 : 0;
+  const anywhere = {
+    "/": () => document.getElementById("query").focus(),
+    "?": () => document.getElementById("help").showModal(),
+    n: () => app.goToHit(app.hit + 1),
+    N: () => app.goToHit(app.hit - 1),
+    b: () => app.nextGraph(),
+    w: () => toggleWhy(),
+    Escape: () => (app.tour.running ? app.tour.end() : app.clear()),
+  };
+  const inPane = {
+    ArrowDown: () => view.move(1), j: () => view.move(1), ArrowUp: () => view.move(-1), k: () => view.move(-1),
+    PageDown: () => view.move(page), PageUp: () => view.move(-page), Home: () => view.move(-Infinity), End: () => view.move(Infinity),
+    ArrowRight: () => beside(1), l: () => beside(1), ArrowLeft: () => beside(-1), h: () => beside(-1),
+    "]": () => view.stepLit(1), "[": () => view.stepLit(-1), Enter: () => app.pin(view, view.cursor, true), " ": () => app.pin(view, view.cursor),
+  };
+  const act = anywhere[event.key] ?? (view && inPane[event.key]);
+  if (!act) return;
+  event.preventDefault();
+  act();
+}

@@ -1,0 +1,307 @@
+// The page: its columns, the chosen line, search. What the reader presses is in keys.js.
+
+const NAMES = { source: "Source", bytecode: "Bytecode", dynamo: "Dynamo FX", joint: "Joint ATen", aten: "ATen", ir_before: "IR before fusion", ir_after: "IR after fusion", groups: "Groups", code: "Kernel code", ttir: "TTIR", ptx: "PTX", sass: "SASS" };
+// Open at first, as many as the window has room for: of one capture, and of two.
+const OPEN_FIRST = [["source", "code", "aten", "ir_after", "groups", "dynamo", "sass"], ["code", "source", "aten", "groups"]];
+const NARROWEST = 270, STRIP = 32, STACK = 100; // pixels: an open column, a closed one, several closed ones piled up
+const PILED = 3; // as many neighbours that are closed are piled up
+const MOST_HITS = 2000, HITS_SHOWN = 200;
+
+class App {
+  constructor(data) {
+    this.texts = data.lines;
+    this.classes = data.classes;
+    this.captures = data.captures.map((capture, position) => new Capture(capture, position));
+    this.states = this.captures.map(() => new Map());
+    this.graph = this.captures[0].graphs[0];
+    this.litByPane = this.captures.map(() => new Map());
+    Object.assign(this, { chosen: null, pinned: false, query: "", hits: [], hit: -1, used: 0, focused: null });
+  }
+
+  start(stops) {
+    this.columns = this.makeColumns();
+    this.byId = new Map(this.columns.map((column) => [column.id, column]));
+    this.targets();
+    this.graphButtons();
+    const open = OPEN_FIRST[this.captures.length - 1].flatMap((kind) => this.columns.filter((column) => column.kind === kind));
+    for (const column of open.slice(0, this.room())) column.open = true;
+    this.offerPanes();
+    this.tour = new Tour(this, stops);
+    listen(this);
+    if (this.followAddress()) return;
+    this.bringIntoView();
+    explain(this);
+  }
+
+  // -- columns ---------------------------------------------------------------------------------------------------
+
+  /** A column for each kind of text and capture; one for both captures where their texts are the same. */
+  makeColumns() {
+    const columns = [], [first, second] = this.captures;
+    for (const kind of KINDS) {
+      for (const capture of this.captures) {
+        const panes = capture.panes.filter((pane) => pane.kind === kind);
+        if (!panes.length) continue;
+        const twin = second && panes.every((pane) => sameText(pane.id, capture, capture === first ? second : first));
+        if (twin && capture === second) continue;
+        const side = second && !twin ? sideName(capture, this.captures) : "";
+        const simulated = panes[0].graph && capture.target.simulated;
+        const badge = simulated ? h("span", { class: "badge", title: capture.target.label }, "simulated") : null;
+        const column = { id: `${kind}-${capture.position}`, kind, capture, shared: Boolean(twin), all: panes, title: side ? `${NAMES[kind]}, ${side}` : NAMES[kind], badge, open: false, used: 0 };
+        column.view = new PaneView(column, this);
+        columns.push(column);
+      }
+    }
+    return columns;
+  }
+
+  /** How many columns can be open beside the strips of the others. */
+  room() {
+    const all = this.columns.filter((column) => column.view.panes?.length !== 0).length;
+    const fits = (open) => open * NARROWEST + Math.min((all - open) * STRIP, 4 * STACK) <= innerWidth;
+    return [6, 5, 4, 3].find(fits) ?? 2;
+  }
+
+  layOut() {
+    const places = this.columns.map(({ view }) => [view.scroller.scrollTop, view.scroller.scrollLeft]);
+    const runs = []; // neighbours, all open or all closed
+    for (const column of this.columns.filter((each) => each.view.panes?.length)) {
+      if (runs.at(-1)?.[0].open === column.open) runs.at(-1).push(column);
+      else runs.push([column]);
+    }
+    document.getElementById("columns").replaceChildren(...runs.flatMap((run) => {
+      if (run[0].open) return run.map((column) => column.view.element);
+      const strips = run.map((column) => column.view.strip);
+      return strips.length >= PILED ? [h("div", { class: "pile" }, ...strips)] : strips;
+    }));
+    this.columns.forEach(({ open, view }, index) => {
+      if (!open) return;
+      [view.scroller.scrollTop, view.scroller.scrollLeft] = places[index];
+      view.render(true);
+    });
+  }
+
+  /** Open a column; where there is no room, the one that was used longest ago closes. */
+  open(column, focus = false) {
+    column.used = ++this.used;
+    if (!column.open) {
+      column.open = true;
+      const open = this.columns.filter((each) => each.open && each.view.panes?.length).sort((a, b) => a.used - b.used);
+      if (open.length > this.room()) open.find((each) => each !== this.chosen?.view.column && each.kind !== "source" && each !== column).open = false;
+      this.layOut();
+      column.view.relight();
+      column.view.reveal();
+    }
+    if (focus) column.view.scroller.focus();
+  }
+
+  close(column) {
+    column.open = false;
+    this.layOut();
+    column.view.strip.focus();
+  }
+
+  /** Offer in each column the panes of the graph that is shown. */
+  offerPanes() {
+    for (const column of this.columns) {
+      column.view.offer(column.all.filter((pane) => !pane.graph || pane.graph === this.graph.id));
+    }
+    this.layOut();
+    this.relight();
+  }
+
+  /** Scroll the open panes to what the tour shows in them. */
+  bringIntoView() {
+    for (const stop of this.tour.stops.toReversed()) {
+      const { view, open } = this.columnOf(this.captures[stop.capture], stop.pane);
+      if (!open || !view.panes.some((pane) => pane.id === stop.pane)) continue;
+      view.show(stop.pane);
+      view.scrollTo(stop.line);
+    }
+  }
+
+  columnOf(capture, id) {
+    return this.columns.find((column) => column.all.some((pane) => pane.id === id) && (column.shared || column.capture === capture));
+  }
+
+  // -- what is chosen --------------------------------------------------------------------------------------------
+
+  /** How a line is lit; a shared pane shows what either capture lights. */
+  stateOf(capture, key, shared) {
+    const states = shared ? this.states : [this.states[capture.position]];
+    return states.map((state) => state.get(key)).find(Boolean) ?? null;
+  }
+
+  /** The lit lines of a pane as [number, state], in order. */
+  litLines(capture, id, shared) {
+    if (!shared) return this.litByPane[capture.position].get(id) ?? [];
+    const found = new Map(this.litByPane.flatMap((panes) => panes.get(id) ?? []).reverse());
+    return [...found].sort((a, b) => a[0] - b[0]);
+  }
+
+  /** Light everything that belongs to a line, in both captures. */
+  light(view, line) {
+    const capture = view.capture;
+    this.chosen = { view, capture, line };
+    this.states = this.captures.map((each) => {
+      if (each === capture) return each.light([line]);
+      const starts = acrossCaptures(line, capture, each);
+      const lit = each.light(starts);
+      for (const start of starts) lit.set(start, "exact");
+      return lit;
+    });
+    this.states[capture.position].set(line, "chosen");
+    if (view.column.shared) for (const state of this.states) state.set(line, "chosen");
+    this.relight();
+    for (const column of this.columns) if (column.view !== view && column.open) column.view.reveal();
+    explain(this);
+  }
+
+  clear() {
+    this.chosen = null;
+    this.pinned = false;
+    this.states = this.captures.map(() => new Map());
+    this.relight();
+    explain(this);
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+
+  /** Show anew what is lit. */
+  relight() {
+    this.litByPane = this.states.map((states) => {
+      const panes = new Map();
+      for (const [line, state] of states) add(panes, paneOf(line), [numberOf(line), state]);
+      for (const lines of panes.values()) lines.sort((a, b) => a[0] - b[0]);
+      return panes;
+    });
+    for (const column of this.columns) column.view.relight();
+  }
+
+  hover(view, number) {
+    clearTimeout(this.waiting);
+    if (this.pinned) return;
+    this.waiting = setTimeout(() => {
+      if (this.pinned) return;
+      if (number) this.light(view, view.key(number));
+      else if (this.chosen) this.clear();
+    }, number ? 50 : 250);
+  }
+
+  /** Keep a line chosen; a second click on it lets go, unless it was reached by key. */
+  pin(view, number, keep = false) {
+    clearTimeout(this.waiting);
+    const line = view.key(number);
+    if (this.pinned && !keep && this.chosen?.line === line && this.chosen.view === view) return this.clear();
+    this.pinned = true;
+    this.used += 1;
+    view.column.used = this.used;
+    this.light(view, line);
+    history.replaceState(null, "", `#${view.capture.position}/${line}`);
+  }
+
+  /** Choose a line wherever it is: switch the graph, open its column, bring it into view. */
+  choose(capture, line) {
+    const pane = capture.paneById.get(paneOf(line));
+    if (pane.graph && pane.graph !== this.graph.id) this.showGraph(pane.graph);
+    const column = this.columnOf(capture, pane.id);
+    this.open(column);
+    column.view.show(pane.id);
+    column.view.cursor = numberOf(line);
+    this.pin(column.view, numberOf(line), true);
+    column.view.scrollTo(numberOf(line));
+    column.view.announceCursor();
+  }
+
+  point(view) { for (const column of this.columns) column.view.element.classList.toggle("pointed", column.view === view); }
+
+  followAddress() {
+    const [, position, line] = decodeURIComponent(location.hash).match(/^#(\d+)\/(.+:\d+)$/) ?? [];
+    const capture = this.captures[position], pane = line && capture?.paneById.get(paneOf(line));
+    if (!pane || numberOf(line) < 1 || numberOf(line) > pane.lines.length) return false;
+    this.choose(capture, line);
+    return true;
+  }
+
+  // -- the bar ---------------------------------------------------------------------------------------------------
+
+  targets() {
+    document.getElementById("targets").replaceChildren(...this.captures.map((capture) => h("span", { class: capture.target.simulated ? "target badge" : "target", title: capture.target.label },
+      capture.target.simulated ? capture.target.label.replace(/^simulated target: /, "Simulated: ") : capture.target.label)));
+  }
+
+  graphButtons() {
+    const graphs = [...new Map(this.captures.flatMap((capture) => capture.graphs).map((graph) => [graph.id, graph])).values()];
+    const several = new Set(graphs.map((graph) => graph.index)).size > 1;
+    const name = (graph) => `${graph.direction === "forward" ? "Forward" : "Backward"}${several ? ` ${graph.index}` : ""}`;
+    document.getElementById("graphs").replaceChildren(...(graphs.length < 2 ? [] : graphs).map((graph) => h("button", { type: "button", "data-graph": graph.id, "aria-pressed": graph.id === this.graph.id, onclick: () => this.showGraph(graph.id) }, name(graph))));
+    this.graphs = graphs;
+  }
+
+  showGraph(id) {
+    if (id === this.graph.id) return;
+    this.graph = this.graphs.find((graph) => graph.id === id);
+    for (const button of document.querySelectorAll("#graphs button")) button.setAttribute("aria-pressed", button.dataset.graph === id);
+    this.offerPanes();
+    if (this.query) this.search(this.query);
+    if (this.chosen && !this.chosen.capture.paneById.get(paneOf(this.chosen.line)).graph) return this.light(this.chosen.view, this.chosen.line);
+    this.clear();
+    this.bringIntoView();
+  }
+
+  nextGraph() {
+    if (this.graphs.length > 1) this.showGraph(this.graphs[(this.graphs.findIndex((graph) => graph.id === this.graph.id) + 1) % this.graphs.length].id);
+  }
+
+  // -- search ----------------------------------------------------------------------------------------------------
+
+  search(text) {
+    this.query = text.trim().toLowerCase();
+    this.hits = [];
+    this.hit = -1;
+    if (this.query) {
+      const matching = this.texts.map((line) => line.toLowerCase().includes(this.query));
+      for (const column of this.columns) for (const pane of column.view.panes) {
+        pane.lines.forEach((line, index) => { if (matching[line] && this.hits.length < MOST_HITS) this.hits.push({ column, pane, number: index + 1 }); });
+      }
+    }
+    this.sayFound();
+    document.getElementById("hits").replaceChildren(...this.hits.slice(0, HITS_SHOWN).map((hit, index) => h("li", {}, h("button", { type: "button", onclick: () => this.goToHit(index) },
+      h("b", {}, `${hit.column.title} ${hit.number}`), " ", this.texts[hit.pane.lines[hit.number - 1]].trim().slice(0, 160)))));
+    document.getElementById("hits").hidden = !this.hits.length;
+    for (const column of this.columns) if (column.open) column.view.render(true);
+  }
+
+  sayFound() {
+    const found = this.hits.length === MOST_HITS ? `${MOST_HITS}+` : this.hits.length;
+    document.getElementById("found").textContent = !this.query ? "" : this.hit < 0 ? `${found} found` : `${this.hit + 1} of ${found}`;
+  }
+
+  goToHit(index) {
+    if (!this.hits.length) return;
+    this.hit = (index + this.hits.length) % this.hits.length;
+    const { column, pane, number } = this.hits[this.hit];
+    document.getElementById("hits").hidden = true;
+    this.choose(column.capture, `${pane.id}:${number}`);
+    this.sayFound();
+  }
+}
+
+/** The short name of a capture beside another: its language, or else its device, or else its place. */
+function sideName(capture, captures) {
+  const names = [(each) => (each.target.kind === "cpu" ? "C++" : "Triton"), (each) => each.target.device, (each) => `capture ${each.position + 1}`];
+  const telling = names.find((name) => new Set(captures.map(name)).size === captures.length);
+  return telling(capture);
+}
+
+let app; // for the tests and the curious
+
+readData().then((data) => {
+  app = new App(data);
+  app.start(data.tour);
+  document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for
+}).catch((error) => {
+  document.getElementById("columns").textContent = typeof DecompressionStream === "undefined"
+    ? "This browser is too old to unpack the page (it lacks DecompressionStream, of 2023); use one of 2024 or later."
+    : `The page's data could not be read: ${error.message}`;
+  throw error;
+});

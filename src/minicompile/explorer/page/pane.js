@@ -1,0 +1,182 @@
+// One pane: a list of lines of which only those in view are in the document, so that 30,000 lines cost what 60 do.
+
+const LINE_HEIGHT = 18; // pixels; the same as --line-height in explorer.css
+const SPARE = 12; // lines kept above and below the view
+const FATE_LETTERS = { materialised: "M", "extern call": "X", inlined: "I", "fused away": "F", view: "V", folded: "–" };
+
+/** A small maker of elements: h("p", {class: "note"}, "text", child). Text is never read as HTML. */
+function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** `text` cut into [part, class, found] by its token classes, as k3x1f4, and by where `query` stands in it. */
+function parts(text, classes, query) {
+  const found = [];
+  const lower = text.toLowerCase();
+  for (let at = query ? lower.indexOf(query) : -1; at >= 0; at = lower.indexOf(query, at + query.length)) found.push([at, at + query.length]);
+  const cut = [];
+  let start = 0;
+  const take = (end, kind) => {
+    while (start < end) {
+      const mark = found.find(([, last]) => last > start);
+      const inside = mark && mark[0] <= start;
+      const stop = Math.min(end, mark ? (inside ? mark[1] : mark[0]) : end);
+      cut.push([text.slice(start, stop), kind, Boolean(inside)]);
+      start = stop;
+    }
+  };
+  for (const [, kind, length] of classes.matchAll(/([a-z])(\d+)/g)) take(start + Number(length), kind);
+  take(text.length, "x");
+  return cut;
+}
+
+class PaneView {
+  /** column: {kind, title, capture, panes}; app: see main.js. */
+  constructor(column, app) {
+    Object.assign(this, { column, app, capture: column.capture, pane: null, cursor: 1, first: 0, shown: [], lit: [] });
+    this.choice = h("select", { "aria-label": `${column.title}: which text`, onchange: () => this.show(this.choice.value) });
+    this.count = h("span", { class: "count" });
+    this.heading = h("h2", {}, column.title);
+    this.head = h("header", {}, h("div", { class: "name" }, this.heading, column.badge, this.choice), this.count,
+      h("button", { type: "button", class: "step", title: "Previous lit line  [", "aria-label": `Previous lit line in ${column.title}`, tabindex: -1, onclick: () => this.stepLit(-1) }, "↑"),
+      h("button", { type: "button", class: "step", title: "Next lit line  ]", "aria-label": `Next lit line in ${column.title}`, tabindex: -1, onclick: () => this.stepLit(1) }, "↓"),
+      h("button", { type: "button", class: "close", title: "Close this pane", "aria-label": `Close ${column.title}`, onclick: () => app.close(column) }, "×"));
+    this.space = h("div", { class: "space" });
+    this.scroller = h("div", { class: "scroller", role: "listbox", tabindex: 0, "aria-label": column.title }, this.space);
+    this.marks = h("div", { class: "marks", "aria-hidden": "true" });
+    this.element = h("section", { class: `pane ${column.kind}`, "aria-label": column.title }, this.head, h("div", { class: "view" }, this.scroller, this.marks));
+    this.stripCount = h("span", { class: "count" });
+    this.strip = h("button", { type: "button", class: "strip", title: `Open ${column.title}`, onclick: () => app.open(column, true) },
+      h("span", {}, column.title), this.stripCount);
+    this.scroller.addEventListener("scroll", () => this.render(), { passive: true });
+    this.scroller.addEventListener("click", (event) => { const line = this.at(event); if (line) { this.cursor = line; app.pin(this, line); } });
+    this.scroller.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse") app.hover(this, this.at(event)); });
+    this.scroller.addEventListener("pointerleave", () => app.hover(this, null));
+    this.scroller.addEventListener("focus", () => { app.focused = this; this.announceCursor(); });
+    new ResizeObserver(() => this.render()).observe(this.scroller);
+  }
+
+  /** Offer these panes, of which one is shown. */
+  offer(panes) {
+    this.panes = panes;
+    this.choice.replaceChildren(...panes.map((pane) => h("option", { value: pane.id }, pane.title.replace(/^\w+ of /, ""))));
+    this.choice.hidden = panes.length < 2;
+    this.show(panes.some((pane) => pane === this.pane) ? this.pane.id : panes[0]?.id);
+  }
+
+  show(id) {
+    const pane = this.panes.find((each) => each.id === id);
+    if (!pane || pane === this.pane) return;
+    this.pane = pane;
+    this.choice.value = id;
+    this.heading.title = pane.title;
+    this.cursor = 1;
+    this.fates = new Map();
+    if (pane.kind === "aten") for (const node of this.capture.graphById.get(pane.graph).nodes) if (node.fate) this.fates.set(node.line, node.fate);
+    const longest = pane.lines.reduce((most, text) => Math.max(most, this.app.texts[text].length), 0);
+    this.space.style.height = `${pane.lines.length * LINE_HEIGHT + 8}px`;
+    this.columns = longest + 12; // characters: the line, its number, a margin
+    this.space.style.width = `${this.columns}ch`;
+    this.scroller.scrollTop = this.scroller.scrollLeft = 0;
+    this.relight();
+  }
+
+  at(event) {
+    const line = Math.floor((event.clientY - this.space.getBoundingClientRect().top) / LINE_HEIGHT) + 1;
+    return line >= 1 && line <= this.pane.lines.length ? line : null;
+  }
+
+  key(number) { return `${this.pane.id}:${number}`; }
+
+  /** Draw the lines in view; `again` draws them even if the same ones are there. */
+  render(again = false) {
+    if (!this.pane || !this.scroller.clientHeight) return;
+    const from = Math.max(0, Math.floor(this.scroller.scrollTop / LINE_HEIGHT) - SPARE);
+    const to = Math.min(this.pane.lines.length, Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / LINE_HEIGHT) + SPARE);
+    if (!again && this.shown.length && from === this.first && to === this.first + this.shown.length && this.drawn === this.pane) return;
+    this.first = from;
+    this.drawn = this.pane;
+    this.shown = [];
+    for (let index = from; index < to; index++) this.shown.push(this.lineElement(index + 1));
+    this.space.replaceChildren(...this.shown);
+  }
+
+  lineElement(number) {
+    const text = this.pane.lines[number - 1], fate = this.fates.get(number);
+    const element = h("div", { class: "line", role: "option", id: `${this.column.id}-${number}`, "aria-setsize": this.pane.lines.length, "aria-posinset": number, style: `top:${(number - 1) * LINE_HEIGHT}px` },
+      h("span", { class: "number" }, String(number), fate ? h("abbr", { title: fate }, FATE_LETTERS[fate]) : null),
+      ...parts(this.app.texts[text], this.app.classes[text], this.app.query).map(([part, kind, found]) =>
+        found ? h("mark", {}, part) : kind === "x" ? part : h("span", { class: `t-${kind}` }, part)));
+    this.dress(element, number);
+    return element;
+  }
+
+  dress(element, number) {
+    const state = this.app.stateOf(this.capture, this.key(number), this.column.shared);
+    element.className = `line ${state ?? ""}`;
+    element.setAttribute("aria-selected", state === "chosen");
+  }
+
+  /** Follow a change of what is lit: classes of the lines in view, the count, the marks beside the scroll bar. */
+  relight() {
+    if (!this.pane) return;
+    if (this.drawn !== this.pane) this.render(true);
+    this.shown.forEach((element, index) => this.dress(element, this.first + index + 1));
+    const all = this.panes.flatMap((pane) => this.app.litLines(this.capture, pane.id, this.column.shared));
+    this.lit = this.app.litLines(this.capture, this.pane.id, this.column.shared);
+    const exact = all.filter(([, state]) => state === "exact" || state === "chosen").length;
+    this.count.textContent = this.stripCount.textContent = all.length ? String(exact || all.length) : "";
+    this.count.title = `${all.length} lit lines`;
+    this.strip.classList.toggle("has-lit", all.length > 0);
+    const tall = this.pane.lines.length;
+    this.marks.replaceChildren(...this.lit.slice(0, 400).map(([number, state]) => h("i", { class: state, style: `top:${(100 * (number - 0.5)) / tall}%` })));
+  }
+
+  /** Bring the lit lines into view; where several texts are offered, the one that has them. */
+  reveal() {
+    if (!this.panes.length) return;
+    const best = (panes) => panes.find((pane) => this.app.litLines(this.capture, pane.id, this.column.shared).some(([, state]) => state === "exact"))
+      ?? panes.find((pane) => this.app.litLines(this.capture, pane.id, this.column.shared).length);
+    const pane = best([this.pane, ...this.panes.filter((each) => each !== this.pane)]);
+    if (!pane) return;
+    this.show(pane.id);
+    const lit = this.app.litLines(this.capture, pane.id, this.column.shared);
+    this.scrollTo((lit.find(([, state]) => state === "exact") ?? lit[0])[0]);
+  }
+
+  scrollTo(number) {
+    if (!this.scroller.clientHeight) return;
+    const top = (number - 1) * LINE_HEIGHT, height = this.scroller.clientHeight;
+    if (top < this.scroller.scrollTop + LINE_HEIGHT || top > this.scroller.scrollTop + height - 3 * LINE_HEIGHT) {
+      this.scroller.scrollTop = Math.max(0, top - height / 3);
+    }
+    const indent = this.app.texts[this.pane.lines[number - 1]].search(/\S/) * this.scroller.scrollWidth / this.columns;
+    const left = this.scroller.scrollLeft, width = this.scroller.clientWidth;
+    if (indent < left || indent > left + width / 3) this.scroller.scrollLeft = Math.max(0, indent - width / 6);
+    this.render();
+  }
+
+  stepLit(step) {
+    const numbers = this.lit.map(([number]) => number);
+    const next = step > 0 ? numbers.find((number) => number > this.cursor) ?? numbers[0] : numbers.findLast((number) => number < this.cursor) ?? numbers.at(-1);
+    if (next === undefined) return;
+    this.cursor = next;
+    this.scrollTo(next);
+    this.announceCursor();
+  }
+
+  move(step) {
+    this.cursor = Math.min(this.pane.lines.length, Math.max(1, this.cursor + step));
+    this.scrollTo(this.cursor);
+    this.app.pin(this, this.cursor, true);
+    this.announceCursor();
+  }
+
+  announceCursor() { this.scroller.setAttribute("aria-activedescendant", `${this.column.id}-${this.cursor}`); }
+}

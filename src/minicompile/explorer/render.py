@@ -1,0 +1,88 @@
+"""Write explorer.html: data, style and program in one file that asks nothing of the network.
+
+It is made for browsers of 2024 and later (CSS light-dark(), DecompressionStream, Map.groupBy).
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from minicompile.explorer.payload import payload
+from minilab import LabError
+from minilab.files import write_text
+from minilab.style import FAINT, INK, PALETTE
+
+PROGRAM = ("links.js", "pane.js", "facts.js", "roofline.js", "why.js", "about.js", "tour.js", "keys.js", "main.js")
+CAPTURE_FORMAT = 1
+
+
+def _asset(name: str) -> str:
+    return resources.files("minicompile.explorer").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _embedded(data: dict, compress: bool) -> str:
+    """The data as text that can stand inside a script element."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if compress:
+        return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    return text.replace("<", "\\u003c")  # so that no text in it ends the element
+
+
+def _check(captures: Sequence[dict]) -> None:
+    if len(captures) not in (1, 2):
+        raise LabError(f"The explorer shows one capture or two side by side, not {len(captures)}; give it one or two.")
+    for capture in captures:
+        if capture.get("format") != CAPTURE_FORMAT:
+            raise LabError(
+                f"The explorer reads captures of format {CAPTURE_FORMAT}, not {capture.get('format')!r}; capture the "
+                "model again with this version of the lab."
+            )
+    models = {capture["model"]["name"] for capture in captures}
+    if len(models) > 1:
+        raise LabError(f"Two captures side by side are of one model, not of {' and '.join(sorted(models))}.")
+
+
+def render_explorer(
+    capture: dict | Sequence[dict],
+    path: str | Path,
+    *,
+    profile: dict | None | Sequence[dict | None] = None,
+    compress: bool = True,
+) -> None:
+    """Write the page that shows a capture line by line.
+
+    Args:
+        capture: one, as `minicompile.capture` returns it (schemas/capture.schema.yaml), or two of the same model, to
+            be shown side by side, such as its C++ and its Triton.
+        path: of the HTML file.
+        profile: what was measured of its kernels (schemas/profile.schema.yaml), or None; for two captures, one for
+            each.
+        compress: store the data with gzip; False stores it as plain JSON, several times larger, for a browser without
+            DecompressionStream, for grep and for diff.
+
+    Raises:
+        LabError: not one or two captures, of another format, or of different models.
+    """
+    captures = [capture] if isinstance(capture, dict) else list(capture)
+    _check(captures)
+    profiles = [None] * len(captures) if profile is None else [profile] if isinstance(profile, dict) else list(profile)
+    if len(profiles) != len(captures):
+        raise LabError(f"There are {len(captures)} captures but {len(profiles)} profiles; give one, or None, for each.")
+    first = captures[0]
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("explorer.html"))
+    html = page.render(
+        model=first["model"]["name"],
+        label=" and ".join(each["target"]["label"] for each in captures),
+        style=Markup(_asset("explorer.css")),
+        palette={"ink": INK, "faint": FAINT, **{name.lower().replace(".", "-"): hue for name, hue in PALETTE.items()}},
+        program=Markup("\n".join(map(_asset, PROGRAM))),
+        encoding="gzip" if compress else "text",
+        data=Markup(_embedded(payload(captures, profiles), compress)),
+    )
+    write_text(path, html)

@@ -1,0 +1,80 @@
+"""How complete a capture is, in figures, and the refusal of one that is not.
+
+Complete means: every compute node reaches a kernel line or a library's call; every kernel call reaches its ATen
+nodes; every loop-body operation its ATen node; forward and backward. Views compute nothing, and kernel lines without
+an operation are structure (loops, pragmas, signatures, accumulators).
+"""
+
+from minilab import LabError
+
+NO_CODE = ("view", "folded")
+
+
+def coverage(graph: dict, links: list[dict]) -> dict:
+    """The figures of one graph: pairs of how many are linked and how many there are, and names of those that are not.
+
+    Args:
+        graph: as in a capture.
+        links: the capture's links.
+    """
+    aten, code = graph["panes"]["aten"], graph["panes"]["code"]
+    pairs = [pair for link in links if (link["from"], link["to"]) == (aten, code) for pair in link["pairs"]]
+    exact = [
+        pair
+        for link in links
+        if (link["from"], link["to"], link["kind"]) == (aten, code, "operation")
+        for pair in link["pairs"]
+    ]
+    # a library's call, a user's kernel, memory that is only allocated: the call is all there is to reach
+    whole = {name for node in graph["scheduler_nodes"] if not node["operations"] for name in node["aten_nodes"]}
+    coarse = {call["line"] for call in graph["calls"] if call["kernel"] in _linked_as_wholes(graph)}
+    called = {first for first, _ in pairs}
+    whole_lines = {node["line"] for node in graph["nodes"] if node["name"] in whole} & called
+    reached = {first for first, _ in exact} | whole_lines | {first for first, second in pairs if second in coarse}
+    sourced = {line for link in links if link["to"] == aten and link["kind"] == "source" for _, line in link["pairs"]}
+    compute = [node for node in graph["nodes"] if node["fate"] and node["fate"] not in NO_CODE]
+    operations = [(node["name"], one) for node in graph["scheduler_nodes"] for one in node["operations"]]
+    lost = [node["name"] for node in compute if node["line"] not in reached]
+    # a constant or an index has no line of its own, but the kernel that it went into is known, or nobody reads it
+    read = {name for node in graph["nodes"] for name in node["inputs"]}
+    lost += [
+        n["name"] for n in graph["nodes"] if n["fate"] == "folded" and n["name"] in read and n["line"] not in called
+    ]
+    unlinked_calls = [call["id"] for call in graph["calls"] if not call["aten_nodes"] or not call["line"]]
+    orphans = [f"{node}.{one['name']}" for node, one in operations if not one["producer"]]
+    return {
+        "nodes_with_source": [sum(node["line"] in sourced for node in compute), len(compute)],
+        "compute_nodes": [len(compute) - len(lost), len(compute)],
+        "kernel_calls": [len(graph["calls"]) - len(unlinked_calls), len(graph["calls"])],
+        "loop_body_operations": [len(operations) - len(orphans), len(operations)],
+        "kernel_lines": [sum(k["lines_tied"] for k in graph["kernels"]), sum(k["lines"] for k in graph["kernels"])],
+        "missing": {"compute_nodes": lost, "kernel_calls": unlinked_calls, "loop_body_operations": orphans},
+    }
+
+
+def _linked_as_wholes(graph: dict) -> set[str]:
+    return {kernel["name"] for kernel in graph["kernels"] if kernel["granularity"] == "kernel"}
+
+
+def check_complete(capture: dict) -> None:
+    """Refuse a partial capture.
+
+    Raises:
+        LabError: something is missing; the sentence names what, in which graph.
+    """
+    name = capture["model"]["name"]
+    directions = {graph["direction"] for graph in capture["graphs"]}
+    wanted = {"forward", "backward"} if capture["model"]["train"] else {"forward"}
+    if wanted - directions:
+        raise LabError(
+            f"The capture of {name} has no {' and no '.join(sorted(wanted - directions))} graph, so torch.compile did "
+            f"not compile it; see graph_breaks in the capture, and whether the output depends on the parameters."
+        )
+    for graph in capture["graphs"]:
+        for what, names in graph["coverage"]["missing"].items():
+            if names:
+                shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+                raise LabError(
+                    f"The capture of {name} is partial: in its {graph['direction']} graph {graph['id']} these "
+                    f"{what.replace('_', ' ')} are tied to nothing: {shown}; report the model and torch's version."
+                )

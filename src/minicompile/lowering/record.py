@@ -1,0 +1,133 @@
+"""A capture put together: source, bytecode, Dynamo's graph, the joint graph, and every compiled graph, all linked."""
+
+import dis
+import io
+import linecache
+import re
+from pathlib import Path
+
+from minicompile.lowering.graph_record import GraphRecord
+from minicompile.lowering.panes import Panes, definition_lines
+
+FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+LIBRARIES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")
+
+
+def user_frames(stack: str | None) -> list[tuple[str, int]]:
+    """(file, line) of a stack trace's frames outside Python's and torch's own files, the innermost first.
+
+    A model made of torch's modules alone has none: then it is the line of the module that computes.
+    """
+    frames = [(file, int(line)) for file, line, _ in reversed(FRAME.findall(stack or "")) if not file.startswith("<")]
+    own = [frame for frame in frames if not LIBRARIES.search(frame[0])]
+    return own or [frame for frame in frames if "/torch/nn/modules/" in frame[0]][:1]
+
+
+class Record:
+    """Builds the panes, links and graphs of a capture out of a session."""
+
+    def __init__(self, session) -> None:
+        self.session, self.panes = session, Panes()
+        self._sources = self._add_sources()
+        self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(session.dynamo)]
+        self._joint = {index: self._add_joint(index, graph) for index, graph in session.joint.items()}
+        self.graphs = []
+        for lowered in session.lowered:
+            graph = GraphRecord(self.panes, lowered)
+            self._link_upwards(graph)
+            self.graphs.append(graph.record())
+
+    def _add_sources(self) -> dict[str, str]:
+        graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
+        files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
+        found = {}
+        for file in dict.fromkeys(files):
+            lines = [line.rstrip("\n") for line in linecache.getlines(file)]
+            found[file] = self.panes.add(f"source.{len(found)}", "source", shown_path(file), "python", lines)
+        for number, (old, new) in enumerate(self.session.bytecode):
+            title = f"Dynamo's bytecode for {old.co_qualname}"
+            self.panes.add(f"bytecode.{number}", "bytecode", title, "text", disassembled(new))
+        return found
+
+    def _link_source(self, stack: str | None, pane: str, line: int | None) -> None:
+        for depth, (file, number) in enumerate(user_frames(stack)):
+            self.panes.link("caller" if depth else "source", self._sources[file], number, pane, line)
+
+    def _add_dynamo(self, index: int, graph: dict) -> dict[str, int]:
+        lines = graph["text"].rstrip().splitlines()
+        pane = self.panes.add(f"dynamo.{index}", "dynamo", "Dynamo's graph", "python", lines)
+        at = definition_lines(lines)
+        for node in graph["nodes"]:
+            self._link_source(node["stack"], pane, at.get(node["name"]))
+        return at
+
+    def _add_joint(self, index: int, graph: dict) -> dict:
+        lines = graph["text"].rstrip().splitlines()
+        training = any(node["name"].startswith("tangents") for node in graph["nodes"])
+        title = "Joint graph, forward and backward" if training else "ATen graph before Inductor's passes"
+        pane = self.panes.add(f"joint.{index}", "joint", title, "python", lines)
+        at = definition_lines(lines)
+        dynamo, identity = self._dynamo[index], self.session.dynamo[index]["identity"]
+        origins, by_sequence = {}, {}
+        for node in graph["nodes"]:
+            names = [name for name, graph_id in node["origins"] if graph_id == identity and name in dynamo]
+            origins[node["name"]] = names[:1]
+            if names and node["sequence"] is not None and node["sequence"] >= 0:
+                by_sequence.setdefault(node["sequence"], []).append(names[0])
+        for node in graph["nodes"]:  # a backward node has the number of the forward call that it is the gradient of
+            name = node["name"]
+            origins[name] = origins[name] or list(dict.fromkeys(by_sequence.get(node["sequence"], [])))
+            for origin in origins[name]:
+                self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
+        return {"pane": pane, "at": at, "origins": origins, "by_sequence": by_sequence, "identity": identity}
+
+    def _link_upwards(self, graph: GraphRecord) -> None:
+        """From an ATen graph to the joint graph, to Dynamo's, and to the source."""
+        index, nodes = graph.lowered["index"], graph.lowered["aten"]["nodes"]
+        joint, dynamo = self._joint.get(index), self._dynamo[index]
+        for node in nodes:
+            line = graph.aten_line.get(node["name"])
+            # what replaced a pattern may have no origin itself; then that of the next node that uses its result counts
+            found = self._origins(index, node)
+            users = [node["name"]]
+            for one in nodes[nodes.index(node) + 1 :]:
+                if found["dynamo"]:
+                    break
+                if set(one["inputs"]) & set(users) and one["op"] == "call_function":
+                    users.append(one["name"])
+                    found = {**self._origins(index, one), "joint": found["joint"]}
+            for name in found["joint"]:
+                self.panes.link("node", joint["pane"], joint["at"][name], graph.aten, line)
+            for name in found["dynamo"]:
+                self.panes.link("node", f"dynamo.{index}", dynamo[name], graph.aten, line)
+            self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), graph.aten, line)
+
+    def _origins(self, index: int, node: dict) -> dict:
+        """The nodes of Dynamo's and of the joint graph that an ATen node comes from, and stack traces of the former."""
+        joint, dynamo = self._joint.get(index), self._dynamo[index]
+        identity = self.session.dynamo[index]["identity"]
+        names = [one for one, graph_id in node["origins"] if graph_id == identity and one in dynamo][:1]
+        earlier = []
+        if joint:
+            earlier = [node["name"]] if node["name"] in joint["at"] else []
+            earlier += [one for one, graph_id in node["origins"] if graph_id != identity and one in joint["at"]]
+            names = names or [origin for one in earlier for origin in joint["origins"][one]]
+            names = names or joint["by_sequence"].get(node["sequence"], [])
+        names, earlier = list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
+        stacks = [one["stack"] for one in self.session.dynamo[index]["nodes"] if one["name"] in names and one["stack"]]
+        return {"dynamo": names, "joint": earlier, "stacks": stacks}
+
+
+def shown_path(file: str) -> str:
+    """A file's path relative to where the capture runs or to the packages, or its name."""
+    path = Path(file)
+    if LIBRARIES.search(file):
+        return LIBRARIES.split(file)[-1]
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
+
+
+def disassembled(code) -> list[str]:
+    """A code object's instructions as `dis` prints them."""
+    text = io.StringIO()
+    dis.dis(code, file=text, depth=0)
+    return [re.sub(r" at 0x[0-9a-f]+", "", line) for line in text.getvalue().rstrip().splitlines()]

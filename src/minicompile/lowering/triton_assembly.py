@@ -1,0 +1,151 @@
+"""From a Triton kernel's lines to TTIR, PTX and SASS: the texts without their debug information, and the line maps.
+
+Triton writes locations into TTIR (`loc(#loc12)`), PTX (`.loc 1 34 12`) and, through ptxas, into the machine code, where
+`nvdisasm --print-line-info-inline` shows them. A location within a helper is followed to the line of the kernel that
+calls it.
+"""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from minicompile.lowering.panes import Panes
+from minicompile.lowering.torch_internals.triton_kernels import CompiledKernel, compile_kernels
+from minikernel.compile_check import parse_resource_usage
+
+Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel's file
+
+LOCATION = re.compile(r"^#(?P<name>loc\d*) = loc\((?P<body>.*)\)$")
+USE = re.compile(r" loc\((?:#(?P<name>loc\d*)|[^()]*(?:\([^()]*\))?[^()]*)\)$")
+PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
+PTX_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
+SASS_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
+SASS_CODE = re.compile(r"^\s*(?:/\*[0-9a-f]{4,}\*/|\.L_\w+:)")
+
+
+def ttir_lines(text: str, file: str) -> Mapped:
+    """TTIR without locations; `file` is the name of the kernel's file."""
+    bodies = {match["name"]: match["body"] for line in text.splitlines() if (match := LOCATION.match(line.strip()))}
+
+    def line_of(body: str, depth: int = 0) -> int | None:
+        if match := re.search(rf'"(?:[^"]*/)?{re.escape(file)}":(\d+)', body):
+            return int(match[1])
+        if depth > len(bodies):
+            return None
+        # of `callsite(#helper at #caller)` the caller is the kernel's line; of a fused location, any
+        names = re.findall(r"#(loc\d*)", body)
+        found = (line_of(bodies.get(name, ""), depth + 1) for name in reversed(names))
+        return next((line for line in found if line), None)
+
+    lines: Mapped = []
+    for line in text.splitlines():
+        if LOCATION.match(line.strip()):
+            continue
+        match = USE.search(line)
+        place = line_of(bodies.get(match["name"], "")) if match and match["name"] else None
+        shown = re.sub(r' loc\((?:"[^"]*"\()?(?:callsite\()?[#\w\s]*\)*(?=[,)]|$)', "", USE.sub("", line))
+        lines.append((shown, place))
+    return lines
+
+
+def ptx_lines(text: str, file: str) -> Mapped:
+    """PTX without its line directives and debug sections."""
+    files = {match[1]: Path(match[2]).name for line in text.splitlines() if (match := PTX_FILE.match(line))}
+    callers: dict[tuple[str, str], tuple[str, str]] = {}
+    current: int | None = None
+    lines: Mapped = []
+    for line in text.splitlines():
+        if match := PTX_LOC.match(line):
+            place = (match[1], match[2])
+            if match[3]:
+                callers[place] = (match[3], match[4])
+            seen = set()
+            while files.get(place[0]) != file and place in callers and place not in seen:
+                seen.add(place)
+                place = callers[place]
+            current = int(place[1]) if files.get(place[0]) == file else None
+            continue
+        if re.match(r"^\s*\.(?:section|file)\b", line):
+            if line.strip().startswith(".section"):
+                break  # what follows is debug information
+            continue
+        code = line.strip() and not line.strip().startswith(("//", ".", "$", "{", "}", "("))
+        lines.append((re.sub(r"\s*//.*$", "", line) if code else line, current if code else None))
+    while lines and not lines[-1][0].strip():
+        lines.pop()
+    return lines
+
+
+def sass_lines(text: str, file: str) -> Mapped:
+    """The instructions of `nvdisasm -gi`; of a chain of inlined places the kernel's own counts."""
+    current: int | None = None
+    lines: Mapped = []
+    for line in text.splitlines():
+        if match := SASS_LINE.match(line):
+            if Path(match[1]).name == file:
+                current = int(match[2])
+        elif SASS_CODE.match(line):
+            lines.append((line.strip(), None if line.strip().startswith(".L") else current))
+    return lines
+
+
+def add_assembly(panes: Panes, graph: dict, code: list[str], target: str) -> None:
+    """Compile a graph's Triton kernels; add their panes, links and resource figures.
+
+    Raises:
+        LabError: Triton cannot compile one of them.
+    """
+    sources = {}
+    for kernel in graph["kernels"]:
+        header = re.search(r"async_compile\.triton\('(\w+)'", code[kernel["first"] - 2])
+        if header:
+            text = "\n".join(code[kernel["first"] - 1 : kernel["last"]]) + "\n"
+            sources[kernel["name"]] = (header[1], text)
+    compiled = compile_kernels(sources, target)
+    for number, kernel in enumerate(graph["kernels"]):
+        if kernel["name"] in compiled:
+            kernel["assembly"] = _assembly(panes, graph, number, kernel, compiled[kernel["name"]])
+
+
+def _assembly(panes: Panes, graph: dict, number: int, kernel: dict, made: CompiledKernel) -> dict:
+    file = f"{kernel['name']}.py"
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder, "kernel.cubin")
+        cubin.write_bytes(made.cubin)
+        usage = parse_resource_usage(_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
+        sass = _tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin))
+    texts = {"ttir": ("mlir", ttir_lines(made.ttir, file)), "ptx": ("ptx", ptx_lines(made.ptx, file))}
+    if sass is not None:
+        texts["sass"] = ("sass", sass_lines(sass, file))
+    ids: dict[str, str | None] = {"sass": None}
+    for kind, (language, lines) in texts.items():
+        pane = f"{kind}.{graph['id']}.{number}"
+        title = f"{kind.upper()} of {kernel['name']}"
+        ids[kind] = panes.add(pane, kind, title, language, [line for line, _ in lines], graph["id"])
+        for place, (_, line) in enumerate(lines, 1):
+            code_line = line and kernel["first"] + line - 1
+            panes.link("machine", graph["panes"]["code"], code_line, pane, place)
+    used = usage[0] if usage else {"registers": None, "stack_bytes": None}
+    return {
+        "architecture": made.architecture,
+        "configuration": made.configuration,
+        "candidates": made.candidates,
+        "registers": used["registers"],
+        "shared_bytes": made.shared_bytes,
+        "stack_bytes": used["stack_bytes"],
+        "panes": ids,
+    }
+
+
+def _tool(name: str, *arguments: str) -> str | None:
+    """The output of one of CUDA's tools, as Triton ships it or as it is installed; None without it."""
+    triton = find_spec("triton")
+    shipped = Path(triton.origin).parent / "backends" / "nvidia" / "bin" if triton else Path()
+    command = shutil.which(name, path=str(shipped)) or shutil.which(name)
+    if command is None:
+        return None
+    done = subprocess.run([command, *arguments], capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else None

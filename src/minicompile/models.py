@@ -1,0 +1,163 @@
+"""The models that the lab captures, each as a module with example inputs, and a user's own.
+
+`tiny_head` is the smallest model with a softmax in it. `minigpt` is the trained model with its last softmax as
+`F.softmax`, so that Inductor writes the kernel; `minigpt_swapped` has the lab's Triton kernel there instead;
+`minigpt_train` is the model's loss, for a backward pass.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from minilab import LabError
+
+BUILT_IN = ("tiny_head", "minigpt", "minigpt_train", "minigpt_swapped")
+SEED = 42
+
+
+@dataclass(frozen=True)
+class CapturedModel:
+    """A model to capture: the module, its example inputs, and whether it gives a loss to run backward from."""
+
+    name: str
+    module: nn.Module
+    inputs: tuple
+    train: bool = False
+
+    def to(self, device: str) -> "CapturedModel":
+        """The same on another device; the module is moved, not copied."""
+        inputs = tuple(value.to(device) if isinstance(value, Tensor) else value for value in self.inputs)
+        return replace(self, module=self.module.to(device), inputs=inputs)
+
+
+class TinyHead(nn.Module):
+    """The end of a language model alone: a linear layer, then softmax over the vocabulary; (B, 64) to (B, 600)."""
+
+    def __init__(self, n_embd: int = 64, vocab_size: int = 600) -> None:
+        super().__init__()
+        self.proj = nn.Linear(n_embd, vocab_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits = self.proj(x)
+        return F.softmax(logits, dim=-1)
+
+
+class NextWord(nn.Module):
+    """Probabilities of the next word, (B, T, V), from ids (B, T): the model's logits, then a softmax."""
+
+    def __init__(self, model: nn.Module, softmax: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.model, self.softmax = model, softmax
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.softmax(self.model(ids))
+
+
+class Loss(nn.Module):
+    """Mean cross-entropy, a scalar, of the words `targets` (B, T) that follow `ids` (B, T)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        logits = self.model(ids)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def last_axis_softmax(logits: Tensor) -> Tensor:
+    """`F.softmax`, which Inductor turns into a kernel of its own."""
+    return F.softmax(logits, dim=-1)
+
+
+def tiny_head(batch: int = 2) -> CapturedModel:
+    """`TinyHead` on random hidden states (batch, 64)."""
+    torch.manual_seed(SEED)
+    return CapturedModel("tiny_head", TinyHead().eval(), (torch.randn(batch, 64),))
+
+
+def minigpt(checkpoint: str | Path, name: str = "minigpt", shape: tuple[int, int] = (2, 16)) -> CapturedModel:
+    """The trained model on random ids of `shape` (B, T), as `name` says: `minigpt`, `minigpt_train`, `minigpt_swapped`.
+
+    Raises:
+        LabError: the checkpoint is missing or is not one of the model's; T is more than its block size.
+    """
+    from minimodel.checkpoint import load_checkpoint
+    from minimodel.port import port
+
+    model, _ = port(load_checkpoint(checkpoint))
+    if shape[1] > model.config.block_size:
+        raise LabError(
+            f"capture.shape asks for {shape[1]} tokens, but the model's block_size is {model.config.block_size}; "
+            f"write at most that."
+        )
+    generator = torch.Generator().manual_seed(SEED)
+    ids, following = (torch.randint(0, model.config.vocab_size, shape, generator=generator) for _ in range(2))
+    if name == "minigpt_train":
+        return CapturedModel(name, Loss(model.train()), (ids, following), train=True)
+    if name == "minigpt_swapped":
+        # by a string, so that the other models' captures do not depend on the kernel; it needs Triton, and a GPU to run
+        swapped = importlib.import_module("minikernel.triton_operator").softmax
+        return CapturedModel(name, NextWord(model, swapped).eval(), (ids,))
+    return CapturedModel(name, NextWord(model, last_axis_softmax).eval(), (ids,))
+
+
+def user_model(name: str, source: str | Path, factory: str = "make") -> CapturedModel:
+    """A user's own model: `factory()` in the file `source` returns (module, tuple of example inputs).
+
+    Raises:
+        LabError: the file is missing, cannot be imported, has no such function, or returns something else.
+    """
+    where = f"model {name}: {source}"
+    if not Path(source).is_file():
+        raise LabError(f"{where} does not exist; write the path of the model's Python file.")
+    spec = importlib.util.spec_from_file_location(f"captured_model_{name}", source)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # as for an import: dataclasses and pickles look there
+    try:
+        spec.loader.exec_module(module)
+        make = getattr(module, factory)
+    except AttributeError:
+        raise LabError(f"{where} defines no function {factory!r}; write the name of one that it has.") from None
+    except Exception as error:
+        raise LabError(f"{where} cannot be imported: {type(error).__name__}: {error}; correct it.") from error
+    made = make()
+    if not (
+        isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module) and isinstance(made[1], tuple)
+    ):
+        raise LabError(
+            f"{where}: {factory}() must return (nn.Module, tuple of example inputs) and returned "
+            f"{type(made).__name__}; end it with `return module, (input,)`."
+        )
+    return CapturedModel(name, *made)
+
+
+def build(
+    name: str, checkpoint: str | Path | None = None, entry: dict | None = None, shape: tuple[int, int] = (2, 16)
+) -> CapturedModel:
+    """The model that the workflow calls `name`, on the CPU.
+
+    Args:
+        checkpoint: of the trained MiniGPT, for the models that are made of it.
+        entry: of a user's model in the configuration, `source` and `factory`.
+        shape: (B, T) of the ids that those models get.
+
+    Raises:
+        LabError: no model has that name, or it cannot be made.
+    """
+    if entry is not None:
+        return user_model(name, entry["source"], entry["factory"])
+    if name == "tiny_head":
+        return tiny_head()
+    if name in BUILT_IN:
+        if checkpoint is None:
+            raise LabError(f"model {name} is made of a checkpoint; give the path of one, results/17/checkpoint.npz.")
+        return minigpt(checkpoint, name, shape)
+    raise LabError(f"no model is called {name!r}; there are {', '.join(BUILT_IN)}, and those of config.yaml's models.")

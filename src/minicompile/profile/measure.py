@@ -1,0 +1,81 @@
+"""The profile of one model on one device: every mode timed, the compiled call taken apart, attention compared."""
+
+import logging
+from pathlib import Path
+
+from minicompile.profile.anatomy import dissect
+from minicompile.profile.attention import compare_attention
+from minicompile.profile.timing import affordable_calls, model_at, time_mode
+from minilab import LabError
+from minilab.device import short_name
+
+ROOFS = ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s", "tf32_tflop_per_s", "bf16_tflop_per_s")
+
+
+def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceilings: dict, log: logging.Logger) -> dict:
+    """Profile `model`; the result is profile.json without its provenance.
+
+    Args:
+        params: `cases`, each with `shape`, `modes`, `kernels` (whether the call is taken apart) and `attention`
+            (dtypes to compare fused attention in); `calls` to time, and `samples` of what is taken apart, fewer where
+            a call is slow; and `largest_difference` that a compiled output may have from eager's, or None.
+        checkpoint: of the trained MiniGPT.
+        device: a torch device.
+        ceilings: the device's `ceilings.json`.
+
+    Raises:
+        LabError: a compiled output is further from eager's than `largest_difference`; a model, mode or shape that
+            cannot be profiled.
+    """
+    timings, shapes, attention = [], [], []
+    for case in params["cases"]:
+        shape = case["shape"]
+        module, inputs = model_at(model, shape, checkpoint, device)
+        calls = affordable_calls(module, inputs, params["calls"])
+        samples = min(calls, params["samples"])
+        for mode in case["modes"]:
+            timed = {"shape": shape, **time_mode(module, inputs, mode, calls, log)}
+            _check_match(model, timed, params["largest_difference"])
+            log.info(
+                "%s %s %s: compiled in %.1f s, eager %.1f us, compiled %.1f us",
+                model, shape, mode, timed["cold_compile_seconds"], timed["eager"]["median_us"],
+                timed["compiled"]["median_us"],
+            )  # fmt: skip
+            timings.append(timed)
+        anatomy = None
+        if case["kernels"]:
+            anatomy = dissect(module, inputs, samples, model)
+            rows = anatomy.kernels(ceilings["copy_gb_per_s"])
+            shapes.append({"shape": shape, "split": anatomy.split(), "kernels": rows})
+        for dtype in case["attention"]:
+            attention.append(compare_attention(module, inputs[0], dtype, samples, anatomy))
+    return {
+        "model": model,
+        "unit": "tokens" if model == "minigpt" else "rows",
+        "largest_difference_allowed": params["largest_difference"],
+        "timings": timings,
+        "shapes": shapes,
+        "kernels": shapes[0]["kernels"] if shapes else [],
+        "roofline": _roofline(ceilings),
+        "attention": attention,
+    }
+
+
+def _check_match(model: str, timed: dict, allowed: float | None) -> None:
+    # Written as "not within", so that NaN, which compares false with everything, is refused.
+    if allowed is not None and not timed["max_difference"] <= allowed:
+        raise LabError(
+            f"{model} {tuple(timed['shape'])} compiled in mode {timed['mode']} differs from eager by up to "
+            f"{timed['max_difference']:.3g}, and profile.largest_difference allows {allowed:g}; the compiled code is "
+            f"wrong, or the bound too narrow for this model."
+        )
+
+
+def _roofline(ceilings: dict) -> dict:
+    made = ceilings["provenance"]
+    gpu = made["hardware"]["gpu"]
+    return {
+        "name": short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
+        "roofs": {key: ceilings[key] for key in ROOFS},
+        "stale_ceilings": ceilings.get("restored", {}).get("stale", False),
+    }

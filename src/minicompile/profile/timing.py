@@ -1,0 +1,103 @@
+"""Eager against each of torch.compile's modes at one shape: what a first call costs, what the later ones take.
+
+The timing is `minicompile.benchmark`'s, which lets eager and compiled take turns; the profile adds what a first call
+costs with empty and with warm caches, and how far the compiled output is from eager's.
+"""
+
+import logging
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from minicompile import models
+from minicompile.profile.internals import fresh_caches
+from minicompile.safe.compile_benchmark import Row, benchmark
+from minicompile.safe.compile_config import CompileConfig
+from minilab import LabError
+
+MODELS = ("tiny_head", "minigpt")
+SLOW_SECONDS = 0.02  # a call that takes longer is timed only as often as fits into the seconds below
+SLOW_CALLS_SECONDS = 2.0
+FEWEST_CALLS = 10
+
+
+def model_at(name: str, shape: list[int], checkpoint: str | Path, device: str) -> tuple[nn.Module, tuple]:
+    """The model called `name` with inputs of `shape`, on a torch device: (batch, 64) for tiny_head, else (batch, time).
+
+    Raises:
+        LabError: the model is not one that is profiled, or does not take that shape.
+    """
+    if name not in MODELS:
+        raise LabError(f"profile: there is no model {name!r}; write one of {', '.join(MODELS)}.")
+    rows, columns = shape
+    made = models.tiny_head(rows) if name == "tiny_head" else models.minigpt(checkpoint, name, (rows, columns))
+    if list(made.inputs[0].shape) != list(shape):
+        raise LabError(f"profile: tiny_head takes shapes (batch, {made.inputs[0].shape[1]}), not {tuple(shape)}.")
+    return made.module.to(device), tuple(value.to(device) for value in made.inputs)
+
+
+def affordable_calls(module: nn.Module, inputs: tuple, calls: int) -> int:
+    """How many of `calls` to time: all; where an eager call takes more than 20 ms those of two seconds, 10 at least."""
+    with torch.no_grad():
+        taken = []
+        for _ in range(5):
+            began = time.perf_counter()
+            module(*inputs)
+            if inputs[0].is_cuda:
+                torch.cuda.synchronize()
+            taken.append(time.perf_counter() - began)
+    seconds = min(taken)
+    return calls if seconds <= SLOW_SECONDS else min(calls, max(FEWEST_CALLS, int(SLOW_CALLS_SECONDS / seconds)))
+
+
+def time_mode(module: nn.Module, inputs: tuple, mode: str, calls: int, logger: logging.Logger | None = None) -> dict:
+    """Time one mode against eager on one batch.
+
+    Args:
+        mode: one of Inductor's presets, default, reduce-overhead, max-autotune.
+        calls: warm calls of each side that are timed.
+
+    Returns:
+        `mode`, `calls`, `cold_compile_seconds` (first call, nothing cached), `warm_compile_seconds` (first call of a
+        new compile, the caches on disk full), `max_difference` (largest |compiled - eager|), `recompiles`,
+        `graph_breaks`, `speedup` (eager's median over the compiled one's), and for `eager` and `compiled` each
+        `median_us`, `p20_us`, `p80_us`, `per_second` (tokens, or rows where there are none) and `peak_bytes`.
+
+    Raises:
+        LabError: the model does not compile, or compiles to something that computes other numbers.
+    """
+    with fresh_caches(), torch.no_grad():
+        batch = inputs[0] if len(inputs) == 1 else inputs  # a tuple would be matched to the arguments at each call
+        timed = benchmark(module, CompileConfig(mode=mode), batch, steps=calls, warmup=20, logger=logger)
+        if timed.compiled is None:
+            raise LabError(f"mode {mode} could not be profiled: {timed.report.stage}: {timed.report.reason}")
+        torch.compiler.reset()
+        compiled = torch.compile(module, mode=mode)
+        began = time.perf_counter()
+        output = compiled(*inputs).clone()  # with CUDA graphs the next call writes where this result lies
+        warm = time.perf_counter() - began
+        difference = (output - module(*inputs)).abs().max().item()
+    return {
+        "mode": mode,
+        "calls": calls,
+        "cold_compile_seconds": timed.compiled.first_step_seconds,
+        "warm_compile_seconds": warm,
+        "max_difference": difference,
+        "recompiles": timed.recompiles,
+        "graph_breaks": len(timed.report.graph_breaks),
+        "speedup": timed.speedup,
+        "eager": _side(timed.eager),
+        "compiled": _side(timed.compiled),
+    }
+
+
+def _side(row: Row) -> dict:
+    return {
+        "median_us": 1e6 * row.step_seconds,
+        "p20_us": 1e6 * row.p20,
+        "p80_us": 1e6 * row.p80,
+        "per_second": row.tokens_per_second,
+        "peak_bytes": row.peak_bytes,
+    }

@@ -1,0 +1,122 @@
+"""How much a generated kernel has to do, read from a capture: bytes as Inductor counts them, operations by the loops.
+
+The operations are those of the kernel's loop bodies, each as often as its loop runs; what one costs is in
+data/profile_operations.yaml. Williams, Waterman and Patterson's roofline (2009) wants nothing more of a kernel.
+"""
+
+from functools import cache
+from importlib.resources import files
+from math import prod
+
+import yaml
+
+
+@cache
+def _prices() -> dict:
+    return yaml.safe_load((files("minicompile") / "data" / "profile_operations.yaml").read_text())
+
+
+def node_flop(node: dict) -> int:
+    """Floating-point operations of one scheduler node of a capture; 0 for a library's call.
+
+    Its loops must have numbers for bounds, as those of a model compiled for one shape do.
+    """
+    if node["loop_sizes"] is None:
+        return 0
+    prices = _prices()
+    elements = prod(size for sizes in node["loop_sizes"] for size in sizes)
+    each = 0
+    for operation in node["operations"]:
+        name = operation["operation"]
+        if name == "reduction":
+            each += prices["reductions"].get(node["reduction_type"], prices["reductions"]["other"])
+        elif name not in prices["free"]:
+            each += 1
+    return elements * each
+
+
+def kernel_work(graphs: list[dict]) -> list[dict]:
+    """A row for each generated kernel of a capture's `graphs` that is called, in the order of their first calls.
+
+    Returns:
+        Rows of `name`, `graph` (its id), `calls` in one run of the model, and, for one call, `bytes` read and written
+        as Inductor counts them (a table that is looked up in counts whole) and `flop`; means where calls differ.
+    """
+    rows = []
+    for graph in graphs:
+        flop = {node["name"]: node_flop(node) for node in graph["scheduler_nodes"]}
+        generated = [call for call in graph["calls"] if not call["extern"]]
+        for name in dict.fromkeys(call["kernel"] for call in generated):
+            calls = [call for call in generated if call["kernel"] == name]
+            rows.append(
+                {
+                    "name": name,
+                    "graph": graph["id"],
+                    "calls": len(calls),
+                    "bytes": sum(call["bytes"] for call in calls) / len(calls),
+                    "flop": sum(flop[node] for call in calls for node in call["scheduler_nodes"]) / len(calls),
+                }
+            )
+    return rows
+
+
+def library_calls(graphs: list[dict]) -> list[dict]:
+    """The calls of libraries in a capture's `graphs`, in order: `graph`, `name`, `bytes`, `aten_nodes`."""
+    return [
+        {"graph": graph["id"], "name": call["kernel"], "bytes": call["bytes"], "aten_nodes": call["aten_nodes"]}
+        for graph in graphs
+        for call in graph["calls"]
+        if call["extern"]
+    ]
+
+
+def softmax_calls(graph: dict, length: int) -> list[dict]:
+    """The calls of one graph that run a generated kernel with the softmax of attention's scores in it.
+
+    Scores are (batch, heads, `length`, `length`); such a kernel exponentiates them and reduces over their last axis.
+    """
+    scores = {
+        node["name"]
+        for node in graph["nodes"]
+        if node["size"] and len(node["size"]) == 4 and node["size"][2:] == [length, length]
+    }
+    nodes = {node["name"]: node for node in graph["scheduler_nodes"]}
+
+    def holds_softmax(call: dict) -> bool:
+        members = [nodes[name] for name in call["scheduler_nodes"]]
+        operations = [operation for member in members for operation in member["operations"]]
+        reduces = any(member["is_reduction"] and member["loop_sizes"][1] == [length] for member in members)
+        return reduces and any(op["operation"] == "exp" and op["producer"] in scores for op in operations)
+
+    return [call for call in graph["calls"] if not call["extern"] and holds_softmax(call)]
+
+
+def attention_calls(graph: dict, length: int) -> list[dict]:
+    """The calls of one graph that are attention's core: from queries, keys and values to their mixture.
+
+    Written out, they are the kernels of `softmax_calls`, the library calls that make the scores and the ones that read
+    the probabilities; fused, the call of torch's own operator.
+    """
+    nodes = {node["name"]: node for node in graph["scheduler_nodes"]}
+    targets = {node["name"]: node["target"] for node in graph["nodes"]}
+    softmax = softmax_calls(graph, length)
+    scores, probabilities = set(), set()
+    for call in softmax:
+        members = [nodes[name] for name in call["scheduler_nodes"]]
+        reductions = [member for member in members if member["is_reduction"]]
+        scores |= _buffers(reductions, "reads")
+        reduced = _buffers(reductions, "writes")
+        probabilities |= _buffers([member for member in members if _buffers([member], "reads") & reduced], "writes")
+
+    def belongs(call: dict) -> bool:
+        if not call["extern"]:
+            return call in softmax
+        members = [nodes[name] for name in call["scheduler_nodes"]]
+        fused = any("scaled_dot_product" in targets[name] for name in call["aten_nodes"])
+        return fused or bool(_buffers(members, "writes") & scores or _buffers(members, "reads") & probabilities)
+
+    return [call for call in graph["calls"] if belongs(call)]
+
+
+def _buffers(nodes: list[dict], side: str) -> set[str]:
+    return {access["buffer"] for node in nodes for access in node[side]}

@@ -1,0 +1,1 @@
+"""torch.compile made safe: compile and prove, or stay eager and say why."""

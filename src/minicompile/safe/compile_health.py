@@ -1,0 +1,51 @@
+"""One model's compile as a health check: does it compile, does it compute what eager does, at what price."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from minicompile.safe.compile_benchmark import benchmark
+from minicompile.safe.compile_config import CompileConfig
+from minilab.provenance import versions
+
+
+def health(
+    model: nn.Module,
+    cfg: CompileConfig,
+    batch: Any,
+    *,
+    loss_fn: Callable | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    steps: int = 30,
+    logger: logging.Logger | None = None,
+) -> dict:
+    """Compile, prove and time `model`, and leave it as it was. Arguments as `minicompile.benchmark`'s.
+
+    Returns:
+        Plain data for JSON: `healthy` (compiled, without graph breaks, cache limits or recompiles in the steady
+        state), `complaints` (a sentence each, empty when healthy), `config`, `benchmark` (with its `report`) and
+        `versions`.
+
+    Raises:
+        LabError: the configuration or a pattern of it cannot be.
+    """
+    measured = benchmark(model, cfg, batch, loss_fn=loss_fn, optimizer=optimizer, steps=steps, logger=logger)
+    report = measured.report
+    complaints = [f"graph break: {reason}" for reason in report.graph_breaks] + report.cache_limits
+    if not report.compiled:
+        complaints.insert(0, f"not compiled: failed at {report.stage}: {report.reason}")
+    if measured.recompiles:
+        complaints += [
+            f"recompile in the steady state: {reason}" for reason in report.recompiles[-measured.recompiles :]
+        ]
+    config = {**cfg.to_dict(), "backend": report.backend}
+    return {
+        "healthy": not complaints,
+        "complaints": complaints,
+        "config": config,
+        "benchmark": measured.to_dict(),
+        "versions": versions(),
+    }

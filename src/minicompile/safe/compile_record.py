@@ -1,0 +1,101 @@
+"""What became of a model that went through `maybe_compile`: one dataclass, one dictionary for JSON."""
+
+import dataclasses
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from minicompile.safe.watch import Watch
+
+
+@dataclass
+class CompileReport:
+    """The state of one model.
+
+    Attributes:
+        compiled: whether calls go through compiled code now.
+        stage: `compiled`; `unchecked` (compiled, no smoketest yet); `none` (never went through `maybe_compile`, or
+            is a copy of one that did); or where it failed: `compile`, `ranks`, `call` (a later compile, at a call),
+            or a stage of `minicompile.safe.smoketest.SmoketestOutcome`.
+        reason: the failure in one line; None without one.
+        exception: its type.
+        stack: its traceback.
+        seconds: wall time of `maybe_compile`.
+        compile_seconds: the first compiled step of the smoketest, its compile included.
+        step_seconds: the fastest later step of it.
+        backend, mode, dynamic, fullgraph: as configured.
+        modules: what is compiled, by qualified name; the model itself is `(model)`.
+        ran_eager: what is not: blocked by name, frames that Dynamo could not compile or gave up on.
+        graphs: forward graphs that were compiled.
+        guards: checks that their frames make, over all of them.
+        graph_breaks: where a frame was cut in two, and why.
+        recompiles: the guard that failed, for each.
+        cache_limits: frames that Dynamo gave up on.
+        dtype: the coarsest arithmetic in the comparison with eager.
+        tolerance: the relative difference that was allowed.
+        differences: the largest of outputs, loss, gradients, buffers.
+        torch: the version.
+    """
+
+    compiled: bool = False
+    stage: str = "none"
+    reason: str | None = None
+    exception: str | None = None
+    stack: str | None = None
+    seconds: float | None = None
+    compile_seconds: float | None = None
+    step_seconds: float | None = None
+    backend: str | None = None
+    mode: str | None = None
+    dynamic: bool | None = None
+    fullgraph: bool | None = None
+    modules: list[str] = field(default_factory=list)
+    ran_eager: list[str] = field(default_factory=list)
+    graphs: int = 0
+    guards: int = 0
+    graph_breaks: list[str] = field(default_factory=list)
+    recompiles: list[str] = field(default_factory=list)
+    cache_limits: list[str] = field(default_factory=list)
+    dtype: str | None = None
+    tolerance: float | None = None
+    differences: dict[str, float] = field(default_factory=dict)
+    torch: str = torch.__version__
+
+    def to_dict(self) -> dict:
+        """Plain data for JSON."""
+        return dataclasses.asdict(self)
+
+
+@dataclass
+class Record:
+    """What is kept of one model: its report as far as it is settled, and the watch that goes on counting."""
+
+    report: CompileReport
+    watch: Watch
+    uninstall: Callable[[], None]
+
+
+# By model, and never inside it: a model's pickle and its copies hold nothing of this package's bookkeeping.
+records: "weakref.WeakKeyDictionary[nn.Module, Record]" = weakref.WeakKeyDictionary()
+
+
+def compile_report(model: nn.Module) -> CompileReport:
+    """The state of `model` now, recompiles since start-up included; `.to_dict()` gives plain data."""
+    record = records.get(model)
+    if record is None:
+        reason = "maybe_compile has not compiled this object; a copy of a compiled model is eager until it has"
+        return CompileReport(reason=reason)
+    watch = record.watch
+    eager = [*record.report.ran_eager, *watch.failed_frames, *watch.cache_limits]
+    return dataclasses.replace(
+        record.report,
+        graphs=watch.graphs,
+        guards=watch.guards(),
+        graph_breaks=list(watch.graph_breaks),
+        recompiles=list(watch.recompiles),
+        cache_limits=list(watch.cache_limits),
+        ran_eager=eager,
+    )

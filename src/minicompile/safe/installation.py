@@ -1,0 +1,169 @@
+"""Putting compiled code into a model's modules, and taking it out again without a trace."""
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from minicompile.safe import dynamo_internals
+from minicompile.safe.compile_config import CompileConfig
+from minicompile.safe.selection import Selection
+from minicompile.safe.watch import Watch
+
+BLOCKED = "in the blocklist of maybe_compile"
+
+
+class StaysEager:
+    """A module's `forward` where Dynamo must not look: put in the place of the instance's own.
+
+    An object and not a function, so that a module that carries one still pickles and deep-copies.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.own_forward = vars(module).get("forward")
+
+    @torch.compiler.disable(reason=BLOCKED)
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        if self.own_forward is not None:
+            return self.own_forward(*args, **kwargs)
+        return type(self.module).forward(self.module, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One module's compiled call, and where it sits.
+
+    `_compiled_call_impl` is the place that torch made for it. Under FSDP2 `forward` is taken instead, so that
+    the hooks that gather and scatter run once, outside, whatever becomes of the compiled code.
+    """
+
+    module: nn.Module
+    call: Callable
+
+    @property
+    def slot(self) -> str:
+        return "forward" if dynamo_internals.is_fsdp(self.module) else "_compiled_call_impl"
+
+    def put(self, call: Callable | None = None) -> None:
+        """Have the module called through `call`, which is the compiled call by default."""
+        setattr(self.module, self.slot, call or self.call)
+
+    def guarded(
+        self, on_failure: Callable[[Exception], None], failures: tuple[type[Exception], ...] | None = None
+    ) -> Callable:
+        """The compiled call, except that a compile that fails is reported and the call runs eager.
+
+        `failures` are the exceptions that count as one; None takes those of the compiler. An input that eager refuses
+        as well is the caller's mistake: eager's exception is raised, nothing is reported. A failure after a graph
+        break runs the whole call again, the part before the break for the second time: a buffer updated there, such
+        as BatchNorm's averages, is updated twice in that one call.
+        """
+        compiled, reference = self.call, weakref.ref(self.module)
+        eager = type(self.module).forward if self.slot == "forward" else type(self.module)._call_impl
+        failures = failures or dynamo_internals.compile_errors()
+
+        def call(*args: object, **kwargs: object) -> object:
+            try:
+                return compiled(*args, **kwargs)
+            except failures as error:
+                output = eager(reference(), *args, **kwargs)
+                on_failure(error)
+                return output
+
+        return call
+
+
+def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitStack) -> list[Compiled]:
+    """Compile the selected modules in place and keep the blocked ones from the compiler.
+
+    Blocked functions are wrapped where they are defined and where the model's files refer to them, for the
+    whole process, until `undo` is closed.
+
+    Args:
+        undo: given what takes everything out again. It holds the modules weakly: it outlives no model.
+
+    Returns:
+        The compiled modules.
+
+    Raises:
+        Exception: what `torch.compile` raises at once, such as for an unknown backend or option.
+    """
+    for places in selection.blocked_functions.values():
+        for owner, attribute in places:
+            saved = vars(owner)[attribute]
+            setattr(owner, attribute, _disabled(saved))
+            undo.callback(setattr, owner, attribute, saved)
+    for module in selection.blocked_modules.values():
+        own = vars(module).get("forward")
+        module.forward = StaysEager(module)
+        undo.callback(_put_attribute, weakref.ref(module), "forward", own)
+    inner = dynamo_internals.inner_backend(cfg.backend, cfg.mode, cfg.options, cfg.dynamic)
+    watch.backend = inner
+    compiled = []
+    for module in selection.compiled.values():
+        # Modules of one class may share their graphs; a model of its own shares with no other.
+        call = dynamo_internals.torch_compile(
+            _entry(module),
+            isolated=len(selection.compiled) == 1,
+            backend=watch,
+            dynamic=cfg.dynamic,
+            fullgraph=cfg.fullgraph,
+        )
+        compiled.append(Compiled(module, call))
+        slot = compiled[-1].slot
+        undo.callback(_put_attribute, weakref.ref(module), slot, vars(module).get(slot))
+        compiled[-1].put()
+    return compiled
+
+
+def _entry(module: nn.Module) -> Callable:
+    """What to hand to `torch.compile` for a module.
+
+    Dynamo does not begin in a frame of torch.nn: `nn.Sequential(...).compile()` compiles nothing, and says nothing.
+    Such a module gets a frame of its own around it, with a code object of its own, by which Dynamo keeps its graphs.
+    """
+    inner = module.forward if dynamo_internals.is_fsdp(module) else module._call_impl
+    if not dynamo_internals.passes_over(type(module).forward):
+        return inner
+
+    def enter(*args: object, **kwargs: object) -> object:
+        return inner(*args, **kwargs)
+
+    enter.__code__ = enter.__code__.replace()
+    return enter
+
+
+def _disabled(function: object) -> object:
+    if isinstance(function, staticmethod | classmethod):
+        return type(function)(torch.compiler.disable(function.__func__, reason=BLOCKED))
+    return torch.compiler.disable(function, reason=BLOCKED)
+
+
+def _put_attribute(reference: weakref.ref, name: str, value: object) -> None:
+    module = reference()
+    if module is None:
+        return
+    if value is None:
+        vars(module).pop(name, None)
+    else:
+        vars(module)[name] = value
+
+
+@contextmanager
+def eager_calls(model: nn.Module) -> Iterator[None]:
+    """Call the modules of `model` as if nothing had been compiled, without a detour through the compiler."""
+    taken = []
+    for module in model.modules():
+        slot = Compiled(module, module).slot
+        call = vars(module).pop(slot, None)
+        if call is not None:
+            taken.append((module, slot, call))
+    try:
+        yield
+    finally:
+        for module, slot, call in taken:
+            setattr(module, slot, call)

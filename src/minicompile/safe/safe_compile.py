@@ -1,0 +1,183 @@
+"""`maybe_compile`: compile a model, or leave it eager and say why.
+
+Compilation is in place, as `nn.Module.compile` does it: the object that comes back is the one that went in, with
+another way to be called. Its class, its `state_dict` keys, its hooks and its parameters stay what they are;
+pickles and deep copies of it are plain eager models. `torch.compile(model)` would wrap it and prefix every key.
+"""
+
+import contextlib
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from textwrap import shorten
+from typing import Any
+
+import torch
+from torch import nn
+
+from minicompile.safe import dynamo_internals
+from minicompile.safe.compile_config import CompileConfig
+from minicompile.safe.compile_record import CompileReport, Record, records
+from minicompile.safe.installation import install
+from minicompile.safe.ranks import failures_of_ranks, ranks_present
+from minicompile.safe.selection import select
+from minicompile.safe.smoketest import CompileSmoketest, SmoketestOutcome
+from minicompile.safe.watch import Watch
+from minilab import LabError
+
+
+class NothingCompiled(LabError):
+    """Every step ran, and none of it through compiled code."""
+
+
+class OtherRankFailed(LabError):
+    """This rank's compile was fine, another one's was not."""
+
+
+def maybe_compile(
+    model: nn.Module,
+    cfg: CompileConfig,
+    logger: logging.Logger,
+    sample_batch: Any = None,
+    *,
+    loss_fn: Callable | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    process_group: Any = None,
+) -> nn.Module:
+    """Compile `model` in place, prove it on `sample_batch`, and give it back; on any failure, give it back untouched.
+
+    Args:
+        model: an eager model. A `DistributedDataParallel` has what it wraps compiled. Under FSDP2 the innermost
+            modules that it manages are compiled.
+        cfg: what to compile and how; disabled, the model comes back without a look.
+        logger: one INFO line on success; one ERROR with stage, exception, stack and wall time on failure; each has the
+            report as a dictionary in its attribute `compile_report`, for structured logs.
+        sample_batch: a batch as in training: tensor, tuple or dictionary (`minicompile.safe.batches`). Without one
+            there is no smoketest, and the compile happens at the first call.
+        loss_fn: `(output)` or `(output, target)`; None takes the model's own loss.
+        optimizer: the one that will train the model; its state is restored. None takes plain SGD.
+        process_group: whose ranks decide together, where `torch.distributed` runs; None is all.
+
+    Returns:
+        `model` itself. Under `fallback_eager`, a compile that fails later, at a call with new shapes, runs that
+        call eager, and all those after it.
+
+    Raises:
+        LabError: the configuration or a pattern of it cannot be; the model is a `torch.compile` wrapper already.
+        Exception: under `fail_policy="raise"`, what the compile raised, with a note of the stage; `WrongNumbers`,
+            `TimeLimitExceeded` or `OtherRankFailed` for failures that raise nothing themselves.
+    """
+    if not cfg.enabled:
+        return model
+    cfg.validate()
+    inner = model.module if dynamo_internals.is_ddp(model) else model
+    if hasattr(inner, "_orig_mod"):
+        raise LabError("the model is wrapped by torch.compile already; give maybe_compile the plain model.")
+    uncompile(model)
+    selection = select(inner, cfg.allowlist, cfg.blocklist)
+    backend_name = cfg.backend if isinstance(cfg.backend, str) else getattr(cfg.backend, "__name__", "custom")
+    watch = Watch(backend_name, logger)
+    report = CompileReport(
+        stage="compile",
+        backend=backend_name,
+        mode=cfg.mode,
+        dynamic=cfg.dynamic,
+        fullgraph=cfg.fullgraph,
+        modules=[name or "(model)" for name in selection.compiled],
+        ran_eager=[*selection.blocked_modules, *selection.blocked_functions],
+    )
+    undo = contextlib.ExitStack()
+    record = records[model] = records[inner] = Record(report, watch, undo.close)
+    started = time.perf_counter()
+    outcome = SmoketestOutcome(stage="compile")
+    try:
+        compiled = install(selection, cfg, watch, undo)
+        outcome = SmoketestOutcome(stage="unchecked")
+        if cfg.healthcheck and sample_batch is not None:
+            synchronised = model.no_sync() if inner is not model else contextlib.nullcontext()
+            with watch.start_up(), synchronised:
+                outcome = _smoketest(inner, compiled, cfg, logger, sample_batch, optimizer, loss_fn)
+            if outcome.passed and not watch.graphs:
+                outcome.stage = "compile"
+                raise NothingCompiled("the compiler found nothing to compile in the model; leave it eager.")
+    except Exception as error:
+        outcome.exception = error
+    except BaseException:  # the user's own interrupt leaves nothing behind either
+        uncompile(model)
+        raise
+    if ranks_present(process_group):
+        failures = failures_of_ranks(first_line(outcome.exception), process_group)
+        if failures and outcome.exception is None:
+            outcome.stage, outcome.exception = "ranks", OtherRankFailed(f"another rank fell back: {failures[0]}")
+
+    report.seconds = time.perf_counter() - started
+    report.compile_seconds, report.step_seconds = outcome.compile_seconds, outcome.step_seconds
+    report.dtype, report.tolerance, report.differences = outcome.dtype, outcome.tolerance, outcome.differences
+    if outcome.exception is not None:
+        fall_back(record, outcome.stage, outcome.exception, logger)
+        if cfg.fail_policy == "raise":
+            outcome.exception.add_note(f"maybe_compile failed at stage {outcome.stage!r}; fail_policy is 'raise'.")
+            raise outcome.exception
+        return model
+    report.compiled, report.stage = True, "compiled" if outcome.passed else "unchecked"
+    if cfg.fail_policy == "fallback_eager":
+        for part in compiled:
+            part.put(part.guarded(lambda error: fall_back(record, "call", error, logger)))
+    logger.info(
+        "compiled %s: backend=%s mode=%s dynamic=%s fullgraph=%s seconds=%.2f%s",
+        *(type(inner).__name__, backend_name, cfg.mode, cfg.dynamic, cfg.fullgraph, report.seconds),
+        "" if outcome.passed else " (unchecked: it compiles at its first call)",
+        extra={"compile_report": report.to_dict()},
+    )
+    return model
+
+
+def uncompile(model: nn.Module) -> nn.Module:
+    """Make a model that went through `maybe_compile` eager again, and forget its report. Any other is left alone."""
+    record = records.pop(model, None)
+    if record is not None:
+        record.uninstall()
+    return model
+
+
+def _smoketest(model, compiled, cfg, logger, sample_batch, optimizer, loss_fn) -> SmoketestOutcome:
+    test = CompileSmoketest(cfg.smoketest_steps, cfg.tolerance, cfg.time_limit_seconds)
+    if not any(dynamo_internals.is_fsdp(module) for module in model.modules()):
+        test.run(model, sample_batch, optimizer, loss_fn, logger)
+        return test.outcome
+    # Under FSDP2 each step communicates. A rank whose compile fails goes on with the step, eager, so that the others
+    # do not wait for it for ever; the backward graphs compile in the forward pass, where a failure can be caught.
+    errors: list[Exception] = []
+    for part in compiled:
+        part.put(part.guarded(errors.append, (Exception,)))
+    with dynamo_internals.failing_backward_early():
+        test.run(model, sample_batch, optimizer, loss_fn, logger)
+    for part in compiled:
+        part.put()
+    if errors and test.outcome.exception is None:
+        test.outcome.stage, test.outcome.exception = "forward", errors[0]
+    return test.outcome
+
+
+def fall_back(record: Record, stage: str, error: BaseException, logger: logging.Logger) -> None:
+    """Make the model eager, and record and log why."""
+    record.uninstall()
+    report = record.report
+    report.compiled, report.stage = False, stage
+    report.exception, report.reason = type(error).__name__, first_line(error)
+    report.stack = "".join(traceback.format_exception(error))
+    logger.error(
+        "torch.compile failed, the model stays eager: stage=%s exception=%s seconds=%.2f reason=%s\n%s",
+        *(stage, report.exception, report.seconds or 0.0, report.reason, report.stack),
+        extra={"compile_report": report.to_dict()},
+    )
+
+
+def first_line(error: BaseException | None) -> str | None:
+    """An exception in one line of at most 300 characters; None for none."""
+    if error is None:
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    return shorten(f"{type(error).__name__}: {text}" if text else type(error).__name__, 300, placeholder=" …")

@@ -1,0 +1,124 @@
+"""What the compiler does with one model, from the first compile to the last: counted, and logged once each.
+
+The watch sits where a compile happens, as the backend that Dynamo calls, and never on the path of a call:
+a steady-state step costs nothing. Dynamo tells it why a graph ends (a break) and which guard failed (a
+recompile). That a frame has reached the cache limit, Dynamo says only in a warning, which is listened to.
+"""
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+
+from minicompile.safe import dynamo_internals
+
+_watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
+
+
+class Watch:
+    """A `torch.compile` backend that hands each graph to another one and keeps count.
+
+    Attributes:
+        graphs: graphs handed to the backend, forward only.
+        graph_breaks, recompiles, cache_limits: one sentence each, in order.
+        backend_seconds: time spent in the backend; backward graphs that compile later are not in it.
+    """
+
+    def __init__(self, name: str, logger: logging.Logger) -> None:
+        self.backend: Callable | None = None  # set when the model is compiled
+        self.logger = logger
+        self.__name__ = name  # what Dynamo's messages call the backend
+        self.graphs = 0
+        self.backend_seconds = 0.0
+        self.graph_breaks: list[str] = []
+        self.recompiles: list[str] = []
+        self.cache_limits: list[str] = []
+        self.failed_frames: list[str] = []
+        self._frames: dict[int, set[str]] = {}  # compile ids by frame
+        self._metrics: dict[str, dynamo_internals.FrameMetrics] = {}
+        self._keeps_eager_random = False
+        _listen()
+        _watches.add(self)
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list, **options: object) -> Callable:
+        self._note_compile()
+        reason = dynamo_internals.break_of_graph(graph_module)
+        if reason:
+            self.note_break(reason)
+        # A graph that was checked against eager's random numbers must go on drawing them when it is recompiled.
+        self._keeps_eager_random |= dynamo_internals.draws_as_eager()
+        started = time.perf_counter()
+        try:
+            with dynamo_internals.fallback_random(self._keeps_eager_random):
+                compiled = self.backend(graph_module, example_inputs, **options)
+        finally:
+            self.backend_seconds += time.perf_counter() - started
+        self.graphs += 1
+        return compiled
+
+    def note_break(self, reason: str) -> None:
+        """Record a graph break, unless the same one has been seen."""
+        if reason not in self.graph_breaks:
+            self.graph_breaks.append(reason)
+            self.logger.warning("torch.compile: graph break: %s", reason)
+
+    @contextmanager
+    def start_up(self) -> Iterator[None]:
+        """While only this model compiles: breaks before a frame's first operation, and frames that cannot be
+        compiled at all, never reach a backend and are taken from the process's own record instead."""
+        breaks = dynamo_internals.breaks_so_far()
+        known = {metrics.compile_id for metrics in dynamo_internals.frame_metrics()}
+        try:
+            yield
+        finally:
+            for reason in dynamo_internals.breaks_since(breaks):
+                self.note_break(reason)
+            for metrics in dynamo_internals.frame_metrics():
+                if metrics.failure and metrics.compile_id not in known:
+                    self.failed_frames.append(f"{metrics.function}: {metrics.failure}")
+
+    def guards(self) -> int:
+        """How many guards the frames compiled so far check, over all their graphs."""
+        self._read_metrics()
+        return sum(metrics.guards for metrics in self._metrics.values())
+
+    def _note_compile(self) -> None:
+        self._read_metrics()
+        current = dynamo_internals.current_compile()
+        if current is None:
+            return
+        frame, compile_id = current
+        seen = self._frames.setdefault(frame, set())
+        reason = dynamo_internals.current_recompile_reason()
+        if seen and compile_id not in seen and reason is not None:  # None: the last compile failed, this is another try
+            self.recompiles.append(reason)
+            self.logger.warning("torch.compile: recompile %d: %s", len(self.recompiles), reason)
+        seen.add(compile_id)
+
+    def _read_metrics(self) -> None:
+        ids = set().union(*self._frames.values()) if self._frames else set()
+        for metrics in dynamo_internals.frame_metrics():
+            if metrics.compile_id in ids:
+                self._metrics[metrics.compile_id] = metrics
+
+    def hear_cache_limit(self, compile_id: str, sentence: str) -> None:
+        """Record that Dynamo gave up on a frame, if its graph `compile_id` is one of this model's."""
+        ours = any(compile_id in ids for ids in self._frames.values())
+        if ours and sentence not in self.cache_limits:
+            self.cache_limits.append(sentence)
+            self.logger.warning("torch.compile: %s", sentence)
+
+
+@cache
+def _listen() -> None:
+    """Have every watch hear of cache limits, from the first watch on."""
+
+    def tell_all(compile_id: str, sentence: str) -> None:
+        for watch in list(_watches):
+            watch.hear_cache_limit(compile_id, sentence)
+
+    dynamo_internals.listen_for_cache_limit(tell_all)

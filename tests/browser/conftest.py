@@ -1,0 +1,70 @@
+"""A real Chromium for the explorer's page, driven by Playwright; without either, these tests are skipped and say so."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "minicompile"))  # the captures that are shown: explored.py
+
+SWITCHES = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """The browser, for all tests of the session."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
+    chromium = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
+    if chromium is None:
+        pytest.skip(f"no browser: none of {', '.join(CHROMIUMS)} is on the PATH")
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=chromium, args=SWITCHES)
+        yield started
+        started.close()
+
+
+class Opened:
+    """A page that is open, and all that went wrong in it."""
+
+    def __init__(self, page) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.route("**/*", self._only_files)
+
+    def _only_files(self, route) -> None:
+        if route.request.url.startswith("file:"):
+            route.continue_()
+        else:
+            self.requests.append(route.request.url)
+            route.abort()
+
+    def go(self, path, address="") -> None:
+        self.page.goto(f"{Path(path).as_uri()}{address}")
+        self.page.wait_for_selector("html[data-ready]", timeout=20_000)
+
+
+@pytest.fixture
+def opened(browser, request):
+    """An empty page of 1280 by 800 pixels, or as the test's `options` say; a test fails if the page erred or asked
+    for anything but its own file."""
+    options = {"viewport": {"width": 1280, "height": 800}, **getattr(request, "param", {})}
+    context = browser.new_context(**options)
+    one = Opened(context.new_page())
+    yield one
+    context.close()
+    assert one.errors == []
+    assert one.requests == []

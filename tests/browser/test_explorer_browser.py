@@ -1,0 +1,407 @@
+"""The explorer as a reader meets it, in a real browser."""
+
+import re
+from pathlib import Path
+
+import pytest
+from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
+
+from minicompile import render_explorer
+from minicompile.explorer.links import Links
+
+SOFTMAX = "return F.softmax(logits"
+TABLET = {"viewport": {"width": 1024, "height": 768}, "has_touch": True}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Written once: one capture, with its profile; one with a backward; two side by side."""
+    folder = tmp_path_factory.mktemp("explorer")
+    cpu, simulated = tiny_head(), tiny_head_simulated()
+    render_explorer(cpu, folder / "cpu.html", profile=profile_of(cpu))
+    render_explorer(simulated, folder / "simulated.html")
+    render_explorer(with_backward(cpu), folder / "backward.html")
+    render_explorer([cpu, simulated], folder / "both.html")
+    render_explorer(cpu, folder / "plain.html", compress=False)
+    return folder
+
+
+def line_of(capture, kind, text):
+    """Pane and number of the first line of a kind of pane that has a text in it."""
+    return next(
+        (pane["id"], number)
+        for pane in capture["panes"]
+        if pane["kind"] == kind
+        for number, line in enumerate(pane["lines"], 1)
+        if text in line
+    )
+
+
+def pane(opened, title):
+    return opened.page.locator(f"section.pane[aria-label='{title}']")
+
+
+def line(opened, title, text):
+    return pane(opened, title).locator(".line", has_text=text).first
+
+
+def in_view(opened, title, text):
+    """Whether a line can be seen in its pane."""
+    box, view = line(opened, title, text).bounding_box(), pane(opened, title).locator(".scroller").bounding_box()
+    return view["y"] <= box["y"] and box["y"] + box["height"] <= view["y"] + view["height"]
+
+
+def state(opened, title, text):
+    return line(opened, title, text).get_attribute("class").removeprefix("line").strip()
+
+
+def why(opened):
+    return opened.page.locator("#why").inner_text()
+
+
+def until(opened, condition):
+    """Wait until an expression holds. (Playwright's own way compiles a string, which the page's policy forbids.)"""
+    for _ in range(100):
+        if opened.page.evaluate(condition):
+            return
+        opened.page.wait_for_timeout(50)
+    raise AssertionError(f"{condition} did not come true within 5 s")
+
+
+def choose(opened, capture, kind, text):
+    """Go to a line through the page's address, as a shared link does."""
+    name, number = line_of(capture, kind, text)
+    opened.page.evaluate(f"location.hash = '#0/{name}:{number}'")
+    until(opened, f"app.chosen?.line === '{name}:{number}'")
+
+
+@pytest.mark.parametrize("name", ["cpu", "plain"])
+def test_a_click_on_a_source_line_lights_its_counterparts_in_every_open_pane_and_shows_them(opened, pages, name):
+    opened.go(pages / f"{name}.html")
+    line(opened, "Source", SOFTMAX).click()
+    assert state(opened, "Source", SOFTMAX) == "chosen"
+    assert state(opened, "ATen", "aten.exp.default") == "exact"
+    assert state(opened, "ATen", "aten.addmm.default") == ""
+    assert state(opened, "Kernel code", ".exp()") == "exact"
+    for title, text in [("ATen", "aten.amax.default"), ("Kernel code", "at::vec::maximum(tmp_acc0_vec")]:
+        assert in_view(opened, title, text)
+
+
+def test_hovering_lights_and_leaving_puts_out(opened, pages):
+    opened.go(pages / "cpu.html")
+    line(opened, "ATen", "aten.exp.default").hover()
+    until(opened, "app.chosen !== null")
+    assert state(opened, "Source", SOFTMAX) == "exact"
+    opened.page.mouse.move(5, 5)
+    until(opened, "app.chosen === null")
+    assert opened.page.locator(".line.exact").count() == 0
+
+
+def test_a_click_keeps_a_line_while_others_are_hovered_and_a_second_click_lets_go(opened, pages):
+    opened.go(pages / "cpu.html")
+    line(opened, "ATen", "aten.exp.default").click()
+    line(opened, "ATen", "aten.addmm.default").hover()
+    opened.page.wait_for_timeout(200)
+    assert state(opened, "ATen", "aten.exp.default") == "chosen"
+    line(opened, "ATen", "aten.exp.default").click()
+    assert opened.page.evaluate("app.pinned") is False
+
+
+@pytest.mark.parametrize("make", [tiny_head, tiny_head_simulated])
+def test_the_page_follows_the_links_as_the_package_does(opened, pages, make):
+    capture = make()
+    opened.go(pages / f"{'cpu' if make is tiny_head else 'simulated'}.html")
+    links = Links(capture)
+    every = [(each["id"], number) for each in capture["panes"] for number in range(1, len(each["lines"]) + 1)]
+    wanted = {f"{name}:{n}": sorted(f"{a}:{b}" for a, b in links.counterparts((name, n))) for name, n in every}
+    reached = opened.page.evaluate(
+        """(lines) => Object.fromEntries(lines.map((line) => { const capture = app.captures[0];
+        const all = new Set([...capture.up([line], true), ...capture.down([line], true)]);
+        all.delete(line); return [line, [...all].sort()]; }))""",
+        list(wanted),
+    )
+    assert any(reached.values())
+    assert reached == wanted
+
+
+def test_a_kernel_line_shows_its_loop_group_and_call_as_what_it_belongs_to(opened, pages):
+    opened.go(pages / "cpu.html")
+    choose(opened, tiny_head(), "code", "tmp3 = tmp0 - tmp2")
+    lit = opened.page.evaluate("[...app.states[0]].filter(([, how]) => how === 'context').map(([line]) => line)")
+    kinds = {each.split(".")[0] for each in lit}
+    assert {"groups", "ir_before", "ir_after", "code"} <= kinds
+
+
+def test_the_why_box_names_lowering_fate_decisions_and_memory(opened, pages):
+    opened.go(pages / "cpu.html")
+    choose(opened, tiny_head(), "aten", "aten.exp.default")
+    text = why(opened)
+    assert re.search(r"torch/_inductor/lowering\.py:\d+", text)
+    assert "fused away" in text
+    assert "4,800 bytes are not written" in text
+    assert "Taken" in text
+    assert "Refused" in text
+    assert "intermediate nodes between node1 & node2" in text
+    assert "reads" in text
+    assert "9,600 bytes" in text
+
+
+def test_a_profile_gives_time_bandwidth_and_a_dot_on_the_roofline(opened, pages):
+    opened.go(pages / "cpu.html")
+    choose(opened, tiny_head(), "aten", "aten.exp.default")
+    assert "5.5 µs, 12 GB/s, 40 % of a copy" in why(opened)
+    assert opened.page.locator("#why svg.roofline .dot.chosen").count() == 1
+
+
+def test_without_a_profile_nothing_is_said_to_be_measured(opened, pages):
+    opened.go(pages / "simulated.html")
+    choose(opened, tiny_head_simulated(), "aten", "aten.exp.default")
+    assert "Measured" not in why(opened)
+    assert "Never run" in why(opened)
+    assert opened.page.locator("svg.roofline").count() == 0
+
+
+def test_a_line_of_the_kernels_structure_is_called_so(opened, pages):
+    opened.go(pages / "cpu.html")
+    choose(opened, tiny_head(), "code", "#pragma omp parallel")
+    assert "structure of cpp_fused__softmax_0" in why(opened)
+
+
+def test_arrows_and_letters_move_within_a_pane_and_between_panes(opened, pages):
+    opened.go(pages / "cpu.html")
+    line(opened, "ATen", "aten.amax.default").click()
+    for key, text in [("j", "aten.sub.Tensor"), ("ArrowDown", "aten.exp.default"), ("k", "aten.sub.Tensor")]:
+        opened.page.keyboard.press(key)
+        assert state(opened, "ATen", text) == "chosen"
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.page.evaluate("document.activeElement.getAttribute('aria-label')") == "IR after fusion"
+    opened.page.keyboard.press("h")
+    assert opened.page.evaluate("document.activeElement.getAttribute('aria-label')") == "ATen"
+
+
+def test_tab_reaches_every_pane_and_an_active_line_is_announced(opened, pages):
+    opened.go(pages / "cpu.html")
+    seen = set()
+    for _ in range(40):
+        opened.page.keyboard.press("Tab")
+        seen.add(
+            opened.page.evaluate(
+                "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
+            )
+        )
+    assert {"Source", "ATen", "IR after fusion", "Kernel code"} <= seen
+    opened.page.locator("section.aten .scroller").focus()
+    opened.page.keyboard.press("j")
+    announced = opened.page.evaluate("document.activeElement.getAttribute('aria-activedescendant')")
+    assert opened.page.locator(f"[id='{announced}']").get_attribute("aria-selected") == "true"
+
+
+def test_search_finds_in_all_panes_and_n_goes_on(opened, pages):
+    opened.go(pages / "cpu.html")
+    opened.page.keyboard.press("/")
+    opened.page.keyboard.type("aten.sum")
+    opened.page.keyboard.press("Enter")
+    capture = tiny_head()
+    wanted = sum("aten.sum" in text for each in capture["panes"] for text in each["lines"])
+    assert opened.page.locator("#found").inner_text() == f"1 of {wanted}"
+    first = opened.page.evaluate("app.chosen.line")
+    assert opened.page.locator("mark", has_text="aten.sum").count()
+    opened.page.keyboard.press("n")
+    assert opened.page.evaluate("app.chosen.line") != first
+    opened.page.keyboard.press("Shift+N")
+    assert opened.page.evaluate("app.chosen.line") == first
+
+
+def test_search_for_what_is_not_there_says_so(opened, pages):
+    opened.go(pages / "cpu.html")
+    opened.page.locator("#query").fill("no such text anywhere")
+    until(opened, "document.getElementById('found').textContent !== ''")
+    assert opened.page.locator("#found").inner_text() == "0 found"
+
+
+def test_search_marks_exactly_what_was_searched_for(opened, pages):
+    opened.go(pages / "cpu.html")
+    opened.page.locator("#query").fill("SOFTMAX(LOG")
+    until(opened, "document.querySelector('mark') !== null")
+    whole = line(opened, "Source", SOFTMAX)
+    assert "".join(whole.locator("mark").all_inner_texts()) == "softmax(log"
+
+
+def test_escape_lets_go_and_question_mark_helps(opened, pages):
+    opened.go(pages / "cpu.html")
+    line(opened, "ATen", "aten.exp.default").click()
+    opened.page.keyboard.press("?")
+    assert opened.page.locator("#help").is_visible()
+    opened.page.keyboard.press("Escape")
+    assert not opened.page.locator("#help").is_visible()
+    assert opened.page.evaluate("app.pinned") is True
+    opened.page.keyboard.press("Escape")
+    assert opened.page.evaluate("app.chosen") is None
+
+
+def test_the_switch_shows_the_backward_graph_and_the_shared_panes_stay(opened, pages):
+    opened.go(pages / "backward.html")
+    opened.page.get_by_role("button", name="Backward", exact=True).click()
+    shown = opened.page.evaluate("app.columns.map((column) => column.view.pane.id)")
+    assert {"code.0.backward", "aten.0.backward", "source.0"} <= set(shown)
+    assert not any(each.endswith("forward") for each in shown)
+    line(opened, "Source", SOFTMAX).click()
+    assert pane(opened, "Kernel code").locator(".line.exact").count()
+    opened.page.keyboard.press("b")
+    assert "code.0.forward" in opened.page.evaluate("app.columns.map((column) => column.view.pane.id)")
+
+
+def test_a_capture_without_backward_has_no_switch(opened, pages):
+    opened.go(pages / "cpu.html")
+    assert opened.page.locator("#graphs button").count() == 0
+
+
+@pytest.mark.parametrize("opened", [{"viewport": {"width": 1920, "height": 1080}}], indirect=True)
+def test_side_by_side_a_line_of_one_backend_lights_the_other(opened, pages):
+    opened.go(pages / "both.html")
+    assert opened.page.locator("section.pane.code").count() == 2
+    choose(opened, tiny_head(), "code", "= at::vec::maximum(")
+    assert pane(opened, "Kernel code, C++").locator(".line.chosen").count() == 1
+    assert pane(opened, "Kernel code, Triton").locator(".line.exact", has_text="triton_helpers.max2").count() == 1
+    assert pane(opened, "Source").locator(".line.exact", has_text=SOFTMAX).count() == 1
+
+
+def test_side_by_side_a_source_line_is_explained_for_both(opened, pages):
+    opened.go(pages / "both.html")
+    choose(opened, tiny_head(), "source", SOFTMAX)
+    assert "cpp_fused__softmax_0" in why(opened)
+    assert "triton_per_fused__softmax" in why(opened)
+
+
+def test_two_captures_of_one_backend_are_told_apart(opened, tmp_path):
+    after = tiny_head()
+    after["target"]["device"] = "cpu-other"
+    for name, second in [("devices", after), ("edits", tiny_head())]:
+        render_explorer([tiny_head(), second], tmp_path / f"{name}.html")
+        opened.go(tmp_path / f"{name}.html")
+        titles = opened.page.evaluate("app.columns.map((column) => column.title)")
+        assert sum("Kernel code" in title for title in titles) == 2
+        assert len(titles) == len(set(titles))
+
+
+def test_a_graph_that_only_one_of_two_captures_has_shows_that_one_alone(opened, tmp_path):
+    render_explorer([with_backward(tiny_head()), tiny_head_simulated()], tmp_path / "page.html")
+    opened.go(tmp_path / "page.html")
+    opened.page.get_by_role("button", name="Backward", exact=True).click()
+    assert pane(opened, "Kernel code, C++").is_visible()
+    assert opened.page.get_by_text("Kernel code, Triton").count() == 0
+    assert "not captured" in why(opened)
+    line(opened, "Kernel code, C++", ".exp()").click()
+    assert "cpp_fused__softmax_0" in why(opened)
+
+
+def test_the_simulated_target_is_named_wherever_its_code_is_shown(opened, pages):
+    opened.go(pages / "both.html")
+    assert "Simulated" in opened.page.locator("#targets").inner_text()
+    labels = opened.page.evaluate(
+        """app.columns.map((column) => [column.capture.target.simulated && Boolean(column.view.pane.graph),
+        Boolean(column.view.element.querySelector('.badge'))])"""
+    )
+    assert any(simulated for simulated, _ in labels)
+    assert all(simulated == badge for simulated, badge in labels)
+
+
+def test_closed_panes_open_and_the_least_used_closes_when_there_is_no_room(opened, pages):
+    opened.go(pages / "cpu.html")
+    line(opened, "Source", SOFTMAX).click()
+    before = opened.page.locator("section.pane").count()
+    opened.page.get_by_role("button", name="Dynamo FX").click()
+    assert opened.page.locator("section.pane").count() == before
+    assert pane(opened, "Source").is_visible()
+    assert state(opened, "Dynamo FX", "torch.nn.functional.softmax") == "exact"
+
+
+@pytest.mark.parametrize("name", ["cpu", "backward", "both"])
+def test_the_tour_leads_through_all_its_stops(opened, pages, name):
+    opened.go(pages / f"{name}.html")
+    opened.page.get_by_role("button", name="Tour").click()
+    stops = opened.page.evaluate("app.tour.stops.length")
+    assert stops >= 6
+    for number in range(1, stops + 1):
+        assert opened.page.locator("#tour-step").inner_text() == f"Stop {number} of {stops}"
+        assert opened.page.locator(".pane.pointed").locator(".line.chosen, .line.exact").count()
+        opened.page.locator("#tour-next").click()
+    assert not opened.page.locator("#tour").is_visible()
+
+
+@pytest.mark.parametrize("opened", [TABLET], indirect=True)
+@pytest.mark.parametrize("name", ["cpu", "both"])
+def test_on_a_tablet_a_tap_lights_and_nothing_hangs_over_the_edge(opened, pages, name):
+    opened.go(pages / f"{name}.html")
+    opened.page.locator("section.code .scroller").first.tap()
+    assert opened.page.evaluate("app.pinned") is True
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert opened.page.evaluate("document.getElementById('columns').scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("opened", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True)
+def test_all_text_has_the_contrast_that_wcag_aa_asks_for(opened, pages):
+    opened.go(pages / "simulated.html")
+    choose(opened, tiny_head_simulated(), "aten", "aten.exp.default")
+    found = opened.page.evaluate((Path(__file__).parent / "contrast.js").read_text().partition("\n")[2])
+    assert len(found) > 60
+    assert [each for each in found if each[1] < 4.5] == []
+
+
+def test_the_theme_follows_the_system_until_the_button_is_pressed(opened, pages):
+    opened.go(pages / "cpu.html")
+    paper = "getComputedStyle(document.querySelector('.pane')).backgroundColor"
+    light = opened.page.evaluate(paper)
+    opened.page.get_by_role("button", name="Dark").click()
+    dark = opened.page.evaluate(paper)
+    assert dark != light
+    opened.page.emulate_media(color_scheme="dark")
+    opened.page.get_by_role("button", name="Light").click()
+    assert opened.page.evaluate(paper) == light
+
+
+def test_the_address_names_the_line_and_leads_back_to_it(opened, pages):
+    opened.go(pages / "cpu.html")
+    line(opened, "ATen", "aten.exp.default").click()
+    address = opened.page.evaluate("location.hash")
+    opened.page.goto("about:blank")
+    opened.go(pages / "cpu.html", address)
+    assert state(opened, "ATen", "aten.exp.default") == "chosen"
+
+
+@pytest.mark.parametrize("address", ["#0/nowhere:3", "#7/source.0:1", "#0/source.0:999999", "#%00"])
+def test_an_address_that_names_no_line_is_ignored(opened, pages, address):
+    opened.go(pages / "cpu.html", address)
+    assert opened.page.evaluate("app.chosen") is None
+
+
+def test_only_lines_in_view_are_in_the_document(opened, tmp_path):
+    capture = tiny_head()
+    code = next(each for each in capture["panes"] if each["kind"] == "code")
+    code["lines"] += [f"# {number}" for number in range(30_000)]
+    render_explorer(capture, tmp_path / "long.html")
+    opened.go(tmp_path / "long.html")
+    pane(opened, "Kernel code").locator(".scroller").focus()
+    opened.page.keyboard.press("End")
+    assert pane(opened, "Kernel code").locator(".line.chosen").inner_text().endswith("# 29999")
+    assert pane(opened, "Kernel code").locator(".line").count() < 200
+
+
+def test_paper_gets_the_lit_lines_of_the_open_panes(opened, pages):
+    opened.go(pages / "cpu.html")
+    line(opened, "ATen", "aten.exp.default").click()
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    opened.page.emulate_media(media="print")
+    text = opened.page.locator("#print").inner_text()
+    assert "aten.exp.default" in text
+    assert SOFTMAX in text
+    assert not opened.page.locator("#columns").is_visible()
+
+
+def test_about_tells_versions_and_how_complete_the_links_are(opened, pages):
+    opened.go(pages / "simulated.html")
+    opened.page.get_by_role("button", name="About").click()
+    text = opened.page.locator("#about").inner_text()
+    assert f"torch {tiny_head()['environment']['versions']['torch']}" in text
+    assert re.search(r"compute nodes \d+ of \d+", text)
+    assert "simulated target" in text

@@ -1,0 +1,84 @@
+"""A profile to read, draw and interpret, whose figures a test changes as it likes."""
+
+import copy
+
+KERNEL = {
+    "name": "cpp_fused__softmax_0",
+    "graph": "0.forward",
+    "calls": 1,
+    "median_us": 2.0,
+    "bytes": 9600.0,
+    "flop": 6000.0,
+    "gb_per_s": 4.8,
+    "tflop_per_s": 0.003,
+    "fraction_of_copy": 0.24,
+    "flop_per_byte": 0.625,
+    "share_of_call": 0.05,
+}
+MOVING = {**KERNEL, "name": "cpp_fused_clone_1", "calls": 4, "flop": 0.0, "tflop_per_s": 0.0, "flop_per_byte": 0.0}
+SIDE = {"median_us": 20.0, "p20_us": 19.0, "p80_us": 22.0, "per_second": 1e5, "peak_bytes": 9624}
+SPLIT = {
+    "samples": 100,
+    "overlapping": False,
+    "call_us": 40.0,
+    "guards_us": 20.0,
+    "wrapper_us": 6.0,
+    "kernels_us": 2.0,
+    "libraries_us": 11.0,
+    "rest_us": 1.0,
+}
+TIMING = {
+    "shape": [2, 64],
+    "mode": "default",
+    "calls": 1000,
+    "cold_compile_seconds": 4.0,
+    "warm_compile_seconds": 0.2,
+    "max_difference": 5e-10,
+    "recompiles": 0,
+    "graph_breaks": 0,
+    "speedup": 0.5,
+    "eager": SIDE,
+    "compiled": {**SIDE, "median_us": 40.0},
+}
+EXPLICIT = {
+    "split": SPLIT,
+    "generated_kernels": 26,
+    "library_calls": 25,
+    "bytes": 4_000_000,
+    "softmax_kernel": "cpp_fused__softmax_2",
+    "operator": None,
+    "core": {"calls": 12, "bytes": 1_000_000, "us": 12.0},
+}
+FUSED = {
+    **EXPLICIT,
+    "bytes": 2_000_000,
+    "softmax_kernel": None,
+    "operator": "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default",
+    "core": {"calls": 4, "bytes": 300_000, "us": 6.0},
+}
+PROFILE = {
+    "provenance": {"device": "cpu-x", "date": "2026-01-02T03:04:05+00:00", "versions": {}, "sources": {}, "params": {}},
+    "model": "tiny_head",
+    "unit": "rows",
+    "largest_difference_allowed": 1e-6,
+    "timings": [TIMING],
+    "shapes": [{"shape": [2, 64], "split": SPLIT, "kernels": [KERNEL, MOVING]}],
+    "kernels": [KERNEL, MOVING],
+    "roofline": {
+        "name": "X",
+        "roofs": {
+            "copy_gb_per_s": 20.0,
+            "l2_gb_per_s": 80.0,
+            "fp32_tflop_per_s": 0.2,
+            "tf32_tflop_per_s": None,
+            "bf16_tflop_per_s": 0.4,
+        },
+        "stale_ceilings": False,
+    },
+    "attention": [{"shape": [2, 64], "dtype": "float32", "max_difference": 1e-7, "explicit": EXPLICIT, "fused": FUSED}],
+}
+
+
+def profile() -> dict:
+    """A copy to change."""
+    return copy.deepcopy(PROFILE)

@@ -1,0 +1,231 @@
+"""The four patterns on real processes: the same training as one process, the formula's communication, clean failure."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from minicompile.distributed import launch, measure
+from minicompile.distributed.measure import check_divides, loss_difference, torch_devices
+from minicompile.distributed.parts import batches, build_model
+from minicompile.distributed.patterns import Training, single
+from minilab import LabError
+from minilab.config import check_schema, read_schema
+from minilab.device import gpu_devices
+
+PARAMS = {
+    "ranks": [2],
+    "n_layer": 3,
+    "n_head": 6,
+    "n_embd": 36,
+    "vocab_size": 60,
+    "block_size": 8,
+    "batch": 6,
+    "microbatches": 3,
+    "steps": 2,
+    "seed": 7,
+    "learning_rate": 0.001,
+    "loss_rtol": 1e-5,
+    "time_limit_seconds": 120,
+}
+SIZES = {name: PARAMS[name] for name in measure.SIZES}
+CPU = torch.device("cpu")
+
+
+def job(pattern: str, devices: list[str], **changes) -> dict:
+    names = ("seed", "learning_rate", "batch", "microbatches", "steps", "time_limit_seconds")
+    common = {name: PARAMS[name] for name in names}
+    return {
+        **common,
+        "sizes": SIZES,
+        "backend": "gloo",
+        "threads": 1,
+        "pattern": pattern,
+        "devices": devices,
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict:
+    """The four patterns on two processes; refused by `measure` itself if a loss is not the single process's."""
+    return measure.measure(PARAMS, ["cpu"])
+
+
+def by_pattern(measured: dict) -> dict[str, dict]:
+    return {run["pattern"]: run for run in measured["runs"]}
+
+
+def test_every_pattern_has_the_single_process_loss_in_every_step(measured: dict):
+    alone = measured["single"]["losses"]
+    assert len(set(alone)) == len(alone)  # it trains on other tokens in each step
+    for run in measured["runs"]:
+        differences = [abs(loss - reference) / reference for loss, reference in zip(run["losses"], alone, strict=True)]
+        assert max(differences) <= PARAMS["loss_rtol"], run["pattern"]
+        assert run["loss_max_rel_difference"] == max(differences)
+
+
+def test_every_pattern_communicates_what_its_formula_says(measured: dict):
+    assert [run["pattern"] for run in measured["runs"]] == ["ddp", "fsdp", "tp", "pp"]
+    for run in measured["runs"]:
+        assert run["collectives"] == run["formula"], run["pattern"]
+        assert all(run["collectives"])  # each rank did communicate
+        assert run["matches_formula"]
+    assert measured["single"]["collectives"] == [{}]
+
+
+def test_sharding_holds_less_than_replication(measured: dict):
+    runs = by_pattern(measured)
+    assert measured["single"]["peak_memory_bytes"][0] > 16 * measured["model"]["parameters"]
+    for pattern in ("fsdp", "tp", "pp"):
+        assert max(runs[pattern]["peak_memory_bytes"]) < min(runs["ddp"]["peak_memory_bytes"])
+
+
+def test_the_artefact_fits_its_schema(measured: dict):
+    schema = read_schema("schemas/distributed.schema.yaml")
+    artefact = json.loads(json.dumps({**measured, "provenance": {}}))
+    check_schema(artefact, schema, "distributed.json")
+    del artefact["runs"][0]["loss_max_rel_difference"]
+    with pytest.raises(LabError, match="loss_max_rel_difference"):
+        check_schema(artefact, schema, "distributed.json")
+
+
+def test_a_pipeline_of_three_ranks_has_one_between_two_others(measured: dict):
+    found = measure.summary("pp", launch.run_ranks(job("pp", ["cpu"] * 3)), PARAMS)
+    assert found["collectives"] == found["formula"]
+    assert loss_difference(found, measured["single"], PARAMS["loss_rtol"]) <= PARAMS["loss_rtol"]
+
+
+def test_ranks_that_do_not_synchronise_are_refused(measured: dict):
+    losses = []
+    for half in range(2):
+        step = single(build_model(SIZES, PARAMS["seed"], CPU), Training(PARAMS["learning_rate"], 1, CPU))
+        data = batches(SIZES, PARAMS["batch"], len(measured["single"]["losses"]), PARAMS["seed"])
+        losses.append([step(ids.chunk(2)[half], targets.chunk(2)[half]).item() for ids, targets in data])
+    means = [sum(pair) / 2 for pair in zip(*losses, strict=True)]
+    assert means[0] == pytest.approx(measured["single"]["losses"][0], rel=PARAMS["loss_rtol"])
+    with pytest.raises(LabError, match="does not train the same model"):
+        loss_difference({"pattern": "ddp", "ranks": 2, "losses": means}, measured["single"], PARAMS["loss_rtol"])
+
+
+def test_a_loss_that_is_no_number_is_refused():
+    found = {"pattern": "tp", "ranks": 2, "losses": [float("nan")]}
+    with pytest.raises(LabError, match="step 0"):
+        loss_difference(found, {"losses": [1.0]}, 1e-5)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen]:
+    """The processes that `run_ranks` starts."""
+    processes: list[subprocess.Popen] = []
+
+    class Remembered(subprocess.Popen):
+        def __init__(self, *args, **kwargs) -> None:
+            super().__init__(*args, **kwargs)
+            processes.append(self)
+
+    monkeypatch.setattr(launch.subprocess, "Popen", Remembered)
+    return processes
+
+
+def test_a_failing_rank_is_named_with_its_exception_and_none_is_left(started: list):
+    with pytest.raises(LabError) as error:
+        launch.run_ranks(job("ddp", ["cpu", "warp-drive"]))
+    assert "the pattern ddp on 2 ranks failed: rank 1 raised RuntimeError: " in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+
+
+def test_time_is_limited_and_no_process_is_left(started: list):
+    with pytest.raises(LabError, match=r"fsdp on 2 ranks did not end within 0\.2 seconds"):
+        launch.run_ranks(job("fsdp", ["cpu"] * 2, time_limit_seconds=0.2))
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+
+
+def test_a_rank_ends_with_its_parent(tmp_path: Path):
+    (tmp_path / "job.json").write_text(json.dumps(job("ddp", ["cpu"] * 2)))  # it waits for a rank that never comes
+    command = [sys.executable, "-m", "minicompile.distributed.worker", str(tmp_path), "0"]
+    rank = subprocess.Popen(command, stdin=subprocess.PIPE)
+    rank.stdin.close()
+    assert rank.wait(timeout=60) == 1
+    assert not list(tmp_path.glob("result-*"))
+
+
+def write_error(folder: Path, rank: int, at: float) -> None:
+    error = {"type": "RuntimeError", "message": f"message {rank}.", "traceback": "", "time": at}
+    (folder / f"error-{rank}.json").write_text(json.dumps(error))
+
+
+def test_the_oldest_exception_is_the_cause(tmp_path: Path):
+    write_error(tmp_path, 0, at=2.0)
+    write_error(tmp_path, 1, at=1.0)
+    assert launch.first_failure([1, 1], tmp_path) == "rank 1 raised RuntimeError: message 1"
+
+
+def test_a_killed_rank_is_the_cause(tmp_path: Path):
+    write_error(tmp_path, 0, at=1.0)
+    assert launch.first_failure([1, -9], tmp_path) == "rank 1 was ended by SIGKILL"
+
+
+def test_a_rank_that_leaves_without_a_word(tmp_path: Path):
+    (tmp_path / "log-1.txt").write_text("Traceback\nImportError: no torch\n")
+    assert launch.first_failure([None, 1], tmp_path) == "rank 1 left with status 1 after 'ImportError: no torch'"
+
+
+def test_multicast_stays_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
+    assert launch.environment()["NCCL_NVLS_ENABLE"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"batch": 9, "microbatches": 3}, "9 sequences"),
+        ({"n_head": 5}, "5 heads"),
+        ({"vocab_size": 61}, "61 words"),
+        ({"microbatches": 4}, "microbatches is 4"),
+        ({"microbatches": 1}, "microbatches is 1"),
+        ({"n_layer": 1}, "a model of 1 block"),
+    ],
+)
+def test_sizes_that_cannot_be_dealt_out_are_refused(changes: dict, sentence: str):
+    with pytest.raises(LabError, match=sentence):
+        check_divides({**PARAMS, **changes}, 2)
+
+
+def test_more_gpus_asked_for_than_there_are():
+    with pytest.raises(LabError, match="asks for 2 or 4 GPUs and 1 of this kind is here"):
+        measure.measure({**PARAMS, "ranks": [2, 4]}, ["cuda:0"])
+
+
+def test_gpus_are_used_as_far_as_they_go(monkeypatch: pytest.MonkeyPatch):
+    jobs = []
+
+    def run_ranks(job: dict) -> list[dict]:
+        jobs.append(job)
+        result = {"losses": [1.0], "step_seconds": [1.0], "collectives": {}, "peak_memory_bytes": 1}
+        return [result] * len(job["devices"])
+
+    monkeypatch.setattr(measure, "run_ranks", run_ranks)
+    report = measure.measure({**PARAMS, "ranks": [2, 4]}, ["cuda:1", "cuda:3"])
+    assert {(job["pattern"], *job["devices"]) for job in jobs} == {
+        ("single", "cuda:1"),
+        *((pattern, "cuda:1", "cuda:3") for pattern in ("ddp", "fsdp", "tp", "pp")),
+    }
+    assert {job["backend"] for job in jobs} == {"nccl"}
+    assert [left["ranks"] for left in report["left_out"]] == [4]
+    assert not any(run["matches_formula"] for run in report["runs"])  # nothing was communicated
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_the_four_patterns_on_two_gpus():
+    devices = torch_devices(gpu_devices()[0])
+    report = measure.measure({**PARAMS, "loss_rtol": 1e-4}, devices)
+    assert all(run["matches_formula"] for run in report["runs"])
+    assert report["single"]["peak_memory_bytes"][0] > 16 * report["model"]["parameters"]

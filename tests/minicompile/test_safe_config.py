@@ -1,0 +1,111 @@
+"""Configurations that are written down: round trips, and one sentence for each that cannot be."""
+
+import pytest
+
+from minicompile import BucketConfig, CompileConfig
+from minilab import LabError
+
+
+def test_defaults_are_the_contract_s():
+    cfg = CompileConfig()
+    assert (cfg.enabled, cfg.mode, cfg.dynamic, cfg.backend, cfg.fullgraph) == (
+        False,
+        "default",
+        None,
+        "inductor",
+        False,
+    )
+    assert (cfg.options, cfg.allowlist, cfg.blocklist, cfg.healthcheck) == (None, (), (), True)
+    assert (cfg.fail_policy, cfg.smoketest_steps) == ("fallback_eager", 3)
+    assert (BucketConfig().buckets, BucketConfig().pad_token_id) == ((256, 512, 1024, 2048), 0)
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+@pytest.mark.parametrize(
+    "cfg",
+    [
+        CompileConfig(enabled=True, dynamic=False, allowlist=["blocks.*"], options={"shape_padding": True}),
+        CompileConfig(mode="max-autotune", fail_policy="raise", tolerance=1e-3, time_limit_seconds=None),
+        BucketConfig(buckets=[8, 16], pad_token_id=3),
+    ],
+)
+def test_a_file_gives_back_what_was_written(cfg, suffix, tmp_path):
+    path = tmp_path / f"compile{suffix}"
+    cfg.write(path)
+    assert type(cfg).read(path) == cfg
+    assert type(cfg).from_yaml(cfg.to_yaml()) == type(cfg).from_json(cfg.to_json()) == cfg
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"mode": "turbo"}, "CompileConfig.mode is 'turbo'; it must be one of default, reduce-overhead"),
+        ({"moed": "default"}, "has no field 'moed'; did you mean 'mode'?"),
+        ({"fail_policy": "ignore"}, "must be one of fallback_eager, raise"),
+        ({"dynamic": "yes"}, "must be null"),
+        ({"dynamic": 1}, "must be null"),
+        ({"enabled": "yes"}, "must be true or false"),
+        ({"backend": ""}, "name of a backend"),
+        ({"options": [1]}, "mapping of Inductor's options"),
+        ({"allowlist": "blocks.*"}, "a list of patterns"),
+        ({"blocklist": [""]}, "none of them empty"),
+        ({"smoketest_steps": 0}, "must be 1, 2 or 3"),
+        ({"smoketest_steps": True}, "must be 1, 2 or 3"),
+        ({"tolerance": 0}, "above zero"),
+        ({"tolerance": float("nan")}, "above zero"),
+        ({"time_limit_seconds": -1}, "above zero"),
+    ],
+)
+def test_compile_config_refuses_in_one_sentence(fields, sentence):
+    with pytest.raises(LabError) as caught:
+        CompileConfig.from_dict(fields)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"buckets": []}, "at least one"),
+        ({"buckets": [512, 256]}, "sorted from short to long"),
+        ({"buckets": [256, 256]}, "without repeats"),
+        ({"buckets": [0, 256]}, "above zero"),
+        ({"buckets": [-8]}, "above zero"),
+        ({"buckets": [8.5]}, "whole numbers"),
+        ({"buckets": 256}, "a list of lengths"),
+        ({"pad_token_id": -1}, "a token id"),
+        ({"bucket": [1]}, "did you mean 'buckets'?"),
+    ],
+)
+def test_bucket_config_refuses_in_one_sentence(fields, sentence):
+    with pytest.raises(LabError) as caught:
+        BucketConfig.from_dict(fields)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "sentence"),
+    [
+        ("enabled: [", CompileConfig.from_yaml, "not readable YAML"),
+        ("{", CompileConfig.from_json, "not readable JSON"),
+        ("[1, 2]", CompileConfig.from_json, "no mapping"),
+        ("- 1", CompileConfig.from_yaml, "no mapping"),
+    ],
+)
+def test_text_that_is_no_configuration_is_refused(text, read, sentence):
+    with pytest.raises(LabError, match=sentence):
+        read(text)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(LabError, match=r"absent\.yaml does not exist"):
+        CompileConfig.read(tmp_path / "absent.yaml")
+
+
+def test_a_field_that_was_set_wrong_later_is_refused_when_used():
+    from minicompile import maybe_compile
+
+    cfg = CompileConfig(enabled=True)
+    cfg.mode = "turbo"
+    with pytest.raises(LabError, match="mode is 'turbo'"):
+        maybe_compile(None, cfg, None)

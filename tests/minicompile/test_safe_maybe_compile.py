@@ -1,0 +1,317 @@
+"""What `maybe_compile` promises: the same object, the same numbers, or the untouched model and the reason."""
+
+import copy
+import gc
+import logging
+import pickle
+import weakref
+
+import pytest
+import torch
+from safe_models import (
+    FAST,
+    MLP,
+    InPlaceBuffer,
+    build,
+    failing,
+    failing_backward,
+    features,
+    fingerprint,
+    ids,
+    lying,
+    lying_backward,
+    minigpt,
+)
+from torch import nn
+from torch._inductor.utils import fresh_cache
+
+from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
+from minicompile.safe.numerics import WrongNumbers
+from minilab import LabError
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+logger = logging.getLogger("safe")
+
+
+def config(**fields) -> CompileConfig:
+    return CompileConfig(**{"enabled": True, "backend": "aot_eager", **fields})
+
+
+def trained(model: nn.Module, batch):
+    """The model with gradients on it and an optimizer that has state."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+    return optimizer
+
+
+def test_disabled_gives_the_very_object_back_and_looks_at_nothing():
+    anything = object()
+    assert maybe_compile(anything, CompileConfig(), logger, "no batch") is anything
+
+
+def test_compiled_model_is_the_same_object_with_the_same_keys_and_numbers():
+    model, batch = build("minigpt")
+    keys, expected = list(model.state_dict()), model(batch)
+    compiled = maybe_compile(model, config(backend="inductor", options=FAST), logger, batch)
+    assert compile_report(compiled).compiled
+    assert isinstance(compiled, type(model))
+    assert list(compiled.state_dict()) == keys
+    torch.testing.assert_close(compiled(batch), expected)
+
+
+def test_success_logs_one_info_line_with_the_settings(caplog):
+    caplog.set_level(logging.INFO)
+    maybe_compile(MLP(), config(dynamic=False), logger, features())
+    (record,) = [record for record in caplog.records if record.name == "safe"]
+    message = record.getMessage()
+    assert record.levelno == logging.INFO
+    for part in ("backend=aot_eager", "mode=default", "dynamic=False", "fullgraph=False", "seconds="):
+        assert part in message
+    assert record.compile_report["compiled"] is True
+
+
+@pytest.mark.parametrize("backend", [failing, lying, failing_backward, lying_backward, "no_such_backend"])
+def test_failure_gives_back_the_original_bit_for_bit(backend, caplog):
+    model, batch = InPlaceBuffer(), features()
+    model.linear.bias.requires_grad_(False)
+    model.register_forward_hook(lambda *_: None)
+    optimizer = trained(model, batch)
+    before = fingerprint(model, optimizer)
+    result = maybe_compile(model, config(backend=backend), logger, batch, optimizer=optimizer)
+    assert result is model
+    assert fingerprint(model, optimizer) == before
+    assert not compile_report(model).compiled
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    for part in ("stage=", "exception=", "seconds=", "Traceback"):
+        assert part in record.getMessage()
+
+
+def test_success_leaves_no_trace_of_the_smoketest_either():
+    for name in ("dropout", "batch_norm", "in_place_buffer"):
+        model, batch = build(name)
+        optimizer = trained(model, batch)
+        before = fingerprint(model, optimizer)
+        maybe_compile(model, config(), logger, batch, optimizer=optimizer)
+        assert compile_report(model).compiled, name
+        uncompile(model)
+        assert fingerprint(model, optimizer) == before, name
+
+
+@pytest.mark.parametrize(
+    ("backend", "stage", "exception"),
+    [
+        (failing, "forward", "BackendCompilerFailed"),
+        (failing_backward, "backward", None),
+        (lying, "numerics", "WrongNumbers"),
+        (lying_backward, "numerics", "WrongNumbers"),
+        ("no_such_backend", "compile", "InvalidBackend"),
+    ],
+)
+def test_report_names_stage_and_exception(backend, stage, exception):
+    model = maybe_compile(MLP(), config(backend=backend), logger, features())
+    report = compile_report(model)
+    assert report.stage == stage
+    assert exception is None or report.exception == exception
+    assert "Traceback" in report.stack
+    assert report.seconds > 0
+
+
+def test_raise_policy_raises_the_compiler_s_own_exception_and_leaves_the_model():
+    model = MLP()
+    before = fingerprint(model)
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="compiles nothing") as caught:
+        maybe_compile(model, config(backend=failing, fail_policy="raise"), logger, features())
+    assert "stage 'forward'" in caught.value.__notes__[0]
+    assert fingerprint(model) == before
+    with pytest.raises(WrongNumbers, match="the compiled model is wrong"):
+        maybe_compile(model, config(backend=lying, fail_policy="raise"), logger, features())
+
+
+def test_pickles_and_deep_copies_are_plain_eager_models():
+    model, batch = build("mlp")
+    maybe_compile(model, config(), logger, batch)
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert copied._compiled_call_impl is None
+        assert compile_report(copied).stage == "none"
+        torch.testing.assert_close(copied(batch), model(batch))
+        copied.layers[0].weight.data.zero_()
+        assert model.layers[0].weight.any()  # the copy has weights of its own
+
+
+def test_train_eval_and_to_work_on_the_compiled_model():
+    model, batch = build("dropout")
+    maybe_compile(model, config(), logger, batch)
+    model.eval()
+    torch.testing.assert_close(model(batch), model(batch))
+    model.train()
+    assert not torch.equal(model(batch), model(batch))
+    model.to(torch.float64)
+    assert model(batch.double()).dtype == torch.float64
+    assert compile_report(model).compiled
+
+
+def test_training_the_compiled_model_follows_eager_s_losses():
+    losses = []
+    for enabled in (False, True):
+        model, batch = build("dropout")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        model = maybe_compile(
+            model, config(enabled=enabled, backend="inductor", options=FAST), logger, batch, optimizer=optimizer
+        )
+        torch.manual_seed(1)
+        run = []
+        for _ in range(5):
+            loss = model(batch).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            run.append(loss.item())
+        losses.append(run)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert len(set(losses[0])) == 5
+
+
+def test_without_a_batch_a_compile_that_fails_at_the_first_call_runs_eager(caplog):
+    model, batch = build("mlp")
+    expected = model(batch)
+    maybe_compile(model, config(backend=failing), logger)
+    assert compile_report(model).stage == "unchecked"
+    torch.testing.assert_close(model(batch), expected, rtol=0, atol=0)
+    report = compile_report(model)
+    assert (report.compiled, report.stage) == (False, "call")
+    assert "_compiled_call_impl" not in vars(model)
+
+
+def test_a_recompile_that_fails_later_falls_back_and_a_bad_input_does_not():
+    calls = []
+
+    def once(graph_module, example_inputs):
+        calls.append(1)
+        if len(calls) > 1:
+            raise NotImplementedError("once is enough")
+        return graph_module
+
+    model, batch = build("mlp")
+    maybe_compile(model, config(backend=once), logger, batch)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        model(torch.ones(2, 5))
+    assert compile_report(model).compiled
+    assert model(torch.ones(3, 8)).shape == (3, 4)
+    assert not compile_report(model).compiled
+
+
+def test_dropout_is_compared_with_the_same_random_numbers():
+    model, batch = build("dropout")
+    maybe_compile(model, config(backend="inductor", options=FAST), logger, batch)
+    report = compile_report(model)
+    assert report.compiled, report.reason
+    torch.manual_seed(3)
+    ours = model(batch)
+    uncompile(model)
+    torch.manual_seed(3)
+    torch.testing.assert_close(ours, model(batch))
+
+
+def test_frozen_weights_are_caught_by_the_last_step():
+    def freezing(graph_module, example_inputs):
+        """Remembers the first call's parameters, as a constant-folding compiler would."""
+        kept = {}
+
+        def run(*arguments):
+            kept.setdefault("values", [a.detach().clone() if isinstance(a, nn.Parameter) else None for a in arguments])
+            frozen = [a if k is None else a + (k - a).detach() for a, k in zip(arguments, kept["values"], strict=True)]
+            return graph_module(*frozen)
+
+        return run
+
+    model = MLP()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    maybe_compile(model, config(backend=freezing), logger, features(), optimizer=optimizer)
+    assert compile_report(model).stage == "numerics"
+
+
+def test_a_model_that_fails_by_itself_is_said_to():
+    class Broken(nn.Linear):
+        def forward(self, x):
+            raise ValueError("broken in eager too")
+
+    model = maybe_compile(Broken(8, 4), config(), logger, features())
+    report = compile_report(model)
+    assert (report.stage, report.reason) == ("eager", "ValueError: broken in eager too")
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(8, 4), lambda: nn.Sequential(nn.Linear(8, 4), nn.ReLU())])
+def test_modules_of_torch_s_own_are_compiled_too(make):
+    model = maybe_compile(make(), config(), logger, features())
+    assert (compile_report(model).compiled, compile_report(model).graphs) == (True, 1)
+    model = maybe_compile(make(), config(backend=lying), logger, features())
+    assert compile_report(model).stage == "numerics"
+
+
+def test_a_model_of_which_nothing_is_compiled_is_said_to_be_eager():
+    class Hidden(nn.Linear):
+        @torch.compiler.disable
+        def forward(self, x):
+            return super().forward(x)
+
+    report = compile_report(maybe_compile(Hidden(8, 4), config(), logger, features()))
+    assert (report.compiled, report.exception) == (False, "NothingCompiled")
+
+
+def test_a_torch_compile_wrapper_is_refused():
+    with pytest.raises(LabError, match="is wrapped by torch"):
+        maybe_compile(torch.compile(MLP()), config(), logger)
+
+
+def test_compiling_again_replaces_the_first():
+    model, batch = build("mlp")
+    maybe_compile(model, config(backend="eager"), logger, batch)
+    maybe_compile(model, config(), logger, batch)
+    assert compile_report(model).backend == "aot_eager"
+    uncompile(model)
+    assert "_compiled_call_impl" not in vars(model)
+    assert compile_report(model).stage == "none"
+
+
+def test_bookkeeping_keeps_no_model_alive():
+    model = MLP()
+    maybe_compile(model, config(backend="eager"), logger, features())
+    reference = weakref.ref(model)
+    del model
+    torch.compiler.reset()
+    gc.collect()
+    assert reference() is None
+
+
+def test_interrupt_passes_and_leaves_the_model():
+    def interrupted(graph_module, example_inputs):
+        raise KeyboardInterrupt
+
+    model = MLP()
+    before = fingerprint(model)
+    with pytest.raises(KeyboardInterrupt):
+        maybe_compile(model, config(backend=interrupted), logger, features())
+    assert fingerprint(model) == before
+
+
+def test_missing_cpp_compiler_falls_back():
+    options = {**FAST, "cpp.cxx": (None, "/nowhere/g++")}
+    with fresh_cache():  # what was compiled before needs no compiler
+        model = maybe_compile(MLP(), config(backend="inductor", options=options), logger, features())
+    report = compile_report(model)
+    assert (report.compiled, report.stage) == (False, "forward")
+    assert model(features()).shape == (6, 4)
+
+
+def test_eval_without_loss_only_calls_the_model():
+    model = minigpt().eval()
+    with torch.no_grad():
+        maybe_compile(model, config(), logger, ids())
+        report = compile_report(model)
+        assert report.compiled
+        assert "gradient" not in report.differences
+        model(ids())
+    assert not compile_report(model).recompiles
