@@ -195,6 +195,7 @@ def test_simulated_kernels_come_with_machine_code_tied_to_their_lines(training_s
     assert training_simulated["target"]["simulated"] is True
     assert "never run" in training_simulated["target"]["label"]
     for graph in training_simulated["graphs"]:
+        above_loads = []
         for kernel in graph["kernels"]:
             assembly = kernel["assembly"]
             assert assembly["architecture"] == "sm_90"
@@ -207,9 +208,9 @@ def test_simulated_kernels_come_with_machine_code_tied_to_their_lines(training_s
             loads = [
                 place for place, line in links.lines.items() if place[0] == assembly["panes"]["sass"] and "LDG" in line
             ]
-            above = [links.lines[up] for place in loads for up in links.up[place]]
-            # the assembler may count a load to the line that first needs it, but not all of them
-            assert not loads or any("tl.load" in line for line in above), above
+            above_loads += [links.lines[up] for place in loads for up in links.up[place]]
+        # the assembler may count a load to the line that first needs it, but not all of them
+        assert sum("tl.load" in line for line in above_loads) > len(above_loads) / 2
 
 
 def test_no_folder_of_this_machine_is_in_a_capture(made):
