@@ -109,10 +109,17 @@ rule record_25:
     """Publish this run's stage 25 as the record of the devices measured here."""
     input:
         artefacts=lambda wildcards: [
-            f"results/25/{model}/{device}/{file}"
-            for device in published_devices(config)
-            for model in PROFILED
-            for file in ("profile.json", "roofline.png", "PROFILE.md")
+            *(
+                f"results/25/{model}/{device}/{file}"
+                for device in published_devices(config)
+                for model in PROFILED
+                for file in ("profile.json", "roofline.png", "PROFILE.md")
+            ),
+            *(
+                f"results/25/{device}/distributed.json"
+                for device in published_devices(config)
+                if device in MEASURED_TOGETHER
+            ),
         ],
         pictures=[],
     log:
