@@ -12,6 +12,7 @@ configfile: "config.yaml"
 
 
 include: "rules/common.smk"
+include: "rules/common_25.smk"
 
 
 config = checked_config(config)

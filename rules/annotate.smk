@@ -3,9 +3,6 @@
 # Makes: results/25/{model}/{device}/KERNEL_ANNOTATION.md, results/25/diff.{json,md}.
 
 
-include: "annotate_common.smk"
-
-
 NOTES = Path("notes/25.md")  # a learner's own; read here, written by nobody
 ANNOTATIONS = [capture.replace("capture.json", "KERNEL_ANNOTATION.md") for capture in CAPTURES]
 

@@ -14,23 +14,6 @@ CAPTURES = [
 ]
 
 
-def made_of_minigpt(model):
-    """Whether a model is the trained MiniGPT in one of its forms."""
-    return model.startswith("minigpt") and model not in config["models"]
-
-
-def captured_sources(model):
-    """The files of a model that are not imported by name: a user's own, or the kernel that is swapped in."""
-    if model in config["models"]:
-        return [config["models"][model]["source"]]
-    return [*kernel_files(config, TUNED_KERNEL), "src/minikernel/triton_operator.py"] if model in TRITON_ONLY else []
-
-
-def capture_params(model):
-    """The configuration that a capture depends on."""
-    return {"entry": config["models"].get(model), "shape": config["capture"]["shape"]}
-
-
 rule capture:
     """Compile a model to C++ for this machine's CPU, in a fresh process with caches off, and keep all that is seen."""
     input:

@@ -7,18 +7,6 @@ EXPLORER_PAGE = sorted(str(path) for path in Path("src/minicompile/explorer/page
 CAPTURED_BESIDE = [device for device in CAPTURE_DEVICES if not is_cpu(device)]  # with Triton, beside the CPU's C++
 
 
-def captured_twice(model):
-    """A model's captures as C++ and as Triton, where there are both."""
-    wanted = [*(device for device in CAPTURE_DEVICES if is_cpu(device)), *CAPTURED_BESIDE[:1]]
-    captures = [capture for device in wanted if (capture := f"results/25/{model}/{device}/capture.json") in CAPTURES]
-    return captures if len(captures) == 2 else []
-
-
-def profiles_beside(captures):
-    """The profiles of these captures, of those that have one."""
-    return [profile for capture in captures if (profile := capture.replace("capture.json", "profile.json")) in PROFILES]
-
-
 SEEN_TWICE = [model for model in CAPTURED if captured_twice(model)]
 EXPLORERS = [
     *(capture.replace("capture.json", "explorer.html") for capture in CAPTURES),

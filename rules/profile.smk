@@ -21,17 +21,6 @@ PROFILES = expand("results/25/{model}/{device}/profile.json", model=PROFILED, de
 PROFILE_PAGES = [path.replace("profile.json", name) for path in PROFILES for name in ("PROFILE.md", "roofline.png")]
 
 
-def profile_params(config, model, device):
-    """The configuration that a model's profile on a device depends on."""
-    profile = config["profile"]
-    return {
-        "calls": profile["calls"],
-        "samples": profile["samples"],
-        "largest_difference": profile["largest_difference"][model],
-        "cases": profile[kind(device)][model],
-    }
-
-
 rule profile:
     """Time a model eager and compiled in each mode, and take the compiled call apart: guards, wrapper, kernels."""
     input:

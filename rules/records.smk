@@ -6,29 +6,6 @@
 ARTEFACTS_25 = ["profile"]  # with a schema and a provenance, by model and device
 
 
-def record_25(device, model, artefact):
-    """Where an artefact of stage 25 is recorded."""
-    return f"{RECORDED}/{device}/25/{model}/{artefact}.json"
-
-
-def existing_record_25(wildcards):
-    """The record to restore, or one sentence about what is missing and how to measure it."""
-    path = record_25(wildcards.device, wildcards.model, wildcards.artefact)
-    if not Path(path).exists():
-        made = f"results/25/{wildcards.model}/{wildcards.device}/{wildcards.artefact}.json"
-        raise WorkflowError(
-            f"There is no device {wildcards.device} here and no record of it in {path}; on a machine that has one, run "
-            f"`snakemake --cores 4 {made}`, then `snakemake --cores 4 record_25`."
-        )
-    return path
-
-
-def recorded_sources_25(wildcards):
-    """The files that a record was measured with and that still exist: editing one restores the record anew."""
-    sources = read_json(existing_record_25(wildcards))["provenance"]["sources"]
-    return sorted(source for source in sources if Path(source).exists())
-
-
 rule restore:
     """Bring a measurement back from the record of a device that is not here, and say whether it is stale."""
     input:

@@ -3,9 +3,6 @@
 # Makes: results/25/{device}/distributed.json, results/25/{DISTRIBUTED.md,distributed.png}.
 
 
-include: "survey_common.smk"
-
-
 MEASURED_TOGETHER = [device for device in MEASURED if has_ranks(config, device)]
 SURVEYED = [
     device

@@ -67,7 +67,7 @@ def test_a_gpu_alone_measures_no_ranks(monkeypatch: pytest.MonkeyPatch, gpus_her
     """None here is a cluster's login node, whose configuration names the GPUs of its nodes."""
     monkeypatch.chdir(ROOT)
     helpers = {"WorkflowError": Exception}
-    for file in ("common.smk", "survey_common.smk"):
+    for file in ("common.smk", "common_25.smk"):
         exec((ROOT / "rules" / file).read_text(), helpers)
     helpers["gpu_devices"] = lambda: ["h200"] if gpus_here else []
     helpers["gpu_names"] = lambda: ("NVIDIA H200",) * gpus_here
