@@ -13,6 +13,11 @@ SOFTMAX = "return F.softmax(logits"
 TABLET = {"viewport": {"width": 1024, "height": 768}, "has_touch": True}
 
 
+def appears(locator) -> None:
+    """Exactly one such element comes to be; panes draw their lines only when they are scrolled to."""
+    locator.wait_for(state="attached")
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """Written once: one capture, with its profile; one with a backward; two side by side."""
@@ -150,7 +155,7 @@ def test_a_profile_gives_time_bandwidth_and_a_dot_on_the_roofline(opened, pages)
     opened.go(pages / "cpu.html")
     choose(opened, tiny_head(), "aten", "aten.exp.default")
     assert "5.5 µs, 12 GB/s, 40 % of a copy" in why(opened)
-    assert opened.page.locator("#why svg.roofline .dot.chosen").count() == 1
+    appears(opened.page.locator("#why svg.roofline .dot.chosen"))
 
 
 def test_without_a_profile_nothing_is_said_to_be_measured(opened, pages):
@@ -205,7 +210,7 @@ def test_search_finds_in_all_panes_and_n_goes_on(opened, pages):
     wanted = sum("aten.sum" in text for each in capture["panes"] for text in each["lines"])
     assert opened.page.locator("#found").inner_text() == f"1 of {wanted}"
     first = opened.page.evaluate("app.chosen.line")
-    assert opened.page.locator("mark", has_text="aten.sum").count()
+    appears(opened.page.locator("mark", has_text="aten.sum").first)
     opened.page.keyboard.press("n")
     assert opened.page.evaluate("app.chosen.line") != first
     opened.page.keyboard.press("Shift+N")
@@ -246,7 +251,7 @@ def test_the_switch_shows_the_backward_graph_and_the_shared_panes_stay(opened, p
     assert {"code.0.backward", "aten.0.backward", "source.0"} <= set(shown)
     assert not any(each.endswith("forward") for each in shown)
     line(opened, "Source", SOFTMAX).click()
-    assert pane(opened, "Kernel code").locator(".line.exact").count()
+    appears(pane(opened, "Kernel code").locator(".line.exact").first)
     opened.page.keyboard.press("b")
     assert "code.0.forward" in opened.page.evaluate("app.columns.map((column) => column.view.pane.id)")
 
@@ -261,9 +266,9 @@ def test_side_by_side_a_line_of_one_backend_lights_the_other(opened, pages):
     opened.go(pages / "both.html")
     assert opened.page.locator("section.pane.code").count() == 2
     choose(opened, tiny_head(), "code", "= at::vec::maximum(")
-    assert pane(opened, "Kernel code, C++").locator(".line.chosen").count() == 1
-    assert pane(opened, "Kernel code, Triton").locator(".line.exact", has_text="triton_helpers.max2").count() == 1
-    assert pane(opened, "Source").locator(".line.exact", has_text=SOFTMAX).count() == 1
+    appears(pane(opened, "Kernel code, C++").locator(".line.chosen"))
+    appears(pane(opened, "Kernel code, Triton").locator(".line.exact", has_text="triton_helpers.max2"))
+    appears(pane(opened, "Source").locator(".line.exact", has_text=SOFTMAX))
 
 
 def test_side_by_side_a_source_line_is_explained_for_both(opened, pages):
@@ -324,7 +329,7 @@ def test_the_tour_leads_through_all_its_stops(opened, pages, name):
     assert stops >= 6
     for number in range(1, stops + 1):
         assert opened.page.locator("#tour-step").inner_text() == f"Stop {number} of {stops}"
-        assert opened.page.locator(".pane.pointed").locator(".line.chosen, .line.exact").count()
+        appears(opened.page.locator(".pane.pointed").locator(".line.chosen, .line.exact").first)
         opened.page.locator("#tour-next").click()
     assert not opened.page.locator("#tour").is_visible()
 
