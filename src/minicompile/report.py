@@ -8,18 +8,10 @@ import re
 from collections import Counter
 from pathlib import PurePosixPath
 
-import jinja2
-
 from minicompile.profile.report import interpretation
+from minilab import templates
 
 NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach memory
-
-
-def environment() -> jinja2.Environment:
-    """Where the templates of this package are, with an error for whatever a template asks and nobody gives."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("minicompile"), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
 
 
 def capture_view(capture: dict, folder: str) -> dict:
@@ -101,7 +93,7 @@ def report_25(captures: list[tuple[str, dict]], profiles: list[tuple[str, dict]]
     """
     views = [capture_view(capture, folder) for folder, capture in captures]
     text = (
-        environment()
+        templates.environment("minicompile")
         .get_template("report_25.md")
         .render(
             views=views,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from minikernel.registry import first_line
+
 PATIENCE = 30  # times the reference's time: what is slower is not waited for
 SHORTEST, LONGEST = 2e-3, 20e-3  # seconds: nobody faster is ever too slow; nobody slower is waited for
 LEAST_PATIENCE = 4  # times the reference's time, which may itself be long
@@ -63,7 +65,7 @@ def admit(
             if not reason:
                 check_capture(provider, given)
         except Exception as failure:  # somebody else's kernel may raise anything at a shape that it does not take
-            reason = in_words(failure)
+            reason = first_line(failure)
         result = None  # its memory is the next one's
         if reason:
             admission.reasons[name] = reason
@@ -77,11 +79,6 @@ def refusal(error: float, tolerance: float, took: float, patience: float) -> str
     if not error <= tolerance:
         return f"wrong, error {error:.1e}"
     return f"too slow, {took * 1e3:,.1f} ms a call" if took > patience else ""
-
-
-def in_words(failure: Exception) -> str:
-    """An exception as one line: its kind and the first line of its message."""
-    return f"{type(failure).__name__}: {failure}".strip().splitlines()[0]
 
 
 def wait() -> None:

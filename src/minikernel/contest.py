@@ -15,7 +15,7 @@ import torch
 
 from minikernel import peers, softmax
 from minikernel.accuracy import softmax_error
-from minikernel.admission import admit, in_words
+from minikernel.admission import admit
 from minikernel.bench import REFERENCE, row_of
 from minikernel.ceilings import SIZES, copy_gb_per_s
 from minikernel.gradient_accuracy import gradient_error
@@ -24,7 +24,7 @@ from minikernel.host_cost import host_cost, host_providers
 from minikernel.lm_head import COLUMNS
 from minikernel.noise import measure_with_duplicate
 from minikernel.proof import REFERENCE_TOLERANCE
-from minikernel.registry import kernels
+from minikernel.registry import first_line, kernels
 from minikernel.standards import LEFT_OUT_ALL, OURS, standards
 from minikernel.timing import last_level_cache_bytes, rotating_inputs
 from minilab import LabError
@@ -220,7 +220,7 @@ def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[list[
         torch.cuda.empty_cache()
         return case()
     except Exception as failure:  # out of memory, or a kernel that broke the device for all
-        return [], {LEFT_OUT_ALL: in_words(failure)}
+        return [], {LEFT_OUT_ALL: first_line(failure)}
 
 
 def in_line(place: dict, rows: list[dict], reasons: dict[str, str]) -> str:

@@ -1,6 +1,6 @@
 """Builds `native.cpp`, the eager path of `minikernel.softmax` in C++, once, and loads it.
 
-torch's own extension builder does it at the first call on a GPU, in about ten seconds, and keeps the result in
+torch's own extension builder does it at the first call on a GPU, in ten to twenty seconds, and keeps the result in
 its cache. Where there is no C++ compiler, every call goes through Python instead: slower on the host, by the
 same kernels.
 """

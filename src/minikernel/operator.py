@@ -224,8 +224,8 @@ def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Softmax of `x` along `dim`, by the best kernel for its device and dtype, differentiable.
 
     On CUDA in float32, bfloat16 and float16 the lab's kernels do it, forward the one that `dispatch` names;
-    torch's own softmax does the rest: other dtypes and the CPU. A plain eager call goes to the kernel with
-    less work on the host than F.softmax (`minikernel.native`); torch.compile, torch.export, torch.func and
+    torch's own softmax does the rest: other dtypes and the CPU. A plain eager call goes to the kernel by
+    the shortest way there is on the host (`minikernel.native`); torch.compile, torch.export, torch.func and
     autocast get the operator `minikernel::softmax`, torch.compile `minikernel::softmax_triton` where CuPy is
     missing. The result is contiguous. A tensor is copied, once, only where `dim` is not its last axis or it
     is not contiguous.

@@ -6,10 +6,9 @@ This module works out what there is to say; `templates/report_24.md` says it.
 import re
 from itertools import groupby
 
-import jinja2
-
 from minikernel.contest_report import contest_view
 from minikernel.roofline import head
+from minilab import templates
 from minilab.device import is_cpu, short_name
 
 LADDER = ("naive", "smem", "fused", "triton")  # each does something that the one before did not
@@ -37,9 +36,7 @@ def report_24(
         contest: the GPU's contest, or None where there is none.
         explained: why standards are missed, as `contest_report.explanations` gives it.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("minikernel"), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
+    environment = templates.environment("minikernel")
     environment.filters |= {
         "microseconds": _microseconds,
         "configuration": _configuration,

@@ -7,13 +7,12 @@ annotation_lines); `templates/kernel_annotation.md` says them, and leaves out wh
 
 import re
 
-import jinja2
-
 from minicompile.annotation import facts
 from minicompile.annotation.choice import holds_softmax, most_interesting
 from minicompile.annotation.lines import commented
 from minicompile.annotation.patterns import not_as_named, reduction_kinds, said_of_all
 from minicompile.annotation.view import KernelView
+from minilab import templates
 
 
 def annotate(capture: dict, notes: str | None = None) -> str:
@@ -26,13 +25,7 @@ def annotate(capture: dict, notes: str | None = None) -> str:
     Returns:
         KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so and lists the library's calls.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("minicompile"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = templates.environment("minicompile", trim_blocks=True, lstrip_blocks=True)
     environment.filters["count"] = lambda value: f"{value:,}" if isinstance(value, int) else str(value)
     view = most_interesting(capture)
     text = environment.get_template("kernel_annotation.md").render(

@@ -7,8 +7,7 @@ import re
 from math import prod
 from statistics import median
 
-import jinja2
-
+from minilab import templates
 from minilab.device import is_cpu, short_name
 from minimodel.model_config import MiniGPTConfig
 
@@ -48,9 +47,7 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig) -> str:
     head = ordered[0]
     ranks = min(run["ranks"] for run in head["runs"])
     runs = {run["pattern"]: run for run in head["runs"] if run["ranks"] == ranks}
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("minicompile"), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
+    environment = templates.environment("minicompile")
     text = environment.get_template("survey_25.md").render(
         intro=_intro(head),
         loss=_loss(ordered),

@@ -2,7 +2,7 @@
 
 import re
 
-import jinja2
+from minilab import templates
 
 
 def described(diff: dict) -> str:
@@ -11,11 +11,6 @@ def described(diff: dict) -> str:
     Args:
         diff: as `minicompile.lowering.capture_diff.diff_compiles` returns it.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("minicompile"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates.environment("minicompile", trim_blocks=True, lstrip_blocks=True)
     environment.filters["count"] = lambda value: "not known" if value is None else f"{value:,}"
     return re.sub(r"\n{3,}", "\n\n", environment.get_template("capture_diff.md").render(diff)).strip() + "\n"

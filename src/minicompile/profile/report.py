@@ -3,9 +3,8 @@
 The words are in templates/profile_25.md; what is compared, and when a difference is one, is decided here.
 """
 
-import jinja2
-
 from minicompile.profile.roofline import short, time_text
+from minilab import templates
 from minilab.device import is_cpu
 
 WITHIN_NOISE = 0.05  # two times of the same code differ by as much from run to run; a smaller gap is called none
@@ -19,13 +18,7 @@ PARTS = {
 
 def report(profile: dict) -> str:
     """The section on one profile (profile.json), in Markdown."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("minicompile"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = templates.environment("minicompile", trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(time=time_text, bytes=bytes_text, short=short)
     return environment.get_template("profile_25.md").render(
         profile=profile,
