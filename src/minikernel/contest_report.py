@@ -155,7 +155,7 @@ def layout_of(direction: str, made: dict) -> Callable[[int, int], str]:
 
     def backward(cols: int, itemsize: int) -> str:
         major = int(made["hardware"]["gpu"]["compute_cap"].split(".")[0])
-        return softmax_backward.layout_for(cols, itemsize, softmax_backward.largest_cluster(major)).kernel
+        return softmax_backward.layout_for(cols, itemsize, softmax_cuda.largest_cluster(major)).kernel
 
     return forward if direction == "forward" else backward
 

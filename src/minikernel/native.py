@@ -39,7 +39,7 @@ def resolve(backward: bool, dtype: str, rows: int, cols: int, aligned: bool, dev
     if backward:
         plan = softmax_backward.backward_plan(torch_dtype, cols, aligned, device)
     else:
-        plan = softmax_cuda.fused_plan(torch_dtype, cols, aligned, softmax_cuda.shared_bytes_for_rows(device))
+        plan = softmax_cuda.fused_plan(torch_dtype, cols, aligned, softmax_cuda.limits_of(device))
     kernel = softmax_cuda.compiled(plan.source, plan.expression, device)
     return kernel.ptr, plan.rows, plan.blocks, plan.threads, plan.shared_bytes
 

@@ -240,11 +240,11 @@ def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     Raises:
         IndexError: `dim` is no axis of `x`, as torch raises it.
     """
-    compiling = torch.compiler.is_compiling()
-    if type(x) is torch.Tensor and x.is_cuda and not compiling:
+    if not torch.compiler.is_dynamo_compiling() and x.is_cuda:
         y = native.softmax()(x, dim)
         if y is not None:
             return y
+    compiling = torch.compiler.is_compiling()
     if not x.is_cuda or x.dtype not in softmax_cuda.C_TYPES:
         return torch.softmax(x, dim)
     if compiling:

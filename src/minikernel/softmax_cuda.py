@@ -46,8 +46,8 @@ class Layout(NamedTuple):
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory that a block of the layout may take, with its 8 bytes for each of the row's warps."""
-        return self.threads * self.slots * VECTOR_BYTES + self.blocks * 32 * 8
+        """Shared memory that a block of the layout may take, with its 8 bytes for each of the row's warps and a barrier."""
+        return self.threads * self.slots * VECTOR_BYTES + self.blocks * 32 * 8 + VECTOR_BYTES
 
 
 class Launch(NamedTuple):
@@ -63,35 +63,59 @@ class Launch(NamedTuple):
 
 # The first layout that holds the row is used. Lanes of one warp up to 256 vectors (1,024 float32
 # columns): no barrier. Then a block, several vectors a thread so that as many loads are in flight; its
-# shared memory besides; eight blocks. Rows that those cannot hold are read twice.
+# shared memory besides; four to sixteen blocks. Rows that those cannot hold are read twice.
 SHORT = tuple(
     Layout("fused_short", threads, vectors)
     for threads, vectors in (
         (4, 1), (4, 2), (8, 2), (16, 2), (32, 2), (32, 3), (32, 4), (32, 5), (32, 6), (32, 8)
     )
 )  # fmt: skip
-LARGEST = (
-    Layout("fused_shared", 1024, 8, 13),
-    Layout("fused_cluster", 256, 8, 13, 8),
-    Layout("fused_cluster", 512, 8, 13, 8),
-    Layout("fused_cluster", 1024, 8, 13, 8),
-)
-# By bytes of an element. 16-bit rows have twice the exponentials to compute: two blocks of 512 threads
-# a multiprocessor, so that one computes while the other loads.
+LARGEST = (Layout("fused_cluster", 512, 8, 13, 8), Layout("fused_cluster", 1024, 8, 13, 8))
+# By bytes of an element. Where several blocks share a multiprocessor, some compute while others load and store:
+# clusters of small blocks were fastest on an H200 at 8,192, 16,384 and 32,768 vectors (GPT-2's 50,257 columns,
+# which start anywhere, in one block). A block as large as the cluster before it is for devices without clusters.
 LAYOUTS = {
-    4: (*SHORT, Layout("fused_block", 256, 4), Layout("fused_block", 1024, 8), *LARGEST),
+    4: (
+        *SHORT,
+        Layout("fused_block", 256, 4),
+        Layout("fused_block", 512, 8),
+        Layout("fused_cluster", 256, 8, blocks=4),
+        Layout("fused_block", 1024, 8),
+        Layout("fused_shared", 1024, 8, 5),
+        Layout("fused_cluster", 512, 8, blocks=4),
+        Layout("fused_cluster", 256, 8, blocks=16),
+        Layout("fused_cluster", 512, 8, blocks=8),
+        *LARGEST,
+    ),
     2: (
         *SHORT,
         Layout("fused_block", 128, 4),
+        Layout("fused_block", 256, 8),
+        Layout("fused_kept", 128, 8, blocks=4),
         Layout("fused_block", 512, 8),
-        Layout("fused_shared", 512, 8, 13),
+        Layout("fused_shared", 512, 8, 5),
+        Layout("fused_cluster", 256, 8, blocks=4),
+        Layout("fused_cluster", 512, 8, blocks=4),
+        Layout("fused_cluster", 512, 8, blocks=8),
         *LARGEST,
     ),
 }
 LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}
-HOPPER_SHARED_BYTES = 232448  # the most that a block may have
 LINE_BYTES = 128
 NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14  # a CUfunction_attribute of the CUDA driver: more than eight blocks
+
+
+class Limits(NamedTuple):
+    """What a device gives a row: shared memory to a block, in bytes, and blocks to a thread-block cluster.
+
+    Before compute capability 9.0 there are no clusters, and shared memory is not used for rows: (0, 1).
+    """
+
+    shared_bytes: int
+    blocks: int
+
+
+HOPPER = Limits(232448, 16)
 
 
 def source(name: str) -> str:
@@ -105,18 +129,21 @@ def vectors_of(cols: int, itemsize: int, aligned: bool) -> int:
     return -(-cols * itemsize // VECTOR_BYTES) + (not aligned)
 
 
-def layout_for(cols: int, itemsize: int, aligned: bool, shared_bytes: int = HOPPER_SHARED_BYTES) -> Layout:
+def layout_for(cols: int, itemsize: int, aligned: bool, limits: Limits = HOPPER) -> Layout:
     """The layout with which `fused` takes rows of `cols` elements of `itemsize` bytes.
 
     Args:
         cols: elements of a row.
         itemsize: bytes of an element, 2 or 4.
         aligned: every row starts on a 16-byte boundary. Where not, a row may touch one vector more.
-        shared_bytes: the most shared memory that a block may have; 0 on a device without clusters.
+        limits: of the device.
     """
-    needed = vectors_of(cols, itemsize, aligned)
     for layout in LAYOUTS[itemsize]:
-        if layout.capacity >= needed and (layout.slots == 0 or layout.shared_bytes <= shared_bytes):
+        # a short row's lanes hold its whole vectors, and a few elements of its ends besides
+        short = layout.kernel == "fused_short"
+        needed = cols * itemsize // VECTOR_BYTES if short else vectors_of(cols, itemsize, aligned)
+        shared_bytes = layout.shared_bytes if layout.slots else 0
+        if layout.capacity >= needed and layout.blocks <= limits.blocks and shared_bytes <= limits.shared_bytes:
             return layout
     return LONG[itemsize]
 
@@ -139,7 +166,7 @@ def fused_expression(layout: Layout, c_type: str, aligned: bool) -> str:
     """The C++ name of the instance of `fused.cu` for a layout, such as `fused_short<float, 32, 5, true>`."""
     if layout.kernel in ("fused_short", "fused_long"):
         return f"{layout.kernel}<{c_type}, {layout.threads}, {layout.vectors}, {str(aligned).lower()}>"
-    if layout.kernel == "fused_cluster":
+    if layout.blocks > 1:
         return f"{layout.kernel}<{c_type}, {layout.vectors}, {layout.blocks}>"
     return f"{layout.kernel}<{c_type}, {layout.vectors}>"
 
@@ -160,20 +187,27 @@ def compiled(name: str, expression: str, device: int):
         )
         function = module.get_function(expression)
         function.max_dynamic_shared_size_bytes = largest_shared_bytes(device) - function.shared_size_bytes
-        if has_clusters(device):
+        if limits_of(device).blocks > 1:
             cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
         return function.kernel
-
-
-def has_clusters(device: int) -> bool:
-    """Whether CUDA device number `device` has thread-block clusters: from compute capability 9.0 on."""
-    return torch.cuda.get_device_capability(device) >= (9, 0)
 
 
 @functools.cache
 def largest_shared_bytes(device: int) -> int:
     """The most shared memory that a block may have on CUDA device number `device`."""
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+@functools.cache
+def limits_of(device: int) -> Limits:
+    """The limits of CUDA device number `device`: clusters came with compute capability 9.0."""
+    major = torch.cuda.get_device_capability(device)[0]
+    return Limits(largest_shared_bytes(device), largest_cluster(major)) if major >= 9 else Limits(0, 1)
+
+
+def largest_cluster(major: int) -> int:
+    """Blocks in the largest thread-block cluster of a device of compute capability `major`; 1: it has none."""
+    return {9: 16, 10: 16}.get(major, 8 if major > 10 else 1)
 
 
 @functools.cache
@@ -243,9 +277,9 @@ def smem(x: torch.Tensor) -> torch.Tensor:
 
 
 @functools.cache
-def fused_plan(dtype: torch.dtype, cols: int, aligned: bool, shared_bytes: int = HOPPER_SHARED_BYTES) -> Launch:
+def fused_plan(dtype: torch.dtype, cols: int, aligned: bool, limits: Limits = HOPPER) -> Launch:
     """How `fused` is launched on rows of `cols`; the arguments are those of `layout_for`."""
-    layout = layout_for(cols, dtype.itemsize, aligned, shared_bytes)
+    layout = layout_for(cols, dtype.itemsize, aligned, limits)
     expression = fused_expression(layout, C_TYPES[dtype], aligned)
     if layout.kernel == "fused_short":
         threads = short_block(layout.vectors)
@@ -253,16 +287,13 @@ def fused_plan(dtype: torch.dtype, cols: int, aligned: bool, shared_bytes: int =
     # Runs of vectors begin on lines of memory, where the layout has room for that.
     past_line = LINE_BYTES // VECTOR_BYTES - 1 if cols * dtype.itemsize % LINE_BYTES or not aligned else 0
     needed = min(vectors_of(cols, dtype.itemsize, aligned) + past_line, layout.capacity)
-    if layout.kernel == "fused_block":
-        return Launch("fused", expression, 1, 1, -(-needed // (32 * layout.vectors)) * 32)
-    slots = max(-(-needed // (layout.blocks * layout.threads)) - layout.vectors, 0) if layout.slots else 0
+    if layout.kernel == "fused_long":
+        return Launch("fused", expression, 1, 1, layout.threads)
+    if not layout.slots:
+        warps = -(-needed // (layout.blocks * 32 * layout.vectors))  # no more than the row needs
+        return Launch("fused", expression, 1, layout.blocks, warps * 32)
+    slots = max(-(-needed // (layout.blocks * layout.threads)) - layout.vectors, 0)
     return Launch("fused", expression, 1, layout.blocks, layout.threads, slots * layout.threads * VECTOR_BYTES)
-
-
-@functools.cache
-def shared_bytes_for_rows(device: int) -> int:
-    """Shared memory of a block that may hold rows on device number `device`; 0 before compute capability 9.0."""
-    return largest_shared_bytes(device) if has_clusters(device) else 0
 
 
 def fused(x: torch.Tensor) -> torch.Tensor:
@@ -279,5 +310,5 @@ def fused(x: torch.Tensor) -> torch.Tensor:
     if rows.numel():
         cols = rows.shape[-1]
         aligned = rows.data_ptr() % VECTOR_BYTES == 0 and cols * rows.element_size() % VECTOR_BYTES == 0
-        launch(fused_plan(rows.dtype, cols, aligned, shared_bytes_for_rows(rows.get_device())), rows, y)
+        launch(fused_plan(rows.dtype, cols, aligned, limits_of(rows.get_device())), rows, y)
     return y if x.dim() else y.view(())

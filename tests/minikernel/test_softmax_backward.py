@@ -59,7 +59,7 @@ def test_the_measure_refuses_another_shape_dtype_or_a_nan():
     major=st.sampled_from([7, 8, 9, 10, 12]),
 )
 def test_a_layout_holds_the_whole_row_and_is_among_the_instances(cols, itemsize, aligned, major):
-    most_blocks = softmax_backward.largest_cluster(major)
+    most_blocks = softmax_cuda.largest_cluster(major)
     layout = softmax_backward.layout_for(cols, itemsize, most_blocks)
     assert layout == softmax_backward.LONG or layout.capacity >= cols * itemsize // 16
     assert layout.blocks <= most_blocks
@@ -68,7 +68,7 @@ def test_a_layout_holds_the_whole_row_and_is_among_the_instances(cols, itemsize,
 
 
 def test_a_device_without_clusters_is_given_none():
-    assert softmax_backward.largest_cluster(8) == 1
+    assert softmax_cuda.largest_cluster(8) == 1
     assert softmax_backward.layout_for(131072, 4, 1) == softmax_backward.LONG
     assert softmax_backward.layout_for(131072, 4, 16).blocks == 16
 

@@ -2,7 +2,7 @@
 //
 // A row is read once, in 16-byte vectors, into registers; its exponentials are computed once and kept
 // there; the quotients are written in 16-byte vectors. What is left is the traffic that no softmax can
-// avoid. Five shapes of the same idea, by the length of the row:
+// avoid. Six shapes of the same idea, by the length of the row:
 //
 //   fused_short  THREADS lanes of one warp hold a row, several rows a block. Reductions are xor
 //                shuffles between lanes: no shared memory and no barrier.
@@ -10,7 +10,9 @@
 //                warp reduces its part around a shift of its own, then all exchange (shift, sum) through
 //                shared memory: one barrier a row.
 //   fused_shared the same, what registers cannot hold in shared memory: up to 86,016 float32 columns.
-//   fused_cluster  the same over a thread-block cluster, the exchange through distributed shared memory.
+//   fused_cluster  the same over a thread-block cluster of small blocks: the exchange goes through distributed
+//                shared memory, and while one cluster waits for it, others load and store.
+//   fused_kept   the same with blocks so small that 16-bit rows keep their exponentials unpacked.
 //   fused_long   rows that a cluster cannot hold: a running (maximum, sum) per thread in one pass,
 //                the quotients in a second, whose reads the L2 cache largely serves.
 //
@@ -20,8 +22,9 @@
 //
 // Tried on an H200 and left out, because they were slower or made no difference: streaming and
 // no-allocate hints on loads and stores, 16 lanes a row; for long rows a persistent grid that fetches the
-// next row into shared memory meanwhile (92 % of a copy instead of 98 % at 32,768 float32 columns), and
-// clusters where one block can hold the row (90 to 94 % there).
+// next row into shared memory meanwhile (92 % of a copy instead of 98 % at 32,768 float32 columns), the row
+// through shared memory instead of straight to registers, by cp.async or by bulk copies (84 to 93 % at
+// 131,072), and exchanges that a barrier of the whole cluster ends (94 instead of 99 % there).
 #include "common.cuh"
 #include "parts.cuh"
 
@@ -66,11 +69,12 @@ template <typename T, bool ALIGNED> __device__ __forceinline__ int elements_past
     return ALIGNED ? 0 : (int)(reinterpret_cast<unsigned long long>(row) % 16 / sizeof(T));
 }
 
-// One row in the registers of THREADS lanes: lane t holds vectors t, t + THREADS, t + 2 THREADS, ...
+// One row in the registers of THREADS lanes: lane t holds vectors t, t + THREADS, t + 2 THREADS, ... of those that
+// lie wholly in the row, and of a row that does not start on a boundary a few elements of its two ends.
 template <typename T, int THREADS, int VECTORS, bool ALIGNED>
 __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS)) fused_short(const T* x, T* y, long long rows, long long cols)
 {
-    const int LENGTH = Vector<T>::LENGTH;
+    const int LENGTH = Vector<T>::LENGTH, EDGE = EDGES(T, THREADS, ALIGNED);
     int lane = threadIdx.x % THREADS;
     long long row = (long long)blockIdx.x * (SHORT_BLOCK(VECTORS) / THREADS) + threadIdx.x / THREADS;
     if (row >= rows) return;
@@ -78,14 +82,30 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS)) fused_short(const T* x, 
                                     : ((1u << (THREADS % WARP)) - 1) << (threadIdx.x % WARP / THREADS * THREADS);
     x += row * cols;
     y += row * cols;
-    int first = lane * LENGTH - elements_past_boundary<T, ALIGNED>(x);
+    const Row<T, ALIGNED> layout(x, cols);
+    const int vectors = (int)layout.vectors;
+    const int4* from = reinterpret_cast<const int4*>(x + layout.head);
+    int4* to = reinterpret_cast<int4*>(y + layout.head);
 
-    float value[VECTORS][LENGTH];
+    float value[VECTORS][LENGTH], edge[EDGE + 1], maximum = NEGATIVE_INFINITY;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-        load_vector<T, ALIGNED>(x, first + v * THREADS * LENGTH, cols, value[v]);
+        int number = lane + v * THREADS;
+        if (number < vectors) {
+            Vector<T> vector = __builtin_bit_cast(Vector<T>, from[number]);
+#pragma unroll
+            for (int k = 0; k < LENGTH; k++) value[v][k] = to_float(vector.element[k]);
+        } else {
+#pragma unroll
+            for (int k = 0; k < LENGTH; k++) value[v][k] = NEGATIVE_INFINITY;
+        }
     }
-    float maximum = NEGATIVE_INFINITY;
+#pragma unroll
+    for (int e = 0; e < EDGE; e++) {
+        long long column = layout.edge_column(lane + e * THREADS);
+        edge[e] = column >= 0 ? to_float(x[column]) : NEGATIVE_INFINITY;
+        maximum = fmaxf(maximum, edge[e]);
+    }
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
 #pragma unroll
@@ -101,10 +121,24 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS)) fused_short(const T* x, 
             sum += value[v][k];
         }
     }
+#pragma unroll
+    for (int e = 0; e < EDGE; e++) {
+        edge[e] = exponential<T>(edge[e], shift);
+        sum += edge[e];
+    }
     float scale = 1.0f / sum_over<THREADS>(sum, mask);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-        store_vector<T, ALIGNED>(y, first + v * THREADS * LENGTH, cols, value[v], scale);
+        int number = lane + v * THREADS;
+        Vector<T> vector;
+#pragma unroll
+        for (int k = 0; k < LENGTH; k++) from_float(value[v][k] * scale, vector.element[k]);
+        if (number < vectors) to[number] = __builtin_bit_cast(int4, vector);
+    }
+#pragma unroll
+    for (int e = 0; e < EDGE; e++) {
+        long long column = layout.edge_column(lane + e * THREADS);
+        if (column >= 0) from_float(edge[e] * scale, y[column]);
     }
 }
 
@@ -112,14 +146,16 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS)) fused_short(const T* x, 
 // `more`, where those are too few, in shared memory, where it alone reads them: no barrier. The first
 // warp's lanes also have an element each of the row's ends, those outside the whole vectors. Runs begin
 // on 128-byte lines, so that a warp's access touches four of them and not five.
-template <typename T, int VECTORS, int CLUSTER>
+// KEEP: the exponentials of a 16-bit row stay in registers, unpacked; in float32 they always do.
+template <typename T, int VECTORS, int CLUSTER, bool KEEP>
 __device__ __forceinline__ void softmax_of_row(const T* x, T* y, int cols, int more)
 {
     extern __shared__ Held<float> slots[];
     __shared__ Partial partials[CLUSTER * WARP];
+    __shared__ unsigned long long arrived;
     int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
     int warp = blockIdx.x % CLUSTER * warps + threadIdx.x / WARP;  // in the cluster
-    if (CLUSTER > 1) cluster_arrive();
+    if (CLUSTER > 1) expect_from_cluster(&arrived, CLUSTER * warps * sizeof(Partial));
 
     unsigned long long address = reinterpret_cast<unsigned long long>(x);
     int head = (16 - address % 16) % 16 / sizeof(T), whole = (cols - head) / Vector<T>::LENGTH;
@@ -136,6 +172,7 @@ __device__ __forceinline__ void softmax_of_row(const T* x, T* y, int cols, int m
         if (has(VECTORS + v)) copy_asynchronously(slot + v * blockDim.x, from + (VECTORS + v) * WARP);
     }
     Held<T> held[VECTORS];
+    float unpacked[KEEP ? VECTORS : 1][Vector<T>::LENGTH];
     unsigned none = nothing<T>(), largest = none;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
@@ -159,7 +196,9 @@ __device__ __forceinline__ void softmax_of_row(const T* x, T* y, int cols, int m
     float shift = row_shift(fmaxf(maximum_over<WARP>(maximum, 0xffffffff), LOWEST));
     if (edge_col >= 0) sum = exponential<T>(edge, shift);
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) sum += held[v].exponentiate(shift);
+    for (int v = 0; v < VECTORS; v++) {
+        sum += KEEP ? held[v].exponentiate(shift, unpacked[KEEP ? v : 0]) : held[v].exponentiate(shift);
+    }
     for (int v = 0; v < more; v++) {
         if (has(VECTORS + v)) sum += slot[v * blockDim.x].exponentiate(shift);
     }
@@ -167,10 +206,9 @@ __device__ __forceinline__ void softmax_of_row(const T* x, T* y, int cols, int m
 
     // One exchange: every warp tells every block of the cluster, then each warp adds up by itself.
     if (CLUSTER > 1) {
-        cluster_wait();  // every block has begun: its shared memory is there
-        if (lane < CLUSTER) store_in_peer(&partials[warp], lane, own);
-        cluster_arrive();
-        cluster_wait();
+        await_cluster();
+        if (lane < CLUSTER) send_to_peer(&partials[warp], &arrived, lane, own);
+        await_arrivals(&arrived);
     } else {
         if (lane == 0) partials[warp] = own;
         __syncthreads();
@@ -185,14 +223,14 @@ __device__ __forceinline__ void softmax_of_row(const T* x, T* y, int cols, int m
         total += partials[i].sum * exponential_for_sum(partials[i].shift, maximum);
     }
     float scale = 1.0f / sum_over<WARP>(total, 0xffffffff), edge_scale = scale;
-    if (sizeof(T) == 4) {
+    if (KEEP || sizeof(T) == 4) {
         // exp(shift - maximum) in two factors, of which neither is flushed to 0 where the product is not.
         float below = shift - maximum, near = fmaxf(below, -64.0f);
         scale = exponential_accurate(near, 0.0f) * scale * exponential_accurate(below - near, 0.0f);
     }
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-        Held<T> result = held[v].quotient(maximum, scale);
+        Held<T> result = KEEP ? Held<T>::quotient(unpacked[KEEP ? v : 0], scale) : held[v].quotient(maximum, scale);
         if (has(v)) *reinterpret_cast<int4*>(to + v * WARP) = __builtin_bit_cast(int4, result);
     }
     for (int v = 0; v < more; v++) {
@@ -213,13 +251,13 @@ __device__ __forceinline__ int slots_a_thread()
 template <typename T, int VECTORS>
 __global__ void __launch_bounds__(LARGEST_BLOCK) fused_block(const T* x, T* y, long long rows, long long cols)
 {
-    softmax_of_row<T, VECTORS, 1>(x + blockIdx.x * cols, y + blockIdx.x * cols, cols, 0);
+    softmax_of_row<T, VECTORS, 1, false>(x + blockIdx.x * cols, y + blockIdx.x * cols, cols, 0);
 }
 
 template <typename T, int VECTORS>
 __global__ void __launch_bounds__(LARGEST_BLOCK) fused_shared(const T* x, T* y, long long rows, long long cols)
 {
-    softmax_of_row<T, VECTORS, 1>(x + blockIdx.x * cols, y + blockIdx.x * cols, cols, slots_a_thread());
+    softmax_of_row<T, VECTORS, 1, false>(x + blockIdx.x * cols, y + blockIdx.x * cols, cols, slots_a_thread());
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // clusters came with Hopper
@@ -228,7 +266,15 @@ __global__ void __launch_bounds__(LARGEST_BLOCK) __cluster_dims__(CLUSTER, 1, 1)
 fused_cluster(const T* x, T* y, long long rows, long long cols)
 {
     long long row = blockIdx.x / CLUSTER;
-    softmax_of_row<T, VECTORS, CLUSTER>(x + row * cols, y + row * cols, cols, slots_a_thread());
+    softmax_of_row<T, VECTORS, CLUSTER, false>(x + row * cols, y + row * cols, cols, slots_a_thread());
+}
+
+template <typename T, int VECTORS, int CLUSTER>
+__global__ void __launch_bounds__(KEEPING_BLOCK) __cluster_dims__(CLUSTER, 1, 1)
+fused_kept(const T* x, T* y, long long rows, long long cols)
+{
+    long long row = blockIdx.x / CLUSTER;
+    softmax_of_row<T, VECTORS, CLUSTER, true>(x + row * cols, y + row * cols, cols, 0);
 }
 #endif
 

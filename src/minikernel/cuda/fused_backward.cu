@@ -44,32 +44,6 @@ template <typename T> __device__ __forceinline__ unsigned gradient(unsigned y, u
     return pack<T>(b);
 }
 
-// Where a row's vectors lie: `head` elements, `vectors` vectors from a 16-byte boundary on, `tail` elements.
-template <typename T, bool ALIGNED> struct Row {
-    long long head, vectors, tail;
-
-    __device__ __forceinline__ Row(const T* row, long long cols)
-    {
-        const int LENGTH = Vector<T>::LENGTH;
-        int past = ALIGNED ? 0 : (int)(reinterpret_cast<unsigned long long>(row) % 16 / sizeof(T));
-        head = past ? LENGTH - past : 0;
-        if (head > cols) head = cols;
-        vectors = (cols - head) / LENGTH;
-        tail = cols - head - vectors * LENGTH;
-    }
-
-    // The column of the row's edge element number `edge`: head first, then tail from LENGTH on; -1: none.
-    __device__ __forceinline__ long long edge_column(int edge) const
-    {
-        const int LENGTH = Vector<T>::LENGTH;
-        if (edge < LENGTH) return edge < head ? edge : -1;
-        return edge - LENGTH < tail ? head + vectors * LENGTH + edge - LENGTH : -1;
-    }
-};
-
-// How many edge elements each of the THREADS threads of a row looks after.
-#define EDGES(T, THREADS, ALIGNED) ((ALIGNED) ? 0 : (2 * Vector<T>::LENGTH + (THREADS) - 1) / (THREADS))
-
 // The vector itself, but the compiler cannot know: `zero` was read from memory after the sum. Otherwise it
 // unpacks 16-bit values for the result before the sum is there, and holds them in twice the registers.
 __device__ __forceinline__ int4 again(const int4& vector, int zero)
@@ -84,12 +58,18 @@ template <typename T> __device__ __forceinline__ int4 load_vector(const T* row, 
     return vector;
 }
 
-template <typename T>
+// STREAM: written to be evicted first, so that a row's result does not push the rows that follow out of the cache.
+template <typename T, bool STREAM>
 __device__ __forceinline__ void store_gradient(T* row, long long number, const int4& y, const int4& dy, float sum)
 {
     int4 vector = make_int4(gradient<T>(y.x, dy.x, sum), gradient<T>(y.y, dy.y, sum), gradient<T>(y.z, dy.z, sum),
                             gradient<T>(y.w, dy.w, sum));
-    reinterpret_cast<int4*>(row)[number] = vector;
+    int4* to = reinterpret_cast<int4*>(row) + number;
+    if (STREAM) {
+        __stcs(to, vector);
+    } else {
+        *to = vector;
+    }
 }
 
 template <typename T> __device__ __forceinline__ float vector_dot(const int4& y, const int4& dy)
@@ -152,7 +132,7 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS))
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         int number = lane + v * THREADS;
-        if (number < vectors) store_gradient(dx + layout.head, number, probability[v], incoming[v], sum);
+        if (number < vectors) store_gradient<T, THREADS == WARP>(dx + layout.head, number, probability[v], incoming[v], sum);
     }
     edge_gradient<T, THREADS>(layout, y, dy, dx, lane, sum);
 }
@@ -164,19 +144,13 @@ __device__ __forceinline__ unsigned cluster_rank()
     return rank;
 }
 
-// The sum over every block of a cluster. The first wait makes sure that all blocks have started, as
-// nobody may write to the shared memory of one that has not; it comes after the loads and is free.
-template <int CLUSTER> __device__ __forceinline__ float cluster_sum(float block_total, float* from_rank)
+// The sum over every block of a cluster. The loads are under way meanwhile.
+template <int CLUSTER>
+__device__ __forceinline__ float cluster_sum(float block_total, float* from_rank, unsigned long long* arrived)
 {
-    cluster_wait();
-    if (threadIdx.x < CLUSTER) {
-        unsigned here = (unsigned)__cvta_generic_to_shared(from_rank + cluster_rank()), there;
-        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(threadIdx.x));
-        asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(block_total) : "memory");
-    }
-    __syncwarp();
-    cluster_arrive();
-    cluster_wait();
+    await_cluster();
+    if (threadIdx.x < CLUSTER) send_to_peer(from_rank + cluster_rank(), arrived, threadIdx.x, block_total);
+    await_arrivals(arrived);
     float sum = 0.0f;
 #pragma unroll
     for (int rank = 0; rank < CLUSTER; rank++) sum += from_rank[rank];
@@ -189,6 +163,7 @@ __device__ __forceinline__ void backward_row(const T* y, const T* dy, T* dx, lon
 {
     const int STRIDE = CLUSTER * THREADS;
     __shared__ float exchange[WARP], from_rank[CLUSTER];
+    __shared__ unsigned long long arrived;
     __shared__ volatile int zero_from_memory;
     long long row = blockIdx.x / CLUSTER;
     int thread = (CLUSTER > 1 ? blockIdx.x % CLUSTER * THREADS : 0) + threadIdx.x;
@@ -198,7 +173,7 @@ __device__ __forceinline__ void backward_row(const T* y, const T* dy, T* dx, lon
     const Row<T, ALIGNED> layout(y, cols);
     const int vectors = (int)layout.vectors;
 
-    if (CLUSTER > 1) cluster_arrive();
+    if (CLUSTER > 1) expect_from_cluster(&arrived, CLUSTER * sizeof(float));
     int4 probability[VECTORS], incoming[VECTORS];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
@@ -212,12 +187,13 @@ __device__ __forceinline__ void backward_row(const T* y, const T* dy, T* dx, lon
     if (threadIdx.x == 0) zero_from_memory = 0;
     sum = block_sum(sum, exchange);
     const int zero = zero_from_memory;
-    if (CLUSTER > 1) sum = cluster_sum<CLUSTER>(sum, from_rank);
+    if (CLUSTER > 1) sum = cluster_sum<CLUSTER>(sum, from_rank, &arrived);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         int number = thread + v * STRIDE;
         if (number < vectors) {
-            store_gradient(dx + layout.head, number, again(probability[v], zero), again(incoming[v], zero), sum);
+            store_gradient<T, CLUSTER == 1>(dx + layout.head, number, again(probability[v], zero),
+                                            again(incoming[v], zero), sum);
         }
     }
     edge_gradient<T, STRIDE>(layout, y, dy, dx, thread, sum);
@@ -280,7 +256,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int v = 0; v < VECTORS; v++) {
             long long number = first + v * THREADS;
             if (number < layout.vectors) {
-                store_gradient(dx + layout.head, number, probability[v], incoming[v], row_sum);
+                store_gradient<T, true>(dx + layout.head, number, probability[v], incoming[v], row_sum);
             }
         }
     }

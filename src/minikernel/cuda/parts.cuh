@@ -4,6 +4,7 @@
 
 #define WARP 32
 #define LARGEST_BLOCK 1024
+#define KEEPING_BLOCK 128
 #define LOWEST -3.4028235e38f
 // Threads of a block that holds short rows: few, so that its registers return soon, but as a multiprocessor
 // takes at most 32 blocks, enough to keep 2 KB of loads in flight in each. Measured on an H200.
@@ -13,6 +14,32 @@ template <typename T> struct alignas(16) Vector {
     static const int LENGTH = 16 / sizeof(T);
     T element[LENGTH];
 };
+
+// Where a row's vectors lie: `head` elements, `vectors` vectors from a 16-byte boundary on, `tail` elements.
+template <typename T, bool ALIGNED> struct Row {
+    long long head, vectors, tail;
+
+    __device__ __forceinline__ Row(const T* row, long long cols)
+    {
+        const int LENGTH = Vector<T>::LENGTH;
+        int past = ALIGNED ? 0 : (int)(reinterpret_cast<unsigned long long>(row) % 16 / sizeof(T));
+        head = past ? LENGTH - past : 0;
+        if (head > cols) head = cols;
+        vectors = (cols - head) / LENGTH;
+        tail = cols - head - vectors * LENGTH;
+    }
+
+    // The column of the row's edge element number `edge`: head first, then tail from LENGTH on; -1: none.
+    __device__ __forceinline__ long long edge_column(int edge) const
+    {
+        const int LENGTH = Vector<T>::LENGTH;
+        if (edge < LENGTH) return edge < head ? edge : -1;
+        return edge - LENGTH < tail ? head + vectors * LENGTH + edge - LENGTH : -1;
+    }
+};
+
+// How many edge elements each of the THREADS threads of a row looks after.
+#define EDGES(T, THREADS, ALIGNED) ((ALIGNED) ? 0 : (2 * Vector<T>::LENGTH + (THREADS) - 1) / (THREADS))
 
 template <int THREADS> __device__ __forceinline__ float maximum_over(float value, unsigned mask)
 {
@@ -111,16 +138,57 @@ __device__ __forceinline__ void copy_asynchronously(void* to_shared, const void*
                  "cp.async.cg.shared.global [address], [%1], 16; }" ::"l"(to_shared), "l"(from) : "memory");
 }
 
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-
-// Store a partial at the address that `slot` has in the shared memory of block `rank` of the cluster.
-__device__ __forceinline__ void store_in_peer(Partial* slot, int rank, Partial partial)
+// A cluster's blocks tell each other something once: each waits on a barrier in its own shared memory until as many
+// bytes have arrived there as it expects, and the stores that bring them count themselves. Another barrier of the
+// whole cluster instead costs two more trips between multiprocessors: a tenth of the time of a long row.
+__device__ __forceinline__ unsigned shared_address(const void* pointer)
 {
-    asm volatile("{ .reg .b64 own; .reg .b32 address; cvta.to.shared.u64 own, %0; cvt.u32.u64 address, own;\n"
-                 "mapa.shared::cluster.u32 address, address, %1;\n"
-                 "st.shared::cluster.v2.f32 [address], {%2, %3}; }"
-                 ::"l"(slot), "r"(rank), "f"(partial.shift), "f"(partial.sum) : "memory");
+    return (unsigned)__cvta_generic_to_shared(pointer);
+}
+
+// Called by all threads of a block, first thing: nobody may store to a block that has not begun.
+__device__ __forceinline__ void expect_from_cluster(unsigned long long* arrived, int bytes)
+{
+    if (threadIdx.x == 0) {
+        unsigned barrier = shared_address(arrived);
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
+                     "fence.mbarrier_init.release.cluster;\n"
+                     "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+    }
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+// Until every block of the cluster has begun; called by all threads, after their loads are under way.
+__device__ __forceinline__ void await_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// Store at the address that `slot` has in block `rank` of the cluster, whose `arrived` counts the bytes.
+__device__ __forceinline__ void send_to_peer(float* slot, unsigned long long* arrived, int rank, float value)
+{
+    asm volatile("{ .reg .b32 address, barrier;\n"
+                 "mapa.shared::cluster.u32 address, %0, %2;\n"
+                 "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [address], %3, [barrier]; }"
+                 ::"r"(shared_address(slot)), "r"(shared_address(arrived)), "r"(rank), "f"(value) : "memory");
+}
+__device__ __forceinline__ void send_to_peer(Partial* slot, unsigned long long* arrived, int rank, Partial value)
+{
+    asm volatile("{ .reg .b32 address, barrier;\n"
+                 "mapa.shared::cluster.u32 address, %0, %2;\n"
+                 "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [address], {%3, %4}, [barrier]; }"
+                 ::"r"(shared_address(slot)), "r"(shared_address(arrived)), "r"(rank), "f"(value.shift), "f"(value.sum)
+                 : "memory");
+}
+
+__device__ __forceinline__ void await_arrivals(unsigned long long* arrived)
+{
+    unsigned all = 0;
+    while (!all) {
+        asm volatile("{ .reg .pred all;\n"
+                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 all, [%1], 0;\n"
+                     "selp.u32 %0, 1, 0, all; }" : "=r"(all) : "r"(shared_address(arrived)) : "memory");
+    }
 }
 
 // 16 bytes of a row, as they are held in registers or in shared memory.
@@ -136,7 +204,8 @@ template <typename T> struct alignas(16) Held {
     }
 
     // The sum of the exponentials. In float32 they replace the values; 16 bits could not hold them:
-    // shorter types keep the values, packed, and compute the exponentials once more in the end.
+    // shorter types keep the values, packed, and compute the exponentials once more in the end, or where
+    // there are registers enough keep the exponentials as `unpacked`.
     __device__ __forceinline__ float exponentiate(float shift)
     {
         float sum = 0.0f;
@@ -149,6 +218,31 @@ template <typename T> struct alignas(16) Held {
             if (sizeof(T) == 4) word[w] = pack<T>(value);
         }
         return sum;
+    }
+
+    __device__ __forceinline__ float exponentiate(float shift, float* unpacked) const
+    {
+        float sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            unpack<T>(word[w], unpacked + w * WORD);
+#pragma unroll
+            for (int k = w * WORD; k < (w + 1) * WORD; k++) sum += unpacked[k] = exponential<T>(unpacked[k], shift);
+        }
+        return sum;
+    }
+
+    static __device__ __forceinline__ Held quotient(const float* unpacked, float scale)
+    {
+        Held result;
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            float value[WORD];
+#pragma unroll
+            for (int k = 0; k < WORD; k++) value[k] = scale * unpacked[w * WORD + k];
+            result.word[w] = pack<T>(value);
+        }
+        return result;
     }
 
     __device__ __forceinline__ Held quotient(float shift, float scale) const
