@@ -10,15 +10,19 @@ the two is faster there: what `minikernel.dispatch` launches.
 
 import importlib
 import math
+import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 from minikernel.registry import kernels
 from minilab import LabError
 
 LAUNCHES, WARMUP = 60, 3
 RIVAL = "fused"  # has nothing to tune
-WORTH = 0.99  # a launch of Triton's costs the host more: it is chosen where it takes less than this of the rival's time
+# A launch of Triton's costs the host more than the rival's: it is chosen where it takes less than this part of the
+# rival's time, and so long that the host is ahead of the GPU.
+WORTH, HOST_US = 0.99, 25
 SEED = 42
 CHECKED_ROWS = 64  # at each end, against float64, before a configuration is timed
 
@@ -47,7 +51,7 @@ def autotune(
         lab_grid (config and median_us of the best of BLOCK x num_warps alone), rival_us (the CUDA C kernel's
         median in the same turns, null where it cannot run) and faster (the name of the one to launch). A row
         of `tried`: rows, cols, dtype, config, in_lab_grid, median_us, n_regs, n_spills, error (null unless it
-        failed).
+        failed). Beside each median lie its samples, as `samples_us` and `rival_samples_us`.
 
     Raises:
         LabError: the kernel has nothing to tune, or no configuration ran at some shape.
@@ -62,33 +66,37 @@ def autotune(
     for index, (rows, cols, dtype) in enumerate(cases):
         share = (end - time.monotonic()) / (len(cases) - index)
         configs = _default_first(module.candidates(rows, cols), module.default_config(cols))
-        found, rival_us = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
+        found, rival_samples_us = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
         tried += found
-        timed = [row for row in found if row["median_us"] is not None]
-        if not timed:
+        if all(row["median_us"] is None for row in found):
             reasons = {row["error"] for row in found}
             raise LabError(f"no configuration of {kernel_name} ran at {rows} x {cols} {dtype}: {'; '.join(reasons)}.")
         complete = complete and len(found) == len(configs)
-        best = min(timed, key=lambda row: row["median_us"])
-        grid = min((row for row in timed if row["in_lab_grid"]), key=lambda row: row["median_us"], default=None)
-        choices.append(
-            {
-                "rows": rows,
-                "cols": cols,
-                "dtype": dtype,
-                "config": best["config"],
-                "median_us": best["median_us"],
-                "lab_grid": grid and {"config": grid["config"], "median_us": grid["median_us"]},
-                "rival_us": rival_us,
-                "faster": kernel_name if rival_us is None or best["median_us"] < WORTH * rival_us else RIVAL,
-            }
-        )
+        choice = {"rows": rows, "cols": cols, "dtype": dtype, **fastest(kernel_name, found, rival_samples_us)}
+        choices.append(choice)
+        rival_us = choice["rival_us"]
         on_progress(
-            f"{kernel_name} {rows} x {cols} {dtype}: {best['config']} at {best['median_us']:.2f} us, "
+            f"{kernel_name} {rows} x {cols} {dtype}: {choice['config']} at {choice['median_us']:.2f} us, "
             f"best of {len(found)} out of {len(configs)} configurations"
             + ("" if rival_us is None else f"; {RIVAL} {rival_us:.2f} us")
         )
     return {"kernel": kernel_name, "complete": complete, "choices": choices, "tried": tried}
+
+
+def fastest(kernel_name: str, found: list[dict], rival_samples_us: list[float] | None) -> dict:
+    """The part of a choice that follows from the rows of `tried` at one shape, at least one of them timed."""
+    timed = [row for row in found if row["median_us"] is not None]
+    best = min(timed, key=lambda row: row["median_us"])
+    grid = min((row for row in timed if row["in_lab_grid"]), key=lambda row: row["median_us"], default=None)
+    rival_us = statistics.median(rival_samples_us) if rival_samples_us else None
+    return {
+        "config": best["config"],
+        "median_us": best["median_us"],
+        "lab_grid": grid and {"config": grid["config"], "median_us": grid["median_us"]},
+        "rival_us": rival_us,
+        "rival_samples_us": rival_samples_us,
+        "faster": kernel_name if rival_us is None or HOST_US < best["median_us"] < WORTH * rival_us else RIVAL,
+    }
 
 
 def _default_first(configs: list[dict], default: dict) -> list[dict]:
@@ -98,17 +106,18 @@ def _default_first(configs: list[dict], default: dict) -> list[dict]:
 
 def _time_configs(
     module, configs: list[dict], rows: int, cols: int, dtype: str, device: str, deadline: float
-) -> tuple[list[dict], float | None]:
-    """One row of the log for each configuration reached before the deadline, at least the first; the rival's time."""
+) -> tuple[list[dict], list[float] | None]:
+    """One row of the log for each configuration reached before the deadline, at least the first; the rival's times."""
     import torch
 
     from minikernel.proof import TOLERANCE, numpy_error
-    from minikernel.timing import measure, rotating_inputs
+    from minikernel.timing import Timing, measure, rotating_inputs
 
     torch_dtype = getattr(torch, dtype)
     inputs = rotating_inputs(rows, cols, torch_dtype, torch.device(device), SEED)
     y = torch.empty_like(inputs[0])
-    log, providers = [], {}
+    log: list[dict] = []
+    providers: dict[Any, Callable] = {}  # by number in the log, and the rival by name
     for number, config in enumerate(configs):
         if number and time.monotonic() > deadline:
             break
@@ -132,11 +141,11 @@ def _time_configs(
         providers[RIVAL] = rival
     except LabError:  # no CuPy here
         pass
-    timings = measure(providers, inputs, WARMUP, LAUNCHES)
-    rival_us = timings.pop(RIVAL).median_us if RIVAL in timings else None
-    for number, timing in timings.items():
-        log[number]["median_us"] = timing.median_us
-    return log, rival_us
+    timings: dict[Any, Timing] = measure(providers, inputs, WARMUP, LAUNCHES)
+    rival_samples_us = timings.pop(RIVAL).samples_us if RIVAL in timings else None
+    for tried, timing in timings.items():
+        log[tried] |= {"median_us": timing.median_us, "samples_us": timing.samples_us}
+    return log, rival_samples_us
 
 
 def choose(autotune: dict, rows: int, cols: int, dtype: str) -> dict:

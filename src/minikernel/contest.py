@@ -8,6 +8,7 @@ would wait for it, is left out at that shape, and the reason is kept.
 import gc
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 
@@ -17,12 +18,12 @@ from minikernel import peers, softmax
 from minikernel.accuracy import softmax_error
 from minikernel.admission import admit
 from minikernel.bench import REFERENCE, row_of
-from minikernel.ceilings import SIZES, copy_gb_per_s
-from minikernel.gradient_accuracy import gradient_error
+from minikernel.ceilings import large_copy
+from minikernel.gradient_accuracy import GRADIENT_TOLERANCE, gradient_error
 from minikernel.head_contest import contest_head, head_providers, head_weight
 from minikernel.host_cost import host_cost, host_providers
 from minikernel.lm_head import COLUMNS
-from minikernel.noise import measure_with_duplicate
+from minikernel.noise import DUPLICATE, measure_with_duplicate, own_samples
 from minikernel.proof import REFERENCE_TOLERANCE
 from minikernel.registry import first_line, kernels
 from minikernel.standards import LEFT_OUT_ALL, OURS, standards
@@ -96,11 +97,11 @@ def contest(
         LabError: `F.softmax` itself is wrong or refuses.
     """
     torch_dtype = getattr(torch, dtype)
-    inputs: list = rotating_inputs(*shape, torch_dtype, device, params["seed"])
+    inputs: list = rotating_inputs(shape[0], shape[1], torch_dtype, device, params["seed"])
     if direction == "backward":
         inputs = [(x, torch.softmax(x.float(), -1).to(torch_dtype)) for x in inputs]
     first, last = inputs[0], inputs[-1]
-    tolerance = REFERENCE_TOLERANCE[dtype]
+    tolerance = (REFERENCE_TOLERANCE if direction == "forward" else GRADIENT_TOLERANCE)[dtype]
     error_of = softmax_error if direction == "forward" else pair_error
     tolerances = dict.fromkeys(providers, tolerance)
     admission = admit(providers, first, lambda y: error_of(y, first), tolerances, REFERENCE, seconds_left)
@@ -121,7 +122,8 @@ def contest(
             reasons[name] = f"wrong after it was timed, error {error:.1e}"
             continue
         row = row_of(name, direction, shape, torch_dtype, timings, ceiling)
-        rows.append(row | {"max_rel_err": error, "copy_graph_us": timings["copy"].graph_us, **launched})
+        row |= {"max_rel_err": error, "copy_graph_us": timings["copy"].graph_us, "duplicated": twice, **launched}
+        rows.append(row | own_samples(name, timings, () if rows else ("copy", DUPLICATE)))
     return rows, reasons
 
 
@@ -141,12 +143,12 @@ def cases(
     """Everything that is measured, in order: where it belongs, and the function that measures it."""
 
     def softmaxes(make: Callable, direction: str, shape: list[int], dtype: str, seconds_left: dict[str, float]):
-        config = config_for(*shape, dtype)
+        config = config_for(shape[0], shape[1], dtype)
         rows, reasons = contest(make(config), direction, shape, dtype, params, device, ceiling, seconds_left)
         return [row | {"config": config if row["kernel"] == "triton" else None} for row in rows], reasons
 
     def hosts(shape: list[int], dtype: str, requires_grad: bool):
-        providers = host_providers(config_for(*shape, dtype), requires_grad)
+        providers = host_providers(config_for(shape[0], shape[1], dtype), requires_grad)
         tolerance = REFERENCE_TOLERANCE[dtype]
         return host_cost(providers, shape, dtype, requires_grad, softmax_error, tolerance, device, params["seed"])
 
@@ -191,8 +193,10 @@ def run_contest(
     """
     device, began = torch.device(torch_device), time.monotonic()
     cache_bytes = last_level_cache_bytes(device)
-    ceiling = copy_gb_per_s(cache_bytes * SIZES[device.type]["copy_caches"], device)
-    result: dict = {"copy_gb_per_s": ceiling, "cache_bytes": cache_bytes, "peers": peers.versions()}
+    copied = large_copy(device)
+    ceiling = copied.giga_per_s
+    result: dict = {"copy_gb_per_s": ceiling, "ceiling": asdict(copied), "cache_bytes": cache_bytes}
+    result["peers"] = peers.versions()
     result |= {"complete": False, "rows": [], "head": [], "host": [], "left_out": [], "standards": []}
     log(f"copy {ceiling:,.0f} GB/s; " + ", ".join(f"{peer} {v or 'missing'}" for peer, v in result["peers"].items()))
     for place, case in cases(params, config_for, device, ceiling):

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from minikernel import autotune as tuning
+from minikernel import recount
 from minikernel.autotune import autotune, choose
 from minilab import LabError
 from minilab.config import check_schema, read_schema
+from minilab.verify import differences
 
 SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/autotune.schema.yaml")
 
@@ -77,7 +79,7 @@ def fake_kernel(monkeypatch):
     def measure(providers, inputs, warmup, launches):
         for launch_config in providers.values():
             launch_config(inputs[0])
-        return {name: types.SimpleNamespace(median_us=module.times[name]) for name in providers}
+        return {name: minikernel.timing.Timing([module.times[name]]) for name in providers}
 
     def rival(x):
         if module.times["fused"] is None:
@@ -101,13 +103,26 @@ def test_the_fastest_is_chosen_and_every_configuration_logged(fake_kernel):
     assert [row["median_us"] for row in result["tried"]] == [30.0, None, 20.0, 10.0]
     assert result["tried"][1]["error"] == "RuntimeError: out of registers"
     assert len(lines) == 1
+    assert list(differences(result, recount.autotune(result))) == []
+    result["tried"][2]["samples_us"] = [1.0]
+    wrong = list(differences(result, recount.autotune(result)))
+    assert "choices[0].median_us is 10, and its samples give 1" in wrong
 
 
 @pytest.mark.parametrize(("rival_us", "faster"), [(9.0, "fused"), (10.05, "fused"), (11.0, "triton"), (None, "triton")])
-def test_triton_is_launched_where_it_is_faster_by_more_than_its_launch_costs(fake_kernel, rival_us, faster):
+def test_triton_is_launched_where_it_is_faster_by_more_than_its_launch_costs(
+    fake_kernel, monkeypatch, rival_us, faster
+):
+    monkeypatch.setattr(tuning, "HOST_US", 5)
     fake_kernel.times["fused"] = rival_us
     (choice,) = autotune("triton", [[4, 6]], ["float32"], "cpu", 60, lambda line: None)["choices"]
     assert (choice["rival_us"], choice["faster"]) == (rival_us, faster)
+
+
+def test_where_the_host_is_the_limit_the_kernel_that_costs_it_less_is_launched(fake_kernel):
+    fake_kernel.times["fused"] = 20.0
+    (choice,) = autotune("triton", [[4, 6]], ["float32"], "cpu", 60, lambda line: None)["choices"]
+    assert (choice["median_us"], choice["faster"]) == (10.0, "fused")
 
 
 def test_at_the_time_limit_the_best_so_far_is_chosen_for_every_shape(fake_kernel):
