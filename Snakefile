@@ -13,10 +13,12 @@ configfile: "config.yaml"
 
 include: "rules/common.smk"
 include: "rules/common_25.smk"
+include: "rules/common_front_door.smk"
+include: "rules/common_records.smk"
 
 
 config = checked_config(config)
-MEASURED = measured_devices(config)
+MEASURED = measured_devices(config, elsewhere=workflow.non_local_exec)
 DEVICES = MEASURED + recorded_devices(config)
 
 
@@ -32,10 +34,15 @@ localrules:
     record,
     restore_25,
     record_25,
+    verify_records,
+    lock,
+    explain_drift,
     manifest_24,
     report_24,
     report_25,
     phase_reports,
+    dag,
+    lab_page,
 
 
 rule all:
@@ -49,6 +56,9 @@ rule all:
         "results/25/REPORT.md",
         "results/PHASE_24_REPORT.md",
         "results/PHASE_25_REPORT.md",
+        "results/lab.lock.json",
+        "results/dag.svg",
+        "results/lab.html",
 
 
 include: "rules/checkpoint.smk"
@@ -59,6 +69,10 @@ include: "rules/records.smk"
 include: "rules/survey.smk"
 include: "rules/capture.smk"
 include: "rules/profile.smk"
+include: "rules/compile.smk"
 include: "rules/annotate.smk"
 include: "rules/explorer.smk"
 include: "rules/report_25.smk"
+include: "rules/lock.smk"
+include: "rules/exercise.smk"
+include: "rules/front_door.smk"

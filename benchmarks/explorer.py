@@ -42,7 +42,7 @@ def visit(browser, page: Path) -> dict[str, float]:
     actions = {
         f"busiest line ({count} lit), s": f"app.choose(app.captures[0], '{line}')",
         "down by key, s": "app.chosen.view.move(1)",
-        "search, s": "app.search('load')",
+        "search, s": "app.search.find('load')",
     }
     for name, action in actions.items():
         seconds[name] = tab.evaluate(TIMED, action)

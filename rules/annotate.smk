@@ -16,7 +16,7 @@ rule annotate:
         words="src/minicompile/templates/kernel_annotation.md",
         lib=modules_used_by("scripts/annotate.py"),
     output:
-        annotation="results/25/{model}/{device}/KERNEL_ANNOTATION.md",
+        annotation=shown("results/25/{model}/{device}/KERNEL_ANNOTATION.md", "annotate", "annotation"),
     log:
         "logs/25/{model}/{device}/annotate.log",
     benchmark:
@@ -25,6 +25,9 @@ rule annotate:
         model=any_of(CAPTURED),
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/annotate.py"
 
@@ -45,5 +48,8 @@ rule diff_compiles:
         "logs/25/diff_compiles.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/diff_compiles.py"

@@ -21,6 +21,9 @@ rule corpus:
         "logs/17/corpus.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(10),
     params:
         corpus=lookup(within=config, dpath="corpus"),
     script:
@@ -38,7 +41,7 @@ rule train:
     output:
         weights="results/17/training.npz",
         record="results/17/training.json",
-        loss_plot="results/17/loss.png",
+        loss_plot=shown("results/17/loss.png", "checkpoint", "loss"),
     log:
         "logs/17/train.log",
     benchmark:
@@ -46,6 +49,9 @@ rule train:
     conda:
         "../envs/cpu.yaml"
     threads: config["training"]["threads"]
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(15),
     params:
         model=lookup(within=config, dpath="model"),
         training=lookup(within=config, dpath="training"),
@@ -69,5 +75,8 @@ rule export_checkpoint:
         "logs/17/export_checkpoint.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/export_checkpoint.py"

@@ -11,6 +11,7 @@ from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu
 from minilab.files import read_json
 from minilab.imports import modules_used_by
+from minilab.resources import growing, minutes
 
 RECORDED = "results/recorded"
 
@@ -24,9 +25,14 @@ def checked_config(config, schema="schemas/config.schema.yaml"):
     return config
 
 
-def measured_devices(config):
-    """Slugs of the devices whose results are measured in this run."""
+def measured_devices(config, elsewhere=False):
+    """Slugs of the devices whose results are measured in this run; `elsewhere` says that jobs run on other machines."""
     measure = config["devices"]["measure"]
+    if measure == "auto" and elsewhere:
+        raise WorkflowError(
+            "devices.measure: auto asks the machine that snakemake runs on, and its jobs run on others; name the devices "
+            "of those, e.g. --config 'devices={measure: [h200], recorded: auto}'."
+        )
     return devices_here() if measure == "auto" else measure
 
 
@@ -52,8 +58,8 @@ def published_devices(config):
 
 
 def any_of(devices):
-    """A wildcard pattern that matches exactly these slugs."""
-    return "|".join(map(re.escape, devices))
+    """A wildcard pattern that matches exactly these slugs, and nothing where there are none."""
+    return "|".join(map(re.escape, devices)) or "(?!)"
 
 
 def none_of(devices):

@@ -3,7 +3,9 @@
 #   rules/profile.smk, which list what is captured and what is profiled.
 # Makes: results/25/{model}/{device}/explorer.html, results/25/{model}/explorer.html.
 
-EXPLORER_PAGE = sorted(str(path) for path in Path("src/minicompile/explorer/page").iterdir())
+EXPLORER_PAGE = sorted(
+    str(path) for folder in ("src/minicompile/explorer/page", "src/minilab/page") for path in Path(folder).iterdir()
+)
 CAPTURED_BESIDE = [device for device in CAPTURE_DEVICES if not is_cpu(device)]  # with Triton, beside the CPU's C++
 
 
@@ -29,6 +31,9 @@ rule explorer:
         "logs/25/{model}/{device}/explorer.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/explorer.py"
 
@@ -47,8 +52,11 @@ rule explorer_side_by_side:
     benchmark:
         "logs/25/{model}/explorer.tsv"
     wildcard_constraints:
-        model=any_of(SEEN_TWICE) or "(?!)",
+        model=any_of(SEEN_TWICE),
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/explorer.py"

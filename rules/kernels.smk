@@ -24,6 +24,8 @@ rule prove:
         lambda wildcards: environment(wildcards.device)
     resources:
         gpu=gpus,
+        mem_mb=growing(8000),
+        runtime=growing(lambda wildcards: minutes(time_limit(config, "proof", wildcards.kernel) or 60)),
     params:
         entry=lambda wildcards: config["kernels"].get(wildcards.kernel),
         time_limit_seconds=lambda wildcards: time_limit(config, "proof", wildcards.kernel),
@@ -50,6 +52,8 @@ rule ceilings:
     threads: workflow.cores
     resources:
         gpu=gpus,
+        mem_mb=growing(8000),
+        runtime=growing(3),
     script:
         "../scripts/ceilings.py"
 
@@ -73,6 +77,8 @@ rule autotune:
     threads: workflow.cores
     resources:
         gpu=gpus,
+        mem_mb=growing(8000),
+        runtime=growing(minutes(config["autotune"]["time_limit_seconds"])),
     params:
         measuring=lambda wildcards: measuring_params(config, "autotune", wildcards.device),
     script:
@@ -99,6 +105,8 @@ rule bench_kernel:
     threads: workflow.cores
     resources:
         gpu=gpus,
+        mem_mb=growing(8000),
+        runtime=growing(lambda wildcards: minutes(time_limit(config, "bench", wildcards.kernel) or 60)),
     params:
         measuring=lambda wildcards: measuring_params(config, "bench", wildcards.device, wildcards.kernel),
         time_limit_seconds=lambda wildcards: time_limit(config, "bench", wildcards.kernel),
@@ -126,6 +134,9 @@ rule bench:
         device=any_of(MEASURED),
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/bench.py"
 
@@ -152,6 +163,10 @@ rule contest:
     threads: workflow.cores
     resources:
         gpu=gpus,
+        mem_mb=growing(16000),
+        runtime=growing(
+            minutes(config["contest"]["time_limit_seconds"] + 2 * config["contest"]["max_autotune_seconds"])
+        ),
     params:
         measuring=lambda wildcards: measuring_params(config, "contest", wildcards.device),
     script:

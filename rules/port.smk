@@ -7,6 +7,7 @@ rule port:
     """Map every NumPy array onto its PyTorch parameter, byte for byte."""
     input:
         checkpoint=rules.export_checkpoint.output.checkpoint,
+        description=rules.export_checkpoint.output.description,
         lib=modules_used_by("scripts/port.py"),
     output:
         weights="results/24/minigpt.safetensors",
@@ -17,6 +18,9 @@ rule port:
         "logs/24/port.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/port.py"
 
@@ -35,6 +39,9 @@ rule equivalence:
         "logs/24/equivalence.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(3),
     params:
         equivalence=lookup(within=config, dpath="equivalence"),
     script:
@@ -62,6 +69,8 @@ rule kernel_swap:
         lambda wildcards: environment(wildcards.device)
     resources:
         gpu=gpus,
+        mem_mb=growing(8000),
+        runtime=growing(3),
     params:
         measuring=lambda wildcards: measuring_params(config, "kernel_swap", wildcards.device),
     script:

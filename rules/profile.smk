@@ -45,6 +45,8 @@ rule profile:
     threads: workflow.cores
     resources:
         gpu=gpus,
+        mem_mb=growing(8000),
+        runtime=growing(15),
     params:
         measuring=lambda wildcards: profile_params(config, wildcards.model, wildcards.device),
     script:
@@ -58,8 +60,8 @@ rule profile_report:
         words="src/minicompile/templates/profile_25.md",
         lib=modules_used_by("scripts/profile_report.py"),
     output:
-        picture="results/25/{model}/{device}/roofline.png",
-        report="results/25/{model}/{device}/PROFILE.md",
+        picture=shown("results/25/{model}/{device}/roofline.png", "profile", "profile_roofline"),
+        report=shown("results/25/{model}/{device}/PROFILE.md", "profile", "profile"),
     log:
         "logs/25/{model}/{device}/profile_report.log",
     benchmark:
@@ -68,5 +70,8 @@ rule profile_report:
         model=any_of(PROFILED),
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/profile_report.py"

@@ -15,7 +15,7 @@ rule roofline:
         proofs=expand("results/24/{device}/proof/{kernel}.json", device=MEASURED, kernel=config["kernels"]),
         lib=modules_used_by("scripts/roofline.py"),
     output:
-        png="results/24/roofline.png",
+        png=shown("results/24/roofline.png", "report", "roofline"),
         svg="results/24/roofline.svg",
         data="results/24/roofline.json",
     log:
@@ -24,6 +24,9 @@ rule roofline:
         "logs/24/roofline.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     params:
         headline=lookup(within=config, dpath="roofline/headline"),
     script:
@@ -36,7 +39,7 @@ rule bandwidth:
         contest=expand("results/24/{device}/contest.json", device=headline_gpu(DEVICES)),
         lib=modules_used_by("scripts/bandwidth.py"),
     output:
-        png="results/24/bandwidth.png",
+        png=shown("results/24/bandwidth.png", "report", "bandwidth"),
         svg="results/24/bandwidth.svg",
     log:
         "logs/24/bandwidth.log",
@@ -44,6 +47,9 @@ rule bandwidth:
         "logs/24/bandwidth.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/bandwidth.py"
 
@@ -65,6 +71,9 @@ rule manifest_24:
         "logs/24/manifest_24.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     params:
         seed=lookup(within=config, dpath="training/seed"),
         kernels=list(config["kernels"]),
@@ -90,12 +99,15 @@ rule report_24:
         words=["src/minikernel/data/missed.yaml", *sorted(map(str, Path("src/minikernel/templates").glob("*_24.md")))],
         lib=modules_used_by("scripts/report_24.py"),
     output:
-        report="results/24/README.md",
+        report=shown("results/24/README.md", "report", "kernels"),
     log:
         "logs/24/report_24.log",
     benchmark:
         "logs/24/report_24.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/report_24.py"

@@ -1,5 +1,5 @@
 # Stage 25, what a person reads: the report, the manifest, and one page that closes each phase.
-# Needs: the captures, annotations, explorers and profiles of this run, the survey; stage 24's manifest and picture.
+# Needs: the captures, annotations, explorers, profiles, compile checks and trainings of this run, the survey; stage 24's manifest and picture.
 # Makes: results/25/{REPORT.md,manifest.json}, results/PHASE_24_REPORT.md, results/PHASE_25_REPORT.md.
 
 
@@ -7,13 +7,16 @@ rule report_25:
     """Interpret what the compiler did: what was fused and refused, whether it still computes the same, what it cost."""
     input:
         captures=CAPTURES,
+        compared=COMPARED,
         profiles=PROFILES,
+        health=HEALTH,
+        trainings=PORT_TRAININGS,
         distributed=expand(rules.distributed.output.report, device=SURVEYED),
-        pages=[*ANNOTATIONS, *EXPLORERS, *PROFILE_PAGES, rules.survey.output.survey],
-        words="src/minicompile/templates/report_25.md",
+        pages=[*ANNOTATIONS, *EXPLORERS, *PROFILE_PAGES, *TRAINING_PICTURES, rules.survey.output.survey],
+        words=expand("src/minicompile/templates/{page}_25.md", page=["report", "safety"]),
         lib=modules_used_by("scripts/report_25.py"),
     output:
-        report="results/25/REPORT.md",
+        report=shown("results/25/REPORT.md", "report_25", "compiler"),
         manifest="results/25/manifest.json",
     log:
         "logs/25/report_25.log",
@@ -21,6 +24,9 @@ rule report_25:
         "logs/25/report_25.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     params:
         seed=lookup(within=config, dpath="training/seed"),
     script:
@@ -39,13 +45,16 @@ rule phase_reports:
         words="src/minicompile/templates/phase_report.md",
         lib=modules_used_by("scripts/phase_reports.py"),
     output:
-        phase_24="results/PHASE_24_REPORT.md",
-        phase_25="results/PHASE_25_REPORT.md",
+        phase_24=shown("results/PHASE_24_REPORT.md", "report_25", "phase"),
+        phase_25=shown("results/PHASE_25_REPORT.md", "report_25", "phase"),
     log:
         "logs/phase_reports.log",
     benchmark:
         "logs/phase_reports.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/phase_reports.py"

@@ -28,6 +28,8 @@ rule distributed:
     threads: workflow.cores
     resources:
         gpu=lambda wildcards: 0 if is_cpu(wildcards.device) else max(config["distributed"]["cuda"]["ranks"]),
+        mem_mb=growing(24000),
+        runtime=growing(minutes(distributed_seconds(config))),
     params:
         measuring=lambda wildcards: distributed_params(config, wildcards.device),
     script:
@@ -51,6 +53,9 @@ rule restore_distributed:
         artefact="distributed",
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     params:
         today=lambda wildcards: distributed_params(config, wildcards.device),
         stale=lookup(within=config, dpath="records/stale"),
@@ -66,14 +71,17 @@ rule survey:
         words="src/minicompile/templates/survey_25.md",
         lib=modules_used_by("scripts/survey.py"),
     output:
-        survey="results/25/DISTRIBUTED.md",
-        picture="results/25/distributed.png",
+        survey=shown("results/25/DISTRIBUTED.md", "survey", "survey"),
+        picture=shown("results/25/distributed.png", "survey", "distributed"),
     log:
         "logs/25/survey.log",
     benchmark:
         "logs/25/survey.tsv"
     conda:
         "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
     params:
         model=lookup(within=config, dpath="model"),
     script:

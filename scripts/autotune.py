@@ -5,6 +5,7 @@ import logging
 from minikernel.caches import own_caches
 from minilab.device import torch_device
 from minilab.files import write_json
+from minilab.progress import counted
 from minilab.provenance import provenance
 from minilab.script import run
 
@@ -22,7 +23,7 @@ def main(job):
             params["dtypes"],
             torch_device(device),
             params["time_limit_seconds"],
-            log.info,
+            counted(log, len(params["shapes"]) * len(params["dtypes"])),
         )
     write_json(job.output.choice, {**result, "provenance": provenance(job.input.kernels, params, device)})
 

@@ -2,7 +2,8 @@
 
 import logging
 
-from minilab.files import sha256, write_json
+from minilab import LabError
+from minilab.files import read_json, sha256, write_json
 from minilab.provenance import provenance
 from minilab.script import run
 from minimodel.checkpoint import load_checkpoint
@@ -12,7 +13,13 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
-    model, table = port(load_checkpoint(job.input.checkpoint))
+    checkpoint = load_checkpoint(job.input.checkpoint)
+    if checkpoint.metadata["digest"] != read_json(job.input.description)["digest"]:
+        raise LabError(
+            f"{job.input.checkpoint} is not the checkpoint that {job.input.description} describes: their digests "
+            f"differ; delete it and build it again with `snakemake --cores 4 {job.input.checkpoint}`."
+        )
+    model, table = port(checkpoint)
     for row in table:
         log.info("%-32s -> %-32s %s", row["numpy_name"], row["torch_name"], tuple(row["shape"]))
     parameters = sum(parameter.numel() for parameter in model.parameters())

@@ -4,8 +4,9 @@ import logging
 from pathlib import Path
 
 from minikernel.dispatch import write_table
-from minilab.files import read_json, write_bytes
+from minilab.files import pack_json, read_json, write_bytes
 from minilab.script import run
+from minilab.sums import write_sums
 
 log = logging.getLogger("minilab")
 
@@ -13,12 +14,19 @@ log = logging.getLogger("minilab")
 def main(job):
     for device in job.params.devices:
         measured = [path for path in map(Path, job.input.artefacts) if path.parent.name == device]
+        published = []
         for path in [*measured, *map(Path, job.input.pictures)]:
             # results/25/minigpt/h200/profile.json is recorded as recorded/h200/25/minigpt/profile.json
             place = Path(*(part for part in path.parts[path.parts.index("results") + 1 :] if part != device))
             target = Path(job.params.recorded, device, place)
-            write_bytes(target, path.read_bytes())
+            if path.name == "capture.json":
+                target = target.with_name("capture.json.xz")
+                pack_json(path, target)
+            else:
+                write_bytes(target, path.read_bytes())
+            published.append(target)
             log.info("%s -> %s", path, target)
+        write_sums(Path(job.params.recorded, device), published)
         for tuning in (path for path in measured if path.stem == "autotune"):
             log.info("%s -> %s", tuning, write_table(device, read_json(tuning)))
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from minicompile.report import manifest_25, report_25
+from minicompile.safety_report import safety_entries, safety_section
 from minilab.files import read_json, write_json, write_text
 from minilab.script import run
 
@@ -14,11 +15,13 @@ def main(job):
         [(os.path.relpath(Path(path).parent, home), read_json(path)) for path in paths]
         for paths in (job.input.captures, job.input.profiles)
     )
-    distributed = [read_json(path) for path in job.input.distributed]
-    write_text(job.output.report, report_25(captures, profiles, distributed))
+    distributed, health = ([read_json(path) for path in paths] for paths in (job.input.distributed, job.input.health))
+    trainings = [(os.path.relpath(Path(path).parent, home), read_json(path)) for path in job.input.trainings]
+    compared, safety = [read_json(path) for path in job.input.compared], safety_section(health, trainings)
+    write_text(job.output.report, report_25(captures, profiles, distributed, safety, compared))
     files = {"report": "25/REPORT.md", "survey": "25/DISTRIBUTED.md"}
     manifest = manifest_25(job.params.seed, captures, [profile for _, profile in profiles], files)
-    write_json(job.output.manifest, manifest)
+    write_json(job.output.manifest, {**manifest, **safety_entries(health, trainings)})
 
 
 if __name__ == "__main__":

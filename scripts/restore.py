@@ -11,7 +11,7 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
-    schema = read_schema(f"schemas/{job.wildcards.artefact}.schema.yaml")
+    schema = read_schema(job.input.schema)
     artefact = restore(job.input.record, schema, job.params.today, job.params.stale)
     made, restored = artefact["provenance"], artefact["restored"]
     log.info(

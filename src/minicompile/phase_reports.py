@@ -72,7 +72,7 @@ def checks_25(manifest: dict, distributed: Iterable[dict]) -> list[Check]:
     """
     matches = [row for row in manifest["compile_match"] if row["model"] == "tiny_head"]
     worst = max((row["max_abs_difference"] for row in matches), default=None)
-    captures, runs = manifest["captures"], list(distributed)
+    captures, health, runs = manifest["captures"], manifest["compile_health"], list(distributed)
     return [
         Check(
             f"TinyHead compiled equals eager within {COMPILE_MATCH:.0e}",
@@ -88,6 +88,13 @@ def checks_25(manifest: dict, distributed: Iterable[dict]) -> list[Check]:
             "nothing breaks the models' graphs",
             f"{sum(made['graph_breaks'] for made in captures)} graph breaks in {len(captures)} captures",
             not any(made["graph_breaks"] for made in captures),
+        ),
+        Check(
+            "every captured model compiles safely, and computes what eager does",
+            f"{sum(row['healthy'] for row in health)} of {len(health)} compiles are healthy"
+            if health
+            else "not tried here",
+            all(row["healthy"] for row in health) if health else None,
         ),
         Check(
             "the four distributed patterns are told apart, and measured",

@@ -6,11 +6,13 @@ This module works out what there is to say of the captures; `templates/report_25
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from minicompile.profile.report import interpretation
 from minilab import templates
 
+SAME = ("source_same", "ttir_same", "ptx_same", "sass_same")
 NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach memory
 
 
@@ -83,13 +85,41 @@ def matches(profiles: list[dict]) -> list[dict]:
     ]
 
 
-def report_25(captures: list[tuple[str, dict]], profiles: list[tuple[str, dict]], distributed: list[dict]) -> str:
+def comparison_view(compared: dict) -> dict:
+    """What there is to say of a `simulated_vs_real.json`: its graphs with how many kernels are the same in what."""
+    graphs = [
+        {
+            **graph,
+            "count": len(graph["kernels"]) + len(graph["only"]["real"]),
+            **{what: sum(kernel[what] is True for kernel in graph["kernels"]) for what in SAME},
+            "same_configuration": sum(kernel["configuration"]["same"] for kernel in graph["kernels"]),
+        }
+        for graph in compared["graphs"]
+    ]
+    restored = compared.get("restored")
+    return {
+        **compared,
+        "graphs": graphs,
+        "date": compared["provenance"]["date"][:10],
+        "stale": bool(restored and restored["stale"]),
+    }
+
+
+def report_25(
+    captures: list[tuple[str, dict]],
+    profiles: list[tuple[str, dict]],
+    distributed: list[dict],
+    safety: str,
+    compared: Sequence[dict] = (),
+) -> str:
     """Write `results/25/REPORT.md`, in Markdown.
 
     Args:
         captures: (folder relative to the report, `capture.json`) of every model and device.
         profiles: (folder relative to the report, `profile.json`) of every model and real device.
         distributed: the `distributed.json` of every device surveyed.
+        safety: the section that `minicompile.safety_report` writes.
+        compared: the `simulated_vs_real.json` of every model.
     """
     views = [capture_view(capture, folder) for folder, capture in captures]
     text = (
@@ -104,6 +134,8 @@ def report_25(captures: list[tuple[str, dict]], profiles: list[tuple[str, dict]]
             ],
             matches=matches([profile for _, profile in profiles]),
             devices=[made["provenance"]["device"] for made in distributed],
+            safety=safety,
+            compared=[comparison_view(made) for made in compared],
         )
     )
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind

@@ -13,7 +13,7 @@ import torch
 from minikernel.registry import first_line
 
 PATIENCE = 30  # times the reference's time: what is slower is not waited for
-SHORTEST, LONGEST = 2e-3, 20e-3  # seconds: nobody faster is ever too slow; nobody slower is waited for
+SHORTEST, LONGEST = 2e-3, 8e-3  # seconds: nobody faster is ever too slow; nobody slower is waited for
 LEAST_PATIENCE = 4  # times the reference's time, which may itself be long
 
 

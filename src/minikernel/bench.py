@@ -1,16 +1,18 @@
 """The bench of one kernel: interleaved with F.softmax and with a copy, checked again after timing."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 
 import torch
 import torch.nn.functional as F
 
 from minikernel.accuracy import softmax_error
 from minikernel.autotune import autotune, choose
-from minikernel.ceilings import SIZES, copy_gb_per_s
+from minikernel.ceilings import Rate, large_copy
 from minikernel.cost import softmax_bytes, softmax_flop
+from minikernel.noise import DUPLICATE, floors
 from minikernel.registry import SPECS, user_spec
-from minikernel.timing import Timing, last_level_cache_bytes, measure, rotating_inputs
+from minikernel.timing import Timing, measure, raw, rotating_inputs
 from minilab import LabError
 from minilab.device import usable_cores
 
@@ -45,8 +47,8 @@ def bench_kernel(
         LabError: the kernel's result is wrong.
     """
     device, dtype = torch.device(torch_device), getattr(torch, params["dtype"])
-    ceiling = copy_gb_per_s(last_level_cache_bytes(device) * SIZES[device.type]["copy_caches"], device)
-    log(f"{name}: copy ceiling {ceiling:,.0f} GB/s")
+    ceiling = large_copy(device)
+    log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
     rows = []
     for shape in params["shapes"]:
         announce(f"kernel {name} on {torch_device}, while timed at shape {tuple(shape)} in {params['dtype']}")
@@ -87,7 +89,7 @@ def bench_users_kernel(
     if spec.tuned and torch_device != "cpu":
         announce(f"kernel {name} on {torch_device}, while it was tuned")
         SPECS[name] = spec  # autotune goes by name
-        choices = autotune(name, params["shapes"], params["dtype"], torch_device, tuning_seconds, print)
+        choices = autotune(name, params["shapes"], [params["dtype"]], torch_device, tuning_seconds, print)
     rows = bench_kernel(
         name,
         spec.load(),
@@ -108,13 +110,13 @@ def _bench_shape(
     dtype: torch.dtype,
     params: dict,
     device: torch.device,
-    ceiling: float,
+    ceiling: Rate,
 ) -> dict:
     n_rows, n_cols = shape
     inputs = rotating_inputs(n_rows, n_cols, dtype, device, params["seed"])
     kernel = softmax if config is None else lambda x: softmax(x, config=config)
     target = torch.empty_like(inputs[0])
-    providers = {name: kernel, "again": kernel, "copy": target.copy_}
+    providers: dict[str, Callable] = {name: kernel, DUPLICATE: kernel, "copy": target.copy_}
     if name != REFERENCE:
         providers[REFERENCE] = lambda x: F.softmax(x, -1)
     error = _checked_error(name, kernel, inputs[0], params["dtype"])
@@ -125,10 +127,11 @@ def _bench_shape(
         "max_rel_err": error,
         "config": config,
         "launches": params["launches"],
-        "noise_floor": abs(timings["again"].median_us / timings[name].median_us - 1),
-        "samples_us": {key: rounded(value) for key, value in timings.items()},
+        "noise_floor": floors(timings, name)["noise_floor"],
+        **raw(timings),
+        "ceiling": asdict(ceiling),
     }
-    return row_of(name, "forward", shape, dtype, timings, ceiling) | measured
+    return row_of(name, "forward", shape, dtype, timings, ceiling.giga_per_s) | measured
 
 
 def row_of(
@@ -182,8 +185,3 @@ def _checked_error(name: str, kernel: Callable, x: torch.Tensor, dtype: str) -> 
             f"{error:.2e}, more than {TOLERANCE[dtype]:.0e}; mend it before it is timed."
         )
     return error
-
-
-def rounded(timing: Timing) -> list[float]:
-    """Every launch of a timing, in microseconds, to the nanosecond."""
-    return [round(sample, 3) for sample in timing.samples_us]

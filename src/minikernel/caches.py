@@ -1,4 +1,8 @@
-"""Compile caches of the job's own, so that nothing compiled earlier can enter a result."""
+"""Compile caches of the job's own, so that nothing compiled earlier can enter a result and no other job is waited for.
+
+By default all jobs of a user share them, on a cluster often over the network; torch's extensions are then built under
+a lock that the others wait for, and that a job killed half-way leaves behind.
+"""
 
 import os
 import tempfile
@@ -6,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
+CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUPY_CACHE_DIR")
 
 
 @contextmanager
 def own_caches() -> Iterator[Path]:
-    """Point the caches of Triton, Inductor and CuPy at a fresh temporary folder for the block.
+    """Point the caches of Triton, Inductor, torch's C++ extensions and CuPy at a fresh temporary folder for the block.
 
     Enter it before torch, triton or cupy is imported: some read these variables once. On leaving, the
     folder is removed and the variables are what they were.

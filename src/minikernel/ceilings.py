@@ -6,21 +6,50 @@ no memory, on a CPU the second is what keeps every vector unit busy.
 """
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
 
+import numpy as np
 import torch
 
 from minikernel.cost import datasheet
 from minikernel.timing import CACHE_MULTIPLE, last_level_cache_bytes, measure
 
 WARMUP, LAUNCHES = 3, 30
-SIZES = {  # copy bytes (times the last-level cache), matrix side, by kind of device
+SIZES: dict[str, dict[str, Any]] = {  # copy bytes (times the last-level cache), matrix side, by kind of device
     "cuda": {"copy_caches": 16, "cache_fraction": 0.25, "matrix": 8192},
     "cpu": {"copy_caches": 6, "cache_fraction": 0.125, "matrix": 1536},
 }
 
 
-def copy_gb_per_s(bytes_to_copy: int, device: torch.device, resident: bool = False) -> float:
-    """Bandwidth of a device-to-device copy in GB/s, counting bytes read plus bytes written.
+@dataclass
+class Rate:
+    """How fast a device does something, with what it was computed from.
+
+    Attributes:
+        amount: what one launch does: bytes read plus written, or operations.
+        samples_us: what each launch took.
+    """
+
+    amount: int
+    samples_us: list[float]
+
+    @property
+    def giga_per_s(self) -> float:
+        return self.amount / float(np.median(self.samples_us)) / 1e3
+
+    @property
+    def tera_per_s(self) -> float:
+        return self.giga_per_s / 1e3
+
+
+def large_copy(device: torch.device) -> Rate:
+    """The bandwidth of a copy too large for any cache: what a kernel's bandwidth is a fraction of."""
+    return copy_rate(last_level_cache_bytes(device) * SIZES[device.type]["copy_caches"], device)
+
+
+def copy_rate(bytes_to_copy: int, device: torch.device, resident: bool = False) -> Rate:
+    """Bandwidth of a device-to-device copy, counting bytes read plus bytes written.
 
     Args:
         bytes_to_copy: bytes of the source.
@@ -30,11 +59,11 @@ def copy_gb_per_s(bytes_to_copy: int, device: torch.device, resident: bool = Fal
     sources = list(torch.ones((count, bytes_to_copy // 4), device=device).unbind())
     target = torch.empty_like(sources[0])
     timing = measure({"copy": target.copy_}, sources, WARMUP, LAUNCHES)["copy"]
-    return 2 * bytes_to_copy / (timing.graph_us if resident and timing.graph_us else timing.median_us) / 1e3
+    return Rate(2 * bytes_to_copy, (resident and timing.graph_samples_us) or timing.samples_us)
 
 
-def matrix_tflop_per_s(side: int, dtype: torch.dtype, device: torch.device, tf32: bool = False) -> float:
-    """Rate of a square matrix product on random data, in TFLOP/s."""
+def matrix_rate(side: int, dtype: torch.dtype, device: torch.device, tf32: bool = False) -> Rate:
+    """Rate of a square matrix product on random data, in floating-point operations."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = tf32
     try:
@@ -42,16 +71,16 @@ def matrix_tflop_per_s(side: int, dtype: torch.dtype, device: torch.device, tf32
         timing = measure({"matmul": lambda x: x @ b}, [a], WARMUP, LAUNCHES)["matmul"]
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-    return 2 * side**3 / timing.median_us / 1e6
+    return Rate(2 * side**3, timing.samples_us)
 
 
-def multiply_add_tflop_per_s(device: torch.device) -> float:
-    """Rate of independent float32 fused multiply-adds in registers on a GPU, in TFLOP/s."""
+def multiply_add_rate(device: torch.device) -> Rate:
+    """Rate of independent float32 fused multiply-adds in registers on a GPU, in floating-point operations."""
     from minikernel.multiply_add import FLOP_PER_ELEMENT, multiply_add
 
     elements = torch.rand(1 << 22, device=device)
     timing = measure({"fma": multiply_add}, [elements], WARMUP, LAUNCHES)["fma"]
-    return elements.numel() * FLOP_PER_ELEMENT / timing.median_us / 1e6
+    return Rate(elements.numel() * FLOP_PER_ELEMENT, timing.samples_us)
 
 
 def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None]) -> dict:
@@ -66,17 +95,27 @@ def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None])
     sizes, cache_bytes = SIZES[at.type], last_level_cache_bytes(at)
     resident_bytes = int(cache_bytes * sizes["cache_fraction"])
     side = sizes["matrix"]
-    fp32 = [matrix_tflop_per_s(side, torch.float32, at)]
-    if at.type == "cuda":
-        fp32.append(multiply_add_tflop_per_s(at))
-    has_bf16 = at.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
-    ceilings = {
-        "copy_gb_per_s": copy_gb_per_s(cache_bytes * sizes["copy_caches"], at),
-        "l2_gb_per_s": copy_gb_per_s(resident_bytes, at, resident=True),
-        "fp32_tflop_per_s": max(fp32),
-        "tf32_tflop_per_s": matrix_tflop_per_s(side, torch.float32, at, tf32=True) if at.type == "cuda" else None,
-        "bf16_tflop_per_s": matrix_tflop_per_s(side, torch.bfloat16, at) if has_bf16 else None,
+    on_gpu = at.type == "cuda"
+    has_bf16 = on_gpu or torch.cpu._is_avx512_bf16_supported()
+    rates = {
+        "copy_gb_per_s": [large_copy(at)],
+        "l2_gb_per_s": [copy_rate(resident_bytes, at, resident=True)],
+        "fp32_tflop_per_s": [matrix_rate(side, torch.float32, at), *([multiply_add_rate(at)] if on_gpu else [])],
+        "tf32_tflop_per_s": [matrix_rate(side, torch.float32, at, tf32=True)] if on_gpu else [],
+        "bf16_tflop_per_s": [matrix_rate(side, torch.bfloat16, at)] if has_bf16 else [],
     }
+    ceilings = roofs(rates)
     for name, value in ceilings.items():
         log(f"{device}: {name} = {'none' if value is None else f'{value:,.2f}'}")
-    return {**ceilings, "cache_bytes": cache_bytes, "datasheet": datasheet(device)}
+    samples = {name: [asdict(rate) for rate in measured] for name, measured in rates.items()}
+    return {**ceilings, "samples": samples, "cache_bytes": cache_bytes, "datasheet": datasheet(device)}
+
+
+def roofs(rates: dict[str, list[Rate]]) -> dict[str, float | None]:
+    """The best of what was measured for each roof, in the unit of its name; None where nothing was."""
+    return {
+        name: max(
+            (rate.giga_per_s if name.endswith("gb_per_s") else rate.tera_per_s for rate in measured), default=None
+        )
+        for name, measured in rates.items()
+    }

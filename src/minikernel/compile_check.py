@@ -103,11 +103,12 @@ def compile_cuda(name: str) -> dict | None:
         return None
     softmax_cuda = importlib.import_module("minikernel.softmax_cuda")
     compile_unit = _compile_with_nvrtc if compiler == "nvrtc" else _compile_with_nvcc
-    options = [*softmax_cuda.COMPILER_OPTIONS, f"-arch=sm_{ARCHITECTURE}"]
+    # the file itself, with its headers beside it: a message then names the line that a person edits
+    options = [*softmax_cuda.COMPILER_OPTIONS, f"-arch=sm_{ARCHITECTURE}", f"-I{softmax_cuda.SOURCES}"]
     expressions = [expression for source, expression in instances() if source == name]
     with tempfile.TemporaryDirectory() as folder:
         unit, cubin = Path(folder, f"{name}.cu"), Path(folder, f"{name}.cubin")
-        unit.write_text(softmax_cuda.source(name))
+        unit.write_bytes((softmax_cuda.SOURCES / unit.name).read_bytes())
         expression_of = compile_unit(unit, cubin, options, expressions)
         kernels = _resource_usage(cubin)
     named = [kernel | {"name": expression_of.get(kernel["name"], kernel["name"])} for kernel in kernels]

@@ -54,7 +54,7 @@ def write_table(device: str, tuning: dict, folder: Path = TABLES) -> Path:
 def table(device: str, folder: Path = TABLES) -> list[dict]:
     """The table of a device, by its slug; empty for one that nobody tuned."""
     path = folder / f"{device}.json"
-    return read_json(path) if path.exists() else []
+    return list(read_json(path)) if path.exists() else []
 
 
 def choose(entries: list[dict], dtype: torch.dtype, rows: int, cols: int, cuda_c: bool) -> Choice:

@@ -40,7 +40,7 @@ class Zone:
         places = changed.nonzero()
         if not len(places):
             return None
-        first, end = places[0].item() - GUARD_BYTES, len(self.memory) - 2 * GUARD_BYTES
+        first, end = int(places[0]) - GUARD_BYTES, len(self.memory) - 2 * GUARD_BYTES
         if first < 0:
             place = f"{_bytes(-first)} before the start of"
         elif first >= end:

@@ -19,7 +19,7 @@ import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from minikernel.registry import first_line
 from minilab import LabError
@@ -34,7 +34,7 @@ log = logging.getLogger("minilab")
 class Outcome(NamedTuple):
     """What a guarded function returned, or the sentence that says why it did not."""
 
-    value: dict | list | None
+    value: Any
     reason: str | None
 
 

@@ -10,7 +10,7 @@ from minikernel import cost, linear_softmax
 from minikernel.accuracy import ROWS_AT_ONCE, relative_error
 from minikernel.admission import admit
 from minikernel.lm_head import COLUMNS, FEATURES, fuses
-from minikernel.noise import measure_with_duplicate
+from minikernel.noise import DUPLICATE, measure_with_duplicate, own_samples
 from minikernel.proof import REFERENCE_TOLERANCE
 from minikernel.timing import Timing, rotating_inputs
 
@@ -82,7 +82,9 @@ def contest_head(
             reasons[name] = f"wrong after it was timed, error {error:.1e}"
             continue
         fused = name in (FUSED, FUSED_TF32) and fuses(first, weight)
-        found.append(row_of(name, fused, rows, timings[name], ceiling) | {"max_rel_err": error, **launched})
+        samples = own_samples(name, timings, () if found else (DUPLICATE,))
+        row = row_of(name, fused, rows, timings[name], ceiling)
+        found.append(row | {"max_rel_err": error, "duplicated": twice, **launched, **samples})
     return found, reasons
 
 

@@ -15,8 +15,10 @@ import torch.nn.functional as F
 
 from minikernel import peers, softmax
 from minikernel.admission import admit, wait
+from minikernel.noise import DUPLICATE
 from minikernel.registry import kernels
 from minikernel.softmax_reference import compiled
+from minikernel.timing import DIGITS
 
 CALLS = 200  # a batch; a CUDA launch queue holds 1,024
 BATCHES, WARMUP_BATCHES = 40, 3
@@ -67,23 +69,31 @@ def host_cost(
     x = torch.randn(shape, generator=generator, device=device).to(getattr(torch, dtype)).requires_grad_(requires_grad)
     tolerances = dict.fromkeys(providers, tolerance)
     admission = admit(providers, x, lambda y: error_of(y.detach(), x.detach()), tolerances, REFERENCE)
-    samples = time_calls({**admission.entered, "again": providers[REFERENCE]}, x)
-    medians = {name: float(np.median(taken)) for name, taken in samples.items()}
+    samples = time_calls({**admission.entered, DUPLICATE: providers[REFERENCE]}, x)
     place = {"rows": shape[0], "cols": shape[1], "dtype": dtype, "requires_grad": requires_grad}
+    beside = {REFERENCE: (REFERENCE, DUPLICATE)}  # the duplicate's samples lie in the row of what it duplicates
     rows = [
         {
             "kernel": name,
             **place,
-            "median_us": medians[name],
-            "p20_us": float(np.percentile(samples[name], 20)),
-            "p80_us": float(np.percentile(samples[name], 80)),
-            "noise_floor": abs(medians["again"] / medians[REFERENCE] - 1),
+            **spread(name, samples),
             "calls": CALLS,
             "batches": BATCHES,
+            "samples_us": {kept: samples[kept] for kept in beside.get(name, (name,))},
         }
         for name in admission.entered
     ]
     return rows, admission.reasons
+
+
+def spread(name: str, samples: dict[str, list[float]]) -> dict[str, float]:
+    """`median_us`, `p20_us`, `p80_us` of one provider's batches, and the noise floor of all."""
+    return {
+        "median_us": float(np.median(samples[name])),
+        "p20_us": float(np.percentile(samples[name], 20)),
+        "p80_us": float(np.percentile(samples[name], 80)),
+        "noise_floor": abs(float(np.median(samples[DUPLICATE])) / float(np.median(samples[REFERENCE])) - 1),
+    }
 
 
 def time_calls(providers: dict[str, Callable], x: torch.Tensor) -> dict[str, list[float]]:
@@ -103,7 +113,7 @@ def time_calls(providers: dict[str, Callable], x: torch.Tensor) -> dict[str, lis
                     call(x)
                 took = time.perf_counter_ns() - began
                 if batch >= 0:
-                    samples[name].append(took / CALLS / 1e3)
+                    samples[name].append(round(took / CALLS / 1e3, DIGITS))
     finally:
         wait()
         if collecting:

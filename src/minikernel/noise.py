@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from minikernel.admission import seconds
-from minikernel.timing import Timing, measure
+from minikernel.timing import Timing, measure, raw
 
 DUPLICATE = "again"
 SHORT_SECONDS, SHORT_FACTOR = 100e-6, 4  # launches of some microseconds scatter more: four times as many
@@ -29,9 +29,18 @@ def measure_with_duplicate(
     if seconds(providers[reference], inputs[0]) < SHORT_SECONDS:
         launches *= SHORT_FACTOR
     timings = measure({**providers, DUPLICATE: providers[duplicated]}, inputs, warmup, launches)
+    return timings, {"launches": launches, **floors(timings, duplicated)}
+
+
+def floors(timings: dict[str, Timing], duplicated: str) -> dict[str, float | None]:
+    """`noise_floor` and `graph_noise_floor`: how far the duplicate's median lay from the provider's own."""
     first, again = timings[duplicated], timings[DUPLICATE]
-    return timings, {
-        "launches": launches,
+    return {
         "noise_floor": abs(again.median_us / first.median_us - 1),
         "graph_noise_floor": first.graph_us and abs(again.graph_us / first.graph_us - 1),
     }
+
+
+def own_samples(name: str, timings: dict[str, Timing], beside: tuple[str, ...] = ()) -> dict:
+    """A row's raw samples: its provider's own, and those of what was timed `beside` it and has no row."""
+    return raw({kept: timings[kept] for kept in (name, *beside)})

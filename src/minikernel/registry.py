@@ -136,8 +136,16 @@ def user_module(name: str) -> str:
 
 
 def first_line(failure: BaseException) -> str:
-    """What a kernel raised, in one line: CUDA's and Triton's messages run to many."""
-    return f"{type(failure).__name__}: {failure}".strip().splitlines()[0].removesuffix(".")
+    """What a kernel raised, in one line: CUDA's and Triton's messages run to many.
+
+    Triton's compiler puts the place first and the reason last; its interpreter wraps the reason, once a call.
+    """
+    while type(failure).__name__ == "InterpreterError" and failure.__cause__ is not None:
+        failure = failure.__cause__
+    lines = f"{type(failure).__name__}: {failure}".strip().splitlines()
+    if type(failure).__name__ == "CompilationError" and len(lines) > 1:
+        lines[0] += f" {lines[-1].strip()}"
+    return lines[0].removesuffix(".")
 
 
 def user_spec(name: str, entry: dict) -> KernelSpec:

@@ -4,6 +4,7 @@ This module works out what there is to say; `templates/report_24.md` says it.
 """
 
 import re
+from collections.abc import Sequence
 from itertools import groupby
 
 from minikernel.contest_report import contest_view
@@ -24,7 +25,7 @@ def report_24(
     swaps: list[dict],
     proofs: list[dict],
     contest: dict | None = None,
-    explained: list[dict] = (),
+    explained: Sequence[dict] = (),
 ) -> str:
     """Write `results/24/README.md`, in Markdown.
 
@@ -57,7 +58,7 @@ def report_24(
         ),
         devices=views,
         gpu=next((view["device"] for view in views if not is_cpu(view["device"])), None),
-        contest=contest_view(contest, explained) if contest else None,
+        contest=contest_view(contest, list(explained)) if contest else None,
         head=head(contest) if contest else None,
         choices=autotune["choices"] if autotune else [],
         autotune_stale=bool(autotune) and autotune.get("restored", {}).get("stale", False),

@@ -2,6 +2,7 @@
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -105,7 +106,7 @@ def label_slopes(axes: Axes, panel: dict) -> None:
 
 
 def _datasheet(axes: Axes, datasheet: dict) -> None:
-    faint = {"color": FAINT, "linewidth": 0.8, "linestyle": "--", "zorder": 0}
+    faint: dict[str, Any] = {"color": FAINT, "linewidth": 0.8, "linestyle": "--", "zorder": 0}
     bandwidth = datasheet["memory_gb_per_s"]
     top = max(datasheet[key] for key in ROOFS)
     end = ridge(bandwidth, top)

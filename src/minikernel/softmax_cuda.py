@@ -46,7 +46,7 @@ class Layout(NamedTuple):
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory that a block of the layout may take, with its 8 bytes for each of the row's warps and a barrier."""
+        """Shared memory that a block of the layout may take, with 8 bytes for each of the row's warps and a barrier."""
         return self.threads * self.slots * VECTOR_BYTES + self.blocks * 32 * 8 + VECTOR_BYTES
 
 

@@ -72,9 +72,9 @@ def of_softmax(
     ours = min((row for name, row in timed.items() if name in OURS), key=lambda row: row[key], default=None)
     others = [row for name, row in timed.items() if name not in (*OURS, DISPATCHED)]
     peer = min(others, key=lambda row: row[key], default=None)
-    noise = ours and ours[noise_key]
+    noise = ours[noise_key] if ours else None
     at = {**place, "timing": timing, "noise_floor": noise}
-    ours_us, peer_us = ours and ours[key], peer and peer[key]
+    ours_us, peer_us = ours[key] if ours else None, peer[key] if peer else None
     yield {
         "standard": number,
         "what": f"{direction}, our best's time over the best peer's",
@@ -96,7 +96,7 @@ def of_softmax(
         }
     if direction == "forward" and cols <= WIDE:
         triton = timed.get("triton")
-        triton_us = triton and triton[key]
+        triton_us = triton[key] if triton else None
         yield {
             "standard": 3,
             "what": "forward, Triton's share of our best's speed",
@@ -112,7 +112,7 @@ def of_host(rows: list[dict]) -> Iterator[dict]:
         keys = ("rows", "cols", "dtype", "requires_grad")
         same = [row for row in rows if row["kernel"] == DISPATCHED and all(row[key] == peer[key] for key in keys)]
         ours = same[0] if same else None
-        us, peer_us = ours and ours["median_us"], peer["median_us"]
+        us, peer_us = ours["median_us"] if ours else None, peer["median_us"]
         yield {
             "standard": 5,
             "what": f"host time of a call{' that asks for a gradient' * peer['requires_grad']} over {REFERENCE}'s",
@@ -131,9 +131,9 @@ def of_head(rows: list[dict], timing: str) -> Iterator[dict]:
     timed = {(row["kernel"], row["rows"]): row for row in rows if row[key] is not None}
     for n_rows, bar in HEAD_SPEED_UP.items():
         ours, peer = timed.get((HEAD, n_rows)), timed.get((HEAD_PEER, n_rows))
-        noise = ours and ours[noise_key]
+        noise = ours[noise_key] if ours else None
         at = {"direction": "forward", "rows": n_rows, "cols": HEAD_COLS, "dtype": "float32"}
-        us, peer_us = ours and ours[key], peer and peer[key]
+        us, peer_us = ours[key] if ours else None, peer[key] if peer else None
         yield {
             "standard": 6,
             "what": "LM head, speed-up over torch.compile's softmax(linear(h))",
@@ -144,7 +144,7 @@ def of_head(rows: list[dict], timing: str) -> Iterator[dict]:
             **judged(us, peer_us, quotient(peer_us, us), bar, noise),
         }
         if timing == "events":
-            error = ours and ours["max_rel_err"]
+            error = ours["max_rel_err"] if ours else None
             yield {
                 "standard": 6,
                 "what": "LM head, largest relative error",
@@ -158,7 +158,7 @@ def of_head(rows: list[dict], timing: str) -> Iterator[dict]:
 
 def named(ours: dict | None, peer: dict | None) -> dict:
     """The names of the two that are compared; None for one that is not there."""
-    return {"ours": ours and ours["kernel"], "peer": peer and peer["kernel"]}
+    return {"ours": ours["kernel"] if ours else None, "peer": peer["kernel"] if peer else None}
 
 
 def quotient(numerator: float | None, denominator: float | None) -> float | None:

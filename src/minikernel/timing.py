@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,8 @@ import torch
 CACHE_MULTIPLE = 3
 SPIN_CYCLES = 200_000  # 100 microseconds at 2 GHz: longer than the host takes to queue any provider's launch
 GRAPH_LAUNCHES = 20
-Provider = Callable[..., object]  # takes one of the inputs
+DIGITS = 3  # samples are kept to the nanosecond: what is computed from them can be computed again from a record
+Provider = Callable[..., Any]  # takes one of the inputs
 
 
 @dataclass
@@ -37,6 +39,19 @@ class Timing:
     def graph_us(self) -> float | None:
         """Median time of one launch inside a CUDA graph; None where there are no CUDA graphs."""
         return float(np.median(self.graph_samples_us)) if self.graph_samples_us else None
+
+
+def raw(timings: dict[str, Timing]) -> dict[str, dict[str, list[float]]]:
+    """Every launch of each provider, as the rows of an artefact keep them; no graphs on a CPU."""
+    graphs = {name: timing.graph_samples_us for name, timing in timings.items() if timing.graph_samples_us}
+    return {"samples_us": {name: timing.samples_us for name, timing in timings.items()}, "graph_samples_us": graphs}
+
+
+def timings_of(rows: list[dict]) -> dict[str, Timing]:
+    """The timings that lie raw in rows of one process and place; the inverse of `raw`."""
+    samples = {name: taken for row in rows for name, taken in row["samples_us"].items()}
+    graphs = {name: taken for row in rows for name, taken in row["graph_samples_us"].items()}
+    return {name: Timing(taken, graphs.get(name, [])) for name, taken in samples.items()}
 
 
 def last_level_cache_bytes(device: torch.device) -> int:
@@ -101,11 +116,11 @@ def _measure_launches(
             else:
                 began = time.perf_counter_ns()
                 providers[name](x)
-                timings[name].samples_us.append((time.perf_counter_ns() - began) / 1e3)
+                timings[name].samples_us.append(round((time.perf_counter_ns() - began) / 1e3, DIGITS))
     if on_cuda:
         torch.cuda.synchronize()
         for name, start, end in events:
-            timings[name].samples_us.append(start.elapsed_time(end) * 1e3)
+            timings[name].samples_us.append(round(start.elapsed_time(end) * 1e3, DIGITS))
 
 
 def _measure_graphs(providers: dict[str, Provider], inputs: list, launches: int, timings: dict[str, Timing]) -> None:
@@ -129,4 +144,4 @@ def _measure_graphs(providers: dict[str, Provider], inputs: list, launches: int,
             events.append((name, start, end))
     torch.cuda.synchronize()
     for name, start, end in events:
-        timings[name].graph_samples_us.append(start.elapsed_time(end) * 1e3 / GRAPH_LAUNCHES)
+        timings[name].graph_samples_us.append(round(start.elapsed_time(end) * 1e3 / GRAPH_LAUNCHES, DIGITS))

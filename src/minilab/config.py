@@ -2,6 +2,7 @@
 
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import yaml
@@ -14,13 +15,14 @@ def read_schema(path: str | Path) -> dict:
     return yaml.safe_load(Path(path).read_text())
 
 
-def check_schema(value: object, schema: dict, where: str) -> None:
+def check_schema(value: object, schema: dict, where: str, advice: str | None = None) -> None:
     """Hold a value against a JSON Schema.
 
     Args:
         value: plain data.
         schema: JSON Schema, draft 2020-12.
         where: what the value is, for the message (`config.yaml`, a file's path).
+        advice: what to do about a mismatch, where it is not to write another value.
 
     Raises:
         LabError: the value does not fit; one sentence about the deepest, most telling mismatch.
@@ -28,24 +30,27 @@ def check_schema(value: object, schema: dict, where: str) -> None:
     validator = jsonschema.Draft202012Validator(schema)
     error = jsonschema.exceptions.best_match(validator.iter_errors(value))
     if error is not None:
-        raise LabError(_sentence(error, where))
+        raise LabError(_sentence(error, where, advice))
 
 
-def _sentence(error: jsonschema.ValidationError, where: str) -> str:
+def _sentence(error: jsonschema.ValidationError, where: str, advice: str | None) -> str:
     key = ".".join(map(str, error.absolute_path))
+    schema: Any = error.schema
+    instance: Any = error.instance
+    named: Any = error.validator_value
     place = f"{where}: {key}" if key else where
-    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
-        known = sorted(error.schema.get("properties", {}))
-        unknown = sorted(set(error.instance) - set(known))
+    if error.validator == "additionalProperties" and isinstance(instance, dict):
+        known = sorted(schema.get("properties", {}))
+        unknown = sorted(set(instance) - set(known))
         near = get_close_matches(unknown[0], known, n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"known keys there are {', '.join(known)}."
-        return f"{place} has an unknown key {unknown[0]!r}; {advice}"
+        known_ones = f"did you mean {near[0]!r}?" if near else f"known keys there are {', '.join(known)}."
+        return f"{place} has an unknown key {unknown[0]!r}; {advice or known_ones}"
     if error.validator == "required":
-        missing = sorted(set(error.validator_value) - set(error.instance))
-        return f"{place} lacks the key {missing[0]!r}; add it."
-    if "sentence" in error.schema:
-        return f"{place} is {error.instance!r}, but {error.schema['sentence']}."
-    return f"{place} cannot be {error.instance!r}: {error.message}."
+        missing = sorted(set(named) - set(instance))
+        return f"{place} lacks the key {missing[0]!r}; {advice or 'add it.'}"
+    if "sentence" in schema:
+        return f"{place} is {instance!r}, but {schema['sentence']}."
+    return f"{place} cannot be {instance!r}: {error.message}" + (f"; {advice}" if advice else ".")
 
 
 def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None:

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from minilab.device import cpu_device, hardware
-from minilab.files import sha256
+from minilab.files import digest, sha256
 
 PACKAGES = ("torch", "triton", "cupy-cuda13x", "cupy-cuda12x", "numpy", "snakemake")
 
@@ -27,6 +27,12 @@ def versions() -> dict[str, str]:
     return found
 
 
+def packages() -> dict[str, str]:
+    """Name -> version of every installed package."""
+    found = {made.metadata["Name"]: made.version for made in metadata.distributions()}
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
 def provenance(sources: Iterable[str | Path], params: dict, device: str | None = None) -> dict:
     """The provenance of a result made now, here.
 
@@ -40,9 +46,11 @@ def provenance(sources: Iterable[str | Path], params: dict, device: str | None =
         "device": device,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
+        "environment_sha256": digest(packages()),
         "hardware": hardware(device),
         "sources": {str(path): sha256(path) for path in sorted(map(str, sources))},
         "params": params,
+        "params_sha256": digest(params),
     }
 
 
@@ -54,10 +62,10 @@ def stale_reasons(record: dict, params: dict | None = None) -> list[str]:
         params: today's parameters, compared with the recorded ones when given.
     """
     reasons = []
-    for path, digest in record["sources"].items():
+    for path, recorded in record["sources"].items():
         if not Path(path).exists():
             reasons.append(f"{path} is gone")
-        elif sha256(path) != digest:
+        elif sha256(path) != recorded:
             reasons.append(f"{path} has changed")
     if params is not None:
         names = sorted(params.keys() | record["params"].keys())

@@ -8,6 +8,12 @@ from minilab.config import check_schema
 from minilab.errors import LabError
 from minilab.files import read_json, sha256
 from minilab.provenance import stale_reasons
+from minilab.sums import NAME, is_altered
+
+RECORD_OF_OLD = (
+    "a record that another version of the lab published, or that was edited, does not fit; bring it back with git, "
+    "or measure it again where its device is and publish it with `snakemake record`."
+)
 
 
 def restore(path: str, schema: dict, today: dict, on_stale: str) -> dict:
@@ -24,17 +30,20 @@ def restore(path: str, schema: dict, today: dict, on_stale: str) -> dict:
         row gets `stale`: its kernel's own in a bench, the artefact's elsewhere.
 
     Raises:
-        LabError: the record does not fit its schema, or it is stale and `on_stale` is `fail`.
+        LabError: the record does not fit its schema, is not what was published, or is stale and `on_stale` is `fail`.
     """
     artefact = read_json(path)
-    check_schema(artefact, schema, path)
-    if isinstance(artefact.get("kernels"), dict):  # a bench
-        reasons = _bench_reasons(artefact, today)
-    else:
-        reasons = {"": stale_reasons(artefact["provenance"], today)}
+    check_schema(artefact, schema, path, RECORD_OF_OLD)
+    if is_altered(path):
+        raise LabError(
+            f"the record {path} is not what was published: its SHA-256 is not the one in {NAME}; bring it back with "
+            f"`git checkout {path}`, or measure it again on {artefact['provenance']['device']} and publish it with "
+            "`snakemake record`."
+        )
+    reasons = _by_kernel(artefact, today)
     for row in artefact.get("rows", []):
         row["stale"] = bool(reasons.get(row["kernel"], reasons.get("")))
-    sentences = [f"{kernel}: {reason}" if kernel else reason for kernel in reasons for reason in reasons[kernel]]
+    sentences = reasons_of(artefact, today)
     if sentences and on_stale == "fail":
         raise LabError(
             f"the record {path} is stale ({'; '.join(sentences)}) and records.stale is 'fail'; measure it again "
@@ -43,6 +52,18 @@ def restore(path: str, schema: dict, today: dict, on_stale: str) -> dict:
         )
     restored = {"from": path, "sha256": sha256(path), "stale": bool(sentences), "reasons": sentences}
     return {**artefact, "restored": restored}
+
+
+def reasons_of(artefact: dict, today: dict) -> list[str]:
+    """Why a record no longer describes this checkout, in words; empty while it does. Arguments as of `restore`."""
+    reasons = _by_kernel(artefact, today)
+    return [f"{kernel}: {reason}" if kernel else reason for kernel in reasons for reason in reasons[kernel]]
+
+
+def _by_kernel(artefact: dict, today: dict) -> dict[str, list[str]]:
+    if isinstance(artefact.get("kernels"), dict):  # a bench
+        return _bench_reasons(artefact, today)
+    return {"": stale_reasons(artefact["provenance"], today)}
 
 
 def _bench_reasons(bench: dict, today: dict) -> dict[str, list[str]]:

@@ -15,10 +15,14 @@ import logging
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from minilab.errors import LabError
+from minilab.gpu_turn import gpu_turn
+from minilab.machine_failure import sentence_about
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
 
@@ -56,9 +60,9 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
     return job
 
 
-def set_up_logging(log: str | None) -> None:
-    """Send log records to stderr and, when given, to the job's own log file."""
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+def set_up_logging(log: str | None, job: str) -> None:
+    """Send log records to stderr, where `job` names them on a terminal, and, when given, to the job's own log file."""
+    handlers: list[logging.Handler] = [_stderr_handler(job)]
     if log:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(log, mode="w"))
@@ -66,19 +70,32 @@ def set_up_logging(log: str | None) -> None:
     logging.captureWarnings(True)
 
 
-def run(main: Callable[[object], None], snakemake: object | None) -> None:
+def _stderr_handler(job: str) -> logging.Handler:
+    if not sys.stderr.isatty():
+        return logging.StreamHandler(sys.stderr)
+    from minilab.progress import TerminalHandler  # rich takes longer to import than many a script to run
+
+    return TerminalHandler(job)
+
+
+def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     """Run `main` on Snakemake's job object, or on the command line's arguments when there is none.
 
-    A `LabError` ends the process with its sentence and status 1; any other exception leaves its
-    traceback in the log as well as on stderr.
+    A `LabError` ends the process with its sentence and status 1, and so do a full disk and memory that is used up;
+    any other exception leaves its traceback in the log as well as on stderr.
     """
     try:
         job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
-        set_up_logging(job.log[0] if len(job.log) else None)
-        main(job)
+        set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))
+        lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
+        with gpu_turn(lock) if lock else nullcontext():
+            main(job)
     except LabError as error:
         logging.getLogger("minilab").error("Error: %s", error)
         sys.exit(1)
-    except Exception:
+    except Exception as error:
+        if sentence := sentence_about(error):
+            logging.getLogger("minilab").error("Error: %s", sentence)
+            sys.exit(1)
         logging.getLogger("minilab").error("%s", traceback.format_exc())
         sys.exit(1)

@@ -70,7 +70,7 @@ def save_checkpoint(
     _check(metadata, ordered)
     encoded = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     with replacing(path) as temporary:
-        np.savez(temporary, metadata=encoded, **ordered)
+        np.savez(temporary, metadata=encoded, **ordered)  # type: ignore[arg-type]
     return metadata
 
 
@@ -89,7 +89,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     except LabError as error:
         raise LabError(
             f"{path} is refused as a checkpoint: {str(error).rstrip('.')}; "
-            "build it again with `snakemake results/17/checkpoint.npz`."
+            "delete it and build it again with `snakemake --cores 4 results/17/checkpoint.npz`."
         ) from None
     return Checkpoint(MiniGPTConfig(**metadata["config"]), contents, metadata)
 

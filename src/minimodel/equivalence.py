@@ -157,10 +157,10 @@ def compare_outputs(
         report[name] = {
             "max_abs_difference": float(np.abs(ported.astype(np.float64) - ours).max()),
             "elementwise_tolerance_used": tolerance_used(ported, ours, atol, rtol),
-            "tolerance_used": tolerance_used(ported, ours, atol, rtol, floor=rms(ours)),
+            "tolerance_used": tolerance_used(ported, ours, atol, rtol, floor=float(rms(ours))),
             "bit_identical": same_bytes(ported, ours),
         }
-    report["probabilities"]["max_relative_difference"] = tolerance_used(ported, ours, 0, 1, floor=TINY)
+    report["probabilities"]["max_relative_difference"] = tolerance_used(ported, ours, 0, 1, floor=float(TINY))
     exact = numpy_model.astype(np.float64).forward(ids)
     distance = np.abs(copy.deepcopy(model).double()(torch_ids).numpy() - exact).max()
     report["logits"]["float64_relative_difference"] = float(distance / rms(exact))

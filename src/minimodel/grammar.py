@@ -62,8 +62,8 @@ class Grammar:
             symbol: (list(accumulate(expansions.values())), [stack[::-1] for stack in expansions])
             for symbol, expansions in rules.items()
         }
-        self._next_words = cache(self._next_words)
-        self.predict = cache(self.predict)
+        self._next_words = cache(self._next_words)  # type: ignore[method-assign]
+        self.predict = cache(self.predict)  # type: ignore[method-assign]
 
     @property
     def words(self) -> list[str]:

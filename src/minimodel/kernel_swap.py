@@ -86,7 +86,7 @@ def swap_softmax(
 
     Returns:
         `cpu`, `before` and `after`, each with its `top` five words and `all_past_simple`; the differences
-        `after_to_before` and `after_to_cpu`; `top1_changed`; `contract`.
+        `after_to_before` and `after_to_cpu`; `top1_changed`; the `probabilities` of all words; `contract`.
 
     Raises:
         LabError: the kernel moves a probability by more than `TOLERANCE`, or changes the first word; the
@@ -102,9 +102,8 @@ def swap_softmax(
         "cpu": _top_words(cpu, tokenizer, past_simple),
         "before": _top_words(before, tokenizer, past_simple),
         "after": _top_words(after, tokenizer, past_simple),
-        "after_to_before": _difference(after, before),
-        "after_to_cpu": _difference(after, cpu),
-        "top1_changed": bool(after.argmax() != before.argmax() or after.argmax() != cpu.argmax()),
+        **compared(cpu, before, after),
+        "probabilities": {"cpu": cpu.tolist(), "before": before.tolist(), "after": after.tolist()},
         "contract": {"max_difference": TOLERANCE, "top1_unchanged": True},
     }
     # Written as "not within", so that NaN, which compares false with everything, is refused.
@@ -122,6 +121,15 @@ def swap_softmax(
             f"The swap changes the word after {prompt!r} from {first!r} to {swapped!r}; the kernel is wrong."
         )
     return report
+
+
+def compared(cpu: Tensor, before: Tensor, after: Tensor) -> dict:
+    """How far the swap moves the probabilities (V,): `after_to_before`, `after_to_cpu`, `top1_changed`."""
+    return {
+        "after_to_before": _difference(after, before),
+        "after_to_cpu": _difference(after, cpu),
+        "top1_changed": bool(after.argmax() != before.argmax() or after.argmax() != cpu.argmax()),
+    }
 
 
 def _encode(prompt: str, tokenizer: Tokenizer, vocab_size: int) -> list[int]:

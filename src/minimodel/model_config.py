@@ -28,7 +28,7 @@ class MiniGPTConfig:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every parameter array, in the order of the forward pass."""
         d, v = self.n_embd, self.vocab_size
-        shapes = {"token_embedding": (v, d), "position_embedding": (self.block_size, d)}
+        shapes: dict[str, tuple[int, ...]] = {"token_embedding": (v, d), "position_embedding": (self.block_size, d)}
 
         def add(name: str, *shape: int) -> None:
             shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]

@@ -10,8 +10,10 @@ operating system cost more than the arithmetic on them.
 """
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from minilab import LabError
 from minimodel.model_config import MiniGPTConfig, check_shapes
@@ -41,7 +43,7 @@ class NumpyMiniGPT:
         self.gradients = np.zeros_like(self.parameters)
         self.arrays = _views(self.parameters, config.shapes)
         self._gradient = _views(self.gradients, config.shapes)
-        self._buffers: dict[tuple, object] = {}
+        self._buffers: dict[tuple, Any] = {}
 
     @classmethod
     def initialise(cls, config: MiniGPTConfig, seed: int) -> "NumpyMiniGPT":
@@ -62,7 +64,7 @@ class NumpyMiniGPT:
         """The model of a `minimodel.checkpoint.Checkpoint`."""
         return cls(checkpoint.config, checkpoint.arrays)
 
-    def astype(self, dtype: np.dtype) -> "NumpyMiniGPT":
+    def astype(self, dtype: npt.DTypeLike) -> "NumpyMiniGPT":
         """A copy that computes in `dtype`; float64 is the reference that others are held against."""
         return NumpyMiniGPT(self.config, {name: array.astype(dtype) for name, array in self.arrays.items()})
 

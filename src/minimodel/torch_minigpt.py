@@ -151,7 +151,7 @@ class GrammarMiniGPT(nn.Module):
 
 def layer_names(config: MiniGPTConfig) -> list[str]:
     """The layers that a trace holds, from the first to the last."""
-    parts = ("ln_1", "attention.qkv", "attention.probabilities", "attention.proj")
+    parts: tuple[str, ...] = ("ln_1", "attention.qkv", "attention.probabilities", "attention.proj")
     parts += ("ln_2", "mlp.fc", "mlp.gelu", "mlp.proj")
     names = ["embedding"]
     for i in range(config.n_layer):

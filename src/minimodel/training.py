@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from minilab import LabError
 from minilab.files import replacing
+from minilab.progress import progress
 from minimodel.corpus import TokenStream
 from minimodel.grammar import Grammar
 from minimodel.model_config import MiniGPTConfig
@@ -117,6 +118,7 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
                 logger.info(
                     "step %d of %d: loss %.4f%s, grammar %.4f, %.0f tokens/s, %.0f s left",
                     step + 1, len(shapes), loss, known, held_out.entropy, tokens / (reported - started), left,
+                    extra=progress(step + 1, len(shapes)),
                 )  # fmt: skip
     seconds = time.perf_counter() - started
     cross_entropy = held_out_losses[-1]["loss"]

@@ -1,4 +1,4 @@
-"""A real Chromium for the explorer's page, driven by Playwright; without either, these tests are skipped and say so."""
+"""A real Chromium for the lab's pages, driven by Playwright; without either, these tests are skipped and say so."""
 
 import shutil
 import sys
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "minicompile"))  # the captures that are shown: explored.py
+for package in ("minicompile", "minilab"):  # what is shown: explored.py, front_door.py
+    sys.path.insert(0, str(Path(__file__).parents[1] / package))
 
 SWITCHES = [
     "--headless",

@@ -1,7 +1,6 @@
 """Captures to look into: plain compiles beside them, and ways to walk their links."""
 
 import contextlib
-import copy
 from collections import defaultdict
 from functools import partial
 from unittest import mock
@@ -45,7 +44,7 @@ def compiled_code(model: CapturedModel, target: str) -> list[str]:
         return lambda *_: None
 
     def backend(module, inputs):
-        compile_fx.compile_fx(copy.deepcopy(module), inputs, inner_compile=inner)
+        compile_fx.compile_fx(simulated.copied(module), inputs, inner_compile=inner)
         return partial(simulated.made_up_results, module)
 
     options = simulated.CONFIG if target == "simulated" else FAST

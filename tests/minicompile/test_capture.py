@@ -10,10 +10,11 @@ from captured import FAST, Links, compiled_code, pane_of, small_minigpt
 from torch import nn
 from torch.nn import functional as F
 
-from minicompile.lowering.capture import capture, code_digest, without_paths
+from minicompile.lowering.capture import capture, code_digest
 from minicompile.lowering.coverage import check_complete
 from minicompile.lowering.torch_internals import names
 from minicompile.models import tiny_head
+from minicompile.paths import without_paths
 from minilab import LabError
 from minilab.config import check_schema, read_schema
 
@@ -309,6 +310,23 @@ def test_a_capture_without_its_backward_is_refused(training):
     partial = {"model": training["model"], "graphs": training["graphs"][:1]}
     with pytest.raises(LabError, match="has no backward graph"):
         check_complete(partial)
+
+
+def test_the_simulated_target_saves_for_the_backward_what_a_real_device_would(training, training_simulated):
+    """Views of parameters are made again in the backward pass; for that a graph must know its parameters."""
+
+    def views(made):
+        return [sum(n["target"] == "aten.permute.default" for n in graph["nodes"]) for graph in made["graphs"]]
+
+    assert views(training_simulated) == views(training)
+
+
+def test_what_a_pattern_put_in_the_place_of_others_leads_up_to_those(tiny_simulated):
+    links, aten = Links(tiny_simulated), pane_of(tiny_simulated, "aten")
+    online = next(n for n, line in enumerate(aten["lines"], 1) if "prepare_softmax_online" in line)
+    above = {links.lines[place] for place in links.up[aten["id"], online] if place[0].startswith("joint")}
+    replaced = {operation for line in above for operation in re.findall(r"aten\.(\w+)", line)}
+    assert replaced == {"amax", "sub", "exp", "sum"}
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from minicompile.lowering.fates import fate
 from minicompile.lowering.panes import definition_lines
 from minicompile.lowering.plain_files import TEXTS, interesting_kernel, text_of, write_exported
 from minicompile.lowering.record import shown_path, user_frames
+from minicompile.lowering.torch_internals import triton_kernels
 from minicompile.lowering.torch_internals.calls import split_marks
 from minicompile.lowering.torch_internals.line_hooks import Operation, split_tags
 from minicompile.lowering.triton_assembly import ptx_lines, sass_lines, ttir_lines
@@ -77,11 +79,13 @@ def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
         ({"name": "written", "target": "aten.add.Tensor", "is_view": False}, "materialised"),
         ({"name": "gone", "target": "aten.exp.default", "is_view": False}, "fused away"),
         ({"name": "constant", "target": "aten.full.default", "is_view": False}, "folded"),
+        ({"name": "copied", "target": "aten.copy_.default", "is_view": False}, "materialised"),
+        ({"name": "kept", "target": "aten.full.default", "is_view": False}, "inlined"),
     ],
 )
 def test_what_became_of_a_node(node, expected):
     buffers = {"written": {"removed": False}, "gone": {"removed": True}, "library": {"removed": False}}
-    assert fate(node, buffers, {"library"}, {"kept", "written"}) == expected
+    assert fate(node, buffers, {"library"}, {"kept", "written", "copied"}, {"copied"}) == expected
 
 
 def test_a_known_reason_has_its_sentence_and_an_unknown_one_is_quoted():
@@ -281,3 +285,20 @@ def test_a_model_that_cannot_be_exported_is_refused_in_one_sentence(tmp_path):
 
     with pytest.raises(LabError, match=r"torch\.export cannot export"):
         write_exported(Looks(), (torch.ones(2),), tmp_path / "exported.pt2")
+
+
+def test_of_two_wrappers_with_a_kernel_of_one_name_the_one_with_its_text_tells_what_was_chosen(monkeypatch, tmp_path):
+    from torch._inductor.codecache import PyCodeCache
+
+    def wrapper(text: str, configuration: str):
+        module = ModuleType("wrapper")
+        module.__file__ = str(tmp_path / f"{configuration}.py")
+        Path(module.__file__).write_text(f"triton_0 = async_compile.triton('triton_0', '''\n{text}''')")
+        module.triton_0 = SimpleNamespace(launchers=[SimpleNamespace(config=configuration)])
+        return module
+
+    monkeypatch.setattr(PyCodeCache, "modules", [wrapper("forward\n", "first"), wrapper("backward\n", "second")])
+    assert triton_kernels._chosen("triton_0", "forward\n") == "first"
+    assert triton_kernels._chosen("triton_0", "backward\n") == "second"
+    assert triton_kernels._chosen("triton_0", "neither\n") is None
+    assert triton_kernels._chosen("triton_1", "forward\n") is None

@@ -1,21 +1,26 @@
 """The compiled call taken apart for real, attention swapped, and what a profile refuses."""
 
+import logging
 import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 from profile_artefact import TIMING
+from safe_models import lying
 from torch import nn
 from torch.autograd import DeviceType
 
+from minicompile import CompileConfig, compile_report
 from minicompile.profile.attention import FusedAttention, variant, with_fused_attention
 from minicompile.profile.measure import _check_match
-from minicompile.profile.timing import affordable_calls, model_at
+from minicompile.profile.timing import affordable_calls, model_at, time_mode
 from minilab import LabError
+from minilab.verify import differences
 from minimodel.model_config import MiniGPTConfig
 from minimodel.torch_minigpt import GrammarMiniGPT
 
+logger = logging.getLogger("profile")
 SMALL = MiniGPTConfig(vocab_size=24, block_size=8, n_layer=2, n_head=2, n_embd=8)
 
 
@@ -47,6 +52,14 @@ def test_the_model_itself_is_left_as_it_was(small: GrammarMiniGPT):
 def test_a_model_without_attention_is_refused():
     with pytest.raises(LabError, match="no attention of the port"):
         with_fused_attention(nn.Linear(2, 2))
+
+
+def test_a_mode_is_timed_through_the_safety_net(small: GrammarMiniGPT):
+    timed = time_mode(small, (ids(),), CompileConfig(backend="eager"), 10, logger)
+    assert (timed["mode"], timed["max_difference"], timed["recompiles"]) == ("default", 0.0, 0)
+    assert compile_report(small).stage == "none"  # it is left eager
+    with pytest.raises(LabError, match="mode default could not be profiled: numerics: WrongNumbers"):
+        time_mode(small, (ids(),), CompileConfig(backend=lying), 10, logger)
 
 
 @pytest.mark.parametrize("difference", [2e-6, math.nan])
@@ -102,11 +115,16 @@ def test_on_a_gpu_only_the_operators_that_the_wrapper_calls_itself_are_library_c
 
 
 def test_each_part_is_that_of_its_quietest_round():
-    from minicompile.profile.anatomy import _quietest
+    from minicompile.profile.anatomy import quietest
 
-    calm = {"call_us": 9.0, "guards_us": 2.0, "wrapper_us": 1.0, "kernels_us": {"k": 8.0}, "libraries_us": [1.0, 5.0]}
-    busy = {"call_us": 90.0, "guards_us": 1.5, "wrapper_us": 3.0, "kernels_us": {"k": 2.0}, "libraries_us": [4.0, 3.0]}
-    assert _quietest([calm, busy]) == {
+    def round_of(call: float, guards: float, wrapper: float, kernel: float, libraries: list[float]) -> dict:
+        def thrice(us: float) -> list[float]:
+            return [us, 0.0, 1000.0]
+
+        parts = {"call_us": thrice(call), "guards_us": thrice(guards), "wrapper_us": thrice(wrapper)}
+        return {**parts, "kernels_us": {"k": thrice(kernel)}, "libraries_us": [thrice(us) for us in libraries]}
+
+    assert quietest([round_of(9.0, 2.0, 1.0, 8.0, [1.0, 5.0]), round_of(90.0, 1.5, 3.0, 2.0, [4.0, 3.0])]) == {
         "call_us": 9.0, "guards_us": 1.5, "wrapper_us": 1.0, "kernels_us": {"k": 2.0}, "libraries_us": [1.0, 3.0],
     }  # fmt: skip
 
@@ -135,10 +153,19 @@ def test_every_kernel_and_library_call_has_a_time(anatomies: dict):
         assert all(us > 0 for us in anatomy.libraries_us)
 
 
+def differences_of_split(anatomy) -> list[str]:
+    from minicompile.recount import profile
+
+    shape = {"split": anatomy.split(), "rounds": anatomy.rounds, "kernels": anatomy.kernels(copy_gb_per_s=10.0)}
+    stored = {"timings": [], "shapes": [shape], "attention": [], "roofline": {"roofs": {"copy_gb_per_s": 10.0}}}
+    return list(differences(stored, profile(stored)))
+
+
 def test_the_parts_and_the_rest_are_the_call(anatomies: dict):
     split = anatomies["explicit"].split()
     parts = sum(split[key] for key in ("guards_us", "wrapper_us", "kernels_us", "libraries_us", "rest_us"))
     assert parts == pytest.approx(split["call_us"])
+    assert differences_of_split(anatomies["explicit"]) == []
     assert split["guards_us"] > 0
     assert split["wrapper_us"] > 0
 

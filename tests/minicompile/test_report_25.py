@@ -53,13 +53,14 @@ def test_the_commonest_refusal_comes_first():
 
 
 def test_the_report_shows_every_capture_and_says_what_is_simulated(captures):
-    text = report_25(captures, [("tiny_head/cpu", profile())], [])
+    text = report_25(captures, [("tiny_head/cpu", profile())], [], "## A section of its own")
     for folder, _ in captures:
         assert f"]({folder}/explorer.html)" in text
     assert "has never run" in text
     assert f"{profile()['timings'][0]['max_difference']:.1e}" in text
-    assert "has never run" not in report_25(captures[:1], [], [])
-    assert "Nothing was timed" in report_25(captures, [], [])
+    assert "## A section of its own\n" in text
+    assert "has never run" not in report_25(captures[:1], [], [], "")
+    assert "Nothing was timed" in report_25(captures, [], [], "")
 
 
 def test_the_manifest_holds_the_matches_and_the_kernels(captures):
@@ -75,7 +76,7 @@ def test_the_manifest_holds_the_matches_and_the_kernels(captures):
 
 @pytest.mark.parametrize(("difference", "met"), [(4.7e-10, True), (2e-6, False), (None, None)])
 def test_phase_25_is_held_to_its_bar(captures, difference, met):
-    manifest = manifest_25(42, captures, [], {})
+    manifest = {**manifest_25(42, captures, [], {}), "compile_health": [{"healthy": True}]}
     if difference is not None:
         manifest["compile_match"] = [{"model": "tiny_head", "max_abs_difference": difference}]
     checks = checks_25(manifest, [artefact()])
@@ -83,6 +84,14 @@ def test_phase_25_is_held_to_its_bar(captures, difference, met):
     text = phase_report(25, "a title", checks, {}, {})
     assert ("**no**" in text) == (met is False)
     assert ("not measured" in text) == (met is None)
+
+
+@pytest.mark.parametrize(("healthy", "met"), [([], None), ([True, True], True), ([True, False], False)])
+def test_phase_25_is_held_to_every_compile_being_healthy(captures, healthy, met):
+    manifest = manifest_25(42, captures, [], {})
+    manifest["compile_health"] = [{"healthy": each} for each in healthy]
+    (check,) = [check for check in checks_25(manifest, []) if "compiles safely" in check.asked]
+    assert check.met is met
 
 
 def test_phase_24_says_what_is_stale_and_what_was_not_measured():

@@ -12,7 +12,7 @@ from minilab import LabError
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "torch_compile.md", *sorted((DOCS / "torch_compile").glob("*.md"))]
-SLOW = {"failures", "logs"}  # made by compiling; the first by many compiles, the second in a process of its own
+SLOW = {"logs"}  # made by compiling, in a process of its own
 
 
 @pytest.fixture
@@ -53,12 +53,21 @@ def test_every_part_is_used_once():
 
 @pytest.mark.usefixtures("fresh_compiler")
 def test_the_failures_are_those_of_this_torch():
-    table = (DOCS / "torch_compile.md").read_text()
-    made = playbook.failures()
-    if f"message (torch {playbook.release()})" in table:
-        assert made in table, "run python scripts/compile_playbook.py"
-    else:
-        assert made.count("\n") == len(playbook.FAILURES) + 1
+    observed, known = playbook.observed_failures(), playbook.known_failures()
+    # Another release may word them otherwise; which there are, and where they strike, is this package's own doing.
+    reference = known.get(playbook.release()) or next(iter(known.values()))
+    assert {name: found["stage"] for name, found in observed.items()} == {n: f["stage"] for n, f in reference.items()}
+    if playbook.release() in known:
+        assert observed == reference, "run python scripts/compile_playbook.py"
+
+
+def test_releases_that_say_the_same_share_a_row(monkeypatch):
+    name = next(iter(playbook.FAILURES))
+    said = {"stage": "compile", "exception": "E", "message": "no"}
+    known = {"2.11.0": {name: said}, "2.12.0": {name: said}, "2.13.0": {name: {**said, "message": "never"}}}
+    monkeypatch.setattr(playbook, "known_failures", lambda: known)
+    rows = playbook.failures().splitlines()[2:]
+    assert [row.split(" | ")[3:5] for row in rows] == [["no", "2.11.0, 2.12.0"], ["never", "2.13.0"]]
 
 
 def test_every_log_has_a_sample_in_the_page():

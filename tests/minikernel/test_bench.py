@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from minikernel import recount
 from minikernel.bench import bench_kernel, bench_users_kernel
 from minikernel.guarded import run_guarded
 from minikernel.registry import SPECS
 from minilab import LabError
 from minilab.config import check_schema, read_schema
+from minilab.verify import differences
 
 PARAMS = {"shapes": [[8, 600], [64, 7]], "dtype": "float32", "launches": 100, "warmup": 3, "seed": 42}
-ROW_SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/bench.schema.yaml")["properties"]["rows"]
+SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/bench.schema.yaml")
+ROW_SCHEMA = {**SCHEMA["properties"]["rows"], "$defs": SCHEMA["$defs"]}
 
 
 def run(softmax, name="mine", params=PARAMS):
@@ -27,14 +30,16 @@ def test_rows_fit_the_schema_and_follow_from_their_samples():
     for row in rows:
         samples = row["samples_us"]
         assert set(samples) == {"mine", "again", "copy", "F.softmax"}
-        assert row["median_us"] == pytest.approx(np.median(samples["mine"]), rel=1e-3)
-        assert row["ratio_to_reference"] == pytest.approx(
-            np.median(samples["mine"]) / np.median(samples["F.softmax"]), rel=1e-3
-        )
+        assert row["median_us"] == pytest.approx(np.median(samples["mine"]))
+        assert row["ratio_to_reference"] == pytest.approx(np.median(samples["mine"]) / np.median(samples["F.softmax"]))
         moved = 2 * 4 * row["rows"] * row["cols"]
         assert row["gb_per_s"] == pytest.approx(moved / row["median_us"] / 1e3)
         assert row["flop_per_byte"] == 5 / 8
         assert 0 < row["max_rel_err"] < 1e-6
+    assert list(differences({"rows": rows}, recount.bench_rows({"rows": rows}))) == []
+    rows[1]["samples_us"]["again"] = [0.5]
+    wrong = next(differences({"rows": rows}, recount.bench_rows({"rows": rows})))
+    assert wrong.startswith("rows[1].noise_floor is ")
 
 
 def test_the_reference_is_measured_once_when_it_is_the_kernel():

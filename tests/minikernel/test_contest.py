@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from minikernel import admission, cost, head_contest, host_cost, noise
+from minikernel import admission, cost, head_contest, host_cost, noise, recount
 from minikernel import contest as contest_module
+from minikernel.ceilings import Rate
 from minikernel.contest import contest, pair_error, run_contest
 from minilab.config import read_schema
 from minilab.errors import LabError
 from minilab.files import write_json
 from minilab.records import restore
+from minilab.verify import differences
 
 PARAMS = {"launches": 100, "warmup": 3, "seed": 42}
 WHOLE = PARAMS | {
@@ -216,7 +218,7 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr(contest_module, "forward_providers", lambda config: kernels)
     gradients = {"F.softmax": gradient, "fused": gradient, "quack": refuses}
     monkeypatch.setattr(contest_module, "backward_providers", lambda config: gradients)
-    monkeypatch.setattr(contest_module, "copy_gb_per_s", lambda size, device: 10.0)
+    monkeypatch.setattr(contest_module, "large_copy", lambda device: Rate(10_000, [1.0]))
     monkeypatch.setattr(
         contest_module, "head_providers", lambda weight: {"eager": lambda h: head_contest.eager(h, weight)}
     )
@@ -251,6 +253,17 @@ def test_a_whole_contest_fits_its_schema_and_is_restored(stand_ins, tmp_path):
     assert {entry["standard"] for entry in result["standards"]} == {1, 3, 4, 5, 6}
     assert len(saved) == 4 + 1 + 8 + 1, "saved after each case"
     assert json.loads(saved[-1]) == json.loads(json.dumps(result))
+
+
+def test_every_figure_follows_from_the_raw_samples_that_a_contest_keeps(stand_ins):
+    result = json.loads(json.dumps(whole()[0]))
+    assert list(differences(result, recount.contest(result))) == []
+    result["rows"][0]["samples_us"]["copy"] = [1.0, 1.0]
+    wrong = list(differences(result, recount.contest(result)))
+    assert wrong[0].startswith("rows[0].copy_us is ")
+    result = json.loads(json.dumps(whole()[0]))
+    result["host"][1]["median_us"] *= 0.9
+    assert any(line.startswith("host[1].median_us is") for line in differences(result, recount.contest(result)))
 
 
 def test_a_case_that_breaks_is_left_out_and_the_others_go_on(stand_ins, monkeypatch):

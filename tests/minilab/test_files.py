@@ -30,6 +30,15 @@ def test_replacing_keeps_the_suffix_and_renames(tmp_path):
     assert (tmp_path / "deep" / "figure.svg").read_text() == "new"
 
 
+def test_two_writers_of_one_process_number_do_not_meet(tmp_path):
+    path = tmp_path / "a.json"
+    with replacing(path) as one, replacing(path) as other:  # as on two nodes that share a file system
+        one.write_text("one")
+        other.write_text("other")
+    assert path.read_text() == "one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_json_round_trip_and_no_nan(tmp_path):
     path = tmp_path / "value.json"
     write_json(path, {"µs": [1.5, None]})

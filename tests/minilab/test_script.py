@@ -29,7 +29,7 @@ def failing(error):
 
 
 def test_refusal_is_one_sentence_in_the_log_too(tmp_path, capsys):
-    job = SimpleNamespace(log=[str(tmp_path / "job.log")])
+    job = SimpleNamespace(log=[str(tmp_path / "job.log")], resources={})
     with pytest.raises(SystemExit) as ended:
         run(failing(LabError("The file is empty; write it.")), job)
     assert ended.value.code == 1
@@ -38,7 +38,7 @@ def test_refusal_is_one_sentence_in_the_log_too(tmp_path, capsys):
 
 
 def test_bug_keeps_its_traceback(tmp_path):
-    job = SimpleNamespace(log=[str(tmp_path / "job.log")])
+    job = SimpleNamespace(log=[str(tmp_path / "job.log")], resources={})
     with pytest.raises(SystemExit):
         run(failing(ZeroDivisionError("oops")), job)
     assert "ZeroDivisionError: oops" in (tmp_path / "job.log").read_text()

@@ -45,7 +45,8 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("port")
     tokenizer = Tokenizer.from_words(WORDS)
     config = MiniGPTConfig(vocab_size=len(tokenizer), block_size=12, n_layer=2, n_head=2, n_embd=16)
-    save_checkpoint(folder / "checkpoint.npz", NumpyMiniGPT.initialise(config, seed=5).arrays, config)
+    described = save_checkpoint(folder / "checkpoint.npz", NumpyMiniGPT.initialise(config, seed=5).arrays, config)
+    write_json(folder / "checkpoint.json", described)
     write_json(folder / "vocab.json", {"tokens": list(tokenizer.tokens)})
     (folder / "lexicon.yaml").write_text(yaml.safe_dump({"verbs": VERBS}))
     done = run_script("port", *port_arguments(folder))
@@ -58,6 +59,7 @@ def built(tmp_path_factory):
 def port_arguments(folder):
     return [
         f"input.checkpoint={folder}/checkpoint.npz",
+        f"input.description={folder}/checkpoint.json",
         "input.lib=[src/minimodel/port.py]",
         f"output.weights={folder}/minigpt.safetensors",
         f"output.report={folder}/port.json",

@@ -17,11 +17,13 @@ PARTS = [
     "Snakefile",
     "config.yaml",
     "rules",
+    "report",
     "scripts",
     "schemas",
     "src",
     "profiles",
     "envs",
+    "exercises",
     "results/recorded",
     "tests/small.yaml",
 ]

@@ -31,6 +31,18 @@ def test_measured_and_recorded_devices_never_overlap(common: dict, config: dict)
     assert common["recorded_devices"](config) == ["a100"]
 
 
+def test_a_cluster_is_told_its_devices(common: dict, config: dict):
+    with pytest.raises(WorkflowError, match="name the devices"):
+        common["measured_devices"](config, elsewhere=True)
+    config["devices"]["measure"] = ["h200"]
+    assert common["measured_devices"](config, elsewhere=True) == ["h200"]
+
+
+def test_no_device_matches_nothing(common: dict):
+    assert not re.fullmatch(common["any_of"]([]), "")
+    assert not re.fullmatch(common["any_of"]([]), "h200")
+
+
 def test_recorded_devices_are_found(common: dict, config: dict):
     config["devices"]["measure"] = ["cpu-x"]
     assert common["recorded_devices"](config) == ["h200"]

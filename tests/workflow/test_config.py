@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from minicompile import CompileConfig
 from minilab import LabError
 from minilab.config import check_config, read_schema
 
@@ -31,6 +32,11 @@ def changed(config: dict, path: str, value: object) -> dict:
 
 def test_shipped_configuration_is_accepted(config: dict):
     check_config(config, SCHEMA)
+
+
+def test_the_compile_section_is_a_whole_compile_config(config: dict):
+    assert CompileConfig.from_dict(config["compile"]).to_dict() == config["compile"]
+    assert config["compile"]["enabled"]
 
 
 def test_every_key_of_the_schema_is_in_the_shipped_configuration(config: dict):
@@ -82,6 +88,9 @@ def test_every_key_of_the_schema_is_in_the_shipped_configuration(config: dict):
             "equivalence.shape asks for 4096 tokens, but model.block_size is 128",
         ),
         ("devices.measure", "h200", "it is the word auto, or a list of device slugs"),
+        ("compile.mode", "turbo", "config.yaml: compile.mode cannot be 'turbo'"),
+        ("compile.smoketest_step", 1, "compile has an unknown key 'smoketest_step'; did you mean 'smoketest_steps'?"),
+        ("port_training.steps.cpu", 1, "config.yaml: port_training.steps.cpu cannot be 1"),
     ],
 )
 def test_impossible_values_are_refused_in_one_sentence(config: dict, path: str, value: object, said: str):

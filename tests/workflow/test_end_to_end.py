@@ -10,6 +10,7 @@ from lab import ROOT, SMALL, Lab
 from minilab.config import check_schema, read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json, sha256
+from minilab.sums import write_sums
 
 CPU = cpu_device()
 SCHEMAS = {
@@ -82,6 +83,7 @@ def renew_digests(record: Path) -> None:
     for made in measured["kernels"].values():
         made["sources"] = {source: sha256(ROOT / source) for source in made["sources"]}
     record.write_text(json.dumps(measured))
+    write_sums(record.parents[1], [record])
 
 
 def test_an_edited_kernel_turns_its_recorded_dot_hollow_and_no_other(built_copy: Lab):

@@ -129,7 +129,8 @@ def summary(pattern: str, results: list[dict], params: dict) -> dict:
     A step takes as long as its slowest rank. The loss of a step is the mean over the ranks that know one.
     """
     ranks = len(results)
-    slowest = [max(step) for step in zip(*(result["step_seconds"] for result in results), strict=True)]
+    by_rank = [result["step_seconds"] for result in results]
+    slowest = slowest_steps(by_rank)
     tokens = params["batch"] * params["block_size"]
     sizes = {name: params[name] for name in SIZES}
     formulas = [expected(pattern, sizes, params["batch"], params["microbatches"], ranks, rank) for rank in range(ranks)]
@@ -137,8 +138,9 @@ def summary(pattern: str, results: list[dict], params: dict) -> dict:
     return {
         "pattern": pattern,
         "ranks": ranks,
-        "tokens_per_s": tokens / median(slowest),
+        "tokens_per_s": speed(tokens, slowest),
         "step_seconds": slowest,
+        "step_seconds_by_rank": by_rank,
         "peak_memory_bytes": [result["peak_memory_bytes"] for result in results],
         "collectives": counted,
         "formula": formulas,
@@ -146,6 +148,16 @@ def summary(pattern: str, results: list[dict], params: dict) -> dict:
         "sent_bytes": [sent_bytes(counts, ranks) for counts in counted],
         "losses": [_mean_known(step) for step in zip(*(result["losses"] for result in results), strict=True)],
     }
+
+
+def slowest_steps(step_seconds_by_rank: list[list[float]]) -> list[float]:
+    """Seconds of each step on its slowest rank."""
+    return [max(step) for step in zip(*step_seconds_by_rank, strict=True)]
+
+
+def speed(tokens: int, step_seconds: list[float]) -> float:
+    """Tokens a second at the median step."""
+    return tokens / median(step_seconds)
 
 
 def loss_difference(found: dict, alone: dict, rtol: float) -> float:

@@ -8,7 +8,7 @@ from functools import cache
 
 from pygments.lexer import Lexer, RegexLexer, bygroups, inherit
 from pygments.lexers import CppLexer, PtxLexer, PythonLexer, TextLexer
-from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, Text, Token
+from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, Text, _TokenType
 
 PLAIN = "x"
 # The letters are class names in page/explorer.css; the first that matches is taken.
@@ -89,7 +89,7 @@ def _lexer(language: str) -> Lexer:
 
 
 @cache
-def _letter(kind: Token) -> str:
+def _letter(kind: _TokenType) -> str:
     return next((letter for parent, letter in LETTERS if kind in parent), PLAIN)
 
 

@@ -5,9 +5,7 @@ It is made for browsers of 2024 and later (CSS light-dark(), DecompressionStream
 
 import base64
 import gzip
-import json
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
@@ -16,22 +14,28 @@ from markupsafe import Markup
 from minicompile.explorer.payload import payload
 from minilab import LabError
 from minilab.files import write_text
-from minilab.style import FAINT, INK, PALETTE
+from minilab.pages import asset, base_style, embedded_json, script_text
 
-PROGRAM = ("links.js", "pane.js", "facts.js", "roofline.js", "why.js", "about.js", "tour.js", "keys.js", "main.js")
+PACKAGE = "minicompile.explorer"
+PROGRAM = (
+    "links.js",
+    "pane.js",
+    "facts.js",
+    "roofline.js",
+    "why.js",
+    "about.js",
+    "tour.js",
+    "search.js",
+    "keys.js",
+    "main.js",
+)
 CAPTURE_FORMAT = 1
-
-
-def _asset(name: str) -> str:
-    return resources.files("minicompile.explorer").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _embedded(data: dict, compress: bool) -> str:
     """The data as text that can stand inside a script element."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if compress:
-        return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-    return text.replace("<", "\\u003c")  # so that no text in it ends the element
+    text = embedded_json(data)
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode() if compress else text
 
 
 def _check(captures: Sequence[dict]) -> None:
@@ -71,17 +75,18 @@ def render_explorer(
     """
     captures = [capture] if isinstance(capture, dict) else list(capture)
     _check(captures)
-    profiles = [None] * len(captures) if profile is None else [profile] if isinstance(profile, dict) else list(profile)
+    given = [profile] if isinstance(profile, dict) else profile
+    profiles: list[dict | None] = [None] * len(captures) if given is None else list(given)
     if len(profiles) != len(captures):
         raise LabError(f"There are {len(captures)} captures but {len(profiles)} profiles; give one, or None, for each.")
     first = captures[0]
-    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("explorer.html"))
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset(PACKAGE, "explorer.html"))
     html = page.render(
         model=first["model"]["name"],
         label=" and ".join(each["target"]["label"] for each in captures),
-        style=Markup(_asset("explorer.css")),
-        palette={"ink": INK, "faint": FAINT, **{name.lower().replace(".", "-"): hue for name, hue in PALETTE.items()}},
-        program=Markup("\n".join(map(_asset, PROGRAM))),
+        base=base_style(),
+        style=Markup(asset(PACKAGE, "explorer.css")),
+        program=script_text(("minilab", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
         encoding="gzip" if compress else "text",
         data=Markup(_embedded(payload(captures, profiles), compress)),
     )

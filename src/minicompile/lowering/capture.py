@@ -10,24 +10,23 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 from minicompile.lowering.coverage import check_complete, coverage
 from minicompile.lowering.record import Record
-from minicompile.lowering.torch_internals.names import owner
 from minicompile.lowering.torch_internals.session import guards, recompile_reasons, watch
 from minicompile.lowering.triton_assembly import add_assembly
+from minicompile.paths import without_paths
 from minilab import LabError
-from minilab.device import cpu_device, gpu_devices, hardware
+from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
 from minilab.provenance import versions
 
 FORMAT = 1
 SIMULATED_DEVICE = "simulated-h200"
 LABELS = {
     "cpu": "C++ for this machine's CPU",
-    "cuda": "Triton for this machine's GPU",
+    "cuda": "Triton for {gpu}",
     "simulated": "simulated target: Triton for an H200 (sm_90), written on a machine without one and never run",
 }
 
@@ -84,7 +83,7 @@ def capture(
         "target": {
             "kind": target,
             "device": device_slug(target),
-            "label": LABELS[target],
+            "label": LABELS[target].format(gpu=gpu_names()[0] if target == "cuda" else None),
             "simulated": target == "simulated",
         },
         "environment": environment(target, options or {}),
@@ -175,20 +174,3 @@ def _shown(value: object) -> dict:
     if isinstance(value, torch.Tensor):
         return {"kind": "tensor", "size": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
     return {"kind": type(value).__name__, "size": None, "dtype": None}
-
-
-def without_paths(value):
-    """The same data without this machine's folders: files of the project, of packages and of caches by their ends."""
-    packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
-    folders = re.compile("|".join(re.escape(folder) + "/" for folder in (cache, packages, str(Path.cwd()))))
-
-    def shortened(item):
-        if isinstance(item, str):
-            return folders.sub("", item) if "/" in item else item
-        if isinstance(item, dict):
-            return {key: shortened(one) for key, one in item.items()}
-        if isinstance(item, list | tuple):
-            return [shortened(one) for one in item]
-        return item
-
-    return shortened(value)

@@ -39,7 +39,7 @@ class _Side:
         targets = tuple(one["target"] if one["op"] == "call_function" else GRAPH_INPUT for one in inputs)
         return (*self.loose(node), targets)
 
-    def loose(self, node: dict) -> Hashable:
+    def loose(self, node: dict) -> tuple[Hashable, ...]:
         """The same without the inputs, for a node whose producer changed."""
         return (node["target"], self.source.get(node["name"]))
 

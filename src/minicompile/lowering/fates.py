@@ -1,6 +1,7 @@
 """What became of each ATen node: in memory, in a register, in a library's call, or nowhere.
 
-- `materialised`: its result is a buffer in memory.
+- `materialised`: its result is in memory, as a buffer of its own or as what it stores in another one: `aten.copy_`
+  changes its input, zeros are stored where `aten.index_put_` then adds.
 - `extern call`: a library's kernel or a user's own computes it.
 - `fused away`: it was a buffer until fusion let its consumers use the value at once.
 - `inlined`: lowering made it part of its consumers' loops; it never was a buffer.
@@ -9,7 +10,7 @@
 """
 
 
-def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str]) -> str:
+def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str]) -> str:
     """The fate of one ATen node.
 
     Args:
@@ -17,13 +18,14 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
         buffers: the buffer whose contents are exactly that node's result, by the node's name.
         extern_nodes: nodes that an extern kernel computes.
         producers: nodes that contribute an operation to some loop body.
+        stored: those of them that store their result in a buffer which is in memory.
     """
     name, buffer = node["name"], buffers.get(node["name"])
     if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
         return "view"
     if name in extern_nodes:
         return "extern call"
-    if buffer is not None and not buffer["removed"]:
+    if name in stored or (buffer is not None and not buffer["removed"]):
         return "materialised"
     if buffer is not None:
         return "fused away"

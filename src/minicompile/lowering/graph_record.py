@@ -11,6 +11,8 @@ from minicompile.lowering.fusion_reasons import sentence
 from minicompile.lowering.generated_code import STRUCTURE, arguments, kernel_spans, operation_lines
 from minicompile.lowering.panes import Panes, definition_lines, stacked
 
+STORES = ("store", "store_reduction")
+
 
 class GraphRecord:
     """Builds the record of one lowered graph and adds its panes and links."""
@@ -203,6 +205,14 @@ class GraphRecord:
         lowered = self.lowered
         buffers = self.buffers
         producers = {one["producer"] for node in self.nodes.values() for one in node["operations"]}
+        removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
+        stored = {
+            one["producer"]
+            for node in self.nodes.values()
+            if not {write["buffer"] for write in node["writes"]} <= removed
+            for one in node["operations"]
+            if one["operation"] in STORES
+        }
         opaque = [node for node in self.nodes.values() if node["extern"] or node["user_triton"]]
         extern = {origin for node in opaque for origin in node["aten_nodes"]}
         return {
@@ -224,7 +234,7 @@ class GraphRecord:
                         for key in ("name", "op", "target", "inputs", "size", "dtype", "bytes", "lowering")
                     },
                     "line": self.aten_line.get(node["name"]),
-                    "fate": fate(node, buffers, extern, producers) if node["op"] == "call_function" else None,
+                    "fate": fate(node, buffers, extern, producers, stored) if node["op"] == "call_function" else None,
                     "buffer": buffers[node["name"]]["name"] if node["name"] in buffers else None,
                 }
                 for node in lowered["aten"]["nodes"]

@@ -1,11 +1,10 @@
 """A capture put together: source, bytecode, Dynamo's graph, the joint graph, and every compiled graph, all linked."""
 
-import dis
-import io
 import linecache
 import re
 from pathlib import Path
 
+from minicompile.lowering.bytecode import disassembled, rewritten
 from minicompile.lowering.graph_record import GraphRecord
 from minicompile.lowering.panes import Panes, definition_lines
 
@@ -46,6 +45,8 @@ class Record:
             found[file] = self.panes.add(f"source.{len(found)}", "source", shown_path(file), "python", lines)
         for number, (old, new) in enumerate(self.session.bytecode):
             title = f"Dynamo's bytecode for {old.co_qualname}"
+            if python := rewritten(old, new):
+                self.panes.add(f"decompiled.{number}", "bytecode", f"{title}, decompiled", "python", python)
             self.panes.add(f"bytecode.{number}", "bytecode", title, "text", disassembled(new))
         return found
 
@@ -96,11 +97,24 @@ class Record:
                 if set(one["inputs"]) & set(users) and one["op"] == "call_function":
                     users.append(one["name"])
                     found = {**self._origins(index, one), "joint": found["joint"]}
-            for name in found["joint"]:
+            for name in found["joint"] or self._replaced(graph, node, found["dynamo"]):
                 self.panes.link("node", joint["pane"], joint["at"][name], graph.aten, line)
             for name in found["dynamo"]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[name], graph.aten, line)
             self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), graph.aten, line)
+
+    def _replaced(self, graph: GraphRecord, node: dict, dynamo: list[str]) -> list[str]:
+        """The earlier graph's nodes that a pattern of Inductor's took together and put an ATen node in the place of.
+
+        They are gone from the compiled graph and come from the same node of Dynamo's. With a backward pass that is no
+        longer telling: what one forward node became is then spread over both directions.
+        """
+        joint = self._joint.get(graph.lowered["index"])
+        if joint is None or not graph.lowered["inference"] or node["op"] != "call_function":
+            return []
+        nodes = graph.lowered["aten"]["nodes"]
+        kept = {name for one in nodes for name in (one["name"], *(origin for origin, _ in one["origins"]))}
+        return [name for name, found in joint["origins"].items() if name not in kept and set(found) & set(dynamo)]
 
     def _origins(self, index: int, node: dict) -> dict:
         """The nodes of Dynamo's and of the joint graph that an ATen node comes from, and stack traces of the former."""
@@ -124,10 +138,3 @@ def shown_path(file: str) -> str:
     if LIBRARIES.search(file):
         return LIBRARIES.split(file)[-1]
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
-
-
-def disassembled(code) -> list[str]:
-    """A code object's instructions as `dis` prints them."""
-    text = io.StringIO()
-    dis.dis(code, file=text, depth=0)
-    return [re.sub(r" at 0x[0-9a-f]+", "", line) for line in text.getvalue().rstrip().splitlines()]

@@ -38,6 +38,7 @@ from minilab import LabError
 
 WARMUP = 20  # calls before any is counted
 ROUNDS = 5  # the parts are timed one after the other, several times over: a machine is seldom busy in all rounds
+DIGITS = 3  # samples are kept to the nanosecond
 GRAPH_PREFIX = re.compile(r"^graph_\d+_")  # Inductor puts it before a C++ kernel's name
 
 
@@ -52,6 +53,7 @@ class Anatomy:
         wrapper_us: the wrapper without what it calls; on a GPU with the launches.
         kernels_us: by generated kernel, one call of it.
         libraries_us: by library call, in their order within the model's call.
+        rounds: every sample of each of these, a list in place of each time.
     """
 
     graphs: list[dict]
@@ -62,6 +64,7 @@ class Anatomy:
     wrapper_us: float
     kernels_us: dict[str, float]
     libraries_us: list[float]
+    rounds: list[dict]
 
     def split(self) -> dict:
         """How the call's time divides.
@@ -71,37 +74,42 @@ class Anatomy:
             explains (handing arguments to C++, and whatever interrupted the calls); it is None where `overlapping`,
             on a GPU, as the first two are the host's and the others the device's.
         """
-        kernels = sum(row["calls"] * self.kernels_us[row["name"]] for row in kernel_work(self.graphs))
-        libraries = sum(self.libraries_us)
-        return {
-            "samples": self.samples,
-            "overlapping": self.on_gpu,
-            "call_us": self.call_us,
-            "guards_us": self.guards_us,
-            "wrapper_us": self.wrapper_us,
-            "kernels_us": kernels,
-            "libraries_us": libraries,
-            "rest_us": None if self.on_gpu else self.call_us - self.guards_us - self.wrapper_us - kernels - libraries,
-        }
+        calls = {row["name"]: row["calls"] for row in kernel_work(self.graphs)}
+        return split(quietest(self.rounds), calls, self.samples, self.on_gpu)
 
     def kernels(self, copy_gb_per_s: float) -> list[dict]:
         """A row for each generated kernel: `kernel_work`'s, with its time, bandwidth and share of the call's time."""
-        rows = []
-        for row in kernel_work(self.graphs):
-            median_us = self.kernels_us[row["name"]]
-            gb_per_s = row["bytes"] / median_us / 1e3
-            rows.append(
-                {
-                    **row,
-                    "median_us": median_us,
-                    "gb_per_s": gb_per_s,
-                    "tflop_per_s": row["flop"] / median_us / 1e6,
-                    "fraction_of_copy": gb_per_s / copy_gb_per_s,
-                    "flop_per_byte": row["flop"] / row["bytes"],
-                    "share_of_call": row["calls"] * median_us / self.call_us,
-                }
-            )
-        return rows
+        return [timed(row, quietest(self.rounds), copy_gb_per_s) for row in kernel_work(self.graphs)]
+
+
+def split(parts: dict, calls: dict[str, int], samples: int, on_gpu: bool) -> dict:
+    """`Anatomy.split`, from the parts that `quietest` gives and how often each kernel is called."""
+    kernels = sum(times * parts["kernels_us"][name] for name, times in calls.items())
+    libraries = sum(parts["libraries_us"])
+    rest = parts["call_us"] - parts["guards_us"] - parts["wrapper_us"] - kernels - libraries
+    return {
+        "samples": samples,
+        "overlapping": on_gpu,
+        **{key: parts[key] for key in ("call_us", "guards_us", "wrapper_us")},
+        "kernels_us": kernels,
+        "libraries_us": libraries,
+        "rest_us": None if on_gpu else rest,
+    }
+
+
+def timed(row: dict, parts: dict, copy_gb_per_s: float) -> dict:
+    """A row of `kernel_work` with what follows from its kernel's time."""
+    median_us = parts["kernels_us"][row["name"]]
+    gb_per_s = row["bytes"] / median_us / 1e3
+    return {
+        **row,
+        "median_us": median_us,
+        "gb_per_s": gb_per_s,
+        "tflop_per_s": row["flop"] / median_us / 1e6,
+        "fraction_of_copy": gb_per_s / copy_gb_per_s,
+        "flop_per_byte": row["flop"] / row["bytes"],
+        "share_of_call": row["calls"] * median_us / parts["call_us"],
+    }
 
 
 def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> Anatomy:
@@ -130,8 +138,12 @@ def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> 
 
     with fresh_caches():
         session = watch(run, module, "cuda" if on_gpu else "cpu", {**COMPILE_OPTIONS, **KERNEL_EVENTS})
-    graphs, parts = Record(session).graphs, _quietest(rounds)
-    missing = {row["name"] for row in kernel_work(graphs)} - parts["kernels_us"].keys()
+    graphs = Record(session).graphs
+    generated = {row["name"] for row in kernel_work(graphs)}
+    for found in rounds:
+        found["kernels_us"] = {name: taken for name, taken in found["kernels_us"].items() if name in generated}
+    parts = quietest(rounds)
+    missing = generated - parts["kernels_us"].keys()
     libraries = library_calls(graphs)
     if len(parts["libraries_us"]) != len(libraries):
         missing |= {call["name"] for call in libraries}
@@ -140,21 +152,25 @@ def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> 
         raise LabError(
             f"the profile of {name} found no time for {what}; report this with the installed torch's version."
         )
-    return Anatomy(graphs=graphs, on_gpu=on_gpu, samples=each, **parts)
+    return Anatomy(graphs=graphs, on_gpu=on_gpu, samples=each, rounds=rounds, **parts)
 
 
-def _quietest(rounds: list[dict]) -> dict:
-    """Of every time the least that a round found for it."""
-    first = rounds[0]
+def quietest(rounds: list[dict]) -> dict:
+    """Of every time the least median of its samples that a round found for it."""
+
+    def least(samples: Iterable[list[float]]) -> float:
+        return min(map(statistics.median, samples))
+
+    libraries = zip(*(one["libraries_us"] for one in rounds), strict=True)
     return {
-        **{key: min(one[key] for one in rounds) for key in ("call_us", "guards_us", "wrapper_us")},
-        "kernels_us": {name: min(one["kernels_us"][name] for one in rounds) for name in first["kernels_us"]},
-        "libraries_us": [min(times) for times in zip(*(one["libraries_us"] for one in rounds), strict=True)],
+        **{key: least(one[key] for one in rounds) for key in ("call_us", "guards_us", "wrapper_us")},
+        "kernels_us": {name: least(one["kernels_us"][name] for one in rounds) for name in rounds[0]["kernels_us"]},
+        "libraries_us": [least(call) for call in libraries],
     }
 
 
 def _by_profiler(compiled: Callable, inputs: tuple, samples: int, on_gpu: bool) -> dict:
-    """Median times of everything that reports to torch's profiler; on a GPU those of library calls as well."""
+    """The times of everything that reports to torch's profiler; on a GPU those of library calls as well."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiler:
         for _ in range(samples):
@@ -164,12 +180,9 @@ def _by_profiler(compiled: Callable, inputs: tuple, samples: int, on_gpu: bool) 
     durations = defaultdict(list)
     for event in events:
         if event.device_type == (DeviceType.CUDA if on_gpu else DeviceType.CPU):
-            durations[GRAPH_PREFIX.sub("", event.name)].append(event.time_range.elapsed_us())
+            durations[GRAPH_PREFIX.sub("", event.name)].append(round(event.time_range.elapsed_us(), DIGITS))
     libraries = [event.device_time_total for event in events if _is_library_call(event)]
-    return {
-        "kernels_us": {name: statistics.median(found) for name, found in durations.items()},
-        "libraries_us": _medians(libraries, samples),
-    }
+    return {"kernels_us": dict(durations), "libraries_us": _by_place(libraries, samples)}
 
 
 def _by_clock(
@@ -181,7 +194,12 @@ def _by_clock(
     """
     whole, call, graph, wrapper, libraries = (Stopwatch() for _ in range(5))
     until_return = call.around(compiled)
-    until_done = whole.around(lambda: (until_return(*inputs), _synchronise(on_gpu)))
+
+    def call_and_wait() -> None:
+        until_return(*inputs)
+        _synchronise(on_gpu)
+
+    until_done = whole.around(call_and_wait)
     results = {}
     for _ in range(samples):
         with timed_graphs(graphs, graph):
@@ -194,10 +212,10 @@ def _by_clock(
     graph_us = _sums(graph.samples_us, samples)
     outside = [call_us - inside_us for call_us, inside_us in zip(call.samples_us, graph_us, strict=True)]
     return {
-        "call_us": statistics.median(whole.samples_us),
-        "guards_us": statistics.median(outside),
-        "wrapper_us": statistics.median(graph_us if on_gpu else _sums(wrapper.samples_us, samples)),
-        **({} if on_gpu else {"libraries_us": _medians(libraries.samples_us, samples)}),
+        "call_us": whole.samples_us,
+        "guards_us": [round(us, DIGITS) for us in outside],
+        "wrapper_us": graph_us if on_gpu else _sums(wrapper.samples_us, samples),
+        **({} if on_gpu else {"libraries_us": _by_place(libraries.samples_us, samples)}),
     }
 
 
@@ -213,13 +231,13 @@ def _is_library_call(event) -> bool:
     return on_host and outermost and event.name.startswith("aten::") and event.device_time_total > 0
 
 
-def _medians(values: list[float], calls: int) -> list[float]:
-    """The median at each place of what every one of `calls` calls has as many of."""
+def _by_place(values: list[float], calls: int) -> list[list[float]]:
+    """The samples at each place of what every one of `calls` calls has as many of."""
     each = len(values) // calls
-    return [statistics.median(values[place::each]) for place in range(each)]
+    return [[round(us, DIGITS) for us in values[place::each]] for place in range(each)]
 
 
 def _sums(values: list[float], calls: int) -> list[float]:
     """What each of `calls` calls took in all its graphs together."""
     each = len(values) // calls
-    return [sum(values[start : start + each]) for start in range(0, len(values), each)]
+    return [round(sum(values[start : start + each]), DIGITS) for start in range(0, len(values), each)]

@@ -83,9 +83,10 @@ def variant(anatomy: Anatomy, length: int) -> dict:
     """Kernels, bytes and time of a compiled model, and of attention's core in it, all layers together.
 
     Returns:
-        `split` as `Anatomy.split`; `generated_kernels` and `library_calls` in a call of the model; `bytes` of all;
-        `softmax_kernel`, the generated kernel that holds attention's softmax, or None; `operator`, the library call
-        that runs attention as one, or None; and `core`: `calls`, `bytes`, `us` of attention alone.
+        `split` as `Anatomy.split`, and the `rounds` that it follows from; `generated_kernels` and `library_calls` in
+        a call of the model; `bytes` of all; `softmax_kernel`, the generated kernel that holds attention's softmax, or
+        None; `operator`, the library call that runs attention as one, or None; and `core`: `calls`, `bytes`, `us` of
+        attention alone.
     """
     times = iter(anatomy.libraries_us)
     core = {"calls": 0, "bytes": 0, "us": 0.0}
@@ -102,6 +103,7 @@ def variant(anatomy: Anatomy, length: int) -> dict:
     work = kernel_work(anatomy.graphs)
     return {
         "split": anatomy.split(),
+        "rounds": anatomy.rounds,
         "generated_kernels": sum(row["calls"] for row in work),
         "library_calls": len(anatomy.libraries_us),
         "bytes": bytes_moved,

@@ -6,6 +6,7 @@ from pathlib import Path
 from minicompile.profile.anatomy import dissect
 from minicompile.profile.attention import compare_attention
 from minicompile.profile.timing import affordable_calls, model_at, time_mode
+from minicompile.safe.compile_config import CompileConfig
 from minilab import LabError
 from minilab.device import short_name
 
@@ -18,7 +19,8 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
     Args:
         params: `cases`, each with `shape`, `modes`, `kernels` (whether the call is taken apart) and `attention`
             (dtypes to compare fused attention in); `calls` to time, and `samples` of what is taken apart, fewer where
-            a call is slow; and `largest_difference` that a compiled output may have from eager's, or None.
+            a call is slow; `largest_difference` that a compiled output may have from eager's, or None; and `compile`,
+            fields of `CompileConfig`, of which each case sets the mode.
         checkpoint: of the trained MiniGPT.
         device: a torch device.
         ceilings: the device's `ceilings.json`.
@@ -34,7 +36,8 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
         calls = affordable_calls(module, inputs, params["calls"])
         samples = min(calls, params["samples"])
         for mode in case["modes"]:
-            timed = {"shape": shape, **time_mode(module, inputs, mode, calls, log)}
+            cfg = CompileConfig.from_dict({**params["compile"], "mode": mode}, "config.yaml: compile")
+            timed = {"shape": shape, **time_mode(module, inputs, cfg, calls, log)}
             _check_match(model, timed, params["largest_difference"])
             log.info(
                 "%s %s %s: compiled in %.1f s, eager %.1f us, compiled %.1f us",
@@ -46,7 +49,7 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
         if case["kernels"]:
             anatomy = dissect(module, inputs, samples, model)
             rows = anatomy.kernels(ceilings["copy_gb_per_s"])
-            shapes.append({"shape": shape, "split": anatomy.split(), "kernels": rows})
+            shapes.append({"shape": shape, "split": anatomy.split(), "kernels": rows, "rounds": anatomy.rounds})
         for dtype in case["attention"]:
             attention.append(compare_attention(module, inputs[0], dtype, samples, anatomy))
     return {

@@ -5,6 +5,7 @@ costs with empty and with warm caches, and how far the compiled output is from e
 """
 
 import logging
+import statistics
 import time
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import torch
 from torch import nn
 
 from minicompile import models
+from minicompile.profile.anatomy import DIGITS
 from minicompile.profile.internals import fresh_caches
 from minicompile.safe.compile_benchmark import Row, benchmark
 from minicompile.safe.compile_config import CompileConfig
+from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minilab import LabError
 
 MODELS = ("tiny_head", "minigpt")
@@ -52,52 +55,59 @@ def affordable_calls(module: nn.Module, inputs: tuple, calls: int) -> int:
     return calls if seconds <= SLOW_SECONDS else min(calls, max(FEWEST_CALLS, int(SLOW_CALLS_SECONDS / seconds)))
 
 
-def time_mode(module: nn.Module, inputs: tuple, mode: str, calls: int, logger: logging.Logger | None = None) -> dict:
+def time_mode(module: nn.Module, inputs: tuple, cfg: CompileConfig, calls: int, logger: logging.Logger) -> dict:
     """Time one mode against eager on one batch.
 
     Args:
-        mode: one of Inductor's presets, default, reduce-overhead, max-autotune.
+        cfg: how to compile, in one of Inductor's presets; taken as enabled.
         calls: warm calls of each side that are timed.
 
     Returns:
         `mode`, `calls`, `cold_compile_seconds` (first call, nothing cached), `warm_compile_seconds` (first call of a
         new compile, the caches on disk full), `max_difference` (largest |compiled - eager|), `recompiles`,
         `graph_breaks`, `speedup` (eager's median over the compiled one's), and for `eager` and `compiled` each
-        `median_us`, `p20_us`, `p80_us`, `per_second` (tokens, or rows where there are none) and `peak_bytes`.
+        `median_us`, `p20_us`, `p80_us`, `per_second` (tokens, or rows where there are none), `peak_bytes`, `tokens` of
+        a call and `samples_us`, every call.
 
     Raises:
         LabError: the model does not compile, or compiles to something that computes other numbers.
     """
     with fresh_caches(), torch.no_grad():
         batch = inputs[0] if len(inputs) == 1 else inputs  # a tuple would be matched to the arguments at each call
-        timed = benchmark(module, CompileConfig(mode=mode), batch, steps=calls, warmup=20, logger=logger)
+        timed = benchmark(module, cfg, batch, steps=calls, warmup=20, logger=logger)
         if timed.compiled is None:
-            raise LabError(f"mode {mode} could not be profiled: {timed.report.stage}: {timed.report.reason}")
+            raise LabError(f"mode {cfg.mode} could not be profiled: {timed.report.stage}: {timed.report.reason}")
         torch.compiler.reset()
-        compiled = torch.compile(module, mode=mode)
+        at_first_call = {"enabled": True, "healthcheck": False, "fail_policy": "raise"}
+        maybe_compile(module, CompileConfig(**{**vars(cfg), **at_first_call}), logger)
         began = time.perf_counter()
-        output = compiled(*inputs).clone()  # with CUDA graphs the next call writes where this result lies
+        output = module(*inputs).clone()  # with CUDA graphs the next call writes where this result lies
         warm = time.perf_counter() - began
-        difference = (output - module(*inputs)).abs().max().item()
+        difference = (output - uncompile(module)(*inputs)).abs().max().item()
     return {
-        "mode": mode,
+        "mode": cfg.mode,
         "calls": calls,
         "cold_compile_seconds": timed.compiled.first_step_seconds,
         "warm_compile_seconds": warm,
         "max_difference": difference,
         "recompiles": timed.recompiles,
         "graph_breaks": len(timed.report.graph_breaks),
-        "speedup": timed.speedup,
-        "eager": _side(timed.eager),
-        "compiled": _side(timed.compiled),
+        **compared(*(_side(row, timed.tokens) for row in (timed.eager, timed.compiled))),
     }
 
 
-def _side(row: Row) -> dict:
-    return {
-        "median_us": 1e6 * row.step_seconds,
-        "p20_us": 1e6 * row.p20,
-        "p80_us": 1e6 * row.p80,
-        "per_second": row.tokens_per_second,
-        "peak_bytes": row.peak_bytes,
-    }
+def compared(eager: dict, compiled: dict) -> dict:
+    """Both sides, and the `speedup` from one to the other."""
+    return {"speedup": eager["median_us"] / compiled["median_us"], "eager": eager, "compiled": compiled}
+
+
+def _side(row: Row, tokens: int) -> dict:
+    samples_us = [round(1e6 * seconds, DIGITS) for seconds in row.seconds]
+    return {**spread(samples_us, tokens), "peak_bytes": row.peak_bytes, "tokens": tokens, "samples_us": samples_us}
+
+
+def spread(samples_us: list[float], tokens: int) -> dict[str, float]:
+    """`median_us`, `p20_us` and `p80_us` of calls of so many tokens (or rows), and how many of them `per_second`."""
+    median = statistics.median(samples_us)
+    fifths = statistics.quantiles(samples_us, n=5) if len(samples_us) > 1 else [median] * 4
+    return {"median_us": median, "p20_us": fifths[0], "p80_us": fifths[-1], "per_second": 1e6 * tokens / median}

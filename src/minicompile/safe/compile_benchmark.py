@@ -35,6 +35,7 @@ class Row:
         step_seconds: median of the steady-state steps; `p20` and `p80` are percentiles.
         tokens_per_second: at the median.
         peak_bytes: most memory a step held beyond what was held before it; None where it is not known.
+        seconds: every step that was timed.
     """
 
     provider: str
@@ -44,6 +45,7 @@ class Row:
     p80: float
     tokens_per_second: float
     peak_bytes: int | None
+    seconds: list[float]
 
 
 @dataclass
@@ -218,6 +220,12 @@ def _peak_bytes(step: Callable, batch: Any) -> int | None:
 
 
 def _row(name: str, first: float, seconds: list[float], tokens: int, peak: int | None) -> Row:
+    steps = spread_of_steps(seconds, tokens)
+    return Row(provider=name, first_step_seconds=first, peak_bytes=peak, seconds=seconds, **steps)
+
+
+def spread_of_steps(seconds: list[float], tokens: int) -> dict[str, float]:
+    """`step_seconds` (the median), `p20` and `p80` of steps of so many tokens each, and `tokens_per_second`."""
     median = statistics.median(seconds)
-    spread = statistics.quantiles(seconds, n=5) if len(seconds) > 1 else [median] * 4
-    return Row(name, first, median, spread[0], spread[-1], tokens / median, peak)
+    fifths = statistics.quantiles(seconds, n=5, method="inclusive") if len(seconds) > 1 else [median] * 4
+    return {"step_seconds": median, "p20": fifths[0], "p80": fifths[-1], "tokens_per_second": tokens / median}

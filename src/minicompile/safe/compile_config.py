@@ -167,6 +167,10 @@ class CompileConfig(PlainData):
 class BucketConfig(PlainData):
     """The lengths that sequences are padded to, and the token that fills them.
 
+    Attributes:
+        buckets: lengths in tokens, from short to long; a sequence is padded to the first that holds it.
+        pad_token_id: the id that fills the rest.
+
     Raises:
         LabError: the buckets are none, not whole, not positive or not ascending; the token is not an id.
     """

@@ -1,7 +1,8 @@
 """The parts of docs/torch_compile.md and its pages that are facts of the code: written by it, between markers.
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `refresh` rewrites it. What a
-compile's failures say, and what `TORCH_LOGS` prints, is taken from the installed torch, by making it happen.
+compile's failures say, and what `TORCH_LOGS` prints, is taken from the installed torch, by making it happen; what the
+failures say in other releases is kept in data/compile_failures.yaml.
 """
 
 import dataclasses
@@ -10,8 +11,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
+import yaml
 from torch import nn
 
 from minicompile.safe import dynamo_internals, gates
@@ -21,10 +24,12 @@ from minicompile.safe.numerics import TOLERANCES
 from minicompile.safe.safe_compile import maybe_compile
 from minicompile.safe.smoketest import SmoketestOutcome
 from minilab import LabError
+from minilab.files import write_text
 
 PART = re.compile(r"<!-- generated: (\S+) -->\n.*?<!-- end -->", re.S)
 LOGS = ("dynamic", "perf_hints", "recompiles", "graph_breaks", "fusion")
 LOGGED_LINES = 6
+KNOWN_FAILURES = Path(__file__).parents[1] / "data" / "compile_failures.yaml"
 # Two training steps of different lengths and an operation that breaks the graph: enough to make each log speak.
 LOGGED_RUN = """
 import torch
@@ -147,18 +152,43 @@ FAILURES: dict[str, tuple[Callable[[], nn.Module], str]] = {
 }
 
 
-def failures() -> str:
-    """What goes wrong, as the installed torch says it, and what to do."""
-    rows = []
-    for name, (fail, remedy) in FAILURES.items():
+def observed_failures() -> dict[str, dict[str, str]]:
+    """What goes wrong, made to happen: `stage`, `exception` and `message` of each, as the installed torch says it."""
+    found = {}
+    for name, (fail, _) in FAILURES.items():
         torch.compiler.reset()
         torch.manual_seed(0)
         report = compile_report(fail())
         message = without_paths(report.reason or "").removeprefix(f"{report.exception}: ")
-        rows.append((name, f"`{report.stage}`", f"`{report.exception}`", message[:120], remedy))
+        found[name] = {"stage": report.stage, "exception": report.exception, "message": message[:120]}
     torch.compiler.reset()
-    header = ("what happens", "stage", "exception", f"message (torch {release()})", "what to do")
-    return markdown_table(header, rows)
+    return found
+
+
+def known_failures() -> dict[str, dict[str, dict[str, str]]]:
+    """What `observed_failures` gave, by torch release."""
+    return yaml.safe_load(KNOWN_FAILURES.read_text())
+
+
+def remember_failures() -> None:
+    """Keep what the installed torch says of each failure beside what other releases said."""
+    known = {**known_failures(), release(): observed_failures()}
+    ordered = dict(sorted(known.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
+    head = KNOWN_FAILURES.read_text().split("\n")[0]
+    write_text(KNOWN_FAILURES, head + "\n" + yaml.safe_dump(ordered, sort_keys=False, width=1000, allow_unicode=True))
+
+
+def failures() -> str:
+    """What goes wrong, as each torch release tried says it, and what to do; releases that agree share a row."""
+    rows = []
+    for name, (_, remedy) in FAILURES.items():
+        said: dict[tuple[str, str, str], list[str]] = {}
+        for tried, found in known_failures().items():
+            if name in found:
+                said.setdefault(tuple(found[name][key] for key in ("stage", "exception", "message")), []).append(tried)
+        for (stage, exception, message), releases in said.items():
+            rows.append((name, f"`{stage}`", f"`{exception}`", message, ", ".join(releases), remedy))
+    return markdown_table(("what happens", "stage", "exception", "message", "torch", "what to do"), rows)
 
 
 def without_paths(text: str) -> str:

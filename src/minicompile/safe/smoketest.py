@@ -193,6 +193,7 @@ class CompileSmoketest:
             self._compare(model, step, reference)
         except WrongNumbers as error:
             return error
+        return None
 
     def _compare(self, model: nn.Module, step: Step, reference: Step) -> None:
         self.outcome.dtype = comparison_dtype(model, reference.outputs.values())

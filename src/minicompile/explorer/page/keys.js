@@ -2,15 +2,15 @@
 
 /** Answer to the page's controls and keys. */
 function listen(app) {
-  const field = document.getElementById("query"), root = document.documentElement;
-  field.addEventListener("input", () => { clearTimeout(app.typing); app.typing = setTimeout(() => app.search(field.value), 120); });
+  const field = document.getElementById("query");
+  field.addEventListener("input", () => { clearTimeout(app.typing); app.typing = setTimeout(() => app.search.find(field.value), 120); });
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter") {
-      if (field.value.trim().toLowerCase() !== app.query) { clearTimeout(app.typing); app.search(field.value); }
-      app.goToHit(app.hit + (event.shiftKey ? -1 : 1));
+      if (field.value.trim().toLowerCase() !== app.search.query) { clearTimeout(app.typing); app.search.find(field.value); }
+      app.search.goTo(app.search.at + (event.shiftKey ? -1 : 1));
       app.chosen?.view.scroller.focus();
     }
-    if (event.key === "Escape") { field.value = ""; app.search(""); field.blur(); }
+    if (event.key === "Escape") { field.value = ""; app.search.find(""); field.blur(); }
     event.stopPropagation();
   });
   document.addEventListener("pointerdown", (event) => { if (!event.target.closest("#finder")) document.getElementById("hits").hidden = true; });
@@ -20,12 +20,7 @@ function listen(app) {
   document.getElementById("open-help").addEventListener("click", () => document.getElementById("help").showModal());
   document.getElementById("open-about").addEventListener("click", () => { about(app); document.getElementById("about").showModal(); });
   document.getElementById("why-toggle").addEventListener("click", () => toggleWhy());
-  const theme = document.getElementById("theme"), dark = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
-  const name = () => { theme.textContent = isDark() ? "Light" : "Dark"; };
-  theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; name(); });
-  dark.addEventListener("change", name);
-  name();
+  listenToTheme(document.getElementById("theme"), { light: "Light", dark: "Dark" });
 }
 
 /** Show or hide the box that says why. */
@@ -45,8 +40,8 @@ function pressed(app, event) {
   const anywhere = {
     "/": () => document.getElementById("query").focus(),
     "?": () => document.getElementById("help").showModal(),
-    n: () => app.goToHit(app.hit + 1),
-    N: () => app.goToHit(app.hit - 1),
+    n: () => app.search.goTo(app.search.at + 1),
+    N: () => app.search.goTo(app.search.at - 1),
     b: () => app.nextGraph(),
     w: () => toggleWhy(),
     Escape: () => (app.tour.running ? app.tour.end() : app.clear()),

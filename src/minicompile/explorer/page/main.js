@@ -1,11 +1,10 @@
-// The page: its columns, the chosen line, search. What the reader presses is in keys.js.
+// The page: its columns and the chosen line. Search is in search.js, what the reader presses in keys.js.
 
 const NAMES = { source: "Source", bytecode: "Bytecode", dynamo: "Dynamo FX", joint: "Joint ATen", aten: "ATen", ir_before: "IR before fusion", ir_after: "IR after fusion", groups: "Groups", code: "Kernel code", ttir: "TTIR", ptx: "PTX", sass: "SASS" };
 // Open at first, as many as the window has room for: of one capture, and of two.
 const OPEN_FIRST = [["source", "code", "aten", "ir_after", "groups", "dynamo", "sass"], ["code", "source", "aten", "groups"]];
 const NARROWEST = 270, STRIP = 32, STACK = 100; // pixels: an open column, a closed one, several closed ones piled up
 const PILED = 3; // as many neighbours that are closed are piled up
-const MOST_HITS = 2000, HITS_SHOWN = 200;
 
 class App {
   constructor(data) {
@@ -15,7 +14,8 @@ class App {
     this.states = this.captures.map(() => new Map());
     this.graph = this.captures[0].graphs[0];
     this.litByPane = this.captures.map(() => new Map());
-    Object.assign(this, { chosen: null, pinned: false, query: "", hits: [], hit: -1, used: 0, focused: null });
+    Object.assign(this, { chosen: null, pinned: false, used: 0, focused: null });
+    this.search = new Search(this);
   }
 
   start(stops) {
@@ -242,7 +242,7 @@ class App {
     this.graph = this.graphs.find((graph) => graph.id === id);
     for (const button of document.querySelectorAll("#graphs button")) button.setAttribute("aria-pressed", button.dataset.graph === id);
     this.offerPanes();
-    if (this.query) this.search(this.query);
+    this.search.again();
     if (this.chosen && !this.chosen.capture.paneById.get(paneOf(this.chosen.line)).graph) return this.light(this.chosen.view, this.chosen.line);
     this.clear();
     this.bringIntoView();
@@ -250,39 +250,6 @@ class App {
 
   nextGraph() {
     if (this.graphs.length > 1) this.showGraph(this.graphs[(this.graphs.findIndex((graph) => graph.id === this.graph.id) + 1) % this.graphs.length].id);
-  }
-
-  // -- search ----------------------------------------------------------------------------------------------------
-
-  search(text) {
-    this.query = text.trim().toLowerCase();
-    this.hits = [];
-    this.hit = -1;
-    if (this.query) {
-      const matching = this.texts.map((line) => line.toLowerCase().includes(this.query));
-      for (const column of this.columns) for (const pane of column.view.panes) {
-        pane.lines.forEach((line, index) => { if (matching[line] && this.hits.length < MOST_HITS) this.hits.push({ column, pane, number: index + 1 }); });
-      }
-    }
-    this.sayFound();
-    document.getElementById("hits").replaceChildren(...this.hits.slice(0, HITS_SHOWN).map((hit, index) => h("li", {}, h("button", { type: "button", onclick: () => this.goToHit(index) },
-      h("b", {}, `${hit.column.title} ${hit.number}`), " ", this.texts[hit.pane.lines[hit.number - 1]].trim().slice(0, 160)))));
-    document.getElementById("hits").hidden = !this.hits.length;
-    for (const column of this.columns) if (column.open) column.view.render(true);
-  }
-
-  sayFound() {
-    const found = this.hits.length === MOST_HITS ? `${MOST_HITS}+` : this.hits.length;
-    document.getElementById("found").textContent = !this.query ? "" : this.hit < 0 ? `${found} found` : `${this.hit + 1} of ${found}`;
-  }
-
-  goToHit(index) {
-    if (!this.hits.length) return;
-    this.hit = (index + this.hits.length) % this.hits.length;
-    const { column, pane, number } = this.hits[this.hit];
-    document.getElementById("hits").hidden = true;
-    this.choose(column.capture, `${pane.id}:${number}`);
-    this.sayFound();
   }
 }
 

@@ -111,7 +111,7 @@ class PaneView {
     const text = this.pane.lines[number - 1], fate = this.fates.get(number);
     const element = h("div", { class: "line", role: "option", id: `${this.column.id}-${number}`, "aria-setsize": this.pane.lines.length, "aria-posinset": number, style: `top:${(number - 1) * LINE_HEIGHT}px` },
       h("span", { class: "number" }, String(number), fate ? h("abbr", { title: fate }, FATE_LETTERS[fate]) : null),
-      ...parts(this.app.texts[text], this.app.classes[text], this.app.query).map(([part, kind, found]) =>
+      ...parts(this.app.texts[text], this.app.classes[text], this.app.search.query).map(([part, kind, found]) =>
         found ? h("mark", {}, part) : kind === "x" ? part : h("span", { class: `t-${kind}` }, part)));
     this.dress(element, number);
     return element;

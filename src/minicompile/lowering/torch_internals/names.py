@@ -28,6 +28,7 @@ NAMES = {
     "bytecode_hook": PrivateName("torch._dynamo.convert_frame:register_bytecode_hook", "Dynamo's own bytecode"),
     "cuda_interface": PrivateName("torch._dynamo.device_interface:CudaInterface", "stand in for a GPU"),
     "fake_tensor": PrivateName("torch._subclasses.fake_tensor:FakeTensor", "tensors on a GPU that is not here"),
+    "init_gpu": PrivateName("torch._subclasses.fake_tensor:init_gpu_context", "that wake no driver, simulated target"),
     "detect_fake_mode": PrivateName("torch._guards:detect_fake_mode", "Dynamo's fake mode, for those tensors"),
     "V": PrivateName("torch._inductor.virtualized:V", "the graph, kernel and operation at hand"),
     "config": PrivateName("torch._inductor.config:patch", "caches off, provenance on, passes that look"),
@@ -70,6 +71,7 @@ NAMES = {
         "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", "load a kernel without a driver, simulated target"
     ),
     "code_cache": PrivateName("torch._inductor.codecache:PyCodeCache.modules", "the configuration autotuning chose"),
+    "ptxas": PrivateName("torch._inductor.runtime.compile_tasks:_set_triton_ptxas_path", "Inductor's assembler"),
     "cache_dir": PrivateName("torch._inductor.runtime.cache_dir_utils:cache_dir", "a path to leave out of the record"),
     "loops": PrivateName("torch._inductor.ir:IRNode.__post_init__", "which ATen node made a loop", required=False),
     "tracer": PrivateName("torch._inductor.loop_body:LightTracer", "... a loop-body operation", required=False),

@@ -5,7 +5,6 @@ cut a model into several, and each has a forward and perhaps a backward.
 """
 
 import contextlib
-import copy
 import json
 import logging
 import time
@@ -83,7 +82,7 @@ class _Watcher:
             return compile_fx(module, inputs, inner_compile=inner)
         # fused attention is chosen by the device, and this one cannot be asked: it is written out instead
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-            copied = copy.deepcopy(module)  # the simulated results are made up from the original
+            copied = simulated.copied(module)  # the simulated results are made up from the original
             self._alive.append(copied)
             self.session.dynamo[index]["identity"] = id(copied.graph)
             compile_fx(copied, inputs, inner_compile=partial(self._moved, index))
@@ -180,7 +179,11 @@ def watch(call: Callable[[Callable], None], model: Callable, target: str, option
         stack.callback(logger.removeHandler, handler)
         stack.callback(dynamo.reset)
         stack.enter_context(owner("config").patch(_configuration(watcher, options)))
-        if target == "simulated":  # its forward is not run by the compiled code, which would lower the backward
+        if target == "simulated":
+            stack.enter_context(simulated.driver_stand_in())
+        if target != "cpu":
+            # the backward is lowered when it is run: on the simulated target never, on a GPU in a thread of autograd's,
+            # where a torch later than 2.11 does not see the configuration of this one
             stack.enter_context(owner("functorch_config").patch(force_non_lazy_backward_lowering=True))
         for patch in (*watcher.lines.patches(), *watcher.decisions.patches(), *watcher.calls.patches()):
             stack.enter_context(patch)

@@ -63,16 +63,21 @@ class Driver:
         return torch.cuda
 
 
+def driver_stand_in() -> AbstractContextManager:
+    """A context in which Triton believes in the GPU: Dynamo compiles a user's kernel to see what it writes to."""
+    from triton.runtime import driver
+
+    return mock.patch.object(driver, "_active", Driver())
+
+
 @contextlib.contextmanager
 def gpu_stand_in() -> Iterator[None]:
     """While this is entered, torch and Triton believe in one H200, and can ask it nothing."""
-    from triton.runtime import driver
-
     queries = [query for query in vars(owner("triton_queries")).values() if hasattr(query, "cache_clear")]
     with contextlib.ExitStack() as stack:
         for patch in _stand_ins():
             stack.enter_context(patch)
-        stack.enter_context(mock.patch.object(driver, "_active", Driver()))
+        stack.enter_context(driver_stand_in())
         for query in queries:  # answers from before, and later these, are another machine's
             query.cache_clear()
             stack.callback(query.cache_clear)
@@ -118,6 +123,8 @@ def _stand_ins() -> Iterator[AbstractContextManager]:
     yield mock.patch.object(interface.Worker, "get_device_properties", staticmethod(_always(properties)))
     yield mock.patch.object(interface.Worker, "current_device", staticmethod(_always(0)))
     yield mock.patch.object(owner("set_driver"), "set_driver_to_gpu", _always(None))  # generated kernels call it
+    # a torch that is built for CUDA would wake the driver for the first fake tensor
+    yield mock.patch.object(owner("init_gpu"), "init_gpu_context", _always(None))
     # these operators ask C++ for a device guard, which a torch without CUDA has not; the functions do not
     yield mock.patch.object(torch.Tensor, "__invert__", lambda tensor: torch.bitwise_not(tensor))
     yield mock.patch.object(torch.Tensor, "__getitem__", _indexed(torch.Tensor.__getitem__))
@@ -129,6 +136,21 @@ def _always(answer):
 
 def _indexed(original):
     return lambda tensor, index: tensor.select(0, index) if type(index) is int else original(tensor, index)
+
+
+def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A deep copy of Dynamo's graph that still knows which inputs are parameters.
+
+    AOT autograd asks: what a parameter holds need not be saved for the backward pass, so views of it are made again
+    there. torch's own DistributedDataParallel backend hands the two attributes on in the same way.
+    """
+    made = copy.deepcopy(module)
+    if hasattr(module, "_param_name_to_source"):
+        made._param_name_to_source = module._param_name_to_source
+    for old, new in zip(module.graph.nodes, made.graph.nodes, strict=True):
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    return made
 
 
 def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphModule, list]:
@@ -165,7 +187,8 @@ def made_up_results(module: torch.fx.GraphModule, *_inputs) -> tuple:
         value = node.meta.get("example_value", node.meta.get("val")) if isinstance(node, torch.fx.Node) else node
         if not isinstance(value, torch.Tensor):
             return value
-        return torch.zeros([int(size) for size in value.shape], dtype=value.dtype)
+        sizes = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
+        return torch.zeros(sizes, dtype=value.dtype)
 
     (results,) = next(node for node in reversed(module.graph.nodes) if node.op == "output").args
     return tuple(zeros(result) for result in results)

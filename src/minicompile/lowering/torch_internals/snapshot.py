@@ -16,6 +16,8 @@ TORCH = Path(torch.__file__).parents[1]
 
 def number(value: object) -> int | str:
     """A size as an int, or as text where it is symbolic."""
+    if isinstance(value, torch.SymInt):
+        value = value.node.expr  # to ask a symbol itself for its int would fix it to that one
     try:
         return int(value)
     except TypeError:

@@ -1,7 +1,8 @@
 """Inductor's Triton kernels, compiled once more outside of it: TTIR, PTX and machine code of each.
 
-Triton compiles for a GPU without one being there, with the `ptxas` that it ships. A kernel's configuration is the one
-that Inductor's autotuner chose on a real GPU; on the simulated target nothing was timed, and it is the first candidate.
+Triton compiles for a GPU without one being there, with the `ptxas` that torch or Triton ships. A kernel's configuration
+is the one that Inductor's autotuner chose on a real GPU; on the simulated target nothing was timed, and it is the first
+candidate.
 """
 
 import importlib.util
@@ -41,6 +42,7 @@ def compile_kernels(sources: dict[str, tuple[str, str]], target: str) -> dict[st
     Raises:
         LabError: Triton cannot compile one of them.
     """
+    owner("ptxas")._set_triton_ptxas_path()  # a torch built for CUDA brings its own, newer than Triton's
     stand_in = simulated.gpu_stand_in() if target == "simulated" else nullcontext()
     # what another process left in Triton's cache would carry that process' file names in its line maps
     with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, TRITON_CACHE_DIR=cache), stand_in:
@@ -55,7 +57,7 @@ def _compile(name: str, function: str, text: str) -> CompiledKernel:
     target = driver.active.get_current_target()
     try:
         kernel = _loaded(name, function, text)
-        configuration = _chosen(name) or kernel.configs[0]
+        configuration = _chosen(name, text) or kernel.configs[0]
         constants = {**kernel.triton_meta.get("constants", {}), **configuration.kwargs}
         constants = {key: value for key, value in constants.items() if key in kernel.fn.arg_names}
         signature = {**kernel.triton_meta["signature"], **dict.fromkeys(constants, "constexpr")}
@@ -95,10 +97,13 @@ def _loaded(name: str, function: str, text: str):
     return getattr(module, function)
 
 
-def _chosen(name: str):
-    """The configuration that autotuning chose for a kernel that has run in this process; None if none has."""
+def _chosen(name: str, text: str):
+    """The configuration that autotuning chose for a kernel that has run in this process; None if none has.
+
+    A forward and a backward wrapper may each have a kernel of that name, so the wrapper must hold this text.
+    """
     for module in reversed(owner("code_cache").modules):
         launchers = getattr(getattr(module, name, None), "launchers", None)
-        if launchers:
+        if launchers and text in Path(module.__file__).read_text():
             return launchers[0].config
     return None

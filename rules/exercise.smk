@@ -1,0 +1,36 @@
+# The exercise: the learner's own softmax marked. Not part of `all`; `snakemake --cores 2 exercise` asks for it.
+# Needs: exercises/softmax_mine.py; the record of a GPU where none is here, for its roofline. No training.
+# Makes: results/exercise/{REPORT.md,roofline.png}.
+
+HERE = devices_here()[0]
+SHOWN_GPU = headline_gpu(recorded_devices(config)) if is_cpu(HERE) else []
+
+
+rule exercise:
+    """Mark exercises/softmax_mine.py: right where, in how many passes, how fast, and what to try next."""
+    input:
+        mine="exercises/softmax_mine.py",
+        ceilings=expand("results/24/{device}/ceilings.json", device=SHOWN_GPU),
+        bench=expand("results/24/{device}/bench.json", device=SHOWN_GPU),
+        lib=modules_used_by("scripts/exercise.py"),
+    output:
+        report="results/exercise/REPORT.md",
+        picture="results/exercise/roofline.png",
+    log:
+        "logs/exercise.log",
+    benchmark:
+        "logs/exercise.tsv"
+    conda:
+        environment(HERE)
+    threads: workflow.cores
+    resources:
+        gpu=0 if is_cpu(HERE) else 1,
+        mem_mb=growing(8000),
+        runtime=growing(minutes(2 * config["proof"]["time_limit_seconds"] + config["bench"]["time_limit_seconds"])),
+    params:
+        device=HERE,
+        limits={stage: config[stage]["time_limit_seconds"] for stage in ("proof", "bench")},
+        bench=measuring_params(config, "bench", HERE),
+        headline=lookup(within=config, dpath="roofline/headline/cuda"),
+    script:
+        "../scripts/exercise.py"

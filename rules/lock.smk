@@ -1,0 +1,65 @@
+# The lock: what a rebuild depends on, in digests, and what changed between two builds.
+# Needs: the results that the same inputs give again anywhere, the captured graphs, the tuned choices.
+# Makes: results/lab.lock.json, results/drift.md.
+
+CORPUS = [str(path) for path in rules.corpus.output]  # plain text: a job's params are sent to its script
+TRAINED, CHECKPOINT = str(rules.train.output.weights), str(rules.export_checkpoint.output.checkpoint)
+LOCKED = {
+    **{path: made_from("scripts/corpus.py", ["corpus"], [], [LEXICON, GRAMMAR]) for path in CORPUS},
+    TRAINED: made_from("scripts/train.py", ["model", "training", "corpus"], CORPUS, [LEXICON, GRAMMAR]),
+    CHECKPOINT: made_from("scripts/export_checkpoint.py", [], [TRAINED]),
+    str(rules.port.output.weights): made_from("scripts/port.py", [], [CHECKPOINT]),
+}
+SOURCES = sorted(
+    str(path)
+    for pattern in ("Snakefile", "rules/*.smk", "scripts/*.py", "schemas/*.yaml", "envs/*.yaml", "src/mini*/**/*.*")
+    for path in Path().glob(pattern)
+    if "__pycache__" not in path.parts
+)
+
+
+rule lock:
+    """Write down versions, digests, graph hashes and tuned choices: what a rebuild depends on."""
+    input:
+        results=list(LOCKED),
+        graphs=[
+            capture.replace("capture.json", name) for capture in CAPTURES for name in ("fx_graph.py", "post_grad.py")
+        ],
+        autotunes=expand("results/24/{device}/autotune.json", device=[gpu for gpu in DEVICES if not is_cpu(gpu)]),
+        sources=SOURCES,
+    output:
+        lock="results/lab.lock.json",
+    log:
+        "logs/lock.log",
+    benchmark:
+        "logs/lock.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    params:
+        config={name: value for name, value in config.items() if name not in ("before", "after", "against")},
+        made=LOCKED,
+    script:
+        "../scripts/lock.py"
+
+
+rule explain_drift:
+    """Say what changed since another build, whose lab.lock.json config's `against` names, and what that changed."""
+    input:
+        before=other_lock,
+        after=rules.lock.output.lock,
+    output:
+        text="results/drift.md",
+    log:
+        "logs/explain_drift.log",
+    benchmark:
+        "logs/explain_drift.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    script:
+        "../scripts/explain_drift.py"

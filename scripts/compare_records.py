@@ -1,0 +1,39 @@
+"""Hold what is measured now against the record of the same device (rule compare_records)."""
+
+import logging
+from pathlib import Path
+
+from minilab import LabError
+from minilab.files import read_json
+from minilab.moved import figures, moved, only_in_one
+from minilab.script import run
+
+log = logging.getLogger("minilab")
+
+
+def main(job):
+    for record_path, path in zip(job.params.records, job.input.artefacts, strict=True):
+        record, measured = read_json(record_path), read_json(path)
+        if record["provenance"]["date"] == measured["provenance"]["date"]:
+            raise LabError(
+                f"{path} is the very measurement that {record_path} records; measure again with "
+                "`snakemake --cores 4 compare_records --forcerun ceilings autotune bench_kernel contest`."
+            )
+        try:
+            before, after = figures(record), figures(measured)
+        except KeyError as lacking:
+            raise LabError(
+                f"{record_path} holds no {lacking}, as an older version of the lab published it, so the noise of its "
+                "figures is unknown; publish it anew with `snakemake record`."
+            ) from None
+        changes = moved(before, after)
+        log.info(
+            "%s, measured on %s: %d of %d figures moved beyond the noise of both",
+            Path(path).name, record["provenance"]["date"][:10], len(changes), len(before.keys() & after.keys()),
+        )  # fmt: skip
+        for line in [*changes, *only_in_one(before, after)]:
+            log.info("  %s", line)
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,26 @@
+"""Print the graph of the rules, as Mermaid and as a picture (rule dag)."""
+
+from minilab.ask_snakemake import ask_snakemake
+from minilab.files import write_text
+from minilab.rule_graph import draw_rule_graph
+from minilab.script import run
+from minilab.translations import Translations
+
+
+def stage_of(outputs, text):
+    """The stage that a rule's first output is filed under: results/24/... belongs to stage 24."""
+    number = outputs[0].split("/")[1] if outputs else ""
+    return text("graph.stage", number=number) if number.isdecimal() else text("graph.lab")
+
+
+def main(job):
+    config, rules = job.params.config, job.params.rules
+    text = Translations("minilab", "lab", config["language"])
+    stages = {rule["name"]: stage_of(rule["outputs"], text) for rule in rules}
+    docstrings = {rule["name"]: rule["docstring"] for rule in rules}
+    write_text(job.output.svg, draw_rule_graph(ask_snakemake(config, "--rulegraph", "dot"), stages, docstrings))
+    write_text(job.output.mermaid, ask_snakemake(config, "--rulegraph", "mermaid-js"))
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,59 @@
+"""Mark the learner's softmax: right, in how many passes, how fast, and its dot on the roofline (rule exercise)."""
+
+import logging
+import os
+from datetime import UTC, datetime
+
+from minikernel.caches import own_caches
+from minilab.device import hardware, is_cpu, short_name, torch_device
+from minilab.files import read_json, replacing, write_text
+from minilab.script import run
+
+log = logging.getLogger("minilab")
+FUNCTION = "softmax"
+
+
+def main(job):
+    device, limits, bench = job.params.device, job.params.limits, job.params.bench
+    at = torch_device(device)
+    with own_caches():
+        from minikernel.exercise import NAME, mark
+        from minikernel.exercise_plot import draw_exercise
+        from minikernel.exercise_report import moved_bytes_ratio, next_steps, report, steps
+
+        marks = mark(str(job.input.mine), FUNCTION, at, limits, bench)
+        panels = [panel_here(device, at, marks, bench), *recorded_panels(job)]
+    for step in steps(marks):
+        done = {True: "done", False: "not yet", None: "not judged here"}[step.done]
+        log.info("step %d, %s: %s (%s)", step.number, step.title, done, step.why)
+    for sentence in next_steps(marks):
+        log.info("next: %s", sentence)
+    with replacing(job.output.picture) as picture:
+        draw_exercise(panels, NAME, moved_bytes_ratio(marks), picture)
+    write_text(job.output.report, report(marks, device, os.path.basename(job.output.picture)))
+
+
+def panel_here(device, at, marks, bench):
+    """This machine's own limits, measured now, with the learner's dot where it was timed and F.softmax's anyhow."""
+    from minikernel.bench import REFERENCE, bench_kernel
+    from minikernel.ceilings import measure_ceilings
+    from minikernel.exercise_plot import panel_of
+    from minikernel.registry import kernels
+
+    largest = {**bench, "shapes": bench["shapes"][-1:]}
+    rows = marks["timed"] or bench_kernel(REFERENCE, kernels[REFERENCE], lambda rows, cols: None, largest, at, log.info)
+    made = hardware(device)
+    name = short_name(made["cpu"] if is_cpu(device) else made["gpu"]["name"])
+    ceilings = measure_ceilings(device, at, log.info)
+    return panel_of(rows[-1], ceilings, device, name, f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+def recorded_panels(job):
+    from minikernel.roofline import panel
+
+    pairs = zip(job.input.get("ceilings", []), job.input.get("bench", []), strict=True)
+    return [panel(read_json(ceilings), read_json(bench), job.params.headline) for ceilings, bench in pairs]
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

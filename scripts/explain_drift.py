@@ -1,0 +1,19 @@
+"""Say what changed between two builds, and what that changed (rule explain_drift)."""
+
+import logging
+
+from minilab.drift import described, drift
+from minilab.files import read_json, write_text
+from minilab.script import run
+
+log = logging.getLogger("minilab")
+
+
+def main(job):
+    text = described(drift(read_json(job.input.before), read_json(job.input.after)))
+    log.info("%s", text)
+    write_text(job.output.text, text)
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))

@@ -1,0 +1,92 @@
+"""The port's training in one picture: the two curves of the loss, how far they are apart, and what compiling buys.
+
+On the right tokens are drawn against each side's own clock: the slope is tokens per second, the flat start is the
+compile with its smoketest, and where the lines cross the compile has paid for itself.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from minilab.device import short_name
+from minilab.style import FAINT, INK, PALETTE, use_style
+
+COLOURS = {"eager": "#E69F00", "compiled": "#0072B2", "NumPy": PALETTE["numpy"]}
+RESOLUTION = 1e-7  # nats, half a unit in the last place of a float32 loss: equal losses are drawn there
+
+
+def draw(training: dict, path: str | Path) -> None:
+    """Draw the port's `training.json` and save it as PNG.
+
+    Args:
+        training: measured or restored; a stale record is said to be one in the heading.
+    """
+    use_style()
+    figure = plt.figure(figsize=(11, 5), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1))
+    losses, apart = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
+    draw_losses(losses, training)
+    draw_differences(apart, training)
+    draw_clocks(right.subplots(), training)
+    figure.suptitle(heading(training), x=0.01, ha="left", fontsize=13)
+    figure.savefig(path, metadata={"Software": None})
+    plt.close(figure)
+
+
+def heading(training: dict) -> str:
+    """What was trained where and when, and whether it still holds."""
+    made = training["provenance"]
+    gpu = made["hardware"]["gpu"]
+    source = "record of" if "restored" in training else "measured here,"
+    stale = ", stale" if training.get("restored", {}).get("stale", False) else ""
+    name = short_name(gpu["name"] if gpu else made["hardware"]["cpu"])
+    return f"MiniGPT trained on {name} ({source} {made['date'][:10]}{stale})"
+
+
+def draw_losses(axes: Axes, training: dict) -> None:
+    """Loss against step; the sides lie on one another, so the lower ones are drawn wider."""
+    at = training["numpy"]["steps"]  # every so many: what single batches differ by would hide the curve
+    for name, values, width, style in (
+        ("NumPy", training["numpy"]["losses"], 7, "-"),
+        ("eager", [training["eager"]["losses"][step - 1] for step in at], 3.5, "-"),
+        ("compiled", [training["compiled"]["losses"][step - 1] for step in at], 1.5, "--"),
+    ):
+        axes.plot(at, values, color=COLOURS[name], linewidth=width, linestyle=style, label=name)
+    entropy = training["conditional_entropy"]
+    axes.axhline(entropy, color=FAINT, linewidth=1, linestyle=":")
+    axes.annotate(
+        f"grammar's entropy {entropy:.2f}", (0.02, entropy), xycoords=("axes fraction", "data"),
+        xytext=(0, -13), textcoords="offset points", color=FAINT, fontsize=10,
+    )  # fmt: skip
+    axes.set_ylim(bottom=entropy - 0.15 * (axes.get_ylim()[1] - entropy))
+    axes.set_ylabel("loss (nats per token)")
+    axes.legend(frameon=False, loc="upper right")
+
+
+def draw_differences(axes: Axes, training: dict) -> None:
+    """How far compiled and NumPy are from eager, on a logarithmic axis, at the steps that NumPy's training kept."""
+    at = np.array(training["numpy"]["steps"])
+    eager, compiled = (np.array(training[name]["losses"])[at - 1] for name in ("eager", "compiled"))
+    for name, losses in (("NumPy", np.array(training["numpy"]["losses"])), ("compiled", compiled)):
+        apart = np.maximum(np.abs(losses - eager), RESOLUTION)
+        axes.plot(at, apart, color=COLOURS[name], linewidth=1.5, marker=".", markersize=4)
+    axes.set(yscale="log", ylabel="from eager (nats)", xlabel="training step")
+
+
+def draw_clocks(axes: Axes, training: dict) -> None:
+    """Thousands of tokens trained on against seconds, a line a side with its tokens per second at the end."""
+    seconds = max(training[name]["seconds"][-1] for name in ("eager", "compiled"))
+    tokens = np.array(training["tokens"]) / 1e3
+    for name in ("eager", "compiled"):
+        run = training[name]
+        axes.plot([0, run["first_step_seconds"], *run["seconds"]], [0, 0, *tokens], color=COLOURS[name], linewidth=2.5)
+        end = run["seconds"][-1]
+        axes.annotate(
+            f"{name}\n{run['tokens_per_second']:,.0f} tokens/s", (end, tokens[-1]), xytext=(0, 6),
+            textcoords="offset points", color=INK, fontsize=11, ha="right" if end > 0.3 * seconds else "left",
+        )  # fmt: skip
+    axes.set(xlabel="seconds, compile included", ylabel="thousand tokens", ylim=(0, 1.2 * tokens[-1]))
+    axes.set_xlim(0, 1.03 * seconds)
+    axes.set_title("tokens trained on", loc="left", fontsize=12)

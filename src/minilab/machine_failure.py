@@ -1,0 +1,32 @@
+"""Failures that are the machine's and not the lab's, in one sentence each: no memory, no disk, no permission."""
+
+import errno
+
+OF_THE_DISK = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your disk quota is used up",
+    errno.EROFS: "the folder cannot be written",
+    errno.EACCES: "a file may not be read or written",
+}
+
+
+def sentence_about(error: BaseException) -> str | None:
+    """What to tell the user about a failure of the machine; None for any other.
+
+    CuPy and torch each have an exception of their own for a GPU without memory; they are known by name, so that
+    neither is imported.
+    """
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        where = "this machine" if type(error) is MemoryError else "the GPU"
+        details = str(error).strip().partition("\n")[0] or "no details"
+        return (
+            f"{where} has no memory left ({details}); end what else uses it (on a GPU `nvidia-smi` lists it), or make "
+            "the shapes in config.yaml smaller."
+        )
+    if isinstance(error, OSError) and error.errno in OF_THE_DISK:
+        place = f" at {error.filename}" if error.filename else ""
+        return (
+            f"{OF_THE_DISK[error.errno]}{place} ({error.strerror}); nothing half-written is left, so mend that and run "
+            "the same command again."
+        )
+    return None

@@ -1,0 +1,75 @@
+"""The words that people read, in each language: one YAML catalogue a page and language, looked up by key.
+
+A package keeps them in `locale/{language}/{page}.yaml`, nested as its author likes; a key is the path into it, joined
+by dots. Values are sentences with named fields in Python's format syntax; one that depends on a number is a mapping of
+`one` and `other`, chosen by the field `count` (the two categories that English and Spanish have in the Unicode CLDR's
+plural rules). English is the reference: a test holds the other languages to its keys and fields.
+"""
+
+from functools import cache
+from importlib import resources
+
+import yaml
+
+from minilab.errors import LabError
+
+LANGUAGES = ("en", "es")
+PLURALS = frozenset({"one", "other"})
+DECIMAL_MARKS = {"en": ".", "es": ","}
+
+
+def flattened(catalogue: dict, prefix: str = "") -> dict[str, str | dict[str, str]]:
+    """Key -> sentence, or the two of a plural, for a nested catalogue."""
+    flat: dict[str, str | dict[str, str]] = {}
+    for name, value in catalogue.items():
+        key = f"{prefix}{name}"
+        flat |= flattened(value, f"{key}.") if isinstance(value, dict) and set(value) != PLURALS else {key: value}
+    return flat
+
+
+@cache
+def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, str]]:
+    file = resources.files(package).joinpath("locale", language, f"{page}.yaml")
+    return flattened(yaml.safe_load(file.read_text(encoding="utf-8")))
+
+
+class Translations:
+    """A page's words in one language: `text = Translations("minilab", "lab", "es")`, then `text("title")`.
+
+    Templates take it as a global: `{{ text("status.restored", device=device, date=date) }}`.
+    """
+
+    def __init__(self, package: str, page: str, language: str = "en") -> None:
+        if language not in LANGUAGES:
+            raise LabError(f"The lab does not speak language {language!r}; write one of {', '.join(LANGUAGES)}.")
+        self.language = language
+        self._page = f"{package}/locale/{language}/{page}.yaml"
+        self._sentences = _read(package, page, language)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._sentences
+
+    def __call__(self, key: str, **fields: object) -> str:
+        """The sentence of a key, its fields filled in; a plural is chosen by the field `count`.
+
+        Raises:
+            LabError: no such key, or a field that the sentence names is not given.
+        """
+        if key not in self._sentences:
+            raise LabError(f"{self._page} has no key {key!r}; add it there, as the other languages have it.")
+        sentence = self._sentences[key]
+        try:
+            if isinstance(sentence, dict):
+                sentence = sentence["one" if fields["count"] == 1 else "other"]
+            return sentence.format(**fields)
+        except KeyError as missing:
+            raise LabError(f"{self._page}: {key} needs the field {missing}, which its page does not give.") from None
+
+    def under(self, prefix: str) -> dict[str, str | dict[str, str]]:
+        """Everything below a key, for a program in a page that fills in its fields itself: rest of the key -> value."""
+        start = f"{prefix}."
+        return {key.removeprefix(start): value for key, value in self._sentences.items() if key.startswith(start)}
+
+    def number(self, value: float, form: str = "") -> str:
+        """A number in the language's own writing: `number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
+        return format(value, form).replace(".", DECIMAL_MARKS[self.language])

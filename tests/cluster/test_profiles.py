@@ -1,0 +1,97 @@
+"""What the profiles promise: a login node without torch, allocations that are shared, GPU jobs that wait for others."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+from lab import ROOT, copy_lab
+from labs import CEILINGS, CONFIG, SMALL, lab_before_its_ceilings
+
+from minilab.gpu_turn import gpu_turn
+
+HEAVY = ("torch", "triton", "cupy")
+ON_A_GPU = ("prove", "ceilings", "autotune", "bench_kernel", "contest", "capture_triton", "profile", "distributed")
+
+
+@pytest.fixture
+def login_node(tmp_path: Path) -> dict[str, str]:
+    """Environment variables under which the lab's copy is found first, and whatever needs a GPU cannot be imported."""
+    for name in HEAVY:
+        trap = tmp_path / f"traps/{name}.py"
+        trap.parent.mkdir(exist_ok=True)
+        trap.write_text(f"raise ImportError('a login node has no {name}')\n")
+    return {**os.environ, "PYTHONPATH": f"{tmp_path}/traps:{tmp_path}/lab/src"}
+
+
+def test_the_plan_of_a_cluster_run_needs_no_torch(login_node: dict[str, str], tmp_path: Path):
+    lab = copy_lab(tmp_path / "lab")
+    python = {"cwd": lab.root, "env": login_node, "text": True, "capture_output": True}
+    assert "a login node has no torch" in subprocess.run([sys.executable, "-c", "import torch"], **python).stderr
+    plan = ["--dry-run", "--cores", "2", "--config", "devices={measure: [h200], recorded: auto}"]
+    done = subprocess.run([sys.executable, "-m", "snakemake", *plan], **python)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for rule in ON_A_GPU:
+        assert f"rule {rule}:" in done.stdout
+
+
+def profile(name: str) -> dict:
+    return yaml.safe_load((ROOT / f"profiles/{name}/config.yaml").read_text())
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "profiles").iterdir()))
+def test_every_key_of_a_profile_has_a_comment_above_it(name: str):
+    lines = (ROOT / f"profiles/{name}/config.yaml").read_text().splitlines()
+    for key in profile(name):
+        [line] = [number for number, text in enumerate(lines) if text.startswith(f"{key}:")]
+        assert lines[line - 1].startswith("# "), f"profiles/{name}: {key}"
+
+
+def rules() -> dict[str, str]:
+    """The text of every rule, by name."""
+    texts = [path.read_text() for path in (ROOT / "rules").glob("*.smk")]
+    return {
+        name: text for rules in texts for name, text in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)*)", rules, re.M)
+    }
+
+
+def test_what_is_measured_on_a_gpu_shares_its_allocation():
+    grouped = dict(entry.split("=") for entry in profile("slurm")["groups"])
+    together = {rule for rule, group in grouped.items() if group == "{device}"}
+    on_a_gpu = {name for name, text in rules().items() if "\n        gpu=" in text}
+    assert together - on_a_gpu == {"capture_triton"}  # which inherits the resources of `capture`
+    long_or_several = {"contest", "profile", "compile_health", "train_port", "exercise", "distributed"}
+    assert on_a_gpu - together == long_or_several
+    assert {*grouped} - {*rules()} == {"capture_triton"}
+
+
+def test_every_job_that_compiles_on_a_gpu_has_caches_of_its_own():
+    scripts = {re.search(r'"\.\./(scripts/\w+\.py)"', text)[1] for text in rules().values() if "\n        gpu=" in text}
+    sharing = {script for script in scripts if "with own_caches():" not in (ROOT / script).read_text()}
+    assert sharing == {"scripts/distributed.py"}  # which compiles nothing
+
+
+def test_every_rule_says_what_memory_and_time_it_takes():
+    assert len(rules()) > 30
+    assert [name for name, text in rules().items() if not {"mem_mb=", "runtime="} <= {*re.findall(r"\w+=", text)}] == []
+
+
+def test_on_a_workstation_a_gpu_job_waits_for_those_of_other_workflows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    lab, lock = lab_before_its_ceilings(tmp_path / "lab"), tmp_path / "gpu.lock"
+    lab.edit("profiles/gpu/config.yaml", lambda text: text.replace("/tmp/minigpt-lab-gpu.lock", str(lock)))
+    log = lab.root / "logs/24/stand-in-gpu/ceilings.log"
+    with ThreadPoolExecutor(1) as background:
+        with gpu_turn(lock):
+            run = background.submit(lab.snakemake, CEILINGS, *SMALL, *CONFIG, "--workflow-profile", "profiles/gpu")
+            while not run.done() and not (log.exists() and log.read_text()):
+                time.sleep(0.1)
+            assert f"another job on this machine holds the GPU ({lock})" in log.read_text()
+            assert not (lab.root / CEILINGS).exists()
+        run.result()
+    assert (lab.root / CEILINGS).exists()

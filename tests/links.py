@@ -1,0 +1,63 @@
+"""Links that lead nowhere, in Markdown and in HTML; only what lies on this machine is looked at."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from markdown_it import MarkdownIt
+
+
+class _Page(HTMLParser):
+    """The addresses that a page asks for, and the places in it that an address can name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.places: set[str] = set()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name in ("href", "src", "xlink:href") and value:
+                self.addresses.append(value)
+            if name in ("id", "name") and value:
+                self.places.add(value)
+
+
+def _heading(text: str) -> str:
+    """The place that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def _read(path: Path) -> _Page:
+    text, page = path.read_text(), _Page()
+    if path.suffix == ".md":
+        tokens = MarkdownIt("commonmark").enable("table").parse(text)
+        page.feed(MarkdownIt("commonmark").enable("table").render(text))
+        headings = [tokens[index + 1].content for index, token in enumerate(tokens) if token.type == "heading_open"]
+        page.places |= set(map(_heading, headings))
+    else:
+        page.feed(text)
+        if data := re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S):
+            files = json.loads(data[1]).get("files", [])
+            page.addresses += [link for _, _, link in files]
+            page.places |= {f"file={path}" for path, *_ in files}  # what the front door's program shows
+    return page
+
+
+def dead_links(path: Path) -> list[str]:
+    """The addresses of a file that lead to no file beside it, or to no place in the file that they name."""
+    page, dead = _read(path), []
+    for address in page.addresses:
+        parts = urlsplit(address)
+        if parts.scheme or parts.netloc:
+            continue
+        target = (path.parent / unquote(parts.path)) if parts.path else path
+        if not target.exists():
+            dead.append(address)
+        elif parts.fragment and target.suffix in (".md", ".html"):
+            places = page.places if target == path else _read(target).places
+            if unquote(parts.fragment) not in places:
+                dead.append(address)
+    return dead

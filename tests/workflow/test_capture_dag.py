@@ -1,0 +1,91 @@
+"""Captures in the workflow: made where a device is, restored where only its record is, compared where both are."""
+
+import json
+import lzma
+import shutil
+
+import pytest
+from lab import Lab
+
+from minilab.device import cpu_device
+
+CPU = cpu_device()
+REPORT = "results/25/REPORT.md"
+RECORD = "results/recorded/h200/25"
+GPU_HERE = ("--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
+MODELS = ("tiny_head", "minigpt", "minigpt_train", "minigpt_swapped")
+
+
+@pytest.fixture
+def lab(lab: Lab) -> Lab:
+    """A fresh copy of the lab, whose record of the H200 holds nothing of stage 25."""
+    shutil.rmtree(lab.root / RECORD, ignore_errors=True)
+    return lab
+
+
+def record(lab: Lab, path: str) -> None:
+    """Give the H200 a record, as far as the DAG reads one."""
+    file = lab.root / RECORD / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"provenance": {"sources": {"src/minicompile/models.py": "digest"}}}).encode()
+    file.write_bytes(lzma.compress(text) if file.suffix == ".xz" else text)
+
+
+def h200_jobs(lab: Lab, *arguments: str) -> set[str]:
+    return {job for job in lab.jobs(REPORT, *arguments) if "results/25/" in job and "/h200/" in job}
+
+
+def test_a_laptop_without_a_record_shows_no_real_gpu(lab: Lab):
+    assert h200_jobs(lab) == set()
+
+
+def test_a_laptop_restores_a_recorded_capture_and_explains_and_shows_it(lab: Lab):
+    record(lab, "minigpt_train/capture.json.xz")
+    record(lab, "minigpt_train/simulated_vs_real.json")
+    assert h200_jobs(lab) == {
+        "restore_capture results/25/minigpt_train/h200/capture.json",
+        "restore_25 results/25/minigpt_train/h200/simulated_vs_real.json",
+        "annotate results/25/minigpt_train/h200/KERNEL_ANNOTATION.md",
+        "explorer results/25/minigpt_train/h200/explorer.html",
+    }
+
+
+def test_the_real_gpu_rather_than_the_simulated_one_stands_beside_the_cpu(lab: Lab):
+    record(lab, "minigpt/capture.json.xz")
+    beside = lab.snakemake("results/25/minigpt/explorer.html", "--dry-run").stdout
+    assert "restore_capture" in beside
+    assert "simulated-h200" not in beside
+
+
+def test_an_edit_of_what_captures_restores_anew(lab: Lab):
+    record(lab, "minigpt_train/capture.json.xz")
+    target = "results/25/minigpt_train/h200/capture.json"
+    lab.pretend_built(target)
+    assert lab.jobs(target) == set()
+    lab.edit("src/minicompile/models.py")
+    assert lab.jobs(target) == {f"restore_capture {target}"}
+
+
+def test_a_machine_with_the_gpu_captures_and_compares_whatever_the_record(lab: Lab):
+    record(lab, "minigpt/capture.json.xz")
+    jobs = h200_jobs(lab, *GPU_HERE)
+    for model in MODELS:
+        assert f"capture_triton results/25/{model}/h200/capture.json" in jobs
+        assert f"simulated_vs_real results/25/{model}/h200/simulated_vs_real.json" in jobs
+    assert not any(job.startswith("restore") for job in jobs)
+
+
+def test_record_25_publishes_captures_and_comparisons(lab: Lab):
+    jobs = lab.jobs("record_25", *GPU_HERE)
+    wanted = {f"{rule} results/25/{model}/h200/{file}" for model in MODELS for rule, file in (
+        ("capture_triton", "capture.json"), ("simulated_vs_real", "simulated_vs_real.json"),
+        ("explorer", "explorer.html"), ("annotate", "KERNEL_ANNOTATION.md"),
+    )}  # fmt: skip
+    assert wanted <= jobs
+
+
+def test_no_gpu_and_no_record_of_its_capture(lab: Lab):
+    done = lab.snakemake("results/25/minigpt/a100/capture.json", "--dry-run", check=False)
+    assert done.returncode
+    assert "There is no device a100 here and no record of it" in done.stdout
+    assert "snakemake --cores 4 results/25/minigpt/a100/capture.json" in done.stdout

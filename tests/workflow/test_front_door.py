@@ -1,0 +1,109 @@
+"""The front door in the workflow: of all that there is, made last, and nothing else made again for it."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from lab import ROOT, Lab, copy_lab
+from PIL import Image
+
+from minilab import LabError
+from minilab.ask_snakemake import ask_snakemake
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from links import dead_links
+
+PAGE = "lab_page results/lab.html"
+SMALL = ["--configfile", "tests/small.yaml"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory) -> Lab:
+    """A lab in which everything counts as built, its pictures and reports empty; the front door is really made."""
+    lab = copy_lab(tmp_path_factory.mktemp("front_door") / "lab")
+    summary = lab.snakemake(*SMALL, "--summary").stdout
+    for name in (line.split("\t")[0] for line in summary.splitlines() if line.startswith("results/")):
+        path = lab.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".png":
+            Image.new("RGB", (40, 30)).save(path)
+        elif path.suffix == ".md":
+            path.write_text("# A report\n")
+    lab.pretend_built(*SMALL)
+    for name in ("dag.svg", "dag.mmd", "lab.html"):
+        (lab.root / "results" / name).unlink()
+    lab.snakemake("results/lab.html", *SMALL)
+    return lab
+
+
+def rule_names(lab: Lab) -> set[str]:
+    """The names that Snakemake itself lists."""
+    listed = lab.snakemake("--list-rules").stdout
+    return set(re.findall(r"^(\w+)(?: \(|$)", listed, re.M)) - {"all"}
+
+
+def test_every_rule_that_snakemake_lists_is_on_the_page(lab: Lab):
+    page = (lab.root / "results/lab.html").read_text()
+    assert set(re.findall(r'id="rule-(\w+)"', page)) == rule_names(lab)
+
+
+def test_what_is_up_to_date_is_shown_so(lab: Lab):
+    page = (lab.root / "results/lab.html").read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    assert {job["state"] for job in data["jobs"]} <= {"built", "restored", "stale"}
+
+
+def test_no_link_of_the_page_is_dead(lab: Lab):
+    assert dead_links(lab.root / "results/lab.html") == []
+
+
+def test_the_graph_is_snakemakes_own(lab: Lab):
+    drawn = set(re.findall(r"rule-(\w+)", (lab.root / "results/dag.svg").read_text()))
+    printed = set(re.findall(r"\[(\w+)\]", (lab.root / "results/dag.mmd").read_text()))
+    assert drawn == printed - {"all"}
+    assert "train" in drawn
+
+
+def test_a_question_that_snakemake_cannot_answer_is_refused_in_its_words(lab: Lab, monkeypatch):
+    monkeypatch.chdir(lab.root)
+    with pytest.raises(LabError, match=r"--summary.*no_such_key"):
+        ask_snakemake({"no_such_key": 1}, "--summary")
+
+
+def test_a_second_run_has_nothing_to_do(lab: Lab):
+    assert lab.jobs(*SMALL) == set()
+
+
+def test_an_edited_caption_renews_the_page_alone(lab: Lab):
+    caption = lab.root / "report/en/loss.rst"
+    before = caption.read_text()
+    lab.edit("report/en/loss.rst")
+    assert lab.jobs(*SMALL) == {PAGE}
+    caption.write_text(before)
+
+
+def test_every_picture_and_report_is_in_snakemakes_report():
+    shown = {
+        name for path in (ROOT / "rules").glob("*.smk") for name in re.findall(r'shown\("([^"]+)"', path.read_text())
+    }
+    outputs = {
+        name
+        for path in (ROOT / "rules").glob("*.smk")
+        for block in re.findall(r"\n    output:\n((?:        .*\n)+)", path.read_text())
+        for name in re.findall(r'"(results/[^"]+\.(?:png|md))"', block)
+    }
+    on_request = {"results/25/diff.md", "results/drift.md"}
+    assert {name for name in outputs - shown if not name.startswith("results/exercise/")} == on_request
+
+
+def test_snakemakes_report_holds_every_figure_with_its_caption(lab: Lab):
+    lab.snakemake(*SMALL, "--report", "results/report.html")
+    report = (lab.root / "results/report.html").read_text()
+    titles = yaml.safe_load((ROOT / "src/minilab/locale/en/figures.yaml").read_text())
+    assert [title for title in (titles["loss"], titles["roofline"], titles["distributed"]) if title not in report] == []
+    caption = Path(ROOT, "report/en/loss.rst").read_text().split(".")[0].replace("\n", " ")
+    assert caption in report.replace("\\n", " ").replace("\n", " ")

@@ -1,0 +1,73 @@
+"""What every rule of the workflow has, and the documents that are written from schema and tests."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from config_page import DOCUMENT, described, document
+from lab import ROOT
+
+# Called by a person for their effect: a benchmark would count as their output, and they would run only once.
+ASKED = {"record", "record_25", "verify_records", "compare_records"}
+
+
+def rules() -> dict[str, str]:
+    """Name -> text of every rule that runs something."""
+    texts = [path.read_text() for path in (ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk")))]
+    found = {name: body for text in texts for name, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)*)", text, re.M)}
+    return {name: body for name, body in found.items() if "    script:" in body}
+
+
+@pytest.mark.parametrize("directive", ["log:", "conda:", "resources:", "mem_mb=", "runtime="])
+def test_every_job_has_a_log_an_environment_and_limits(directive: str):
+    assert len(rules()) > 30
+    assert [name for name, body in rules().items() if f"    {directive}" not in body] == []
+
+
+def test_every_job_says_what_it_does():
+    assert [name for name, body in rules().items() if not body.startswith('    """')] == []
+
+
+def test_every_job_that_snakemake_may_skip_is_timed():
+    assert {name for name, body in rules().items() if "    benchmark:" not in body} == ASKED
+
+
+def test_every_job_on_a_device_takes_its_cores_or_one_and_a_gpu():
+    measuring = {name: body for name, body in rules().items() if "gpu=" in body}
+    assert len(measuring) > 5
+    assert [name for name, body in rules().items() if "workflow.cores" in body and name not in measuring] == []
+
+
+def test_the_page_of_the_configuration_is_current():
+    assert DOCUMENT.read_text() == document(), "write it anew: python tests/workflow/config_page.py"
+
+
+def test_every_key_of_the_configuration_is_explained():
+    explained = dict(described())
+    missing = [name for name in keys(yaml.safe_load((ROOT / "config.yaml").read_text())) if not explained.get(name)]
+    assert missing == []
+
+
+def keys(section: dict, name: str = ""):
+    """The dotted names of the shipped configuration, down to where names are the user's own."""
+    for key, value in section.items():
+        yield f"{name}{key}"
+        if isinstance(value, dict) and f"{name}{key}" not in ("kernels", "models"):
+            yield from keys(value, f"{name}{key}.")
+
+
+def test_the_table_of_faults_is_current():
+    command = [sys.executable, str(ROOT / "tests/faults/faults.py"), "--print"]
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        == Path(ROOT / "docs/faults.md").read_text()
+    ), "write it anew: python tests/faults/faults.py"
+
+
+def test_the_catalogue_says_how_to_run_the_workflow():
+    catalogue = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())
+    assert "snakemake" in catalogue["usage"]["mandatory-flags"]["desc"]
+    assert catalogue["usage"]["report"] is True
