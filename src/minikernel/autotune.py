@@ -20,9 +20,9 @@ from minilab import LabError
 
 LAUNCHES, WARMUP = 60, 3
 RIVAL = "fused"  # has nothing to tune
-# A launch of Triton's costs the host more than the rival's: it is chosen where it takes less than this part of the
-# rival's time, and so long that the host is ahead of the GPU.
-WORTH, HOST_US = 0.99, 25
+# A launch of Triton's costs the host more than the rival's. So it is chosen where it takes less than this part of the
+# rival's time (on an H200 the two's ratio moved by 6 % between runs), and so long that the host is ahead of the GPU.
+WORTH, HOST_US = 0.93, 25
 SEED = 42
 CHECKED_ROWS = 64  # at each end, against float64, before a configuration is timed
 
@@ -131,7 +131,8 @@ def _time_configs(
             if not error <= TOLERANCE[dtype]:
                 raise LabError(f"its largest relative error is {error:.1e}")
             row |= {"median_us": None, "n_regs": kernel.n_regs, "n_spills": kernel.n_spills, "error": None}
-            providers[len(log)] = lambda x, config=config: module.launch(x, y, config)
+            # as the rival allocates its result: one that is written again and again stays in the cache
+            providers[len(log)] = lambda x, config=config: module.softmax(x, config)
         except Exception as error:  # out of registers or shared memory, or the compiler's own failure
             row |= {"median_us": None, "n_regs": None, "n_spills": None, "error": f"{type(error).__name__}: {error}"}
         log.append(row)

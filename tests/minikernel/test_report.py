@@ -191,7 +191,7 @@ def test_layouts_say_their_widths_and_gains():
     text = section(contest_text(rows=rows), "What each kernel does")
     forward, backward = text.split("Backward, two reads")
     assert "float32: 600, 1,000 | 20% to 33% | 1.30 to 1.50 | 1.10 to 1.30 |" in forward
-    assert "`backward_short`" in backward
+    assert "`backward_block`" in backward
     assert "float32: 600 | 15% | 2.50 | 2.50 |" in backward
 
 

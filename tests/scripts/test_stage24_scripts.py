@@ -169,7 +169,7 @@ def test_roofline(measured: Path, tmp_path: Path):
 def test_restore_says_where_it_came_from(tmp_path: Path):
     script(
         "restore", "wildcards.device=h200", "wildcards.artefact=ceilings", f"input.record={RECORD}/ceilings.json",
-        "params.today={}", "params.stale=mark", f"output.artefact={tmp_path}/ceilings.json",
+        "input.schema=schemas/ceilings.schema.yaml", "params.today={}", "params.stale=mark", f"output.artefact={tmp_path}/ceilings.json",
     )  # fmt: skip
     restored = read_json(tmp_path / "ceilings.json")
     assert restored["restored"]["from"].endswith("recorded/h200/24/ceilings.json")
