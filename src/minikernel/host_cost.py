@@ -18,7 +18,7 @@ from minikernel.admission import admit, wait
 from minikernel.noise import DUPLICATE
 from minikernel.registry import kernels
 from minikernel.softmax_reference import compiled
-from minikernel.timing import DIGITS
+from minikernel.timing import DIGITS, turns
 
 CALLS = 200  # a batch; a CUDA launch queue holds 1,024
 BATCHES, WARMUP_BATCHES = 40, 3
@@ -99,13 +99,11 @@ def spread(name: str, samples: dict[str, list[float]]) -> dict[str, float]:
 def time_calls(providers: dict[str, Callable], x: torch.Tensor) -> dict[str, list[float]]:
     """Microseconds a call of each provider on the host, one mean a batch; the garbage collector is off meanwhile."""
     samples: dict[str, list[float]] = {name: [] for name in providers}
-    names = list(providers)
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for batch in range(-WARMUP_BATCHES, BATCHES):
-            for k in range(len(names)):
-                name = names[(k + batch) % len(names)]  # nobody always runs behind the same neighbour
+        for batch, order in enumerate(turns(providers, WARMUP_BATCHES + BATCHES), -WARMUP_BATCHES):
+            for name in order:
                 call = providers[name]
                 wait()
                 began = time.perf_counter_ns()

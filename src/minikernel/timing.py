@@ -5,8 +5,9 @@ providers take turns, so that a drifting clock hurts all alike; each launch read
 set that exceeds three times the last-level cache; the medians of a duplicate show the noise floor.
 """
 
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,17 @@ def measure(providers: dict[str, Provider], inputs: list, warmup: int, launches:
     return timings
 
 
+def turns(names: Iterable[str], rounds: int) -> Iterator[list[str]]:
+    """The order of each round: shuffled, the same in every run.
+
+    Who runs behind a kernel that leaves the cache full of unwritten results pays for it, a microsecond on an H200; in
+    a fixed or rotated order that would always be the same one.
+    """
+    names, shuffled = list(names), random.Random(0)
+    for _ in range(rounds):
+        yield shuffled.sample(names, len(names))
+
+
 def _measure_launches(
     providers: dict[str, Provider],
     inputs: list,
@@ -98,12 +110,10 @@ def _measure_launches(
     timings: dict[str, Timing],
     on_cuda: bool,
 ) -> None:
-    names = list(providers)
     events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
     turn = 0
-    for launch in range(launches):
-        for k in range(len(names)):
-            name = names[(k + launch) % len(names)]  # nobody always runs behind the same neighbour
+    for order in turns(providers, launches):
+        for name in order:
             x = inputs[turn % len(inputs)]
             turn += 1
             if on_cuda:
@@ -134,12 +144,12 @@ def _measure_graphs(providers: dict[str, Provider], inputs: list, launches: int,
         graphs[name] = graph
     replays = max(5, launches // GRAPH_LAUNCHES)
     events = []
-    for _ in range(replays):
-        for name, graph in graphs.items():
+    for order in turns(graphs, replays):
+        for name in order:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda._sleep(SPIN_CYCLES)
             start.record()
-            graph.replay()
+            graphs[name].replay()
             end.record()
             events.append((name, start, end))
     torch.cuda.synchronize()
