@@ -49,6 +49,7 @@ rule all:
     """Everything that this machine can build."""
     default_target: True
     input:
+        "results/17/loss.png",
         "results/24/README.md",
         "results/24/manifest.json",
         "results/24/roofline.png",

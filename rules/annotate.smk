@@ -13,7 +13,7 @@ rule annotate:
         capture="results/25/{model}/{device}/capture.json",
         notes=[str(NOTES)] if NOTES.exists() else [],
         patterns="src/minicompile/data/kernel_patterns.yaml",
-        words="src/minicompile/templates/kernel_annotation.md",
+        words=words_25("annotation", "kernel_lines", templates=["kernel_annotation"]),
         lib=modules_used_by("scripts/annotate.py"),
     output:
         annotation=shown("results/25/{model}/{device}/KERNEL_ANNOTATION.md", "annotate", "annotation"),
@@ -28,6 +28,8 @@ rule annotate:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/annotate.py"
 
@@ -37,7 +39,7 @@ rule diff_compiles:
     input:
         a=compared("before"),
         b=compared("after"),
-        words="src/minicompile/templates/capture_diff.md",
+        words=words_25(templates=["capture_diff"]),
         lib=modules_used_by("scripts/diff_compiles.py"),
     output:
         data="results/25/diff.json",
@@ -51,5 +53,7 @@ rule diff_compiles:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/diff_compiles.py"

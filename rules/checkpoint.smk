@@ -41,7 +41,6 @@ rule train:
     output:
         weights="results/17/training.npz",
         record="results/17/training.json",
-        loss_plot=shown("results/17/loss.png", "checkpoint", "loss"),
     log:
         "logs/17/train.log",
     benchmark:
@@ -58,6 +57,29 @@ rule train:
         corpus=lookup(within=config, dpath="corpus"),
     script:
         "../scripts/train.py"
+
+
+rule loss_plot:
+    """Draw the training's losses beside the grammar's entropy, which no model can go below."""
+    input:
+        record=rules.train.output.record,
+        words=words_of("minimodel", "loss"),
+        lib=modules_used_by("scripts/loss_plot.py"),
+    output:
+        picture=shown("results/17/loss.png", "checkpoint", "loss"),
+    log:
+        "logs/17/loss_plot.log",
+    benchmark:
+        "logs/17/loss_plot.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
+    script:
+        "../scripts/loss_plot.py"
 
 
 rule export_checkpoint:

@@ -104,6 +104,11 @@ ARTEFACTS = ["autotune", "bench", "ceilings", "contest", "kernel_swap"]
 GPU_ARTEFACTS = ["autotune", "contest"]
 
 
+def words_of(package, page):
+    """The catalogue of a page's words in config's language: editing a sentence writes the page anew."""
+    return f"src/{package}/locale/{config['language']}/{page}.yaml"
+
+
 def kernel_files(config, kernel):
     """The files that decide what a kernel does: its own, and what its CUDA C includes and is launched by."""
     if kernel not in config["kernels"]:

@@ -205,3 +205,10 @@ def distributed_seconds(config):
     """Seconds that the distributed measurement may take: four patterns and one process alone, on each number of ranks."""
     distributed = config["distributed"]
     return 5 * distributed["time_limit_seconds"] * max(len(distributed[kind]["ranks"]) for kind in ("cpu", "cuda"))
+
+
+def words_25(*pages, templates=()):
+    """The words of stage 25's reports: catalogues in config's language, what artefacts say in it, and the templates."""
+    folder = Path("src/minicompile/templates")
+    found = [str(path) for page in templates for path in sorted(folder.glob(f"{page}.*md"))]
+    return [words_of("minicompile", page) for page in (*pages, "told")] + found

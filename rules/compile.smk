@@ -79,6 +79,7 @@ rule training_picture:
     """Draw both curves of the loss, how far they are apart, and what the compile cost and gained."""
     input:
         training="results/25/minigpt/{device}/training.json",
+        words=words_25("training"),
         lib=modules_used_by("scripts/training_picture.py"),
     output:
         picture=shown("results/25/minigpt/{device}/training.png", "compile", "port_training"),
@@ -91,5 +92,7 @@ rule training_picture:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/training_picture.py"

@@ -12,6 +12,7 @@ rule exercise:
         mine="exercises/softmax_mine.py",
         ceilings=expand("results/24/{device}/ceilings.json", device=SHOWN_GPU),
         bench=expand("results/24/{device}/bench.json", device=SHOWN_GPU),
+        words=[words_of("minikernel", page) for page in ("exercise", "figures", "told")],
         lib=modules_used_by("scripts/exercise.py"),
     output:
         report="results/exercise/REPORT.md",
@@ -32,5 +33,6 @@ rule exercise:
         limits={stage: config[stage]["time_limit_seconds"] for stage in ("proof", "bench")},
         bench=measuring_params(config, "bench", HERE),
         headline=lookup(within=config, dpath="roofline/headline/cuda"),
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/exercise.py"

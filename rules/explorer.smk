@@ -20,6 +20,7 @@ rule explorer:
     """Show a capture line by line, with what belongs to each line and why, in one file that works offline."""
     input:
         captures="results/25/{model}/{device}/capture.json",
+        words=words_25("explorer"),
         profiles=lambda wildcards: profiles_beside([f"results/25/{wildcards.model}/{wildcards.device}/capture.json"]),
         page=EXPLORER_PAGE,
         lib=modules_used_by("scripts/explorer.py"),
@@ -34,6 +35,8 @@ rule explorer:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/explorer.py"
 
@@ -42,6 +45,7 @@ rule explorer_side_by_side:
     """Show what the same model became in C++ and in Triton, on one page."""
     input:
         captures=lambda wildcards: captured_twice(wildcards.model),
+        words=words_25("explorer"),
         profiles=lambda wildcards: profiles_beside(captured_twice(wildcards.model)),
         page=EXPLORER_PAGE,
         lib=modules_used_by("scripts/explorer.py"),
@@ -58,5 +62,7 @@ rule explorer_side_by_side:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/explorer.py"

@@ -57,7 +57,7 @@ rule profile_report:
     """Draw a profile's kernels against the device's limits, and say what its figures mean."""
     input:
         profile="results/25/{model}/{device}/profile.json",
-        words="src/minicompile/templates/profile_25.md",
+        words=[*words_25("profile", templates=["profile_25"]), words_of("minikernel", "figures")],
         lib=modules_used_by("scripts/profile_report.py"),
     output:
         picture=shown("results/25/{model}/{device}/roofline.png", "profile", "profile_roofline"),
@@ -73,5 +73,7 @@ rule profile_report:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/profile_report.py"

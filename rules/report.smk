@@ -13,6 +13,7 @@ rule roofline:
         bench=expand("results/24/{device}/bench.json", device=DEVICES),
         contest=CONTEST,
         proofs=expand("results/24/{device}/proof/{kernel}.json", device=MEASURED, kernel=config["kernels"]),
+        words=words_of("minikernel", "figures"),
         lib=modules_used_by("scripts/roofline.py"),
     output:
         png=shown("results/24/roofline.png", "report", "roofline"),
@@ -29,6 +30,7 @@ rule roofline:
         runtime=growing(3),
     params:
         headline=lookup(within=config, dpath="roofline/headline"),
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/roofline.py"
 
@@ -37,6 +39,7 @@ rule bandwidth:
     """Draw each kernel's and each peer's share of a copy's bandwidth against the width of the row."""
     input:
         contest=expand("results/24/{device}/contest.json", device=headline_gpu(DEVICES)),
+        words=words_of("minikernel", "figures"),
         lib=modules_used_by("scripts/bandwidth.py"),
     output:
         png=shown("results/24/bandwidth.png", "report", "bandwidth"),
@@ -50,6 +53,8 @@ rule bandwidth:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/bandwidth.py"
 
@@ -96,7 +101,11 @@ rule report_24:
         training=rules.train.output.record,
         port=rules.port.output.report,
         equivalence=rules.equivalence.output.report,
-        words=["src/minikernel/data/missed.yaml", *sorted(map(str, Path("src/minikernel/templates").glob("*_24.md")))],
+        words=[
+            "src/minikernel/data/missed.yaml",
+            *sorted(map(str, Path("src/minikernel/templates").glob("*_24.md"))),
+            *(words_of("minikernel", page) for page in ("figures", "report_24", "told")),
+        ],
         lib=modules_used_by("scripts/report_24.py"),
     output:
         report=shown("results/24/README.md", "report", "kernels"),
@@ -109,5 +118,7 @@ rule report_24:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/report_24.py"

@@ -13,7 +13,7 @@ rule report_25:
         trainings=PORT_TRAININGS,
         distributed=expand(rules.distributed.output.report, device=SURVEYED),
         pages=[*ANNOTATIONS, *EXPLORERS, *PROFILE_PAGES, *TRAINING_PICTURES, rules.survey.output.survey],
-        words=expand("src/minicompile/templates/{page}_25.md", page=["report", "safety"]),
+        words=words_25("profile", "training", templates=["report_25", "safety_25"]),
         lib=modules_used_by("scripts/report_25.py"),
     output:
         report=shown("results/25/REPORT.md", "report_25", "compiler"),
@@ -29,6 +29,7 @@ rule report_25:
         runtime=growing(3),
     params:
         seed=lookup(within=config, dpath="training/seed"),
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/report_25.py"
 
@@ -42,7 +43,7 @@ rule phase_reports:
         report_24=rules.report_24.output.report,
         manifest_25=rules.report_25.output.manifest,
         distributed=rules.report_25.input.distributed,
-        words="src/minicompile/templates/phase_report.md",
+        words=words_25("phases", templates=["phase_report"]),
         lib=modules_used_by("scripts/phase_reports.py"),
     output:
         phase_24=shown("results/PHASE_24_REPORT.md", "report_25", "phase"),
@@ -56,5 +57,7 @@ rule phase_reports:
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/phase_reports.py"

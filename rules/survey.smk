@@ -68,7 +68,7 @@ rule survey:
     input:
         data=expand("results/25/{device}/distributed.json", device=SURVEYED),
         vocabulary=rules.corpus.output.vocabulary,
-        words="src/minicompile/templates/survey_25.md",
+        words=words_25("survey", templates=["survey_25"]),
         lib=modules_used_by("scripts/survey.py"),
     output:
         survey=shown("results/25/DISTRIBUTED.md", "survey", "survey"),
@@ -84,5 +84,6 @@ rule survey:
         runtime=growing(3),
     params:
         model=lookup(within=config, dpath="model"),
+        language=lookup(within=config, dpath="language"),
     script:
         "../scripts/survey.py"

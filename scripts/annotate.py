@@ -9,7 +9,8 @@ from minilab.script import run
 
 def main(job):
     notes = [Path(path).read_text() for path in job.input.get("notes", [])]  # read only: they are the learner's
-    write_text(job.output.annotation, annotate(read_json(job.input.capture), "\n\n".join(notes)))
+    text = annotate(read_json(job.input.capture), "\n\n".join(notes), job.params.language)
+    write_text(job.output.annotation, text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def main(job):
         )
     shown = shares(read_json(job.input.contest[0]))
     with replacing(job.output.png) as png, replacing(job.output.svg) as svg:
-        draw(shown, png, svg)
+        draw(shown, png, svg, job.params.language)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ FUNCTION = "softmax"
 
 
 def main(job):
-    device, limits, bench = job.params.device, job.params.limits, job.params.bench
+    device, limits, bench, language = job.params.device, job.params.limits, job.params.bench, job.params.language
     at = torch_device(device)
     with own_caches():
         from minikernel.exercise import NAME, mark
@@ -29,8 +29,8 @@ def main(job):
     for sentence in next_steps(marks):
         log.info("next: %s", sentence)
     with replacing(job.output.picture) as picture:
-        draw_exercise(panels, NAME, moved_bytes_ratio(marks), picture)
-    write_text(job.output.report, report(marks, device, os.path.basename(job.output.picture)))
+        draw_exercise(panels, NAME, moved_bytes_ratio(marks), picture, language)
+    write_text(job.output.report, report(marks, device, os.path.basename(job.output.picture), language))
 
 
 def panel_here(device, at, marks, bench):

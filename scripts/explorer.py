@@ -20,7 +20,7 @@ def main(job):
     measured = {Path(path).parent: path for path in listed(job.input.get("profiles", []))}
     places = [Path(path).parent for path in listed(job.input.captures)]  # a profile lies beside its capture
     profiles = [read_json(measured[place]) if place in measured else None for place in places]
-    render_explorer(captures, job.output.page, profile=profiles)
+    render_explorer(captures, job.output.page, profile=profiles, language=job.params.language)
     log.info("%s: %d kB", job.output.page, Path(job.output.page).stat().st_size // 1000)
 
 

@@ -9,8 +9,8 @@ from minilab.script import run
 def main(job):
     profile = read_json(job.input.profile)
     with replacing(job.output.picture) as picture:
-        draw(profile, picture)
-    write_text(job.output.report, report(profile))
+        draw(profile, picture, job.params.language)
+    write_text(job.output.report, report(profile, job.params.language))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ def main(job):
         swaps=[read_json(path) for path in job.input.swap],
         proofs=[read_json(path) for path in job.input.proofs],
         contest=read_json(job.input.contest[0]) if job.input.contest else None,
-        explained=explanations(),
+        explained=explanations(job.params.language),
+        language=job.params.language,
     )
     write_text(job.output.report, text)
 

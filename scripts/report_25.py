@@ -17,8 +17,9 @@ def main(job):
     )
     distributed, health = ([read_json(path) for path in paths] for paths in (job.input.distributed, job.input.health))
     trainings = [(os.path.relpath(Path(path).parent, home), read_json(path)) for path in job.input.trainings]
-    compared, safety = [read_json(path) for path in job.input.compared], safety_section(health, trainings)
-    write_text(job.output.report, report_25(captures, profiles, distributed, safety, compared))
+    compared, language = [read_json(path) for path in job.input.compared], job.params.language
+    safety = safety_section(health, trainings, language)
+    write_text(job.output.report, report_25(captures, profiles, distributed, safety, compared, language))
     files = {"report": "25/REPORT.md", "survey": "25/DISTRIBUTED.md"}
     manifest = manifest_25(job.params.seed, captures, [profile for _, profile in profiles], files)
     write_json(job.output.manifest, {**manifest, **safety_entries(health, trainings)})

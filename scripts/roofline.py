@@ -16,7 +16,7 @@ def main(job):
         headline = job.params.headline["cpu" if is_cpu(device) else "cuda"]
         panels.append(panel(ceilings, bench, headline, contests.get(device)))
     with replacing(job.output.png) as png, replacing(job.output.svg) as svg:
-        draw(sorted(panels, key=lambda drawn: is_cpu(drawn["device"])), png, svg)
+        draw(sorted(panels, key=lambda drawn: is_cpu(drawn["device"])), png, svg, job.params.language)
     write_json(job.output.data, {"panels": panels})
 
 

@@ -12,8 +12,8 @@ def main(job):
     tokens = read_json(job.input.vocabulary)["tokens"]
     minigpt = MiniGPTConfig(vocab_size=len(tokens), **job.params.model)
     with replacing(job.output.picture) as picture:
-        draw(artefacts, picture)
-    write_text(job.output.survey, survey(artefacts, minigpt))
+        draw(artefacts, picture, job.params.language)
+    write_text(job.output.survey, survey(artefacts, minigpt, job.params.language))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from minimodel.corpus import TokenStream, read_corpus
 from minimodel.grammar import load_grammar
 from minimodel.model_config import MiniGPTConfig
 from minimodel.tokenizer import Tokenizer
-from minimodel.training import HeldOut, plot_losses, train
+from minimodel.training import HeldOut, train
 
 
 def main(job):
@@ -37,7 +37,6 @@ def main(job):
         {"model": params.model, "training": params.training, "corpus": params.corpus},
     )
     write_json(job.output.record, record)
-    plot_losses(record, job.output.loss_plot)
 
 
 if __name__ == "__main__":

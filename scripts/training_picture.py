@@ -7,7 +7,7 @@ from minilab.script import run
 
 def main(job):
     with replacing(job.output.picture) as picture:
-        draw(read_json(job.input.training), picture)
+        draw(read_json(job.input.training), picture, job.params.language)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """The one-page reports that close phases 24 and 25: what was asked, what was found, whether it is met.
 
 Each line of the list is worked out from the phase's manifest and the few artefacts beside it;
-`templates/phase_report.md` prints it. Nothing is said to be met that was not measured.
+`templates/phase_report.md` prints it in the words of `locale/`. Nothing is said to be met that was not measured.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from minilab import templates
+from minicompile.pages import render, retold
+from minilab.translations import Translations
 
 COMPILE_MATCH = 1e-6  # largest difference of TinyHead, compiled, from eager
 
@@ -20,91 +21,117 @@ class Check(NamedTuple):
     met: bool | None
 
 
-def checks_24(manifest: dict, training: dict) -> list[Check]:
+def words(language: str) -> Translations:
+    """The words of both reports: their checks, their titles, and what their links are called."""
+    return Translations("minicompile", "phases", language)
+
+
+def checks_24(manifest: dict, training: dict, language: str = "en") -> list[Check]:
     """Phase 24: the softmax kernels and the port.
 
     Args:
         manifest: stage 24's `manifest.json`.
         training: stage 17's `training.json`.
+        language: of the checks.
     """
+    text = words(language)
     port, triton = manifest["torch_port"], manifest["softmax_kernels"].get("triton", {})
     ratio, picked = triton.get("frac_of_F_softmax"), triton.get("autotune_picked") or {}
-    where = manifest["gpu"]["model"] or manifest["device"]
-    is_stale = manifest.get("restored", {}).get("stale", False)  # it says nothing of the kernels as they are now
-    stale = " (a stale record)" if is_stale else ""
+    is_stale = (manifest.get("restored") or {}).get("stale", False)  # it says nothing of the kernels as they are now
+    stale = text("24.stale") if is_stale else ""
+    fast = {
+        "ratio": text.number(ratio, ".2f") if ratio else None,
+        "place": manifest["gpu"]["model"] or manifest["device"],
+        "stale": stale,
+    }
+    outcome = port["byte_equivalence_at_fp32_cpu"]
     return [
         Check(
-            "the model learns its grammar to within 2 % of the entropy",
-            f"{training['excess_percent']:.2f} % above it",
+            text("24.learns.asked"),
+            text("24.learns.found", excess=text.number(training["excess_percent"], ".2f")),
             training["excess_percent"] <= 2,
         ),
         Check(
-            "the PyTorch port equals the NumPy model on a CPU, within 1e-5",
-            f"{port['byte_equivalence_at_fp32_cpu']}; largest difference {port['max_abs_diff_to_numpy_reference']:.1e}",
-            port["byte_equivalence_at_fp32_cpu"] == "passed",
+            text("24.port.asked"),
+            text(
+                "24.port.found",
+                outcome=retold(language)(outcome),
+                difference=text.number(port["max_abs_diff_to_numpy_reference"], ".1e"),
+            ),
+            outcome == "passed",
         ),
         Check(
-            "the kernel swap leaves the prediction as it was",
-            "changed" if port["kernel_swap_changes_top1_token"] else "unchanged",
+            text("24.swap.asked"),
+            text("24.swap.changed" if port["kernel_swap_changes_top1_token"] else "24.swap.unchanged"),
             not port["kernel_swap_changes_top1_token"],
         ),
         Check(
-            "autotune picks a configuration of the Triton kernel at 512 rows",
-            f"{', '.join(f'{name} {value}' for name, value in picked.items())}{stale}"
+            text("24.autotune.asked"),
+            text(
+                "24.autotune.found", picked=", ".join(" ".join(map(str, pair)) for pair in picked.items()), stale=stale
+            )
             if picked
-            else "nothing tuned here",
+            else text("24.autotune.untuned"),
             None if is_stale or not picked.get("BLOCK") else True,
         ),
         Check(
-            "the Triton kernel is at least as fast as F.softmax at 512 rows",
-            f"{ratio:.2f} times as fast on {where}{stale}" if ratio else "not timed here",
+            text("24.triton.asked"),
+            text("24.triton.found", **fast) if ratio else text("24.triton.untimed"),
             ratio >= 1 if ratio and not is_stale else None,
         ),
     ]
 
 
-def checks_25(manifest: dict, distributed: Iterable[dict]) -> list[Check]:
+def checks_25(manifest: dict, distributed: Iterable[dict], language: str = "en") -> list[Check]:
     """Phase 25: the compiler opened, and the survey.
 
     Args:
         manifest: stage 25's `manifest.json`.
         distributed: the `distributed.json` of every device surveyed.
+        language: of the checks.
     """
+    text = words(language)
     matches = [row for row in manifest["compile_match"] if row["model"] == "tiny_head"]
     worst = max((row["max_abs_difference"] for row in matches), default=None)
     captures, health, runs = manifest["captures"], manifest["compile_health"], list(distributed)
+    breaks = sum(made["graph_breaks"] for made in captures)
+    healthy = sum(row["healthy"] for row in health)
+    devices = text("25.survey.joint").join(made["provenance"]["device"] for made in runs)
     return [
         Check(
-            f"TinyHead compiled equals eager within {COMPILE_MATCH:.0e}",
-            "not compiled here" if worst is None else f"largest difference {worst:.1e} over {len(matches)} runs",
+            text("25.match.asked", allowed=text.number(COMPILE_MATCH, ".0e")),
+            text("25.match.uncompiled")
+            if worst is None
+            else text("25.match.found", worst=text.number(worst, ".1e"), count=len(matches)),
             None if worst is None else worst <= COMPILE_MATCH,
         ),
         Check(
-            "a kernel of Inductor's is saved and annotated",
-            ", ".join(f"`{made['kernel']}`" for made in captures) or "none",
+            text("25.kernel.asked"),
+            ", ".join(f"`{made['kernel']}`" for made in captures) or text("25.kernel.none"),
             bool(captures),
         ),
+        Check(text("25.breaks.asked"), text("25.breaks.found", breaks=breaks, captures=len(captures)), not breaks),
         Check(
-            "nothing breaks the models' graphs",
-            f"{sum(made['graph_breaks'] for made in captures)} graph breaks in {len(captures)} captures",
-            not any(made["graph_breaks"] for made in captures),
+            text("25.healthy.asked"),
+            text("25.healthy.found", healthy=healthy, count=len(health)) if health else text("25.healthy.untried"),
+            healthy == len(health) if health else None,
         ),
         Check(
-            "every captured model compiles safely, and computes what eager does",
-            f"{sum(row['healthy'] for row in health)} of {len(health)} compiles are healthy"
-            if health
-            else "not tried here",
-            all(row["healthy"] for row in health) if health else None,
-        ),
-        Check(
-            "the four distributed patterns are told apart, and measured",
-            "on " + " and ".join(made["provenance"]["device"] for made in runs) if runs else "not measured here",
+            text("25.survey.asked"),
+            text("25.survey.found", devices=devices) if runs else text("25.survey.unmeasured"),
             bool(runs) or None,
         ),
     ]
 
 
-def phase_report(phase: int, title: str, checks: list[Check], pictures: dict[str, str], files: dict[str, str]) -> str:
+def phase_report(
+    phase: int,
+    title: str,
+    checks: list[Check],
+    pictures: dict[str, str],
+    files: dict[str, str],
+    language: str = "en",
+) -> str:
     """Write one phase's report, in Markdown.
 
     Args:
@@ -113,6 +140,7 @@ def phase_report(phase: int, title: str, checks: list[Check], pictures: dict[str
         checks: of `checks_24` or `checks_25`.
         pictures: caption -> path, relative to the report.
         files: what a reader opens -> path, relative to the report.
+        language: of the text, and so of all that is handed in.
     """
-    template = templates.environment("minicompile").get_template("phase_report.md")
-    return template.render(phase=phase, title=title, checks=checks, pictures=pictures, files=files)
+    values = {"phase": phase, "title": title, "checks": checks, "pictures": pictures, "files": files}
+    return render("phase_report", language, values)

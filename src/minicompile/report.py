@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from minicompile.pages import render
 from minicompile.profile.report import interpretation
-from minilab import templates
 
 SAME = ("source_same", "ttir_same", "ptx_same", "sass_same")
 NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach memory
@@ -111,6 +111,7 @@ def report_25(
     distributed: list[dict],
     safety: str,
     compared: Sequence[dict] = (),
+    language: str = "en",
 ) -> str:
     """Write `results/25/REPORT.md`, in Markdown.
 
@@ -120,24 +121,23 @@ def report_25(
         distributed: the `distributed.json` of every device surveyed.
         safety: the section that `minicompile.safety_report` writes.
         compared: the `simulated_vs_real.json` of every model.
+        language: of the text, and so of `safety`.
     """
     views = [capture_view(capture, folder) for folder, capture in captures]
-    text = (
-        templates.environment("minicompile")
-        .get_template("report_25.md")
-        .render(
-            views=views,
-            models=list(dict.fromkeys(view["model"] for view in views)),
-            refusals=refusals([capture for _, capture in captures]),
-            profiles=[
-                {**profile, "folder": folder, "sentences": interpretation(profile)} for folder, profile in profiles
-            ],
-            matches=matches([profile for _, profile in profiles]),
-            devices=[made["provenance"]["device"] for made in distributed],
-            safety=safety,
-            compared=[comparison_view(made) for made in compared],
-        )
-    )
+    values = {
+        "views": views,
+        "models": list(dict.fromkeys(view["model"] for view in views)),
+        "refusals": refusals([capture for _, capture in captures]),
+        "profiles": [
+            {**profile, "folder": folder, "sentences": interpretation(profile, language)}
+            for folder, profile in profiles
+        ],
+        "matches": matches([profile for _, profile in profiles]),
+        "devices": [made["provenance"]["device"] for made in distributed],
+        "safety": safety,
+        "compared": [comparison_view(made) for made in compared],
+    }
+    text = render("report_25", language, values)
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 
 

@@ -3,8 +3,8 @@
 `templates/safety_25.md` says it; which sentences there are to say of a training, `minicompile.training.words` decides.
 """
 
+from minicompile.pages import render
 from minicompile.training.words import interpretation
-from minilab import templates
 
 
 def health_view(health: dict) -> dict:
@@ -26,26 +26,26 @@ def health_view(health: dict) -> dict:
     }
 
 
-def training_view(folder: str, training: dict) -> dict:
+def training_view(folder: str, training: dict, language: str = "en") -> dict:
     """What there is to say of one `training.json` in `folder`, relative to the report."""
     return {
         "device": training["provenance"]["device"],
         "stale": training.get("restored", {}).get("stale", False),
         "folder": folder,
-        "sentences": interpretation(training),
+        "sentences": interpretation(training, language),
     }
 
 
-def safety_section(health: list[dict], trainings: list[tuple[str, dict]]) -> str:
+def safety_section(health: list[dict], trainings: list[tuple[str, dict]], language: str = "en") -> str:
     """The report's section on compiling safely, in Markdown.
 
     Args:
         health: the `compile_health.json` of every captured model and device.
         trainings: (folder relative to the report, `training.json` of the port) of every device.
+        language: of the text.
     """
-    template = templates.environment("minicompile").get_template("safety_25.md")
-    views = [training_view(folder, training) for folder, training in trainings]
-    return template.render(health=list(map(health_view, health)), trainings=views)
+    views = [training_view(folder, training, language) for folder, training in trainings]
+    return render("safety_25", language, {"health": list(map(health_view, health)), "trainings": views})
 
 
 def safety_entries(health: list[dict], trainings: list[tuple[str, dict]]) -> dict:

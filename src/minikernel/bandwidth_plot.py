@@ -10,11 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from minikernel.roofline_plot import spread
+from minikernel.roofline_plot import spread, words
 from minikernel.standards import COPY, DISPATCHED, LEFT_OUT_ALL, OURS
 from minilab import LabError
 from minilab.device import short_name
 from minilab.style import FAINT, INK, colour, use_style
+from minilab.translations import Translations
 
 DIRECTIONS, DTYPES = ("forward", "backward"), ("float32", "bfloat16", "float16")
 PEERS = {"liger": "#000000", "quack": "#B59F00"}  # colours that the lab's palette leaves free
@@ -97,9 +98,10 @@ def _drawn(rows: list[dict]) -> list[dict]:
     return [row for row in rows if row["kernel"] not in (DISPATCHED, LEFT_OUT_ALL)]
 
 
-def draw(shown: dict, png: str | Path, svg: str | Path) -> None:
+def draw(shown: dict, png: str | Path, svg: str | Path, language: str = "en") -> None:
     """Draw what `shares` gives, a panel for each direction and dtype, and save it as PNG and SVG."""
     use_style()
+    text = words(language)
     directions = list(dict.fromkeys(panel["direction"] for panel in shown["panels"]))
     dtypes = list(dict.fromkeys(panel["dtype"] for panel in shown["panels"]))
     figure, axes = plt.subplots(
@@ -111,43 +113,45 @@ def draw(shown: dict, png: str | Path, svg: str | Path) -> None:
     )
     for panel in shown["panels"]:
         at = axes[directions.index(panel["direction"]), dtypes.index(panel["dtype"])]
-        draw_panel(at, panel, shown["stale"], first=panel["dtype"] == dtypes[0])
-    source = "record of" if shown["restored"] else "measured here,"
-    figure.suptitle(
-        f"{shown['name']}: softmax's bandwidth as a share of a plain copy's, by the width of the row "
-        f"({source} {shown['date']}{', stale' if shown['stale'] else ''})\n"
-        "grey bars: the share that is asked for; ×: left out at that width (refused, wrong or far too slow)",
-        x=0.01, ha="left", fontsize=13,
-    )  # fmt: skip
+        draw_panel(at, panel, shown["stale"], panel["dtype"] == dtypes[0], text)
+    date = text("date.record" if shown["restored"] else "date.measured", date=shown["date"])
+    date = text("date.stale", date=date) if shown["stale"] else date
+    title = f"{text('bandwidth.title', name=shown['name'], date=date)}\n{text('bandwidth.key')}"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.12)
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(svg, metadata={"Date": None})
     plt.close(figure)
 
 
-def draw_panel(axes: Axes, panel: dict, stale: bool, first: bool) -> None:
+def draw_panel(axes: Axes, panel: dict, stale: bool, first: bool, text: Translations) -> None:
     """One direction and dtype: a line a kernel, its name at its end.
 
     Args:
         panel: as `shares` gives it.
         stale: marks are hollow.
         first: the panel is its row's first and has the axis' name.
+        text: the picture's words.
     """
     widths = panel["widths"]
     axes.set_xscale("log")
     axes.set_yscale("function", functions=(stretched, unstretched))
     axes.set(xlim=(widths[0] / 1.55, widths[-1] * 1.12), ylim=(0, TOP))
     axes.set_yticks(TICKS)
-    axes.set_xticks(widths, [f"{cols:,}" for cols in widths], rotation=40, ha="right", rotation_mode="anchor")
+    axes.set_xticks(
+        widths, [text.number(cols, ",") for cols in widths], rotation=40, ha="right", rotation_mode="anchor"
+    )
     axes.minorticks_off()
     axes.grid(axis="x", color=FAINT, linewidth=0.4, alpha=0.5)
     axes.axhline(100, color=INK, linewidth=1.0, linestyle=":", zorder=1)
     axes.axhline(BEND, color=FAINT, linewidth=0.6, zorder=0)
-    axes.set_title(f"{panel['direction']}, {panel['dtype']}", loc="left", fontweight="bold")
-    axes.set_xlabel("columns")
+    direction = text(f"bandwidth.{panel['direction']}")
+    title = text("bandwidth.panel", direction=direction, dtype=panel["dtype"])
+    axes.set_title(title, loc="left", fontweight="bold")
+    axes.set_xlabel(text("bandwidth.columns"))
     if first:
-        axes.set_ylabel(f"% of a copy (stretched above {BEND:g} %)")
-    _bars(axes, panel["bars"])
+        axes.set_ylabel(text("bandwidth.axis", bend=f"{BEND:g}"))
+    _bars(axes, panel["bars"], text)
     for line in panel["lines"]:
         _line(axes, line, widths, stale)
     _crosses(axes, panel["left_out"])
@@ -171,13 +175,15 @@ def paint(kernel: str) -> str:
     return PEERS.get(kernel) or colour(kernel)
 
 
-def _bars(axes: Axes, bars: dict[int, float]) -> None:
+def _bars(axes: Axes, bars: dict[int, float], text: Translations) -> None:
     before = None
     for cols, bar in bars.items():
         axes.plot([cols / 1.13, cols * 1.13], [bar, bar], color=FAINT, linewidth=5, alpha=0.55, zorder=0.5)
         if bar != before:  # said once for a run of widths with the same bar
             backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
-            axes.text(cols / 1.16, bar, f"{bar:g}", ha="right", va="center", fontsize=9, bbox=backing, zorder=4)
+            axes.text(
+                cols / 1.16, bar, text.number(bar, "g"), ha="right", va="center", fontsize=9, bbox=backing, zorder=4
+            )
         before = bar
 
 

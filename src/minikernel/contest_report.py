@@ -10,12 +10,13 @@ import yaml
 from minikernel.standards import DISPATCHED, HEAD, ITEMSIZE, OURS, REFERENCE
 from minilab import LabError
 from minilab.device import short_name
+from minilab.translations import LANGUAGES
 
 PLACE = ("standard", "direction", "rows", "cols", "dtype")  # what an explanation in data/missed.yaml is found by
 
 
-def explanations() -> list[dict]:
-    """Why standards are missed, as written in `data/missed.yaml`.
+def explanations(language: str = "en") -> list[dict]:
+    """Why standards are missed, as written in `data/missed.yaml`; in English where it lacks the language.
 
     Raises:
         LabError: an entry lacks a key, or has one that is not known.
@@ -23,12 +24,12 @@ def explanations() -> list[dict]:
     known = {*PLACE, "tried", "profiler"}
     found = yaml.safe_load((files("minikernel") / "data" / "missed.yaml").read_text()) or []
     for number, entry in enumerate(found, 1):
-        if entry.keys() != known:
+        if entry.keys() - set(LANGUAGES) != known:
             raise LabError(
                 f"entry {number} of src/minikernel/data/missed.yaml has the keys {', '.join(sorted(entry))}; "
                 f"write exactly {', '.join(sorted(known))}."
             )
-    return found
+    return [{key: entry[key] for key in known} | entry.get(language, {}) for entry in found]
 
 
 def contest_view(contest: dict, explained: list[dict]) -> dict:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from minikernel.exercise_report import borrowed, is_right
+from minikernel.exercise_report import INTERPRETER, borrowed, is_right
 from minikernel.guarded import Outcome, run_guarded
 from minikernel.proof import REFERENCE_TOLERANCE, SEED, adversarial_cases, prove
 from minikernel.registry import load_user_kernel
@@ -36,9 +36,10 @@ def mark(source: str, function: str, torch_device: str, limits: dict[str, float]
         bench: what the bench measures, as `minikernel.bench.bench_kernel` takes it.
 
     Returns:
-        `source`; `executed_by`: what ran it; `unfilled` and `cases`, as `mark_cases` gives them; `ended`: why the
-        proof did not end, or None; `traffic`: the rows of `mark_traffic`, none where nothing was counted; `timed`:
-        the rows of `minikernel.bench.bench_kernel`, none where nothing was timed, and then `untimed` may say why.
+        `source`; `executed_by`: what ran it, `cpu`, `cuda` or `triton-interpreter`; `unfilled` and `cases`, as
+        `mark_cases` gives them; `ended`: why the proof did not end, or None; `traffic`: the rows of `mark_traffic`,
+        none where nothing was counted; `timed`: the rows of `minikernel.bench.bench_kernel`, none where nothing was
+        timed, and then `untimed` may say why.
     """
     on_cpu = torch_device == "cpu"
 
@@ -48,7 +49,7 @@ def mark(source: str, function: str, torch_device: str, limits: dict[str, float]
             return run_guarded(task, call, f"kernel {NAME}", limits[stage], f"{stage}.time_limit_seconds")
 
     proof, ended = guarded("minikernel.exercise:mark_cases", "proof", interpreted=on_cpu, device=torch_device)
-    marks: dict[str, Any] = {"source": source, "executed_by": "the CPU" if on_cpu else "the GPU", "ended": ended}
+    marks: dict[str, Any] = {"source": source, "executed_by": "cpu" if on_cpu else "cuda", "ended": ended}
     marks |= {"traffic": [], "timed": [], "untimed": None, **(proof or {"unfilled": None, "cases": []})}
     if not is_right(marks):
         return marks
@@ -57,8 +58,7 @@ def mark(source: str, function: str, torch_device: str, limits: dict[str, float]
         log.info("its passes were not counted: %s", uncounted)
     marks["traffic"] = counted or []
     if on_cpu and any(row["launches"] for row in marks["traffic"]):
-        marks["executed_by"] = "Triton's interpreter"
-        marks["untimed"] = "there is no GPU here, and the interpreter's time says nothing"
+        marks["executed_by"] = INTERPRETER  # whose time says nothing
     elif not borrowed(marks):
         timed, marks["untimed"] = guarded(
             "minikernel.bench:bench_users_kernel",

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from minikernel.roofline_plot import draw_bars, draw_roofline, label_slopes
+from minikernel.roofline_plot import draw_bars, draw_roofline, label_slopes, words
 from minilab.style import colour, use_style
 
 HEIGHT = 5.2  # inches a panel
@@ -49,7 +49,9 @@ def panel_of(row: dict, ceilings: dict, device: str, name: str, date: str) -> di
     }
 
 
-def draw_exercise(panels: list[dict], name: str, moved_ratio: float | None, png: str | Path) -> None:
+def draw_exercise(
+    panels: list[dict], name: str, moved_ratio: float | None, png: str | Path, language: str = "en"
+) -> None:
     """Draw a row for each panel; a restored one gets the highest place that the roof allows for the bytes counted.
 
     Args:
@@ -57,30 +59,32 @@ def draw_exercise(panels: list[dict], name: str, moved_ratio: float | None, png:
         name: what the picture calls the learner's softmax.
         moved_ratio: bytes counted over the fewest possible; None where they were not counted.
         png: where to save it.
+        language: of its words.
     """
     use_style()
     figure = plt.figure(figsize=(11, HEIGHT * len(panels)), layout="constrained")
     drawn = []
     for part, panel in zip(figure.subfigures(len(panels), 1, squeeze=False).flat, panels, strict=True):
         left, right = part.subplots(1, 2, width_ratios=(2.1, 1))
-        draw_roofline(left, panel)
-        draw_bars(right, panel)
+        draw_roofline(left, panel, language)
+        draw_bars(right, panel, language)
         if panel["restored"] and moved_ratio:
-            _draw_highest(left, panel, name, moved_ratio)
+            _draw_highest(left, panel, name, moved_ratio, language)
         drawn.append(left)
     figure.draw_without_rendering()
     for axes, panel in zip(drawn, panels, strict=True):
-        label_slopes(axes, panel)
+        label_slopes(axes, panel, language)
     figure.savefig(png, metadata={"Software": None})
     plt.close(figure)
 
 
-def _draw_highest(axes: Axes, panel: dict, name: str, moved_ratio: float) -> None:
+def _draw_highest(axes: Axes, panel: dict, name: str, moved_ratio: float, language: str) -> None:
+    text = words(language)
     intensity = panel["points"][0]["flop_per_byte"] / moved_ratio
     rate = intensity * panel["roofs"]["copy_gb_per_s"] / 1e3
     axes.plot(intensity, rate, "v", markersize=10, color=colour(name), markerfacecolor="white", zorder=4)
     axes.annotate(
-        f"{name}, at most: {moved_ratio:.3g} x the bytes needed",
+        text("exercise.highest", name=name, ratio=text.number(moved_ratio, ".3g")),
         (intensity, rate),
         xytext=(0.03, 0.9),
         textcoords="axes fraction",

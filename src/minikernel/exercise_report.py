@@ -1,6 +1,6 @@
 """What a marked exercise says: the steps that are done, what to try next, and the report.
 
-`minikernel.exercise` finds the marks out; every sentence here follows from them.
+`minikernel.exercise` finds the marks out; which sentences of `locale/*/exercise.yaml` are said follows from them.
 """
 
 from functools import cache
@@ -10,11 +10,13 @@ from typing import NamedTuple
 import yaml
 
 from minilab import templates
+from minilab.translations import Retold, Translations
 
 ONE_PASS = 1.05  # reads and writes of each element up to which a kernel takes one pass
 HINTS_AT_ONCE = 3  # a learner mends one thing at a time
 BORROWED = ("aten::_softmax", "aten::_log_softmax", "aten::logsumexp")  # torch's own, which is not the learner's
 NEAR_COPY, FAR_FROM_COPY = 0.9, 0.5  # shares of a copy's bandwidth between which different advice helps
+INTERPRETER = "triton-interpreter"
 
 
 class Step(NamedTuple):
@@ -27,15 +29,19 @@ class Step(NamedTuple):
 
 
 @cache
-def exercise_data() -> dict:
-    """The steps, and each case's step and hint, from `data/exercise.yaml`."""
+def step_of_case() -> dict[str, int]:
+    """Case of the proof -> the step that it belongs to, from `data/exercise.yaml`."""
     return yaml.safe_load((files("minikernel") / "data/exercise.yaml").read_text())
+
+
+def words(language: str) -> Translations:
+    """The words of the exercise's report."""
+    return Translations("minikernel", "exercise", language)
 
 
 def wrong_cases(marks: dict, step: int) -> list[dict]:
     """The cases that belong to a step and are wrong."""
-    cases = exercise_data()["cases"]
-    return [row for row in marks["cases"] if row["reason"] and cases[row["case"]]["step"] == step]
+    return [row for row in marks["cases"] if row["reason"] and step_of_case()[row["case"]] == step]
 
 
 def is_right(marks: dict) -> bool:
@@ -49,52 +55,65 @@ def borrowed(marks: dict) -> list[str]:
     return sorted(name.removeprefix("aten::") for name in called if name.startswith(BORROWED))
 
 
-def steps(marks: dict) -> list[Step]:
+def steps(marks: dict, language: str = "en") -> list[Step]:
     """The four steps, each with whether it is done and what decided it.
 
     Args:
         marks: as `minikernel.exercise.mark` gives them.
+        language: of the sentences.
     """
-    titles = exercise_data()["steps"]
-    judged = [_right(marks, 1), _right(marks, 2), _one_pass(marks), _fast(marks)]
-    return [Step(number, titles[number], *verdict) for number, verdict in enumerate(judged, 1)]
+    text = words(language)
+    judged = [_right(marks, 1, text), _right(marks, 2, text), _one_pass(marks, text), _fast(marks, text)]
+    return [Step(number, text(f"step.{number}"), *verdict) for number, verdict in enumerate(judged, 1)]
 
 
-def _right(marks: dict, step: int) -> tuple[bool, str]:
+def _right(marks: dict, step: int, text: Translations) -> tuple[bool, str]:
     if not marks["cases"]:
-        return False, marks["unfilled"] or marks["ended"]
-    cases = exercise_data()["cases"]
-    wrong, of = len(wrong_cases(marks, step)), sum(cases[row["case"]]["step"] == step for row in marks["cases"])
-    return not wrong, f"{of - wrong} of {of} cases are right"
+        return False, _told(marks["unfilled"] or marks["ended"], text)
+    wrong, of = len(wrong_cases(marks, step)), sum(step_of_case()[row["case"]] == step for row in marks["cases"])
+    return not wrong, text("why.cases", right=of - wrong, of=of)
 
 
-def _one_pass(marks: dict) -> tuple[bool | None, str]:
+def _one_pass(marks: dict, text: Translations) -> tuple[bool | None, str]:
     if not is_right(marks):
-        return False, "comes after step 2"
+        return False, text("why.later")
     if borrowed(marks):
-        return False, f"it calls torch's own {', '.join(borrowed(marks))}; write one yourself"
+        return False, text("why.borrowed", names=", ".join(borrowed(marks)))
     if not _moves(marks):
-        return None, "passes are counted in PyTorch's operations and in Triton's interpreter; nothing was seen there"
+        return None, text("why.uncounted")
     row = marks["traffic"][0]
-    moved = f"{row['reads']:.3g} reads and {row['writes']:.3g} writes of each element at {row['cols']:,} columns"
-    return row["reads"] <= ONE_PASS and row["writes"] <= ONE_PASS, moved
+    reads, writes = text.number(row["reads"], ".3g"), text.number(row["writes"], ".3g")
+    said = text("why.passes", reads=reads, writes=writes, cols=text.number(row["cols"], ","))
+    return row["reads"] <= ONE_PASS and row["writes"] <= ONE_PASS, said
 
 
-def _fast(marks: dict) -> tuple[bool | None, str]:
+def _fast(marks: dict, text: Translations) -> tuple[bool | None, str]:
     if not is_right(marks):
-        return False, "comes after step 2"
+        return False, text("why.later")
     if borrowed(marks):
-        return False, "the time would be torch's, not yours"
+        return False, text("why.not_yours")
     if not marks["timed"]:
-        return None, marks["untimed"]
+        return None, text("why.interpreted") if marks["executed_by"] == INTERPRETER else marks["untimed"]
     row = marks["timed"][-1]
-    shape = f"{row['rows']:,} x {row['cols']:,}"
-    verdict = f"{row['ratio_to_reference']:.2f} of F.softmax's time at {shape}; noise {row['noise_floor']:.1%}"
-    return row["ratio_to_reference"] <= 1 + row["noise_floor"], verdict
+    ratio, noise = text.number(row["ratio_to_reference"], ".2f"), text.number(row["noise_floor"], ".1%")
+    return _as_fast(row), text("why.speed", ratio=ratio, shape=_shape(row, text), noise=noise)
+
+
+def _as_fast(row: dict) -> bool:
+    """Whether a timed row takes no longer than F.softmax, but for the noise."""
+    return row["ratio_to_reference"] <= 1 + row["noise_floor"]
 
 
 def _moves(marks: dict) -> bool:
     return bool(marks["traffic"]) and marks["traffic"][0]["reads"] > 0
+
+
+def _shape(row: dict, text: Translations) -> str:
+    return f"{text.number(row['rows'], ',')} x {text.number(row['cols'], ',')}"
+
+
+def _told(sentence: str, text: Translations) -> str:
+    return Retold("minikernel", "told", text.language)(sentence)
 
 
 def moved_bytes_ratio(marks: dict) -> float | None:
@@ -104,111 +123,78 @@ def moved_bytes_ratio(marks: dict) -> float | None:
     return max(1.0, (marks["traffic"][0]["reads"] + marks["traffic"][0]["writes"]) / 2)
 
 
-def next_steps(marks: dict) -> list[str]:
+def next_steps(marks: dict, language: str = "en") -> list[str]:
     """What to try next, a sentence or two each, from what was measured; the most pressing first."""
+    text = words(language)
     if marks["unfilled"]:
-        return [
-            "Write step 1 as the formula reads, exponentials over their sum; exercises/README.md has a frame in "
-            "PyTorch, in Triton and in CUDA C."
-        ]
+        return [text("next.begin")]
     if marks["ended"]:
-        return [
-            "It did not get through the proof, and the sentence above says at which case. Look for a loop whose end "
-            "depends on the data or the width, an index outside the tensor, or an import that fails."
-        ]
+        return [text("next.ended")]
     wrong = {row["case"] for step in (1, 2) for row in wrong_cases(marks, step)}
     if wrong:
-        hints = [f"`{case}`: {about['hint']}" for case, about in exercise_data()["cases"].items() if case in wrong]
-        return hints[:HINTS_AT_ONCE]
+        cases = [case for case in step_of_case() if case in wrong][:HINTS_AT_ONCE]
+        return [text("next.hint", case=text(f"case.{case}"), hint=text(f"hint.{case}")) for case in cases]
     if borrowed(marks):
-        return ["Write the exponentials, the sum and the quotients yourself; torch's softmax is what you race against."]
-    return _about_passes(marks) or _about_speed(marks)
+        return [text("next.borrowed")]
+    return _about_passes(marks, text) or _about_speed(marks, text)
 
 
-def _about_passes(marks: dict) -> list[str]:
+def _about_passes(marks: dict, text: Translations) -> list[str]:
     if not _moves(marks):
         return []
     row = marks["traffic"][0]
-    moved = (row["reads"] + row["writes"]) / 2
-    if row["operations"] and moved > ONE_PASS:
-        return [
-            f"Each of PyTorch's {len(row['operations'])} operations reads its operand from memory and writes its "
-            f"result there, {moved:.3g} times the bytes needed. One Triton kernel that does them all keeps the row in "
-            "registers."
-        ]
-    if moved > ONE_PASS:
-        return [
-            f"It moves {moved:.3g} times the bytes needed, which caps it at {1 / moved:.0%} of a copy where no cache "
-            "helps. Load the row once into one tile (BLOCK the next power of two above its length) and keep it."
-        ]
-    return []
+    ratio = (row["reads"] + row["writes"]) / 2
+    if ratio <= ONE_PASS:
+        return []
+    moved = text.number(ratio, ".3g")
+    if row["operations"]:
+        return [text("next.operations", count=len(row["operations"]), moved=moved)]
+    return [text("next.passes", moved=moved, share=text.number(1 / ratio, ".0%"))]
 
 
-def _about_speed(marks: dict) -> list[str]:
+def _about_speed(marks: dict, text: Translations) -> list[str]:
     if not marks["timed"]:
-        return [
-            "Time it where there is a GPU: the same command there times it and puts its dot on that GPU's roofline "
-            "(docs/cluster.md for a cluster).",
-            *_about_long_rows(marks),
-        ]
+        return [text("next.gpu"), *_about_long_rows(marks, text)]
     small, large = marks["timed"][0], marks["timed"][-1]
-    share, shape = large["fraction_of_copy"], f"{large['rows']:,} x {large['cols']:,}"
-    if large["ratio_to_reference"] <= 1 + large["noise_floor"]:
-        advice = [
-            "Put it among the lab's kernels: `kernels: {mine: {source: exercises/softmax_mine.py, function: softmax}}` "
-            "in config.yaml."
-        ]
-        advice += _about_long_rows(marks)
-        if small["ratio_to_reference"] > 1 + small["noise_floor"]:
-            advice.append(
-                f"At {small['rows']:,} rows it takes {small['ratio_to_reference']:.2f} of F.softmax's time: there the "
-                "launch and the host decide; look at what your function does besides the launch."
-            )
+    if _as_fast(large):
+        advice = [text("next.register"), *_about_long_rows(marks, text)]
+        if not _as_fast(small):
+            ratio = text.number(small["ratio_to_reference"], ".2f")
+            advice.append(text("next.small", rows=text.number(small["rows"], ","), ratio=ratio))
         return advice
-    if share < FAR_FROM_COPY:
-        return [
-            f"At {shape} it reaches {share:.0%} of a copy. Neighbouring threads must read neighbouring addresses, and "
-            "many rows must be in flight at once: compare src/minikernel/cuda/naive.cu with smem.cu."
-        ]
-    if share < NEAR_COPY:
-        return [
-            f"At {shape} it reaches {share:.0%} of a copy. Try other num_warps, several rows a program, 16-byte "
-            "vectors; docs/how_to/your_own_kernel.md has how to let the lab tune them."
-        ]
-    return [f"At {shape} it reaches {share:.0%} of a copy: what is left is in the last percents of fused.cu."]
+    share = large["fraction_of_copy"]
+    how_near = "far" if share < FAR_FROM_COPY else "middle" if share < NEAR_COPY else "near"
+    return [text(f"next.{how_near}", shape=_shape(large, text), share=text.number(share, ".0%"))]
 
 
-def _about_long_rows(marks: dict) -> list[str]:
+def _about_long_rows(marks: dict, text: Translations) -> list[str]:
     row = marks["traffic"][-1] if _moves(marks) else None
     if row is None or row["reads"] <= ONE_PASS:
         return []
-    return [
-        f"At {row['cols']:,} columns it reads each element {row['reads']:.3g} times: the row no longer fits where you "
-        "keep it. src/minikernel/softmax_triton.py holds it in several tiles."
-    ]
+    return [text("next.long_rows", cols=text.number(row["cols"], ","), reads=text.number(row["reads"], ".3g"))]
 
 
-def report(marks: dict, device: str, picture: str) -> str:
+def report(marks: dict, device: str, picture: str, language: str = "en") -> str:
     """The marked exercise in Markdown, from `templates/exercise.md`.
 
     Args:
         marks: as `minikernel.exercise.mark` gives them.
         device: slug of the machine that marked it.
         picture: the roofline's path, relative to the report.
+        language: of the words.
     """
-    rows = {(row["case"], row["cols"]): row for row in marks["cases"]}
-    return (
-        templates.environment("minikernel", trim_blocks=True, lstrip_blocks=True)
-        .get_template("exercise.md")
-        .render(
-            marks=marks,
-            device=device,
-            steps=steps(marks),
-            advice=next_steps(marks),
-            picture=picture,
-            cases=list(dict.fromkeys(row["case"] for row in marks["cases"])),
-            widths=sorted({row["cols"] for row in marks["cases"]}),
-            at=rows,
-            wrong={row["case"]: row["reason"] for row in reversed(marks["cases"]) if row["reason"]},
-        )
+    text = words(language)
+    environment = templates.environment("minikernel", trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": text.number, "told": lambda sentence: _told(sentence, text)}
+    return environment.get_template("exercise.md").render(
+        text=text,
+        marks=marks,
+        device=device,
+        steps=steps(marks, language),
+        advice=next_steps(marks, language),
+        picture=picture,
+        cases=list(dict.fromkeys(row["case"] for row in marks["cases"])),
+        widths=sorted({row["cols"] for row in marks["cases"]}),
+        at={(row["case"], row["cols"]): row for row in marks["cases"]},
+        wrong={row["case"]: row["reason"] for row in reversed(marks["cases"]) if row["reason"]},
     )

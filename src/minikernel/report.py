@@ -1,16 +1,17 @@
 """The report of stage 24: every figure from an artefact, every sentence decided by the figures.
 
-This module works out what there is to say; `templates/report_24.md` says it.
+This module works out what there is to say; `templates/report_24.md` says it, in the words of `locale`.
 """
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
 
 from minikernel.contest_report import contest_view
-from minikernel.roofline import head
+from minikernel.report_filters import filters
+from minikernel.roofline import head, head_caption
 from minilab import templates
 from minilab.device import is_cpu, short_name
+from minilab.translations import Translations
 
 LADDER = ("naive", "smem", "fused", "triton")  # each does something that the one before did not
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
@@ -26,6 +27,7 @@ def report_24(
     proofs: list[dict],
     contest: dict | None = None,
     explained: Sequence[dict] = (),
+    language: str = "en",
 ) -> str:
     """Write `results/24/README.md`, in Markdown.
 
@@ -36,18 +38,15 @@ def report_24(
         proofs: the proofs made in this run.
         contest: the GPU's contest, or None where there is none.
         explained: why standards are missed, as `contest_report.explanations` gives it.
+        language: of the report's words.
     """
+    text = Translations("minikernel", "report_24", language)
     environment = templates.environment("minikernel")
-    environment.filters |= {
-        "microseconds": _microseconds,
-        "configuration": _configuration,
-        "places": _places,
-        "span": _span,
-        "value": _value,
-        "cell": _cell,
-    }
+    environment.filters |= filters(text)
+    fused = head(contest) if contest else None
     views = sorted(map(device_view, benches), key=lambda view: is_cpu(view["device"]))
-    text = environment.get_template("report_24.md").render(
+    report = environment.get_template("report_24.md").render(
+        text=text,
         training=training,
         port=port,
         equivalence=equivalence,
@@ -59,13 +58,13 @@ def report_24(
         devices=views,
         gpu=next((view["device"] for view in views if not is_cpu(view["device"])), None),
         contest=contest_view(contest, list(explained)) if contest else None,
-        head=head(contest) if contest else None,
+        head_caption=head_caption(fused, language) if fused else None,
         choices=autotune["choices"] if autotune else [],
         autotune_stale=bool(autotune) and autotune.get("restored", {}).get("stale", False),
         swaps=swaps,
         proofs=proofs,
     )
-    return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
+    return re.sub(r"\n{3,}", "\n\n", report)  # parts that are absent leave their blank lines behind
 
 
 def device_view(bench: dict) -> dict:
@@ -85,7 +84,7 @@ def device_view(bench: dict) -> dict:
         "shapes": shapes,
         "kernels": [{"name": name, "rows": [at.get((name, *shape)) for shape in shapes]} for name in names],
         "noise_floor": max(row["noise_floor"] for row in rows),
-        "distrusted": [f"{row['kernel']} at {row['rows']:,} x {row['cols']:,}" for row in rows if row["above_roof"]],
+        "distrusted": [row for row in rows if row["above_roof"]],
         "steps": steps(at, shapes[-1]),
         "left_out": bench.get("left_out", []),
         "triton_shares": shares,
@@ -126,33 +125,3 @@ def target(at: dict, shapes: list[tuple[int, int]], kernel: str) -> dict:
 
 def _is_coarse(layer: str) -> bool:
     return layer.count(".") <= 1  # whole blocks, not their parts
-
-
-def _microseconds(value: float) -> str:
-    return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
-
-
-def _configuration(config: dict) -> str:
-    return ", ".join(f"{name} {value}" for name, value in config.items())
-
-
-def _places(rows: list[dict]) -> str:
-    """Shapes and dtypes in words: `32,768 x 600 (float32, bfloat16), 64 x 600 (float32)`."""
-    rows = sorted(rows, key=lambda row: (row["cols"], row["rows"]))
-    shapes = groupby(rows, key=lambda row: f"{row['rows']:,} x {row['cols']:,}")
-    return ", ".join(f"{shape} ({', '.join(dict.fromkeys(row['dtype'] for row in held))})" for shape, held in shapes)
-
-
-def _span(span: tuple[float, float] | None, form: str) -> str:
-    """The least and the most of something, once where they read the same."""
-    return " to ".join(dict.fromkeys(form.format(end) for end in span)) if span else "not measured"
-
-
-def _value(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
-
-
-def _cell(text: str) -> str:
-    """Somebody else's words in a table: one line, not too long, no bar that would end the cell."""
-    short = " ".join(text.split())
-    return (short if len(short) <= 140 else short[:139] + "…").replace("|", "\\|")

@@ -6,6 +6,7 @@ that does I operations for each byte it moves runs at no more than min(peak, I x
 
 from minilab import LabError
 from minilab.device import short_name
+from minilab.translations import Translations
 
 
 def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:
@@ -73,8 +74,8 @@ def head(contest: dict) -> dict | None:
         contest: a device's `contest.json`.
 
     Returns:
-        rows, points as in `panel`, whether they are stale, the fused point's intensity and time against the
-        fastest unfused one's, and a caption; None where the contest did not time both.
+        rows, points as in `panel`, whether they are stale, and the fused point's intensity and time against the
+        fastest unfused one's; None where the contest did not time both.
     """
     shown = [row for row in contest["head"] if not row["fused"] or row["kernel"] == FUSED_HEAD]
     most = max((row["rows"] for row in shown), default=0)
@@ -91,11 +92,12 @@ def head(contest: dict) -> dict | None:
         "unfused": apart["kernel"],
         "flop_per_byte": [apart["flop_per_byte"], fused["flop_per_byte"]],
         "speedup": apart["median_us"] / fused["median_us"],
-        "caption": (
-            f"LM head, softmax(linear(h)), {most:,} rows. Apart, the logits are written and read again: "
-            f"{apart['flop_per_byte']:.3g} FLOP per byte. Fused, they never reach memory: the same arithmetic on fewer "
-            f"bytes, {fused['flop_per_byte']:.3g} FLOP per byte. The dot moves right, where the roof is higher, and "
-            f"the head takes {fused['median_us'] / apart['median_us']:.0%} of the time. It multiplies on the tensor "
-            "cores, so fp32's roof is not its own."
-        ),
     }
+
+
+def head_caption(head: dict, language: str = "en") -> str:
+    """What fusing the LM head does, in a few sentences with the figures of `head`."""
+    text = Translations("minikernel", "figures", language)
+    apart, fused = (text.number(intensity, ".3g") for intensity in head["flop_per_byte"])
+    share = text.number(1 / head["speedup"], ".0%")
+    return text("roofline.caption", rows=text.number(head["rows"], ","), apart=apart, fused=fused, share=share)

@@ -8,8 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from minikernel.roofline import FUSED_HEAD, ridge
+from minikernel.roofline import FUSED_HEAD, head_caption, ridge
 from minilab.style import FAINT, INK, colour, use_style
+from minilab.translations import Translations
 
 INTENSITY = (0.1, 3000.0)  # FLOP/byte
 LABEL_GAP = 0.085  # of the axis' height, between two labels of the stack
@@ -21,7 +22,12 @@ SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-."
 ROOFS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
 
 
-def draw(panels: list[dict], png: str | Path, svg: str | Path) -> None:
+def words(language: str) -> Translations:
+    """The words in stage 24's pictures."""
+    return Translations("minikernel", "figures", language)
+
+
+def draw(panels: list[dict], png: str | Path, svg: str | Path, language: str = "en") -> None:
     """Draw one row for each panel (see `roofline.panel`) and save it as PNG and SVG."""
     use_style()
     heights = [5.9 if panel["head"] else 5.2 for panel in panels]
@@ -31,23 +37,24 @@ def draw(panels: list[dict], png: str | Path, svg: str | Path) -> None:
         figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights).flat, panels, strict=True
     ):
         roofline_axes, bar_axes = part.subplots(1, 2, width_ratios=(2.1, 1))
-        draw_roofline(roofline_axes, panel)
-        draw_bars(bar_axes, panel)
+        draw_roofline(roofline_axes, panel, language)
+        draw_bars(bar_axes, panel, language)
         if panel["head"]:
-            caption = textwrap.fill(panel["head"]["caption"], CAPTION_WIDTH)
+            caption = textwrap.fill(head_caption(panel["head"], language), CAPTION_WIDTH)
             part.supxlabel(caption, x=0.06, ha="left", fontsize=11, linespacing=1.4)
         drawn.append(roofline_axes)
     figure.get_layout_engine().set(h_pad=0.15)
     figure.draw_without_rendering()
     for roofline_axes, panel in zip(drawn, panels, strict=True):
-        label_slopes(roofline_axes, panel)
+        label_slopes(roofline_axes, panel, language)
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(svg, metadata={"Date": None})
     plt.close(figure)
 
 
-def draw_roofline(axes: Axes, panel: dict) -> None:
+def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     """Measured roofs as lines, datasheet thin and dashed, one labelled dot a kernel."""
+    text = words(language)
     roofs = {key: value for key, value in panel["roofs"].items() if value is not None}
     peaks = {key: roofs[key] for key in ROOFS if key in roofs}
     top = max(peaks.values())
@@ -59,18 +66,18 @@ def draw_roofline(axes: Axes, panel: dict) -> None:
     for key, peak in peaks.items():
         start = ridge(max(roofs[slope] for slope in SLOPES), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
-        label = f"{ROOFS[key]} {peak:,.3g} TFLOP/s{stale_mark(panel)}"
+        label = f"{ROOFS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(panel, language)}"
         axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     if panel["datasheet"]:
-        _datasheet(axes, panel["datasheet"])
-    _dots(axes, panel["points"], LABELS_AT[bool(panel["head"])])
+        _datasheet(axes, panel["datasheet"], text)
+    _dots(axes, panel["points"], LABELS_AT[bool(panel["head"])], text)
     if panel["head"]:
-        _head(axes, panel["head"])
-    source = "record of" if panel["restored"] else "measured here,"
-    rows, cols = panel["shape"]
-    what = f"softmax of {rows:,} x {cols:,} {panel['dtype']}"
-    axes.set_title(f"{panel['name']}: {what} ({source} {panel['date']})", loc="left")
-    axes.set(xlabel="arithmetic intensity (FLOP per byte)", ylabel="TFLOP/s")
+        _head(axes, panel["head"], text)
+    shape = " x ".join(text.number(size, ",") for size in panel["shape"])
+    date = text("date.record" if panel["restored"] else "date.measured", date=panel["date"])
+    title = text("roofline.title", name=panel["name"], shape=shape, dtype=panel["dtype"], date=date)
+    axes.set_title(title, loc="left")
+    axes.set(xlabel=text("roofline.intensity"), ylabel="TFLOP/s")
 
 
 def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
@@ -79,20 +86,20 @@ def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
     axes.plot([INTENSITY[0], end], rates, style, color=INK, linewidth=1.6)
 
 
-def stale_mark(panel: dict) -> str:
+def stale_mark(panel: dict, language: str = "en") -> str:
     """What a roof's label ends in when the code that measured it has changed since."""
-    return " (stale)" if panel["stale_ceilings"] else ""
+    return words(language)("stale") if panel["stale_ceilings"] else ""
 
 
-def label_slopes(axes: Axes, panel: dict) -> None:
+def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
-    roofs = panel["roofs"]
+    text, roofs = words(language), panel["roofs"]
     for key, (name, _, above) in SLOPES.items():
         ends = np.array([[x, x * roofs[key] / 1e3] for x in INTENSITY])
         across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
         at = 0.27
         axes.annotate(
-            f"{name} {_gb(roofs[key])}{stale_mark(panel)}",
+            text(f"roofline.{name}", bandwidth=_bandwidth(roofs[key], text)) + stale_mark(panel, language),
             (at, at * roofs[key] / 1e3),
             xytext=(0, 4 if above else -4),
             textcoords="offset points",
@@ -105,7 +112,7 @@ def label_slopes(axes: Axes, panel: dict) -> None:
         )
 
 
-def _datasheet(axes: Axes, datasheet: dict) -> None:
+def _datasheet(axes: Axes, datasheet: dict, text: Translations) -> None:
     faint: dict[str, Any] = {"color": FAINT, "linewidth": 0.8, "linestyle": "--", "zorder": 0}
     bandwidth = datasheet["memory_gb_per_s"]
     top = max(datasheet[key] for key in ROOFS)
@@ -113,7 +120,8 @@ def _datasheet(axes: Axes, datasheet: dict) -> None:
     axes.plot([INTENSITY[0], end], [INTENSITY[0] * bandwidth / 1e3, top], **faint)
     for key in ROOFS:
         axes.plot([ridge(bandwidth, datasheet[key]), INTENSITY[1]], [datasheet[key]] * 2, **faint)
-    axes.text(0.985, 0.02, "thin dashes: datasheet", transform=axes.transAxes, ha="right", color=FAINT, fontsize=9.5)
+    said = text("roofline.datasheet")
+    axes.text(0.985, 0.02, said, transform=axes.transAxes, ha="right", color=FAINT, fontsize=9.5)
 
 
 def spread(values: np.ndarray, gap: float) -> np.ndarray:
@@ -128,7 +136,7 @@ def spread(values: np.ndarray, gap: float) -> np.ndarray:
     return np.concatenate([np.full(len(c), np.mean(c)) for c in clusters]) + gap * np.arange(len(values))
 
 
-def _dots(axes: Axes, points: list[dict], labels_at: float) -> None:
+def _dots(axes: Axes, points: list[dict], labels_at: float, text: Translations) -> None:
     points = sorted(points, key=lambda point: point["tflop_per_s"])
     to_axes = axes.transAxes.inverted()
     x, y = points[0]["flop_per_byte"], np.array([point["tflop_per_s"] for point in points])
@@ -141,7 +149,7 @@ def _dots(axes: Axes, points: list[dict], labels_at: float) -> None:
             markerfacecolor="white" if point["stale"] else paint, markeredgewidth=1.8, clip_on=False,
         )  # fmt: skip
         axes.annotate(
-            f"{point['kernel']}  {_time(point['median_us'])}" + (" (stale)" if point["stale"] else ""),
+            _label(point, text),
             (x, point["tflop_per_s"]),
             xytext=(labels_at, label_height),
             textcoords="axes fraction",
@@ -153,10 +161,10 @@ def _dots(axes: Axes, points: list[dict], labels_at: float) -> None:
         )
 
 
-def _head(axes: Axes, head: dict) -> None:
+def _head(axes: Axes, head: dict, text: Translations) -> None:
     """The LM head's dots, squares, named above the slope, and the step that fusion takes to the right."""
     points = sorted(head["points"], key=lambda point: -point["tflop_per_s"])
-    axes.text(*HEAD_LABELS_AT, "LM head", transform=axes.transAxes, ha="right", va="center", fontsize=11)
+    axes.text(*HEAD_LABELS_AT, text("roofline.head"), transform=axes.transAxes, ha="right", va="center", fontsize=11)
     for place, point in enumerate(points, 1):
         paint = colour(SOFTMAX_OF_HEAD.get(point["kernel"], point["kernel"]))
         at = (point["flop_per_byte"], point["tflop_per_s"])
@@ -165,7 +173,7 @@ def _head(axes: Axes, head: dict) -> None:
             markeredgewidth=1.8,
         )  # fmt: skip
         axes.annotate(
-            f"{point['kernel']}  {_time(point['median_us'])}" + (" (stale)" if point["stale"] else ""),
+            _label(point, text),
             at,
             xytext=(HEAD_LABELS_AT[0], HEAD_LABELS_AT[1] - HEAD_LABEL_GAP * place),
             textcoords="axes fraction",
@@ -181,8 +189,9 @@ def _head(axes: Axes, head: dict) -> None:
     axes.annotate("", ends[FUSED_HEAD], xytext=ends[head["unfused"]], arrowprops=step)
 
 
-def draw_bars(axes: Axes, panel: dict) -> None:
+def draw_bars(axes: Axes, panel: dict, language: str = "en") -> None:
     """Each kernel's bandwidth as a share of a plain copy's, fastest on top."""
+    text = words(language)
     points = panel["points"][::-1]
     longest = max(112, *(106 * point["fraction_of_copy"] for point in points))
     for place, point in enumerate(points):
@@ -190,7 +199,7 @@ def draw_bars(axes: Axes, panel: dict) -> None:
         axes.barh(place, share, color="white" if point["stale"] else paint, edgecolor=paint, linewidth=1.5, height=0.62)
         inside = share > 0.27 * longest
         axes.text(
-            share + (-0.02 if inside else 0.02) * longest, place, f"{share:.3g} %",
+            share + (-0.02 if inside else 0.02) * longest, place, f"{text.number(share, '.3g')} %",
             va="center", ha="right" if inside else "left", fontsize=11, fontweight="bold",
             color="white" if inside and not point["stale"] else INK,
         )  # fmt: skip
@@ -198,13 +207,18 @@ def draw_bars(axes: Axes, panel: dict) -> None:
     axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, longest), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))
-    axes.set(xlabel="% of a plain copy's bandwidth")
-    axes.set_title("share of a copy", loc="left")
+    axes.set(xlabel=text("bars.axis"))
+    axes.set_title(text("bars.title"), loc="left")
 
 
-def _gb(gb_per_s: float) -> str:
-    return f"{gb_per_s / 1e3:,.3g} TB/s" if gb_per_s >= 1000 else f"{gb_per_s:,.3g} GB/s"
+def _bandwidth(gb_per_s: float, text: Translations) -> str:
+    if gb_per_s >= 1000:
+        return f"{text.number(gb_per_s / 1e3, ',.3g')} TB/s"
+    return f"{text.number(gb_per_s, ',.3g')} GB/s"
 
 
-def _time(microseconds: float) -> str:
-    return f"{microseconds:,.3g} µs" if microseconds < 999.5 else f"{microseconds / 1e3:,.4g} ms"
+def _label(point: dict, text: Translations) -> str:
+    """A dot's kernel and time, and that it is stale."""
+    us = point["median_us"]
+    time = f"{text.number(us, ',.3g')} µs" if us < 999.5 else f"{text.number(us / 1e3, ',.4g')} ms"
+    return f"{point['kernel']}  {time}" + (text("stale") if point["stale"] else "")

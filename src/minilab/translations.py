@@ -6,8 +6,10 @@ by dots. Values are sentences with named fields in Python's format syntax; one t
 plural rules). English is the reference: a test holds the other languages to its keys and fields.
 """
 
+import re
 from functools import cache
 from importlib import resources
+from string import Formatter
 
 import yaml
 
@@ -15,7 +17,8 @@ from minilab.errors import LabError
 
 LANGUAGES = ("en", "es")
 PLURALS = frozenset({"one", "other"})
-DECIMAL_MARKS = {"en": ".", "es": ","}
+# What Python writes into a number -> what a language does: Spanish groups by thin spaces and sets "%" apart.
+MARKS: dict[str, dict[str, str | int]] = {"en": {}, "es": {".": ",", ",": "\N{NARROW NO-BREAK SPACE}", "%": "\N{NO-BREAK SPACE}%"}}
 
 
 def flattened(catalogue: dict, prefix: str = "") -> dict[str, str | dict[str, str]]:
@@ -72,4 +75,31 @@ class Translations:
 
     def number(self, value: float, form: str = "") -> str:
         """A number in the language's own writing: `number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
-        return format(value, form).replace(".", DECIMAL_MARKS[self.language])
+        return format(value, form).translate(str.maketrans(MARKS[self.language]))
+
+
+class Retold:
+    """Sentences that artefacts hold in English, told in a page's language.
+
+    An artefact is the same whatever its reader speaks, so what it says of itself (why a record is stale, why two
+    operations were not fused) stands in it in English. A catalogue of such sentences has the English ones as the
+    artefacts do; its named fields may be any text, and stay as they are.
+    """
+
+    def __init__(self, package: str, page: str, language: str = "en") -> None:
+        self._english = _read(package, page, "en")
+        self._sentences = _read(package, page, language)
+
+    def __call__(self, sentence: str) -> str:
+        """The sentence in the page's language; one that the catalogue does not know stays as it is."""
+        for key, english in self._english.items():
+            if match := _pattern(str(english)).fullmatch(sentence):
+                return str(self._sentences[key]).format(**match.groupdict())
+        return sentence
+
+
+@cache
+def _pattern(sentence: str) -> re.Pattern:
+    """What a sentence with named fields looks like once they are filled in."""
+    parts = Formatter().parse(sentence)
+    return re.compile("".join(re.escape(text) + (f"(?P<{field}>.+)" if field else "") for text, field, _, _ in parts))

@@ -14,7 +14,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from minilab import LabError
-from minilab.files import replacing
 from minilab.progress import progress
 from minimodel.corpus import TokenStream
 from minimodel.grammar import Grammar
@@ -144,36 +143,3 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
         "tokens_per_second": tokens / seconds,
     }
     return model, record
-
-
-def plot_losses(record: dict, path: str) -> None:
-    """Draw training and held-out loss over the steps, with the grammar's entropy as a line (PNG)."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    entropy, final = record["conditional_entropy"], record["held_out_cross_entropy"]
-    fig, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    for key, label, color, width in (
-        ("losses", "training batch", "#56b4e9", 0.8),
-        ("held_out_losses", "held-out text", "#0072b2", 2.2),
-    ):
-        points = record[key]
-        axes.plot([p["step"] for p in points], [p["loss"] for p in points], color=color, lw=width, label=label)
-    axes.axhline(entropy, color="#d55e00", ls="--", lw=1.6, label=f"grammar's entropy, {entropy:.3f} nats")
-    axes.set_ylim(0.9 * entropy, 2 * entropy)
-    start = 0
-    for phase in record["training"]["phases"]:
-        axes.axvline(start, color="#bbbbbb", lw=0.8)
-        axes.annotate(f" rows of {phase['time']}", (start, 1.93 * entropy), color="#666666", fontsize=9)
-        start += phase["steps"]
-    axes.set_xlim(0, record["losses"][-1]["step"])
-    axes.set_xlabel("training step")
-    axes.set_ylabel("cross-entropy (nats per token)")
-    axes.set_title(f"Held-out loss ends at {final:.3f}, {record['excess_percent']:.2f} % above the limit", loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="upper right", bbox_to_anchor=(1, 0.93))
-    with replacing(path) as temporary:
-        fig.savefig(temporary, dpi=150)
-    plt.close(fig)

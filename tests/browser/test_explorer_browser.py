@@ -28,6 +28,7 @@ def pages(tmp_path_factory):
     render_explorer(with_backward(cpu), folder / "backward.html")
     render_explorer([cpu, simulated], folder / "both.html")
     render_explorer(cpu, folder / "plain.html", compress=False)
+    render_explorer([cpu, simulated], folder / "spanish.html", profile=[profile_of(cpu), None], language="es")
     return folder
 
 
@@ -332,6 +333,22 @@ def test_the_tour_leads_through_all_its_stops(opened, pages, name):
         appears(opened.page.locator(".pane.pointed").locator(".line.chosen, .line.exact").first)
         opened.page.locator("#tour-next").click()
     assert not opened.page.locator("#tour").is_visible()
+
+
+def test_the_page_speaks_spanish_wherever_the_tour_leads(opened, pages):
+    opened.go(pages / "spanish.html")
+    page = opened.page
+    assert "se convirtieron en" in page.locator("#why-body").inner_text()
+    page.locator("#start-tour").click()
+    stops = page.evaluate("app.tour.stops.length")
+    for number in range(1, stops + 1):
+        assert page.locator("#tour-step").inner_text() == f"Parada {number} de {stops}"
+        said = page.locator("#why").inner_text()
+        assert ", línea " in said
+        assert not re.search(r"\b(?:line|Fusion|fused|written|calls?|bytes read)\b", said)
+        page.locator("#tour-next").click()
+    page.locator("#open-about").click()
+    assert "compilación" in page.locator("#about-body").inner_text()
 
 
 @pytest.mark.parametrize("opened", [TABLET], indirect=True)

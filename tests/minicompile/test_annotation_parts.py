@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicompile.annotation.choice import holds_softmax, most_interesting
-from minicompile.annotation.lines import UNTIED, commented
-from minicompile.annotation.patterns import SECTIONS, _patterns, not_as_named, reduction_kinds, said
+from minicompile.annotation.lines import commented
+from minicompile.annotation.patterns import SECTIONS, _patterns, meaning, not_as_named, said
 from minicompile.annotation.pointers import plain
+from minilab.translations import Translations
+
+UNTIED = Translations("minicompile", "annotation")("lines.operation")
 
 
 @pytest.mark.parametrize(
@@ -111,8 +114,9 @@ def test_lines_of_no_kernel_are_not_recognised(section, language):
 @pytest.mark.parametrize("language", ["cpp", "python"])
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_sentence_can_be_filled_in(section, language):
-    for pattern, sentence in _patterns(section, language):
-        names = set(re.findall(r"\{(\w+)\}", sentence))
+    sentences = Translations("minicompile", "kernel_lines").under(section)
+    for pattern, key in _patterns(section, language):
+        names = set(re.findall(r"\{(\w+)\}", sentences[key.removeprefix(f"{section}.")]))
         assert names <= set(pattern.groupindex)
 
 
@@ -122,7 +126,16 @@ def test_a_name_that_the_text_keeps_is_not_contradicted():
     assert not_as_named("welford_reduce", [*plain_sums, (2, "a, b, c = triton_helpers.welford(")]) is None
     assert not_as_named("welford_reduce", []) is None
     assert not_as_named("sum", plain_sums) is None
-    assert {"max", "sum", "welford_reduce", "online_softmax_reduce"} <= set(reduction_kinds())
+    assert meaning("max") == "the largest value"
+    assert meaning("median") is None
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_sentence_has_its_pattern(section):
+    keys = {
+        key.removeprefix(f"{section}.") for language in ("cpp", "python") for _, key in _patterns(section, language)
+    }
+    assert keys == set(Translations("minicompile", "kernel_lines").under(section))
 
 
 def test_a_loops_end_is_named():
@@ -135,7 +148,7 @@ def test_no_line_of_the_fixtures_kernels_is_left_unexplained():
     for name in ("tiny_head", "layer_norm", "chain", "cross_entropy"):
         for target in ("cpu", "simulated"):
             text = "\n".join(commented(most_interesting(load(name, target))))
-            assert UNTIED["operation"] not in text, (name, target)
+            assert UNTIED not in text, (name, target)
 
 
 def test_a_line_is_called_structure_where_nothing_is_known():
@@ -144,4 +157,4 @@ def test_a_line_is_called_structure_where_nothing_is_known():
     pane = next(pane for pane in capture["panes"] if pane["kind"] == "code")
     view = most_interesting(capture)
     pane["lines"][view.kernel["first"] + 5] = "        something_new();"
-    assert UNTIED["operation"] in "\n".join(commented(view))
+    assert UNTIED in "\n".join(commented(view))

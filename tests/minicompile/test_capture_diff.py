@@ -6,8 +6,8 @@ import json
 import pytest
 from annotation_models import load
 
+from minicompile.capture_diff_text import described
 from minicompile.lowering.capture_diff import diff_compiles
-from minicompile.lowering.capture_diff_text import described
 from minilab.config import check_schema, read_schema
 
 

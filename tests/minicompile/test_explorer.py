@@ -329,7 +329,7 @@ def test_without_fusion_decisions_the_tour_does_not_speak_of_fusion():
 
 
 def run_script(*arguments):
-    command = [sys.executable, ROOT / "scripts/explorer.py", *arguments]
+    command = [sys.executable, ROOT / "scripts/explorer.py", "params.language=en", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 

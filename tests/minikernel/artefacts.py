@@ -1,4 +1,49 @@
-"""Small artefacts of stage 24, by hand, for what reads them."""
+"""Small artefacts of stage 24, and an exercise's marks, by hand, for what reads them."""
+
+TRAINING = {
+    "held_out_cross_entropy": 2.02,
+    "conditional_entropy": 2.0,
+    "grammar_surprisal": 2.01,
+    "excess_percent": 1.0,
+}
+DIFFERENCE = {"max_abs_difference": 1e-6, "max_ulps": 3.0}
+OUTPUTS = {
+    "shape": [2, 16],
+    "logits": {"max_abs_difference": 2e-6, "bit_identical": False},
+    "probabilities": {"max_abs_difference": 1e-8, "max_relative_difference": 1e-6, "bit_identical": False},
+}
+EQUIVALENCE = {
+    "contract": {"atol": 1e-5, "rtol": 1e-5, "seed": 42, "shape": [2, 16], "threads": 1, "held": True},
+    "outputs": OUTPUTS,
+    "layers": [
+        {"layer": layer, "torch_numpy": {**DIFFERENCE, "max_ulps": ulps}}
+        | dict.fromkeys(("torch_float64", "numpy_float64"), DIFFERENCE)
+        for layer, ulps in (("embedding", 0.0), ("blocks.0.ln_1.x", 9.5), ("lm_head", 4.0))
+    ],
+    "further_shapes": [OUTPUTS, OUTPUTS | {"shape": [8, 128], "logits": {"max_abs_difference": 7e-6}}],
+}
+PORT = {"arrays": [{}] * 53, "parameters": 290000, "byte_equal": True}
+SWAP = {
+    "device": "h200",
+    "executed_by": "cuda",
+    "prompt": "Yesterday I",
+    "after": {"top": [{"word": "walked", "probability": 0.2}], "all_past_simple": True},
+    "after_to_before": {"max_abs_difference": 1e-7},
+    "top1_changed": False,
+}
+AUTOTUNE = {
+    "choices": [
+        {
+            "rows": rows,
+            "cols": 600,
+            "dtype": "float32",
+            "config": {"BLOCK": 1024, "num_warps": 4},
+            "median_us": 9.0,
+            "lab_grid": None,
+        }
+        for rows in (512, 4096)
+    ]
+}
 
 
 def bench_row(kernel: str, rows: int, us: float, reference_us: float = 100.0, **changes) -> dict:
@@ -145,3 +190,33 @@ def contest(rows: list[dict], **changes) -> dict:
         "left_out": [],
         "peers": {"liger": "0.8.5", "quack": None},
     } | changes
+
+
+def gpu_bench(triton_us: float = 95.0, **changes) -> dict:
+    """A GPU's bench at one shape, `changes` being those of its fused kernel."""
+    rows = [
+        bench_row("naive", 512, 900.0),
+        bench_row("smem", 512, 180.0),
+        bench_row("fused", 512, 90.0, **changes),
+        bench_row("triton", 512, triton_us),
+        bench_row("F.softmax", 512, 100.0),
+    ]
+    return bench(rows)
+
+
+def ladder(**changes) -> dict:
+    """The marks of a right kernel in one pass, timed, with some of them changed."""
+    case = {"case": "random", "rows": 5, "cols": 600, "max_rel_err": 1e-7, "reason": None}
+    traffic = {"reads": 1.0, "writes": 1.0, "launches": 1, "operations": []}
+    timed = {
+        "rows": 64, "cols": 600, "ratio_to_reference": 1.0, "noise_floor": 0.01, "fraction_of_copy": 0.95,
+        "median_us": 5.0, "launches": 100,
+    }  # fmt: skip
+    marks = {
+        "source": "mine.py", "executed_by": "cuda", "unfilled": None, "ended": None, "cases": [case],
+        "traffic": [{"cols": 600, **traffic}, {"cols": 50257, **traffic}],
+        "timed": [timed, {**timed, "rows": 4096}], "untimed": None,
+    }  # fmt: skip
+    for key, value in changes.items():
+        marks[key] = [{**row, **value} for row in marks[key]] if isinstance(value, dict) else value
+    return marks

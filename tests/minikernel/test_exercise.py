@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from artefacts import ladder
 
 from minikernel.exercise import NAME, mark
 from minikernel.exercise_plot import draw_exercise, panel_of
-from minikernel.exercise_report import exercise_data, moved_bytes_ratio, next_steps, report, steps
+from minikernel.exercise_report import moved_bytes_ratio, next_steps, report, step_of_case, steps, words
 from minikernel.guarded import run_guarded
 from minikernel.proof import adversarial_cases
 from minilab.files import read_json
@@ -33,28 +34,10 @@ def done(marks: dict) -> list[bool | None]:
     return [step.done for step in steps(marks)]
 
 
-def ladder(**changes) -> dict:
-    """The marks of a right kernel in one pass, timed, with some of them changed."""
-    case = {"case": "random", "rows": 5, "cols": 600, "max_rel_err": 1e-7, "reason": None}
-    traffic = {"reads": 1.0, "writes": 1.0, "launches": 1, "operations": []}
-    timed = {
-        "rows": 64, "cols": 600, "ratio_to_reference": 1.0, "noise_floor": 0.01, "fraction_of_copy": 0.95,
-        "median_us": 5.0, "launches": 100,
-    }  # fmt: skip
-    marks = {
-        "source": "mine.py", "executed_by": "cuda:0", "unfilled": None, "ended": None, "cases": [case],
-        "traffic": [{"cols": 600, **traffic}, {"cols": 50257, **traffic}],
-        "timed": [timed, {**timed, "rows": 4096}], "untimed": None,
-    }  # fmt: skip
-    for key, value in changes.items():
-        marks[key] = [{**row, **value} for row in marks[key]] if isinstance(value, dict) else value
-    return marks
-
-
 def test_every_case_of_the_proof_has_its_step_and_a_hint():
-    data = exercise_data()
-    assert {case.name for case in adversarial_cases()} == set(data["cases"])
-    assert {case["step"] for case in data["cases"].values()} == {1, 2}
+    cases, text = {case.name for case in adversarial_cases()}, words("en")
+    assert cases == set(step_of_case()) == set(text.under("case")) == set(text.under("hint"))
+    assert set(step_of_case().values()) == {1, 2}
 
 
 def test_the_empty_one_says_so_and_where_to_begin():
@@ -80,7 +63,8 @@ def test_a_right_one_of_torch_s_operations_is_timed_and_told_of_its_passes():
 def test_a_right_triton_kernel_in_one_pass_is_interpreted_and_not_timed():
     marks = marked("in_one_read")
     assert done(marks) == [True, True, True, None]
-    assert marks["executed_by"] == "Triton's interpreter"
+    assert "run by Triton's interpreter." in report(marks, "cpu-x", "roofline.png")
+    assert steps(marks)[3].why == "there is no GPU here, and the interpreter's time says nothing"
     assert (marks["timed"], moved_bytes_ratio(marks)) == ([], 1)
 
 
@@ -219,7 +203,7 @@ def test_on_a_gpu_a_triton_kernel_is_timed():
 
 
 def test_every_file_that_the_marking_names_exists():
-    texts = [ROOT / "src/minikernel/exercise_report.py", ROOT / "src/minikernel/data/exercise.yaml"]
+    texts = list(ROOT.glob("src/minikernel/locale/*/exercise.yaml"))
     named = {path for text in texts for path in re.findall(r"\b(?:docs|src|exercises)/[\w/]+\.\w+", text.read_text())}
     assert named
     assert {path for path in named if not (ROOT / path).exists()} == set()

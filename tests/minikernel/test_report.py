@@ -1,69 +1,27 @@
 """The report says what the figures say: who wins, what is missed, what is stale."""
 
 import pytest
-from artefacts import bench, bench_row, contest, contest_row, head_row, host_row, standard
+from artefacts import (
+    AUTOTUNE,
+    EQUIVALENCE,
+    PORT,
+    SWAP,
+    TRAINING,
+    bench,
+    bench_row,
+    contest,
+    contest_row,
+    gpu_bench,
+    head_row,
+    host_row,
+    standard,
+)
 
 from minikernel import contest_report
 from minikernel.contest_report import explanations
 from minikernel.manifest import manifest_24
 from minikernel.report import device_view, report_24
 from minilab import LabError
-
-TRAINING = {
-    "held_out_cross_entropy": 2.02,
-    "conditional_entropy": 2.0,
-    "grammar_surprisal": 2.01,
-    "excess_percent": 1.0,
-}
-DIFFERENCE = {"max_abs_difference": 1e-6, "max_ulps": 3.0}
-OUTPUTS = {
-    "shape": [2, 16],
-    "logits": {"max_abs_difference": 2e-6, "bit_identical": False},
-    "probabilities": {"max_abs_difference": 1e-8, "max_relative_difference": 1e-6, "bit_identical": False},
-}
-EQUIVALENCE = {
-    "contract": {"atol": 1e-5, "rtol": 1e-5, "seed": 42, "shape": [2, 16], "threads": 1, "held": True},
-    "outputs": OUTPUTS,
-    "layers": [
-        {"layer": layer, "torch_numpy": {**DIFFERENCE, "max_ulps": ulps}}
-        | dict.fromkeys(("torch_float64", "numpy_float64"), DIFFERENCE)
-        for layer, ulps in (("embedding", 0.0), ("blocks.0.ln_1.x", 9.5), ("lm_head", 4.0))
-    ],
-    "further_shapes": [OUTPUTS, OUTPUTS | {"shape": [8, 128], "logits": {"max_abs_difference": 7e-6}}],
-}
-PORT = {"arrays": [{}] * 53, "parameters": 290000, "byte_equal": True}
-SWAP = {
-    "device": "h200",
-    "executed_by": "cuda",
-    "prompt": "Yesterday I",
-    "after": {"top": [{"word": "walked", "probability": 0.2}], "all_past_simple": True},
-    "after_to_before": {"max_abs_difference": 1e-7},
-    "top1_changed": False,
-}
-AUTOTUNE = {
-    "choices": [
-        {
-            "rows": rows,
-            "cols": 600,
-            "dtype": "float32",
-            "config": {"BLOCK": 1024, "num_warps": 4},
-            "median_us": 9.0,
-            "lab_grid": None,
-        }
-        for rows in (512, 4096)
-    ]
-}
-
-
-def gpu_bench(triton_us: float = 95.0, **changes) -> dict:
-    rows = [
-        bench_row("naive", 512, 900.0),
-        bench_row("smem", 512, 180.0),
-        bench_row("fused", 512, 90.0, **changes),
-        bench_row("triton", 512, triton_us),
-        bench_row("F.softmax", 512, 100.0),
-    ]
-    return bench(rows)
 
 
 def text_of(bench: dict) -> str:

@@ -61,6 +61,8 @@ def test_a_plural_and_a_decimal_mark_are_the_languages_own():
     assert text("tally.files", count=1) == "1 fichero"
     assert text("tally.files", count=2) == "2 ficheros"
     assert text.number(3.14159, ".2f") == "3,14"
+    assert text.number(0.95, ".0%") == "95\N{NO-BREAK SPACE}%"
+    assert text.number(524288.5, ",.1f") == "524\N{NARROW NO-BREAK SPACE}288,5"
 
 
 @pytest.mark.parametrize(

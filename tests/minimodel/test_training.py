@@ -10,7 +10,7 @@ from minimodel.corpus import TokenStream, read_corpus, sample_corpus
 from minimodel.grammar import Grammar, load_grammar
 from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
 from minimodel.tokenizer import Tokenizer
-from minimodel.training import HeldOut, plot_losses, train
+from minimodel.training import HeldOut, train
 
 # One free choice a sentence, between two words that differ in weight; the rest follows from it.
 COIN = Grammar({("Sentence",): {("heads", "up"): 0.75, ("tails", "down"): 0.25}})
@@ -155,10 +155,3 @@ def test_rows_longer_than_the_block_are_refused(stream, held_out):
     long = {**TRAINING, "phases": [{"steps": 1, "batch": 1, "time": 13}]}
     with pytest.raises(LabError, match="rows of 13 tokens, block_size is 12"):
         train(CONFIG, stream, held_out, long)
-
-
-def test_the_loss_plot_is_a_picture_wide_enough_to_read(trained, tmp_path):
-    from matplotlib.image import imread
-
-    plot_losses(trained[1], tmp_path / "loss.png")
-    assert imread(tmp_path / "loss.png").shape[1] >= 800

@@ -34,9 +34,9 @@ def test_annotate_writes_the_walkthrough_and_leaves_the_notes_alone(tmp_path, ca
     notes.write_text("# What I saw\n\nA scratch row.\n")
     before = notes.stat().st_mtime_ns
     arguments = [f"input.capture={captures['cpu']}", f"output.annotation={written}"]
-    assert run_script("annotate", *arguments).returncode == 0
+    assert run_script("annotate", "params.language=en", *arguments).returncode == 0
     assert "## Notes" not in written.read_text()
-    assert run_script("annotate", *arguments, f"input.notes=[{notes}]").returncode == 0
+    assert run_script("annotate", "params.language=en", *arguments, f"input.notes=[{notes}]").returncode == 0
     assert written.read_text().endswith(notes.read_text())
     assert (notes.read_text(), notes.stat().st_mtime_ns) == ("# What I saw\n\nA scratch row.\n", before)
 
@@ -51,9 +51,9 @@ def test_annotate_refuses_a_capture_that_is_not_there(tmp_path):
 def test_diff_compiles_writes_both_files(tmp_path, captures):
     data, text = tmp_path / "diff.json", tmp_path / "diff.md"
     inputs = [f"input.a={captures['cpu']}", f"input.b={captures['simulated']}"]
-    done = run_script("diff_compiles", *inputs, f"output.data={data}", f"output.text={text}")
+    done = run_script("diff_compiles", "params.language=es", *inputs, f"output.data={data}", f"output.text={text}")
     assert done.returncode == 0, done.stderr
     found = json.loads(data.read_text())
     Draft202012Validator(read_schema(ROOT / "schemas/diff_compiles.schema.yaml")).validate(found)
     assert found["graphs"][0]["vanished"]
-    assert "### Vanished from a" in text.read_text()
+    assert "### Desaparecidos de a" in text.read_text()

@@ -76,7 +76,7 @@ def test_the_port_is_trained_and_drawn(tmp_path: Path):
     numpy_run = tmp_path / "numpy.json"
     script(
         "train", **texts, input__corpus=corpus, input__vocabulary=vocabulary, output__weights=tmp_path / "weights.npz",
-        output__record=numpy_run, output__loss_plot=tmp_path / "loss.png",
+        output__record=numpy_run,
         params__model=MODEL, params__training=TRAINING, params__corpus=CORPUS,
     )  # fmt: skip
     training, picture = tmp_path / "training.json", tmp_path / "training.png"
@@ -92,6 +92,6 @@ def test_the_port_is_trained_and_drawn(tmp_path: Path):
     losses = [made["eager"]["losses"][step - 1] for step in made["numpy"]["steps"]]
     assert losses == pytest.approx(made["numpy"]["losses"], rel=1e-3)
     assert made["provenance"]["params"] == params
-    drawn = script("training_picture", input__training=training, output__picture=picture)
+    drawn = script("training_picture", input__training=training, params__language="es", output__picture=picture)
     assert drawn.returncode == 0, drawn.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")

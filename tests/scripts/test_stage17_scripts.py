@@ -61,7 +61,6 @@ def train(folder, training=TRAINING):
         input__grammar=DATA / "grammar.yaml",
         output__weights=folder / "training.npz",
         output__record=folder / "training.json",
-        output__loss_plot=folder / "loss.png",
         params__model=MODEL,
         params__corpus=CORPUS,
         params__training=training,

@@ -160,6 +160,7 @@ def test_roofline(measured: Path, tmp_path: Path):
         f"input.ceilings={listed(measured / 'ceilings.json', RECORD / 'ceilings.json')}",
         f"input.bench={listed(measured / 'bench.json', RECORD / 'bench.json')}",
         "input.contest=[]", "params.headline={cuda: [524288, 600], cpu: [64, 600]}",
+        "params.language=en",
         f"output.png={tmp_path}/r.png", f"output.svg={tmp_path}/r.svg", f"output.data={tmp_path}/r.json",
     )  # fmt: skip
     panels = read_json(tmp_path / "r.json")["panels"]
@@ -169,7 +170,8 @@ def test_roofline(measured: Path, tmp_path: Path):
 def test_restore_says_where_it_came_from(tmp_path: Path):
     script(
         "restore", "wildcards.device=h200", "wildcards.artefact=ceilings", f"input.record={RECORD}/ceilings.json",
-        "input.schema=schemas/ceilings.schema.yaml", "params.today={}", "params.stale=mark", f"output.artefact={tmp_path}/ceilings.json",
+        "input.schema=schemas/ceilings.schema.yaml", "params.today={}", "params.stale=mark",
+        f"output.artefact={tmp_path}/ceilings.json",
     )  # fmt: skip
     restored = read_json(tmp_path / "ceilings.json")
     assert restored["restored"]["from"].endswith("recorded/h200/24/ceilings.json")

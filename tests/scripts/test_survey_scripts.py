@@ -30,10 +30,10 @@ def test_survey_writes_the_page_and_the_picture(tmp_path: Path):
     page, picture = tmp_path / "DISTRIBUTED.md", tmp_path / "distributed.png"
     done = script(
         "survey", f"input.data={json.dumps([str(data)])}", f"input.vocabulary={vocabulary}",
-        f"params.model={json.dumps(MODEL)}", f"output.survey={page}", f"output.picture={picture}",
+        f"params.model={json.dumps(MODEL)}", "params.language=es", f"output.survey={page}", f"output.picture={picture}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "MiniGPT has 285,656 parameters" in page.read_text()
+    assert "MiniGPT tiene 285\u202f656 parámetros" in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

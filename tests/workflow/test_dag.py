@@ -22,6 +22,7 @@ CONTESTANTS = [f"src/minikernel/cuda/{name}.cu" for name in ("naive", "smem", "f
 MODEL = {
     "corpus results/17/corpus.txt",
     "train results/17/training.npz",
+    "loss_plot results/17/loss.png",
     "export_checkpoint results/17/checkpoint.npz",
     "port results/24/minigpt.safetensors",
     "equivalence results/24/equivalence.json",
@@ -80,7 +81,7 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
     jobs = lab.jobs()  # the default target: everything that this machine can build
     assert ("restore results/24/h200/contest.json" in jobs) == (BANDWIDTH in jobs) == recorded
     assert {job.split()[0] for job in jobs} - {"bandwidth", "all"} == {
-        "corpus", "train", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
+        "corpus", "train", "loss_plot", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
         "bench_kernel", "bench", "restore", "roofline", "manifest_24", "report_24",
         "capture", "capture_triton", "annotate", "explorer", "explorer_side_by_side", "profile", "profile_report",
         "compile_health", "train_port", "training_picture",
@@ -92,13 +93,14 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
 def test_cuda_kernel_edit_on_a_laptop(laptop: Lab, kernel: str):
     laptop.edit(f"src/minikernel/cuda/{kernel}.cu")
     proof = {f"prove results/24/{CPU}/proof/{kernel}.json", GATHERED}
-    assert laptop.jobs(*TARGETS) == proof | {"restore results/24/h200/bench.json"} | PICTURES
+    restored = {f"restore results/24/h200/{name}.json" for name in ("bench", *["autotune"] * (kernel == "fused"))}
+    assert laptop.jobs(*TARGETS) == proof | restored | PICTURES
 
 
 def test_kernel_edit_on_a_laptop_restores_the_contest_and_draws_it_again(laptop_with_contest: Lab):
     laptop_with_contest.edit(CONTESTANTS[-1])
     proof = {f"prove results/24/{CPU}/proof/fused.json", GATHERED}
-    restored = {f"restore results/24/h200/{name}.json" for name in ("bench", "contest")}
+    restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "contest")}
     assert laptop_with_contest.jobs(*TARGETS) == proof | restored | PICTURES | {BANDWIDTH}
 
 
@@ -136,6 +138,11 @@ def test_training_knob_retrains_but_keeps_the_corpus(laptop: Lab):
     laptop.edit("config.yaml", lambda text: re.sub(r"weight_decay: [\d.]+", "weight_decay: 0.5", text))
     expected = MODEL - {"corpus results/17/corpus.txt"} | PICTURES - {"roofline results/24/roofline.png"}
     assert laptop.jobs(*TARGETS) == expected
+
+
+def test_another_language_writes_and_draws_anew_and_trains_and_measures_nothing(laptop: Lab):
+    written = PICTURES - {"manifest_24 results/24/manifest.json"} | {"loss_plot results/17/loss.png"}
+    assert laptop.jobs(*TARGETS, "--config", "language=es") == written
 
 
 def test_prompt_edit_predicts_again_only(laptop: Lab):

@@ -10,32 +10,34 @@ import re
 from minicompile.annotation import facts
 from minicompile.annotation.choice import holds_softmax, most_interesting
 from minicompile.annotation.lines import commented
-from minicompile.annotation.patterns import not_as_named, reduction_kinds, said_of_all
+from minicompile.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.annotation.view import KernelView
-from minilab import templates
+from minicompile.pages import render
+from minilab.translations import Translations
 
 
-def annotate(capture: dict, notes: str | None = None) -> str:
+def annotate(capture: dict, notes: str | None = None, language: str = "en") -> str:
     """Explain the most interesting kernel of a capture; `annotation_choice` says which that is.
 
     Args:
         capture: as `minicompile.lowering.capture.capture` makes it (schemas/capture.schema.yaml).
         notes: a learner's own, in Markdown, to be placed at the end as they stand.
+        language: of the explanation.
 
     Returns:
         KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so and lists the library's calls.
     """
-    environment = templates.environment("minicompile", trim_blocks=True, lstrip_blocks=True)
-    environment.filters["count"] = lambda value: f"{value:,}" if isinstance(value, int) else str(value)
-    view = most_interesting(capture)
-    text = environment.get_template("kernel_annotation.md").render(
-        model=capture["model"],
-        target=capture["target"],
-        torch=capture["environment"]["versions"].get("torch", "of an unknown version"),
+    words = Translations("minicompile", "annotation", language)
+    view = most_interesting(capture, language)
+    values = {
+        "model": capture["model"],
+        "target": capture["target"],
+        "torch": capture["environment"]["versions"].get("torch", words("unknown_version")),
         **(_answers(view) if view else _library_only(capture)),
-    )
-    text = _spaced(text)
-    return f"{text}\n## Notes\n\nOf whoever worked through this:\n\n{notes.strip()}\n" if notes else text
+    }
+    filters = {"count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value)}
+    text = _spaced(render("kernel_annotation", language, values, filters=filters, trimmed=True))
+    return f"{text}\n{words('notes')}\n\n{notes.strip()}\n" if notes else text
 
 
 def _library_only(capture: dict) -> dict:
@@ -60,14 +62,14 @@ def _answers(view: KernelView) -> dict:
         "writes": facts.writes(view),
         "absent": facts.absent(view),
         "assembly": view.kernel["assembly"],
-        "variables": said_of_all(lines, "variables", language),
-        "scratch": said_of_all(lines, "scratch", language),
-        "expressions": said_of_all(lines, "expressions", language),
+        "variables": said_of_all(lines, "variables", language, view.reader),
+        "scratch": said_of_all(lines, "scratch", language, view.reader),
+        "expressions": said_of_all(lines, "expressions", language, view.reader),
         "reductions": [
             {
                 **reduction,
-                "meaning": reduction_kinds().get(reduction["type"], {}).get("meaning"),
-                "otherwise": not_as_named(reduction["type"], lines),
+                "meaning": meaning(reduction["type"], view.reader),
+                "otherwise": not_as_named(reduction["type"], lines, view.reader),
             }
             for reduction in facts.reductions(view)
         ],
@@ -78,10 +80,10 @@ def _answers(view: KernelView) -> dict:
 def _why(view: KernelView) -> str:
     generated = [call for graph in view.capture["graphs"] for call in graph["calls"] if not call["extern"]]
     if len(generated) == 1:
-        return "It is the only one that is not a library's."
+        return view.words("why.only")
     if holds_softmax(view):
-        return "Its fused group holds a softmax's reduction; of those that do, no call moves more bytes."
-    return "No kernel of Inductor's holds a softmax's reduction, and none computes more ATen operations."
+        return view.words("why.softmax")
+    return view.words("why.largest")
 
 
 def _same_kernel(view: KernelView) -> int | None:

@@ -13,10 +13,13 @@ from minicompile.annotation.view import KernelView
 ONLINE_SOFTMAX = "online_softmax_reduce"  # Inductor's reduction that finds both in one pass
 
 
-def most_interesting(capture: dict) -> KernelView | None:
-    """The kernel call to explain, or None where no kernel was generated and all calls are a library's."""
+def most_interesting(capture: dict, reader: str = "en") -> KernelView | None:
+    """The kernel call to explain, in the reader's language; None where all calls are a library's."""
     views = [
-        KernelView(capture, graph, call) for graph in capture["graphs"] for call in graph["calls"] if not call["extern"]
+        KernelView(capture, graph, call, reader)
+        for graph in capture["graphs"]
+        for call in graph["calls"]
+        if not call["extern"]
     ]
     return max(views, key=_interest, default=None)  # the first of equals
 

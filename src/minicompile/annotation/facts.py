@@ -130,19 +130,20 @@ def what_is(view: KernelView, buffer: str) -> str:
     """A buffer in words: an input of the graph, the result of an ATen node, or a partial result."""
     known = view.buffers.get(buffer)
     if known is None:
-        return "a buffer"
+        return view.words("buffers.unknown")
     if known["input"]:
-        return "an input of the graph"
+        return view.words("buffers.input")
     if known["node"] is not None:
         node = made = view.nodes[known["node"]]
         while made["fate"] == "view" and made["inputs"]:
             made = view.nodes[made["inputs"][0]]
-        seen_as = "" if made is node else f", as `{node['name']}`"
-        return f"the result of `{made['target']}` (`{made['name']}`){seen_as}"
+        key = "buffers.result" if made is node else "buffers.seen_as"
+        return view.words(key, target=made["target"], node=made["name"], name=node["name"])
     maker = next((node for node in view.graph["scheduler_nodes"] if buffer in node["buffers"]), None)
-    if maker and maker["is_reduction"]:
-        return f"what {maker['name']}'s {maker['reduction_type']} reduction yields"
-    return f"what {maker['name']} yields" if maker else "a buffer"
+    if maker is None:
+        return view.words("buffers.unknown")
+    key = "buffers.reduction" if maker["is_reduction"] else "buffers.partial"
+    return view.words(key, node=maker["name"], reduction=maker["reduction_type"])
 
 
 def is_result(view: KernelView, buffer: str) -> bool:

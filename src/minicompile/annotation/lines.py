@@ -14,10 +14,6 @@ from minicompile.annotation.results import operation_record
 from minicompile.annotation.view import KernelView
 
 COMMENT = {"cpp": "//", "python": "#"}
-UNTIED = {  # by how finely the capture links the kernel
-    "operation": "structure: no operation is tied to this line",
-    "kernel": "tied to no operation, since the capture links this kernel as a whole",
-}
 BRACE = re.compile(r"^\s*(?:[{}]+[;)]*|[;)])$")
 
 
@@ -39,11 +35,12 @@ def commented(view: KernelView) -> list[str]:
 def _comment(view: KernelView, number: int, text: str) -> str:
     language = view.kernel["language"]
     origins = _origins(view, number, text)
-    variable = said(text, "variables", language)
+    variable = said(text, "variables", language, view.reader)
     if variable and origins:
-        return f"{variable}; first needed by {', '.join(origins)}"
-    seen = [_parameters(view, number, text), *(said(text, section, language) for section in SECTIONS)]
-    return "; ".join(dict.fromkeys([*origins, *(part for part in seen if part)])) or UNTIED[view.kernel["granularity"]]
+        return view.words("lines.variable", variable=variable, origins=", ".join(origins))
+    seen = [_parameters(view, number, text), *(said(text, section, language, view.reader) for section in SECTIONS)]
+    told = dict.fromkeys([*origins, *(part for part in seen if part)])
+    return "; ".join(told) or view.words(f"lines.{view.kernel['granularity']}")
 
 
 def _origins(view: KernelView, number: int, text: str) -> list[str]:
@@ -58,8 +55,8 @@ def _origins(view: KernelView, number: int, text: str) -> list[str]:
         memory = found.setdefault(origin, [])
         access = view.access(operation) if operation.operation in kinds else None
         if access:
-            verb = "reads" if operation.operation in READS else "writes"
-            memory.append(f"{verb} {access[0]}[{access[1]}]")
+            way = "reads" if operation.operation in READS else "writes"
+            memory.append(view.words(f"lines.{way}", buffer=access[0], index=access[1]))
     return [f"{origin}: {', '.join(dict.fromkeys(memory))}" if memory else origin for origin, memory in found.items()]
 
 
@@ -68,7 +65,8 @@ def _parameters(view: KernelView, number: int, text: str) -> str | None:
     if view.kernel["language"] != "cpp" or not view.kernel["first"] <= number <= _signature_end(view):
         return None
     names = [name for name in view.parameters if re.search(rf"\b{re.escape(name)}\b", text)]
-    return ", ".join(f"{name} is {view.parameters[name]}" for name in names) or None
+    said_of_each = [view.words("lines.parameter", name=name, value=view.parameters[name]) for name in names]
+    return ", ".join(said_of_each) or None
 
 
 def _signature_end(view: KernelView) -> int:
@@ -88,12 +86,12 @@ def _ends(view: KernelView) -> dict[int, str]:
                 elif character == "}" and opened:
                     what = opened.pop()
                     if what:
-                        found[number] = f"ends {what}"
+                        found[number] = what
             header = None
         elif match := re.match(r"for\s?\(\w+ (\w+)", stripped):
-            header = f"the loop over {match[1]}"
+            header = view.words("lines.loop", variable=match[1])
         elif stripped.startswith("#pragma omp parallel"):
-            header = "the threads' block"
+            header = view.words("lines.threads")
         elif stripped.startswith("#pragma omp single"):
-            header = "what one thread runs"
+            header = view.words("lines.one_thread")
     return found

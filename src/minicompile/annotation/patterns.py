@@ -1,4 +1,4 @@
-"""What a kernel's lines are, by their text: `data/kernel_patterns.yaml`, read once.
+"""What a kernel's lines are, by their text: patterns of `data/kernel_patterns.yaml`, sentences of `kernel_lines.yaml`.
 
 The capture ties a line to an operation exactly; how the backend expresses it, and what the lines are that belong to
 no operation, is read from the text, by patterns for what Inductor writes. A line that no pattern knows stays without.
@@ -10,46 +10,67 @@ from pathlib import Path
 
 import yaml
 
+from minilab.translations import Translations
+
 DATA = Path(__file__).parents[1] / "data" / "kernel_patterns.yaml"
 SECTIONS = ("expressions", "variables", "scratch", "structure")
 
 
 @cache
-def reduction_kinds() -> dict[str, dict]:
-    """Inductor's kinds of reduction, each with its `meaning`."""
-    return yaml.safe_load(DATA.read_text())["reductions"]
+def _patterns(section: str, language: str) -> list[tuple[re.Pattern, str]]:
+    """(pattern, key of its sentence) pairs, in order."""
+    entries = yaml.safe_load(DATA.read_text())[section]
+    keyed = [entry for entry in entries if entry["language"] == language]
+    return [(re.compile(entry["pattern"]), f"{section}.{entry['key']}") for entry in keyed]
+
+
+def _words(reader: str) -> Translations:
+    return Translations("minicompile", "kernel_lines", reader)
 
 
 @cache
-def _patterns(section: str, language: str) -> list[tuple[re.Pattern, str]]:
-    entries = yaml.safe_load(DATA.read_text())[section]
-    return [(re.compile(entry["pattern"]), entry["sentence"]) for entry in entries if entry["language"] == language]
+def _named_for_more() -> dict[str, dict]:
+    """Kinds of reduction that a kernel may compute otherwise than their name says, with the patterns that tell."""
+    return yaml.safe_load(DATA.read_text())["reductions"]
 
 
-def said(text: str, section: str, language: str) -> str | None:
-    """What the first pattern of a section that matches a line says of it; None where none does."""
-    for pattern, sentence in _patterns(section, language):
+def meaning(kind: str | None, reader: str = "en") -> str | None:
+    """What a kind of reduction, by Inductor's name for it, computes; None for one that is not known."""
+    words, key = _words(reader), f"reductions.{kind}.meaning"
+    return words(key) if key in words else None
+
+
+def said(text: str, section: str, language: str, reader: str = "en") -> str | None:
+    """What the first pattern of a section that matches a line says of it; None where none does.
+
+    Args:
+        text: the line.
+        section: of the patterns.
+        language: that the kernel is written in, cpp or python.
+        reader: the language that the sentence is in.
+    """
+    for pattern, key in _patterns(section, language):
         if match := pattern.search(text):
-            return sentence.format(**match.groupdict())
+            return _words(reader)(key, **match.groupdict())
     return None
 
 
-def said_of_all(lines: list[tuple[int, str]], section: str, language: str) -> list[dict]:
+def said_of_all(lines: list[tuple[int, str]], section: str, language: str, reader: str = "en") -> list[dict]:
     """`sentence` and `lines`: what a section says of a kernel, the same words once, in the order of their lines."""
     found: dict[str, list[int]] = {}
     for number, text in lines:
-        if sentence := said(text, section, language):
+        if sentence := said(text, section, language, reader):
             found.setdefault(sentence, []).append(number)
     return [{"sentence": sentence, "lines": numbers} for sentence, numbers in found.items()]
 
 
-def not_as_named(kind: str | None, lines: list[tuple[int, str]]) -> str | None:
+def not_as_named(kind: str | None, lines: list[tuple[int, str]], reader: str = "en") -> str | None:
     """A sentence where a kernel computes a kind of reduction otherwise than its name says; None where it does not."""
 
     def stands(pattern: str) -> bool:
         return any(re.search(pattern, text) for _, text in lines)
 
-    entry = reduction_kinds().get(kind, {})
-    if "otherwise" not in entry or stands(entry["unless"]) or not all(map(stands, entry["shown"])):
+    entry = _named_for_more().get(kind)
+    if entry is None or stands(entry["unless"]) or not all(map(stands, entry["shown"])):
         return None
-    return entry["otherwise"]
+    return _words(reader)(f"reductions.{kind}.otherwise")

@@ -6,12 +6,6 @@ a view, copied into an input that is changed in place, or as what a later operat
 
 from minicompile.annotation.view import KernelView
 
-FATES = {
-    "materialised": "written to memory",
-    "fused away": "was a buffer until fusion made it unnecessary",
-    "inlined": "part of its consumers' loops; it never was a buffer",
-    "view": "used at once",
-}
 COPY = "aten.copy_.default"
 
 
@@ -40,11 +34,15 @@ def in_memory(view: KernelView, node: dict) -> bool:
 def _became(view: KernelView, node: dict) -> str:
     if node["size"] is None:
         results = [f"`{part['name']}` {_became(view, part)}" for part in parts(view, node)]
-        return "; ".join(results) or FATES[node["fate"]]
+        return "; ".join(results) or _fate(view, node["fate"])
     if _is_written(view, node):
-        return FATES["materialised"]
+        return _fate(view, "materialised")
     other = next((one for one in _same_values(view, node) if _is_written(view, one)), None)
-    return f"written to memory as `{other['name']}`" if other else FATES[node["fate"]]
+    return view.words("fates.elsewhere", name=other["name"]) if other else _fate(view, node["fate"])
+
+
+def _fate(view: KernelView, fate: str) -> str:
+    return view.words(f"fates.{fate}")
 
 
 def _is_written(view: KernelView, node: dict) -> bool:

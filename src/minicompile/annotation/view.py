@@ -1,13 +1,16 @@
 """One kernel call of a capture, looked at from all sides: its text, its scheduler nodes, its ATen nodes, their source.
 
 A capture keeps every text once and ties lines by number (schemas/capture.schema.yaml); this resolves those numbers
-for the kernel that is to be explained. Nothing here knows what any operation means.
+for the kernel that is to be explained. Nothing here knows what any operation means. Facts about the
+kernel are told in the view's `words`.
 """
 
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+
+from minilab.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
 IR_ACCESS = re.compile(r"= ops\.(?:load|store|store_reduction|atomic_add)\('(?P<buffer>\w+)', (?P<index>\w+)")
@@ -32,10 +35,12 @@ class KernelView:
         capture: the whole capture.
         graph: one of its graphs.
         call: one of that graph's calls, of a kernel whose text the capture holds.
+        reader: the language that it is explained in.
     """
 
-    def __init__(self, capture: dict, graph: dict, call: dict) -> None:
+    def __init__(self, capture: dict, graph: dict, call: dict, reader: str = "en") -> None:
         self.capture, self.graph, self.call = capture, graph, call
+        self.reader, self.words = reader, Translations("minicompile", "annotation", reader)
         self.kernel = next(kernel for kernel in graph["kernels"] if kernel["name"] == call["kernel"])
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.buffers = {buffer["name"]: buffer for buffer in graph["buffers"]}

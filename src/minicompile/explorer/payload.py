@@ -7,6 +7,7 @@ once and the whole compressed, MiniGPT's capture takes a tenth of its size.
 from minicompile.explorer.highlight import highlight, highlight_line
 from minicompile.explorer.links import body_links
 from minicompile.explorer.tour import tour
+from minicompile.pages import retold
 
 COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
 NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer")
@@ -65,8 +66,9 @@ def classes_of(pane: dict, graph: dict | None) -> list[str]:
     return classes
 
 
-def packed_graph(graph: dict) -> dict:
+def packed_graph(graph: dict, language: str) -> dict:
     """A graph without what the page does not show."""
+    told = retold(language)
     nodes = [
         {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
         for node in graph["scheduler_nodes"]
@@ -76,17 +78,24 @@ def packed_graph(graph: dict) -> dict:
         "nodes": [only(node, NODE) for node in graph["nodes"] if node["line"]],
         "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
         "scheduler_nodes": nodes,
+        "decisions": [{**decision, "sentence": told(decision["sentence"])} for decision in graph["decisions"]],
     }
 
 
-def packed_capture(capture: dict, texts: Texts, profile: dict | None) -> dict:
+def packed_capture(capture: dict, texts: Texts, profile: dict | None, language: str) -> dict:
+    told = retold(language)
     graphs = {graph["id"]: graph for graph in capture["graphs"]}
     return {
         **only(capture, COPIED),
+        "target": {**capture["target"], "label": told(capture["target"]["label"])},
         "guards": len(capture["guards"]),
-        "graphs": [packed_graph(graph) for graph in capture["graphs"]],
+        "graphs": [packed_graph(graph, language) for graph in capture["graphs"]],
         "panes": [
-            {**pane, "lines": texts.add(pane["lines"], classes_of(pane, graphs.get(pane["graph"])))}
+            {
+                **pane,
+                "title": told(pane["title"]),
+                "lines": texts.add(pane["lines"], classes_of(pane, graphs.get(pane["graph"]))),
+            }
             for pane in capture["panes"]
         ],
         "links": [
@@ -97,13 +106,16 @@ def packed_capture(capture: dict, texts: Texts, profile: dict | None) -> dict:
     }
 
 
-def payload(captures: list[dict], profiles: list[dict | None]) -> dict:
+def payload(captures: list[dict], profiles: list[dict | None], language: str = "en") -> dict:
     """The data of a page for one capture or two of the same model, ready to be written as JSON.
 
     Args:
         captures: as in schemas/capture.schema.yaml.
         profiles: for each, its profile or None.
+        language: of what is told of them.
     """
     texts = Texts()
-    packed = [packed_capture(capture, texts, profile) for capture, profile in zip(captures, profiles, strict=True)]
-    return {"captures": packed, "tour": tour(captures), "lines": texts.lines, "classes": texts.classes}
+    packed = [
+        packed_capture(capture, texts, profile, language) for capture, profile in zip(captures, profiles, strict=True)
+    ]
+    return {"captures": packed, "tour": tour(captures, language), "lines": texts.lines, "classes": texts.classes}

@@ -5,19 +5,23 @@ It is made for browsers of 2024 and later (CSS light-dark(), DecompressionStream
 
 import base64
 import gzip
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from minicompile.explorer.payload import payload
+from minicompile.pages import retold
 from minilab import LabError
 from minilab.files import write_text
 from minilab.pages import asset, base_style, embedded_json, script_text
+from minilab.translations import MARKS, Translations
 
 PACKAGE = "minicompile.explorer"
 PROGRAM = (
+    "words.js",
     "links.js",
     "pane.js",
     "facts.js",
@@ -36,6 +40,12 @@ def _embedded(data: dict, compress: bool) -> str:
     """The data as text that can stand inside a script element."""
     text = embedded_json(data)
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode() if compress else text
+
+
+def marked(sentence: str, tag: str = "code") -> Markup:
+    """A sentence as HTML, with what stands in `backquotes` as code, or another tag, and in **stars** bold."""
+    html = re.sub(r"`([^`]+)`", rf"<{tag}>\1</{tag}>", str(escape(sentence)))
+    return Markup(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", html))
 
 
 def _check(captures: Sequence[dict]) -> None:
@@ -58,6 +68,7 @@ def render_explorer(
     *,
     profile: dict | None | Sequence[dict | None] = None,
     compress: bool = True,
+    language: str = "en",
 ) -> None:
     """Write the page that shows a capture line by line.
 
@@ -69,6 +80,7 @@ def render_explorer(
             each.
         compress: store the data with gzip; False stores it as plain JSON, several times larger, for a browser without
             DecompressionStream, for grep and for diff.
+        language: of the page's own words; Inductor's reasons are quoted as they are.
 
     Raises:
         LabError: not one or two captures, of another format, or of different models.
@@ -79,15 +91,19 @@ def render_explorer(
     profiles: list[dict | None] = [None] * len(captures) if given is None else list(given)
     if len(profiles) != len(captures):
         raise LabError(f"There are {len(captures)} captures but {len(profiles)} profiles; give one, or None, for each.")
-    first = captures[0]
-    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset(PACKAGE, "explorer.html"))
-    html = page.render(
-        model=first["model"]["name"],
-        label=" and ".join(each["target"]["label"] for each in captures),
+    text = Translations("minicompile", "explorer", language)
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters["marked"] = marked
+    html = environment.from_string(asset(PACKAGE, "explorer.html")).render(
+        text=text,
+        language=language,
+        model=captures[0]["model"]["name"],
+        label=text("page.joint").join(retold(language)(each["target"]["label"]) for each in captures),
         base=base_style(),
         style=Markup(asset(PACKAGE, "explorer.css")),
         program=script_text(("minilab", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
+        words=embedded_json({"sentences": text.under("program"), "marks": MARKS[language]}),
         encoding="gzip" if compress else "text",
-        data=Markup(_embedded(payload(captures, profiles), compress)),
+        data=Markup(_embedded(payload(captures, profiles, language), compress)),
     )
     write_text(path, html)

@@ -6,6 +6,8 @@ capture has nothing for is left out.
 
 from minicompile.annotation.choice import most_interesting
 from minicompile.explorer.links import Line, Links
+from minicompile.pages import retold
+from minilab.translations import Translations
 
 REDUCTION, MOVES = "reduction", ("load", "store", "store_reduction")  # Inductor's names of operations
 DULL = "no shared data"  # the reason of most refusals; it teaches little
@@ -23,15 +25,12 @@ def stop(capture: int, line: Line, title: str, text: str, shows: str | None = No
     }
 
 
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 class Guide:
-    """Finds the stops of one graph of a capture."""
+    """Finds the stops of one graph of a capture, and tells of them in a language."""
 
-    def __init__(self, capture: dict, position: int, graph: dict) -> None:
-        self.position, self.graph = position, graph
+    def __init__(self, capture: dict, position: int, graph: dict, language: str) -> None:
+        self.position, self.graph, self.language = position, graph, language
+        self.words = Translations("minicompile", "explorer", language)
         self.capture, self.links = capture, Links(capture)
         self.panes = {pane["id"]: pane for pane in capture["panes"]}
         chosen = most_interesting({**capture, "graphs": [graph]})
@@ -39,8 +38,13 @@ class Guide:
         self.call = chosen.call if chosen else next(iter(graph["calls"]), None)  # a library's, where there is no kernel
         self.group = graph["groups"][self.call["groups"][0]] if self.call and self.call["groups"] else None
 
-    def _stop(self, line: Line, title: str, text: str, shows: str | None = None) -> dict:
-        return stop(self.position, line, title, text, shows)
+    def _stop(self, line: Line, name: str, shows: str | None = None, **fields: object) -> dict:
+        text = self.words(f"tour.{name}.text", **fields)
+        return stop(self.position, line, self.words(f"tour.{name}.title", **fields), text, shows)
+
+    def _counted(self, count: int) -> dict:
+        """The fields of a sentence that depends on a number: the number, and how it is written."""
+        return {"count": count, "number": self.words.number(count, ",")}
 
     def _in_kind(self, lines: set[Line], kind: str) -> list[Line]:
         return sorted(line for line in lines if self.panes[line[0]]["kind"] == kind)
@@ -69,7 +73,8 @@ class Guide:
                 code = self._in_kind(self.links.down(after, {"operation"}), "code")
                 if code:
                     name = operation["operation"]
-                    words = f"a reduction ({node['reduction_type']})" if name == REDUCTION else f"`ops.{name}`"
+                    kind = "reduction" if name == REDUCTION else "operation"
+                    words = self.words(f"tour.kernel.{kind}", kind=node["reduction_type"], name=name)
                     worth = 2 if name == REDUCTION else int(name not in MOVES)
                     tied.append((worth, len(tied), (code[-1], node, words)))
         return max(tied)[2] if tied else None
@@ -96,38 +101,17 @@ class Guide:
         source, stops = self._source_of(origin)[-1], []
         made = self.links.down(source, {"source", "node"})
         code = self.panes[source[0]]["lines"][source[1] - 1].strip()
-        stops.append(
-            self._stop(
-                source,
-                "A line of your model",
-                f"We follow this line, `{code}`, down to the machine. Whatever is lit in the other panes was made "
-                "from it.",
-            )
-        )
+        stops.append(self._stop(source, "source", code=code))
         recorded = self._in_kind(made & self.links.up(self._aten(origin), {"node"}), "dynamo")
         if recorded:
-            stops.append(
-                self._stop(
-                    recorded[-1],
-                    "Dynamo writes down what Python does",
-                    "TorchDynamo reads the bytecode, follows it without computing anything, and keeps the tensor "
-                    "operations as a graph. Loops over layers and method calls are gone.",
-                )
-            )
+            stops.append(self._stop(recorded[-1], "dynamo"))
             made = self.links.down(recorded[-1], {"node"})
         simpler = [line for line in self._in_kind(made, "aten") if line[0] == self.graph["panes"]["aten"]]
         at = {number for _, number in simpler}
         targets = [node["target"] for node in self.graph["nodes"] if node["line"] in at]
         if simpler:
-            stops.append(
-                self._stop(
-                    simpler[0],
-                    "ATen: fewer, simpler operations",
-                    f"This line became {plural(len(targets), 'operation')} of ATen, as Inductor lowers "
-                    f"{'it' if len(targets) == 1 else 'them'}: {', '.join(f'`{target}`' for target in targets[:8])}"
-                    f"{', …' if len(targets) > 8 else '.'}",
-                )
-            )
+            named, end = ", ".join(f"`{target}`" for target in targets[:8]), ", …" if len(targets) > 8 else "."
+            stops.append(self._stop(simpler[0], "aten", **self._counted(len(targets)), targets=named, end=end))
         return stops
 
     def never_written(self) -> list[dict]:
@@ -137,16 +121,13 @@ class Guide:
             return []
         node = max(spared, key=lambda node: node["bytes"])
         total = sum(each["bytes"] for each in spared)
-        how = "put into the loops that use it" if node["fate"] == "inlined" else "removed by fusion"
-        return [
-            self._stop(
-                self._aten(node),
-                "A result that is never written",
-                f"Run one operation at a time, `{node['name']}` would be written to memory, {node['bytes']:,} bytes, "
-                f"and read back. Here it is {how}. The kernel spares {plural(len(spared), 'such result')}, {total:,} "
-                "bytes in all.",
-            )
-        ]
+        fields = {
+            "node": node["name"],
+            "bytes": self.words.number(node["bytes"], ","),
+            "how": self.words("tour.spared.inlined" if node["fate"] == "inlined" else "tour.spared.fused_away"),
+            "total": self.words.number(total, ","),
+        }
+        return [self._stop(self._aten(node), "spared", **self._counted(len(spared)), **fields)]
 
     def decisions(self) -> list[dict]:
         """A fusion of this kernel's group that was taken, and the most telling one that was refused."""
@@ -156,14 +137,8 @@ class Guide:
         about = [each for each in self.graph["decisions"] if members & {*each["first"], *each["second"]}]
         line, stops = (self.graph["panes"]["groups"], self.group["line"]), []
         if any(each["taken"] for each in about) and len(members) > 1:
-            stops.append(
-                self._stop(
-                    line,
-                    "The scheduler fuses",
-                    f"{plural(len(members), 'loop')}, {', '.join(self.group['members'])}, share what they read and "
-                    "write, so Inductor computes them in one kernel. The box below lists each decision.",
-                )
-            )
+            named = ", ".join(self.group["members"])
+            stops.append(self._stop(line, "fuses", **self._counted(len(members)), members=named))
         refused = [each for each in about if not each["taken"]] or [
             each for each in self.graph["decisions"] if not each["taken"]
         ]
@@ -172,14 +147,13 @@ class Guide:
             name = each["first"][0]
             node = next(node for node in self.graph["scheduler_nodes"] if node["name"] == name)
             at = (line[0], node["lines"]["groups"] or self.group["line"])
-            stops.append(
-                self._stop(
-                    at,
-                    "And here it refuses",
-                    f"{', '.join(each['first'])} with {', '.join(each['second'])}: {each['sentence']} Inductor's own "
-                    f"words: “{each['reasons'][-1] if each['reasons'] else 'none given'}”.",
-                )
-            )
+            fields = {
+                "first": ", ".join(each["first"]),
+                "second": ", ".join(each["second"]),
+                "sentence": retold(self.language)(each["sentence"]),
+                "words": each["reasons"][-1] if each["reasons"] else self.words("tour.refuses.none"),
+            }
+            stops.append(self._stop(at, "refuses", **fields))
         return stops
 
     def in_the_kernel(self) -> list[dict]:
@@ -189,29 +163,19 @@ class Guide:
             return []
         line, _, words = telling
         language = "C++" if self.kernel["language"] == "cpp" else "Triton"
-        stops = [
-            self._stop(
-                line,
-                f"The kernel, in {language}",
-                f"Inductor wrote `{self.kernel['name']}`. This line does {words}; look back at the source and ATen "
-                f"panes to see whose. {self.kernel['lines_tied']} of its {plural(self.kernel['lines'], 'line')} "
-                "compute something of yours; the rest is loops, indices and masks.",
-            )
-        ]
+        fields = {"kernel": self.kernel["name"], "words": words, "tied": self.kernel["lines_tied"]}
+        stops = [self._stop(line, "kernel", **self._counted(self.kernel["lines"]), language=language, **fields)]
         machine = self.links.down(line, {"machine"})
         for kind in ("sass", "ptx"):
             if at := self._in_kind(machine, kind):
                 facts = self.kernel["assembly"]
-                stops.append(
-                    self._stop(
-                        line,
-                        "What the GPU executes",
-                        f"Triton compiled that line to {plural(len(at), 'line')} of {kind.upper()} for "
-                        f"{facts['architecture']}: {facts['registers']} registers a thread, {facts['shared_bytes']:,} "
-                        f"bytes of shared memory a block.",
-                        at[0][0],
-                    )
-                )
+                fields = {
+                    "kind": kind.upper(),
+                    "architecture": facts["architecture"],
+                    "registers": facts["registers"],
+                    "shared": self.words.number(facts["shared_bytes"], ","),
+                }
+                stops.append(self._stop(line, "machine", at[0][0], **self._counted(len(at)), **fields))
                 break
         return stops
 
@@ -220,14 +184,8 @@ class Guide:
         calls = [call for call in self.graph["calls"] if call["extern"] and call["line"]]
         if not calls:
             return []
-        return [
-            self._stop(
-                (self.graph["panes"]["code"], calls[0]["line"]),
-                "What Inductor leaves to a library",
-                f"{plural(len(calls), 'call')} of this graph {'goes' if len(calls) == 1 else 'go'} to a library, such "
-                f"as `{calls[0]['kernel']}`: code that Inductor neither writes nor fuses into.",
-            )
-        ]
+        at = (self.graph["panes"]["code"], calls[0]["line"])
+        return [self._stop(at, "library", **self._counted(len(calls)), kernel=calls[0]["kernel"])]
 
     def stops(self) -> list[dict]:
         return [
@@ -239,25 +197,32 @@ class Guide:
         ]
 
 
-def tour(captures: list[dict]) -> list[dict]:
+def tour(captures: list[dict], language: str = "en") -> list[dict]:
     """The stops of a guided tour, in order, each with `capture`, `pane`, `line`, `shows`, `title` and `text`.
 
     At each the line of the pane is chosen, and the pane `shows`, mostly the same one, is what to look at. In the text,
     `backquotes` mark code.
     """
-    guide = Guide(captures[0], 0, captures[0]["graphs"][0])
+    guide = Guide(captures[0], 0, captures[0]["graphs"][0], language)
     stops = guide.stops()
     for graph in captures[0]["graphs"][1:]:
         if graph["direction"] == "backward":
-            stops += _there_too(
-                Guide(captures[0], 0, graph), "The way back", "The backward pass has kernels of its own"
-            )
+            stops += _there_too(Guide(captures[0], 0, graph, language), "backward")
             break
     for position, capture in enumerate(captures[1:], start=1):
-        words = f"The same model for another target ({capture['target']['label']})"
-        stops += _there_too(Guide(capture, position, capture["graphs"][0]), "The same, on the other side", words)
+        target = retold(language)(capture["target"]["label"])
+        stops += _there_too(Guide(capture, position, capture["graphs"][0], language), "other_side", target=target)
     return stops
 
 
-def _there_too(guide: Guide, title: str, words: str) -> list[dict]:
-    return [{**stop, "title": title, "text": f"{words}. {stop['text']}"} for stop in guide.in_the_kernel()[:1]]
+def _there_too(guide: Guide, name: str, **fields: object) -> list[dict]:
+    """The stop in another kernel, under a title of its own."""
+    words = guide.words
+    return [
+        {
+            **stop,
+            "title": words(f"tour.{name}.title"),
+            "text": words(f"tour.{name}.text", text=stop["text"], **fields),
+        }
+        for stop in guide.in_the_kernel()[:1]
+    ]

@@ -12,40 +12,53 @@ from matplotlib.axes import Axes
 
 from minilab.device import short_name
 from minilab.style import FAINT, INK, PALETTE, use_style
+from minilab.translations import Translations
 
 COLOURS = {"eager": "#E69F00", "compiled": "#0072B2", "NumPy": PALETTE["numpy"]}
 RESOLUTION = 1e-7  # nats, half a unit in the last place of a float32 loss: equal losses are drawn there
 
 
-def draw(training: dict, path: str | Path) -> None:
+def draw(training: dict, path: str | Path, language: str = "en") -> None:
     """Draw the port's `training.json` and save it as PNG.
 
     Args:
         training: measured or restored; a stale record is said to be one in the heading.
+        path: of the picture.
+        language: of its words.
     """
+    text = Translations("minicompile", "training", language)
     use_style()
     figure = plt.figure(figsize=(11, 5), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1))
     losses, apart = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
-    draw_losses(losses, training)
-    draw_differences(apart, training)
-    draw_clocks(right.subplots(), training)
-    figure.suptitle(heading(training), x=0.01, ha="left", fontsize=13)
+    draw_losses(losses, training, text)
+    draw_differences(apart, training, text)
+    draw_clocks(right.subplots(), training, text)
+    figure.suptitle(heading(training, language), x=0.01, ha="left", fontsize=13)
     figure.savefig(path, metadata={"Software": None})
     plt.close(figure)
 
 
-def heading(training: dict) -> str:
+def heading(training: dict, language: str = "en") -> str:
     """What was trained where and when, and whether it still holds."""
+    text = Translations("minicompile", "training", language)
     made = training["provenance"]
     gpu = made["hardware"]["gpu"]
-    source = "record of" if "restored" in training else "measured here,"
-    stale = ", stale" if training.get("restored", {}).get("stale", False) else ""
-    name = short_name(gpu["name"] if gpu else made["hardware"]["cpu"])
-    return f"MiniGPT trained on {name} ({source} {made['date'][:10]}{stale})"
+    return text(
+        "picture.title",
+        name=short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
+        source=text("picture.restored" if "restored" in training else "picture.measured"),
+        date=made["date"][:10],
+        stale=text("picture.stale") if training.get("restored", {}).get("stale", False) else "",
+    )
 
 
-def draw_losses(axes: Axes, training: dict) -> None:
+def name_of(side: str, text: Translations) -> str:
+    """A side's name in the picture."""
+    return side if side == "NumPy" else text(f"picture.{side}")
+
+
+def draw_losses(axes: Axes, training: dict, text: Translations) -> None:
     """Loss against step; the sides lie on one another, so the lower ones are drawn wider."""
     at = training["numpy"]["steps"]  # every so many: what single batches differ by would hide the curve
     for name, values, width, style in (
@@ -53,29 +66,30 @@ def draw_losses(axes: Axes, training: dict) -> None:
         ("eager", [training["eager"]["losses"][step - 1] for step in at], 3.5, "-"),
         ("compiled", [training["compiled"]["losses"][step - 1] for step in at], 1.5, "--"),
     ):
-        axes.plot(at, values, color=COLOURS[name], linewidth=width, linestyle=style, label=name)
+        axes.plot(at, values, color=COLOURS[name], linewidth=width, linestyle=style, label=name_of(name, text))
     entropy = training["conditional_entropy"]
     axes.axhline(entropy, color=FAINT, linewidth=1, linestyle=":")
     axes.annotate(
-        f"grammar's entropy {entropy:.2f}", (0.02, entropy), xycoords=("axes fraction", "data"),
+        text("picture.entropy", entropy=text.number(entropy, ".2f")),
+        (0.02, entropy), xycoords=("axes fraction", "data"),
         xytext=(0, -13), textcoords="offset points", color=FAINT, fontsize=10,
     )  # fmt: skip
     axes.set_ylim(bottom=entropy - 0.15 * (axes.get_ylim()[1] - entropy))
-    axes.set_ylabel("loss (nats per token)")
+    axes.set_ylabel(text("picture.loss"))
     axes.legend(frameon=False, loc="upper right")
 
 
-def draw_differences(axes: Axes, training: dict) -> None:
+def draw_differences(axes: Axes, training: dict, text: Translations) -> None:
     """How far compiled and NumPy are from eager, on a logarithmic axis, at the steps that NumPy's training kept."""
     at = np.array(training["numpy"]["steps"])
     eager, compiled = (np.array(training[name]["losses"])[at - 1] for name in ("eager", "compiled"))
     for name, losses in (("NumPy", np.array(training["numpy"]["losses"])), ("compiled", compiled)):
         apart = np.maximum(np.abs(losses - eager), RESOLUTION)
         axes.plot(at, apart, color=COLOURS[name], linewidth=1.5, marker=".", markersize=4)
-    axes.set(yscale="log", ylabel="from eager (nats)", xlabel="training step")
+    axes.set(yscale="log", ylabel=text("picture.from_eager"), xlabel=text("picture.step"))
 
 
-def draw_clocks(axes: Axes, training: dict) -> None:
+def draw_clocks(axes: Axes, training: dict, text: Translations) -> None:
     """Thousands of tokens trained on against seconds, a line a side with its tokens per second at the end."""
     seconds = max(training[name]["seconds"][-1] for name in ("eager", "compiled"))
     tokens = np.array(training["tokens"]) / 1e3
@@ -84,9 +98,10 @@ def draw_clocks(axes: Axes, training: dict) -> None:
         axes.plot([0, run["first_step_seconds"], *run["seconds"]], [0, 0, *tokens], color=COLOURS[name], linewidth=2.5)
         end = run["seconds"][-1]
         axes.annotate(
-            f"{name}\n{run['tokens_per_second']:,.0f} tokens/s", (end, tokens[-1]), xytext=(0, 6),
+            text("picture.end", name=name_of(name, text), rate=text.number(run["tokens_per_second"], ",.0f")),
+            (end, tokens[-1]), xytext=(0, 6),
             textcoords="offset points", color=INK, fontsize=11, ha="right" if end > 0.3 * seconds else "left",
         )  # fmt: skip
-    axes.set(xlabel="seconds, compile included", ylabel="thousand tokens", ylim=(0, 1.2 * tokens[-1]))
+    axes.set(xlabel=text("picture.seconds"), ylabel=text("picture.thousands"), ylim=(0, 1.2 * tokens[-1]))
     axes.set_xlim(0, 1.03 * seconds)
-    axes.set_title("tokens trained on", loc="left", fontsize=12)
+    axes.set_title(text("picture.tokens"), loc="left", fontsize=12)

@@ -4,24 +4,24 @@ function about(app) {
   const rows = (entries) => h("table", {}, h("tbody", {}, ...entries.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, String(value))))));
   document.getElementById("about-body").replaceChildren(...app.captures.flatMap((capture) => {
     const { model, target, environment, compile } = capture;
-    const ratio = ([linked, all]) => `${linked} of ${all}`;
+    const ratio = ([linked, all]) => say("about.of", { linked: String(linked), all: String(all) });
     const kernels = capture.graphs.flatMap((graph) => graph.kernels).length;
     return [
       h("h3", {}, target.label),
       rows([
-        ["model", `${model.name} (${model.class}), inputs ${model.inputs.map((input) => `${input.dtype ?? input.kind} ${JSON.stringify(input.size ?? "")}`).join(", ")}`],
-        ["versions", Object.entries(environment.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
-        ["machine", [environment.hardware.cpu, environment.hardware.gpu?.name, environment.compiler].filter(Boolean).join(", ")],
-        ["compile", `${compile.seconds.toFixed(1)} s, hooks on; ${kernels} kernels`],
-        ["graph breaks", capture.graph_breaks.length ? capture.graph_breaks.map((each) => `${each.count} × ${each.reason}`).join("; ") : "none"],
-        ["recompiles", capture.recompiles.length ? capture.recompiles.join("; ") : "none"],
-        ["guards", `${capture.guards} lines, in capture.json`],
-        ["links missing", capture.missing_hooks.length ? `kernels are linked as wholes; torch lacks ${capture.missing_hooks.join(", ")}` : "none"],
-        ...capture.graphs.map((graph) => [`linked, graph ${graph.id}`, `compute nodes ${ratio(graph.coverage.compute_nodes)}, kernel calls ${ratio(graph.coverage.kernel_calls)}, loop operations ${ratio(graph.coverage.loop_body_operations)}, kernel lines ${ratio(graph.coverage.kernel_lines)} (the others are structure)`]),
-        ...capture.choices.map((choice) => [`autotuned ${choice.operation}`, choice.timings.slice(0, 3).map((timing) => `${timing.choice} ${timing.milliseconds} ms`).join("; ")]),
+        [say("about.model"), say("about.model_is", { name: model.name, kind: model.class, inputs: model.inputs.map((input) => `${input.dtype ?? input.kind} ${JSON.stringify(input.size ?? "")}`).join(", ") })],
+        [say("about.versions"), Object.entries(environment.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
+        [say("about.machine"), [environment.hardware.cpu, environment.hardware.gpu?.name, environment.compiler].filter(Boolean).join(", ")],
+        [say("about.compile"), say("about.compile_is", { seconds: written(compile.seconds.toFixed(1)), kernels: String(kernels) })],
+        [say("about.graph_breaks"), capture.graph_breaks.length ? capture.graph_breaks.map((each) => `${each.count} × ${each.reason}`).join("; ") : say("none")],
+        [say("about.recompiles"), capture.recompiles.length ? capture.recompiles.join("; ") : say("none")],
+        [say("about.guards"), say("about.guards_are", { count: String(capture.guards) })],
+        [say("about.missing"), capture.missing_hooks.length ? say("about.missing_are", { hooks: capture.missing_hooks.join(", ") }) : say("none")],
+        ...capture.graphs.map((graph) => [say("about.linked", { graph: graph.id }), say("about.linked_are", { nodes: ratio(graph.coverage.compute_nodes), calls: ratio(graph.coverage.kernel_calls), operations: ratio(graph.coverage.loop_body_operations), lines: ratio(graph.coverage.kernel_lines) })]),
+        ...capture.choices.map((choice) => [say("about.autotuned", { operation: choice.operation }), choice.timings.slice(0, 3).map((timing) => `${timing.choice} ${written(timing.milliseconds)} ms`).join("; ")]),
       ]),
-      h("h4", {}, "Compile time by phase (they nest, so they overlap)"),
-      rows(compile.phases.slice(0, 10).map((phase) => [phase.phase, `${phase.seconds.toFixed(3)} s`])),
+      h("h4", {}, say("about.phases")),
+      rows(compile.phases.slice(0, 10).map((phase) => [phase.phase, `${written(phase.seconds.toFixed(3))} s`])),
     ];
   }));
 }

@@ -50,14 +50,13 @@ function traffic(graph, call) {
 function fateInWords(node) {
   const bytes = node.bytes === null ? "" : bytesInWords(node.bytes);
   switch (node.fate) {
-    case "materialised": return `written to memory${node.buffer ? ` as ${node.buffer}` : ""}${bytes && `, ${bytes}`}`;
-    case "extern call": return `computed by a library's kernel or a user's own${node.buffer ? `, into ${node.buffer}` : ""}${bytes && `, ${bytes}`}`;
-    case "inlined": return `inlined into the loops that use it; never a buffer${bytes && `, so ${bytes} are not written`}`;
-    case "fused away": return `fused away: ${node.buffer ?? "a buffer"} until its reader joined the same kernel${bytes && `; ${bytes} are not written`}`;
-    case "view": return "a view: another reading of the same memory, no work";
-    case "folded": return "folded: no code is left of it";
-    default: return "an input or output of the graph";
+    case "materialised": return `${say("fate.materialised")}${node.buffer ? say("fate.as", { buffer: node.buffer }) : ""}${bytes && `, ${bytes}`}`;
+    case "extern call": return `${say("fate.extern call")}${node.buffer ? say("fate.into", { buffer: node.buffer }) : ""}${bytes && `, ${bytes}`}`;
+    case "inlined": return `${say("fate.inlined")}${bytes && say("fate.so_unwritten", { bytes })}`;
+    case "fused away": return `${say("fate.fused away", { buffer: node.buffer ?? say("fate.a_buffer") })}${bytes && say("fate.unwritten", { bytes })}`;
+    case "view": case "folded": return say(`fate.${node.fate}`);
+    default: return say("fate.other");
   }
 }
 
-function bytesInWords(bytes) { return typeof bytes === "number" ? `${bytes.toLocaleString("en")} bytes` : `${bytes} bytes`; }
+function bytesInWords(bytes) { return say("bytes", { count: bytes }); }

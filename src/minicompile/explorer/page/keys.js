@@ -20,13 +20,13 @@ function listen(app) {
   document.getElementById("open-help").addEventListener("click", () => document.getElementById("help").showModal());
   document.getElementById("open-about").addEventListener("click", () => { about(app); document.getElementById("about").showModal(); });
   document.getElementById("why-toggle").addEventListener("click", () => toggleWhy());
-  listenToTheme(document.getElementById("theme"), { light: "Light", dark: "Dark" });
+  listenToTheme(document.getElementById("theme"), { light: say("light"), dark: say("dark") });
 }
 
 /** Show or hide the box that says why. */
 function toggleWhy() {
   const hidden = document.getElementById("why").classList.toggle("closed"), button = document.getElementById("why-toggle");
-  button.textContent = hidden ? "Show" : "Hide";
+  button.textContent = say(hidden ? "show" : "hide");
   button.setAttribute("aria-expanded", !hidden);
 }
 

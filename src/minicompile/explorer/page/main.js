@@ -1,6 +1,5 @@
 // The page: its columns and the chosen line. Search is in search.js, what the reader presses in keys.js.
 
-const NAMES = { source: "Source", bytecode: "Bytecode", dynamo: "Dynamo FX", joint: "Joint ATen", aten: "ATen", ir_before: "IR before fusion", ir_after: "IR after fusion", groups: "Groups", code: "Kernel code", ttir: "TTIR", ptx: "PTX", sass: "SASS" };
 // Open at first, as many as the window has room for: of one capture, and of two.
 const OPEN_FIRST = [["source", "code", "aten", "ir_after", "groups", "dynamo", "sass"], ["code", "source", "aten", "groups"]];
 const NARROWEST = 270, STRIP = 32, STACK = 100; // pixels: an open column, a closed one, several closed ones piled up
@@ -46,8 +45,8 @@ class App {
         if (twin && capture === second) continue;
         const side = second && !twin ? sideName(capture, this.captures) : "";
         const simulated = panes[0].graph && capture.target.simulated;
-        const badge = simulated ? h("span", { class: "badge", title: capture.target.label }, "simulated") : null;
-        const column = { id: `${kind}-${capture.position}`, kind, capture, shared: Boolean(twin), all: panes, title: side ? `${NAMES[kind]}, ${side}` : NAMES[kind], badge, open: false, used: 0 };
+        const badge = simulated ? h("span", { class: "badge", title: capture.target.label }, say("bar.simulated_badge")) : null;
+        const column = { id: `${kind}-${capture.position}`, kind, capture, shared: Boolean(twin), all: panes, title: side ? `${say(`kind.${kind}`)}, ${side}` : say(`kind.${kind}`), badge, open: false, used: 0 };
         column.view = new PaneView(column, this);
         columns.push(column);
       }
@@ -226,13 +225,13 @@ class App {
 
   targets() {
     document.getElementById("targets").replaceChildren(...this.captures.map((capture) => h("span", { class: capture.target.simulated ? "target badge" : "target", title: capture.target.label },
-      capture.target.simulated ? capture.target.label.replace(/^simulated target: /, "Simulated: ") : capture.target.label)));
+      capture.target.simulated ? capture.target.label.replace(/^[^:]*: /, say("bar.simulated")) : capture.target.label)));
   }
 
   graphButtons() {
     const graphs = [...new Map(this.captures.flatMap((capture) => capture.graphs).map((graph) => [graph.id, graph])).values()];
     const several = new Set(graphs.map((graph) => graph.index)).size > 1;
-    const name = (graph) => `${graph.direction === "forward" ? "Forward" : "Backward"}${several ? ` ${graph.index}` : ""}`;
+    const name = (graph) => `${say(`bar.${graph.direction}`)}${several ? ` ${graph.index}` : ""}`;
     document.getElementById("graphs").replaceChildren(...(graphs.length < 2 ? [] : graphs).map((graph) => h("button", { type: "button", "data-graph": graph.id, "aria-pressed": graph.id === this.graph.id, onclick: () => this.showGraph(graph.id) }, name(graph))));
     this.graphs = graphs;
   }
@@ -255,7 +254,7 @@ class App {
 
 /** The short name of a capture beside another: its language, or else its device, or else its place. */
 function sideName(capture, captures) {
-  const names = [(each) => (each.target.kind === "cpu" ? "C++" : "Triton"), (each) => each.target.device, (each) => `capture ${each.position + 1}`];
+  const names = [(each) => (each.target.kind === "cpu" ? "C++" : "Triton"), (each) => each.target.device, (each) => say("bar.capture", { number: each.position + 1 })];
   const telling = names.find((name) => new Set(captures.map(name)).size === captures.length);
   return telling(capture);
 }
@@ -268,7 +267,7 @@ readData().then((data) => {
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for
 }).catch((error) => {
   document.getElementById("columns").textContent = typeof DecompressionStream === "undefined"
-    ? "This browser is too old to unpack the page (it lacks DecompressionStream, of 2023); use one of 2024 or later."
-    : `The page's data could not be read: ${error.message}`;
+    ? say("too_old")
+    : say("unreadable", { reason: error.message });
   throw error;
 });

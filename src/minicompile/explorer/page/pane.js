@@ -1,6 +1,7 @@
 // One pane: a list of lines of which only those in view are in the document, so that 30,000 lines cost what 60 do.
 
 const LINE_HEIGHT = 18; // pixels; the same as --line-height in explorer.css
+const MACHINE = ["ttir", "ptx", "sass"]; // kinds of text of which each kernel has its own, named last in the title
 const SPARE = 12; // lines kept above and below the view
 const FATE_LETTERS = { materialised: "M", "extern call": "X", inlined: "I", "fused away": "F", view: "V", folded: "–" };
 
@@ -40,19 +41,19 @@ class PaneView {
   /** column: {kind, title, capture, panes}; app: see main.js. */
   constructor(column, app) {
     Object.assign(this, { column, app, capture: column.capture, pane: null, cursor: 1, first: 0, shown: [], lit: [] });
-    this.choice = h("select", { "aria-label": `${column.title}: which text`, onchange: () => this.show(this.choice.value) });
+    this.choice = h("select", { "aria-label": say("pane.which", column), onchange: () => this.show(this.choice.value) });
     this.count = h("span", { class: "count" });
     this.heading = h("h2", {}, column.title);
     this.head = h("header", {}, h("div", { class: "name" }, this.heading, column.badge, this.choice), this.count,
-      h("button", { type: "button", class: "step", title: "Previous lit line  [", "aria-label": `Previous lit line in ${column.title}`, tabindex: -1, onclick: () => this.stepLit(-1) }, "↑"),
-      h("button", { type: "button", class: "step", title: "Next lit line  ]", "aria-label": `Next lit line in ${column.title}`, tabindex: -1, onclick: () => this.stepLit(1) }, "↓"),
-      h("button", { type: "button", class: "close", title: "Close this pane", "aria-label": `Close ${column.title}`, onclick: () => app.close(column) }, "×"));
+      h("button", { type: "button", class: "step", title: say("pane.previous"), "aria-label": say("pane.previous_in", column), tabindex: -1, onclick: () => this.stepLit(-1) }, "↑"),
+      h("button", { type: "button", class: "step", title: say("pane.next"), "aria-label": say("pane.next_in", column), tabindex: -1, onclick: () => this.stepLit(1) }, "↓"),
+      h("button", { type: "button", class: "close", title: say("pane.close"), "aria-label": say("pane.close_it", column), onclick: () => app.close(column) }, "×"));
     this.space = h("div", { class: "space" });
     this.scroller = h("div", { class: "scroller", role: "listbox", tabindex: 0, "aria-label": column.title }, this.space);
     this.marks = h("div", { class: "marks", "aria-hidden": "true" });
     this.element = h("section", { class: `pane ${column.kind}`, "aria-label": column.title }, this.head, h("div", { class: "view" }, this.scroller, this.marks));
     this.stripCount = h("span", { class: "count" });
-    this.strip = h("button", { type: "button", class: "strip", title: `Open ${column.title}`, onclick: () => app.open(column, true) },
+    this.strip = h("button", { type: "button", class: "strip", title: say("pane.open_it", column), onclick: () => app.open(column, true) },
       h("span", {}, column.title), this.stripCount);
     this.scroller.addEventListener("scroll", () => this.render(), { passive: true });
     this.scroller.addEventListener("click", (event) => { const line = this.at(event); if (line) { this.cursor = line; app.pin(this, line); } });
@@ -65,7 +66,7 @@ class PaneView {
   /** Offer these panes, of which one is shown. */
   offer(panes) {
     this.panes = panes;
-    this.choice.replaceChildren(...panes.map((pane) => h("option", { value: pane.id }, pane.title.replace(/^\w+ of /, ""))));
+    this.choice.replaceChildren(...panes.map((pane) => h("option", { value: pane.id }, MACHINE.includes(pane.kind) ? pane.title.split(" ").at(-1) : pane.title)));
     this.choice.hidden = panes.length < 2;
     this.show(panes.some((pane) => pane === this.pane) ? this.pane.id : panes[0]?.id);
   }
@@ -110,7 +111,7 @@ class PaneView {
   lineElement(number) {
     const text = this.pane.lines[number - 1], fate = this.fates.get(number);
     const element = h("div", { class: "line", role: "option", id: `${this.column.id}-${number}`, "aria-setsize": this.pane.lines.length, "aria-posinset": number, style: `top:${(number - 1) * LINE_HEIGHT}px` },
-      h("span", { class: "number" }, String(number), fate ? h("abbr", { title: fate }, FATE_LETTERS[fate]) : null),
+      h("span", { class: "number" }, String(number), fate ? h("abbr", { title: say(`fate_name.${fate}`) }, FATE_LETTERS[fate]) : null),
       ...parts(this.app.texts[text], this.app.classes[text], this.app.search.query).map(([part, kind, found]) =>
         found ? h("mark", {}, part) : kind === "x" ? part : h("span", { class: `t-${kind}` }, part)));
     this.dress(element, number);
@@ -132,7 +133,7 @@ class PaneView {
     this.lit = this.app.litLines(this.capture, this.pane.id, this.column.shared);
     const exact = all.filter(([, state]) => state === "exact" || state === "chosen").length;
     this.count.textContent = this.stripCount.textContent = all.length ? String(exact || all.length) : "";
-    this.count.title = `${all.length} lit lines`;
+    this.count.title = say("pane.lit", { count: String(all.length) });
     this.strip.classList.toggle("has-lit", all.length > 0);
     const tall = this.pane.lines.length;
     this.marks.replaceChildren(...this.lit.slice(0, 400).map(([number, state]) => h("i", { class: state, style: `top:${(100 * (number - 0.5)) / tall}%` })));

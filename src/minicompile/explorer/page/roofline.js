@@ -13,7 +13,10 @@ function s(tag, attributes, text) {
 }
 
 /** A power of ten as people read it: 0.01, 10, 1000. */
-function power(exponent) { return exponent < -3 || exponent > 3 ? `1e${exponent}` : String(Number((10 ** exponent).toFixed(Math.max(0, -exponent)))); }
+function power(exponent) { return exponent < -3 || exponent > 3 ? `1e${exponent}` : written(Number((10 ** exponent).toFixed(Math.max(0, -exponent)))); }
+
+/** A number to three digits. */
+function three(value) { return written(Number(value.toPrecision(3))); }
 
 /** The picture, with the chosen kernels' dots filled; null where the profile has no dot for any of them. */
 function roofline(profile, chosen) {
@@ -28,20 +31,20 @@ function roofline(profile, chosen) {
   const low = Math.floor(Math.log10(Math.min(...heights))), high = Math.ceil(Math.log10(peak) + 0.1);
   const x = (value) => BOX.left + ((Math.log10(value) - left) / (right - left)) * (BOX.width - BOX.left - BOX.right);
   const y = (value) => BOX.height - BOX.bottom - ((Math.log10(value) - low) / (high - low)) * (BOX.height - BOX.top - BOX.bottom);
-  const said = dots.filter((dot) => chosen.has(dot.name)).map((dot) => `${dot.name} at ${dot.flop_per_byte.toPrecision(2)} FLOP a byte and ${dot.tflop_per_s.toPrecision(2)} TFLOP/s`);
-  const picture = s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, class: "roofline", role: "img", "aria-label": `Roofline of ${profile.roofline.name}: ${said.join("; ")}` });
+  const said = dots.filter((dot) => chosen.has(dot.name)).map((dot) => say("roofline.dot", { name: dot.name, intensity: written(dot.flop_per_byte.toPrecision(2)), rate: written(dot.tflop_per_s.toPrecision(2)) }));
+  const picture = s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, class: "roofline", role: "img", "aria-label": say("roofline.label", { name: profile.roofline.name, dots: said.join("; ") }) });
   const line = (points, kind) => picture.append(s("polyline", { points: points.map(([a, b]) => `${x(a)},${y(b)}`).join(" "), class: kind }));
   line([[10 ** left, 10 ** high], [10 ** left, 10 ** low], [10 ** right, 10 ** low]], "axis");
   for (let at = left; at <= right; at += Math.ceil((right - left) / 5)) picture.append(s("text", { x: x(10 ** at), y: BOX.height - BOX.bottom + 13, "text-anchor": "middle" }, power(at)));
   for (let at = low; at <= high; at += Math.ceil((high - low) / 4)) picture.append(s("text", { x: BOX.left - 4, y: y(10 ** at) + 4, "text-anchor": "end" }, power(at)));
-  picture.append(s("text", { x: (BOX.left + BOX.width) / 2, y: BOX.height - 4, "text-anchor": "middle" }, "FLOP a byte"), s("text", { x: 2, y: 10 }, "TFLOP/s"));
+  picture.append(s("text", { x: (BOX.left + BOX.width) / 2, y: BOX.height - 4, "text-anchor": "middle" }, say("roofline.intensity")), s("text", { x: 2, y: 10 }, "TFLOP/s"));
   for (const [bandwidth, kind] of [[roofs.l2_gb_per_s, "roof cache"], [copy, "roof"]]) {
     if (!(bandwidth > 0)) continue;
     const bend = Math.min((peak * 1e3) / bandwidth, 10 ** right);
     const start = Math.max(10 ** left, (10 ** low * 1e3) / bandwidth);
     line([[start, roof(bandwidth, start)], [bend, roof(bandwidth, bend)], [10 ** right, roof(bandwidth, 10 ** right)]], kind);
   }
-  picture.append(s("text", { x: BOX.width - BOX.right, y: y(peak) - 5, "text-anchor": "end" }, `copy ${Number(copy.toPrecision(3))} GB/s, fp32 ${Number(peak.toPrecision(3))} TFLOP/s`));
+  picture.append(s("text", { x: BOX.width - BOX.right, y: y(peak) - 5, "text-anchor": "end" }, say("roofline.limits", { bandwidth: three(copy), peak: three(peak) })));
   for (const dot of [...dots].sort((a, b) => chosen.has(a.name) - chosen.has(b.name))) {
     const circle = s("circle", { cx: x(dot.flop_per_byte), cy: y(dot.tflop_per_s), r: chosen.has(dot.name) ? 6 : 3.5, class: chosen.has(dot.name) ? "dot chosen" : "dot" });
     circle.append(s("title", {}, dot.name));

@@ -31,7 +31,7 @@ class Search {
   /** Say how many lines were found, and which one of them is chosen. */
   say() {
     const found = this.hits.length === MOST_HITS ? `${MOST_HITS}+` : this.hits.length;
-    document.getElementById("found").textContent = !this.query ? "" : this.at < 0 ? `${found} found` : `${this.at + 1} of ${found}`;
+    document.getElementById("found").textContent = !this.query ? "" : this.at < 0 ? say("search.found", { count: String(found) }) : say("search.at", { place: String(this.at + 1), count: String(found) });
   }
 
   /** Choose the line that was found at a place, counted round and round. */

@@ -20,12 +20,12 @@ class Tour {
     this.element.hidden = false;
     const capture = this.app.captures[stop.capture];
     this.app.choose(capture, `${stop.pane}:${stop.line}`);
-    this.element.querySelector("#tour-step").textContent = `Stop ${at + 1} of ${this.stops.length}`;
+    this.element.querySelector("#tour-step").textContent = say("stops.step", { place: at + 1, count: this.stops.length });
     const title = this.element.querySelector("#tour-title");
     title.textContent = stop.title;
     this.element.querySelector("#tour-text").replaceChildren(...stop.text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part)));
     document.getElementById("tour-back").disabled = at === 0;
-    document.getElementById("tour-next").textContent = at + 1 < this.stops.length ? "Next" : "Finish";
+    document.getElementById("tour-next").textContent = say(at + 1 < this.stops.length ? "stops.next" : "stops.finish");
     const { view } = this.app.columnOf(capture, stop.shows);
     this.app.open(view.column);
     view.show(stop.shows);
