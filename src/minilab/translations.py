@@ -18,7 +18,10 @@ from minilab.errors import LabError
 LANGUAGES = ("en", "es")
 PLURALS = frozenset({"one", "other"})
 # What Python writes into a number -> what a language does: Spanish groups by thin spaces and sets "%" apart.
-MARKS: dict[str, dict[str, str | int]] = {"en": {}, "es": {".": ",", ",": "\N{NARROW NO-BREAK SPACE}", "%": "\N{NO-BREAK SPACE}%"}}
+MARKS: dict[str, dict[str, str | int]] = {
+    "en": {},
+    "es": {".": ",", ",": "\N{NARROW NO-BREAK SPACE}", "%": "\N{NO-BREAK SPACE}%"},
+}
 
 
 def flattened(catalogue: dict, prefix: str = "") -> dict[str, str | dict[str, str]]:
