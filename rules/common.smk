@@ -117,7 +117,9 @@ def kernel_files(config, kernel):
     if not source.endswith(".cu"):
         configurations = source.removesuffix(".py") + "_configs.py"  # of a tuned kernel, beside it
         return [source, *([configurations] if Path(configurations).exists() else [])]
-    return [source, *sorted(map(str, Path(source).parent.glob("*.cuh"))), "src/minikernel/softmax_cuda.py"]
+    text = Path(source).read_text() if Path(source).exists() else ""  # Snakemake says that an input is missing
+    headers = [str(Path(source).parent / name) for name in re.findall(r'#include "(.+)"', text)]
+    return [source, *headers, "src/minikernel/softmax_cuda.py"]
 
 
 def measuring_params(config, artefact, device, kernel=None):

@@ -3,6 +3,7 @@
 # memory (racecheck), barriers misused (synccheck), reads of device memory that nobody wrote (initcheck).
 #
 #     tests/sanitize.sh [TOOL ...]     all four unless named; needs a GPU, and compute-sanitizer on the PATH
+#     WORKERS=8 tests/sanitize.sh      eight tests at a time
 #
 # torch's allocator would lend a kernel that strays the memory of its neighbour, so it is told to keep none. That
 # rules out the tests that capture CUDA graphs; those at every layout, which take minutes each, are left out too.
@@ -20,6 +21,6 @@ for tool; do
   echo "== $tool"
   watched=("${ours[@]}")
   [ "$tool" != initcheck ] || watched=()
-  compute-sanitizer --tool "$tool" --error-exitcode 1 "${watched[@]}" \
-    python -m pytest -n 0 -m gpu -k "not graph and not every_layout" "${tests[@]}"
+  compute-sanitizer --tool "$tool" --error-exitcode 1 --target-processes all "${watched[@]}" \
+    python -m pytest -n "${WORKERS:-0}" -m gpu -k "not graph and not every_layout" "${tests[@]}"
 done

@@ -8,12 +8,10 @@ idea famous for attention, Liger Kernel's fused linear cross entropy for the los
 Where it cannot fuse, or where fusing would not pay, it is torch's two kernels; `fuses` says which it will be.
 """
 
-import functools
-
 import torch
 import torch.nn.functional as F
 
-from minikernel.softmax_cuda import VECTOR_BYTES, compiled, largest_shared_bytes, stream_of
+from minikernel.softmax_cuda import VECTOR_BYTES, compiled, largest_shared_bytes, multiprocessors, stream_of
 from minilab import LabError
 
 FEATURES, COLUMNS = 64, 600  # the widths that the kernel is written for: MiniGPT's d_model and vocabulary
@@ -129,9 +127,3 @@ def aligned(rows: torch.Tensor) -> torch.Tensor:
     """`rows` contiguous and on a 16-byte boundary, copied only where they are not."""
     rows = rows.contiguous()
     return rows if rows.data_ptr() % VECTOR_BYTES == 0 else rows.clone()
-
-
-@functools.cache
-def multiprocessors(device: int) -> int:
-    """Multiprocessors of a CUDA device: the kernel has a block for each."""
-    return torch.cuda.get_device_properties(device).multi_processor_count

@@ -21,8 +21,11 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/dynamo/compiled_autograd.h>
 #include <torch/csrc/utils/pybind.h>
 
 namespace {
@@ -133,22 +136,74 @@ Tensor backward(const Tensor& dy, const Tensor& y)
     return operation.call(dy, y, -1);
 }
 
-struct Softmax : torch::autograd::Function<Softmax> {
-    static constexpr bool is_traceable = true;
+// Autograd's node, written out as torch's own operators have theirs: torch::autograd::Function costs a call 1 us more.
+// It is held by a std::shared_ptr, from torch 2.13 on by an intrusive_ptr; the argument, an empty one, tells which.
+template <typename T> auto make_node(const std::shared_ptr<torch::autograd::Node>&)
+{
+    return std::shared_ptr<T>(new T(), [](T* node) { deleteNode(node); });
+}
+template <typename T> auto make_node(const c10::intrusive_ptr<torch::autograd::Node>&)
+{
+    return c10::make_intrusive<T>();
+}
 
-    static Tensor forward(torch::autograd::AutogradContext* context, const Launch& launch, const Tensor& x)
+struct SoftmaxBackward : torch::autograd::Node {
+    using variable_list = torch::autograd::variable_list;
+
+    torch::autograd::SavedVariable y;
+
+    std::string name() const override { return "MinikernelSoftmaxBackward"; }
+
+    variable_list apply(variable_list&& gradients) override
     {
-        Tensor y = ::forward(launch, x);
-        context->save_for_backward({y});
-        return y;
+        std::lock_guard<std::mutex> guard(mutex_);
+        if (!gradients[0].defined()) return {Tensor()};
+        return {::backward(gradients[0], y.unpack(getptr()))};
     }
 
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                   const torch::autograd::variable_list& gradients)
+    void release_variables() override
     {
-        return {Tensor(), ::backward(gradients[0], context->get_saved_variables()[0])};
+        std::lock_guard<std::mutex> guard(mutex_);
+        y.reset_data();
+    }
+
+    // Compiled autograd traces `traced` in the node's place.
+    void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& arguments) const override
+    {
+        arguments.collect(y, /*is_output=*/true);
+    }
+
+    variable_list apply_with_saved(const variable_list& gradients,
+                                   torch::dynamo::autograd::SwapSavedVariables& saved) override
+    {
+        namespace compiled = torch::dynamo::autograd;
+        saved.before(y);
+        const auto& compiler = compiled::getPyCompilerInterface();
+        auto bound = compiler->bind_function(saved.get_py_compiler(), name(), traced, {at::TensorType::get()},
+                                             /*is_custom_function=*/true, /*is_traceable=*/true);
+        auto outputs = compiled::IValuePacker<std::vector<std::optional<torch::autograd::InputMetadata>>>::pack(
+            compiled::get_input_metadata(next_edges()));
+        variable_list result = compiler->call_function(saved.get_py_compiler(), "apply_functional", bound, gradients,
+                                                       {y.unpack(getptr())}, outputs);
+        saved.after(y);
+        return result;
+    }
+
+    static variable_list traced(const variable_list& gradients, const std::vector<c10::IValue>& arguments)
+    {
+        return {::backward(gradients[0], arguments[0].toTensor())};
     }
 };
+
+Tensor differentiable(const Launch& launch, const Tensor& x)
+{
+    Tensor y = forward(launch, x);
+    auto node = make_node<SoftmaxBackward>(torch::autograd::Edge().function);
+    node->set_next_edges(torch::autograd::collect_next_edges(x));
+    torch::autograd::set_history(y, node);
+    node->y = torch::autograd::SavedVariable(y, /*is_output=*/true);
+    return y;
+}
 
 // softmax(x, dim): the result, or None where x or the call is not plain.
 PyObject* softmax(PyObject*, PyObject* const* arguments, Py_ssize_t count)
@@ -166,7 +221,7 @@ PyObject* softmax(PyObject*, PyObject* const* arguments, Py_ssize_t count)
         Launch launch = launch_for(false, x);
         if (launch.function) {
             RECORD_FUNCTION("minikernel::softmax", std::vector<c10::IValue>({x}));
-            y = x.requires_grad() && at::GradMode::is_enabled() ? Softmax::apply(launch, x) : forward(launch, x);
+            y = x.requires_grad() && at::GradMode::is_enabled() ? differentiable(launch, x) : forward(launch, x);
         }
     }
     if (!y.defined()) Py_RETURN_NONE;

@@ -37,7 +37,7 @@ def resolve(backward: bool, dtype: str, rows: int, cols: int, aligned: bool, dev
     if not wanted:
         return 0, 1, 1, 1, 0
     if backward:
-        plan = softmax_backward.backward_plan(torch_dtype, cols, aligned, device)
+        plan = softmax_backward.backward_plan(torch_dtype, rows, cols, aligned, device)
     else:
         plan = softmax_cuda.fused_plan(torch_dtype, cols, aligned, softmax_cuda.limits_of(device))
     kernel = softmax_cuda.compiled(plan.source, plan.expression, device)

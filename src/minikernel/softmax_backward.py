@@ -18,6 +18,7 @@ from minikernel.softmax_cuda import (
     contiguous_rows,
     launch,
     limits_of,
+    multiprocessors,
     short_block,
 )
 from minilab import LabError
@@ -25,7 +26,7 @@ from minilab import LabError
 SOURCE = "fused_backward"
 
 # The first layout that holds the row is used; a thread holds `vectors` of y and as many of dy. On an H200, rows
-# of 97 to 256 vectors were fastest in a block that holds one a thread; long rows in clusters of small blocks:
+# of 97 to 384 vectors were fastest in a block that holds one a thread; long rows in clusters of small blocks:
 # several such blocks share a multiprocessor, and while one waits for its cluster, the others load and store. A
 # block as large as the cluster before it is for devices without clusters.
 LAYOUTS = (
@@ -39,10 +40,12 @@ LAYOUTS = (
     Layout("backward_block", 160, 1),
     Layout("backward_block", 192, 1),
     Layout("backward_block", 256, 1),
-    Layout("backward_block", 128, 3),
-    Layout("backward_block", 128, 4),
+    Layout("backward_block", 320, 1),
+    Layout("backward_block", 384, 1),
+    Layout("backward_block", 224, 2),
+    Layout("backward_block", 512, 1),
     Layout("backward_block", 256, 3),
-    Layout("backward_block", 768, 2),
+    Layout("backward_block", 512, 2),
     Layout("backward_block", 512, 4),
     Layout("backward_cluster", 128, 4, blocks=8),
     Layout("backward_block", 1024, 4),
@@ -54,16 +57,22 @@ LAYOUTS = (
     Layout("backward_cluster", 256, 8, blocks=16),
 )
 LONG = Layout("backward_long", 1024, 2)
+# While there are about as few rows as warps can be at work on at once, a warp for each is faster: on an H200 5 % at
+# 4,096 x 600 and 1 % at 6,144 x 600, but 1 % slower at 8,192 x 600.
+FEW_ROWS = tuple(Layout("backward_short", 32, vectors) for vectors in (4, 5, 6, 8))
+WARPS_AT_ONCE = 32  # on a multiprocessor, with the registers that those take
 
 
-def layout_for(cols: int, itemsize: int, most_blocks: int) -> Layout:
+def layout_for(cols: int, itemsize: int, most_blocks: int, few_rows: bool = False) -> Layout:
     """The layout for rows of `cols` elements of `itemsize` bytes, by the whole vectors that may lie in one.
 
     Args:
         most_blocks: the blocks that the device puts in a thread-block cluster; 1 where it has none.
+        few_rows: there are about as few as the device's warps can be at work on at once.
     """
     needed = cols * itemsize // VECTOR_BYTES
-    for layout in LAYOUTS:
+    short = tuple(layout for layout in LAYOUTS if layout.kernel == "backward_short")
+    for layout in (*short, *FEW_ROWS, *LAYOUTS) if few_rows else LAYOUTS:
         if layout.capacity >= needed and layout.blocks <= most_blocks:
             return layout
     return LONG
@@ -80,7 +89,7 @@ def instances() -> list[str]:
     return [
         expression_for(layout, c_type, aligned)
         for c_type in C_TYPES.values()
-        for layout in (*LAYOUTS, LONG)
+        for layout in (*LAYOUTS, *FEW_ROWS, LONG)
         for aligned in (True, False)
     ]
 
@@ -94,14 +103,19 @@ def launch_of(layout: Layout, dtype: torch.dtype, aligned: bool) -> Launch:
     return Launch(SOURCE, expression, 1, layout.blocks, layout.threads)
 
 
-@functools.cache
-def backward_plan(dtype: torch.dtype, cols: int, aligned: bool, device: int) -> Launch:
-    """How the backward pass is launched on rows of `cols` on CUDA device number `device`.
+def backward_plan(dtype: torch.dtype, rows: int, cols: int, aligned: bool, device: int) -> Launch:
+    """How the backward pass is launched on (rows, cols) on CUDA device number `device`.
 
     `aligned`: every row of y, dy and dx starts on a 16-byte boundary.
     """
-    layout = layout_for(cols, dtype.itemsize, limits_of(device).blocks)
-    return launch_of(layout, dtype, aligned)
+    at_once = WARPS_AT_ONCE * multiprocessors(device)
+    few_rows = rows.bit_length() <= at_once.bit_length()  # native.cpp keeps a launch for each power of two
+    return _plan(dtype, cols, aligned, limits_of(device).blocks, few_rows)
+
+
+@functools.cache
+def _plan(dtype: torch.dtype, cols: int, aligned: bool, most_blocks: int, few_rows: bool) -> Launch:
+    return launch_of(layout_for(cols, dtype.itemsize, most_blocks, few_rows), dtype, aligned)
 
 
 def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -136,5 +150,6 @@ def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         incoming = allocate_like(probabilities).copy_(incoming)
     cols = probabilities.shape[-1]
     aligned = not past and cols * probabilities.element_size() % VECTOR_BYTES == 0
-    launch(backward_plan(y.dtype, cols, aligned, y.get_device()), probabilities, incoming, dx)
+    plan = backward_plan(y.dtype, probabilities.numel() // cols, cols, aligned, y.get_device())
+    launch(plan, probabilities, incoming, dx)
     return dx.view(y.shape)

@@ -205,6 +205,12 @@ def limits_of(device: int) -> Limits:
     return Limits(largest_shared_bytes(device), largest_cluster(major)) if major >= 9 else Limits(0, 1)
 
 
+@functools.cache
+def multiprocessors(device: int) -> int:
+    """How many multiprocessors CUDA device number `device` has."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
 def largest_cluster(major: int) -> int:
     """Blocks in the largest thread-block cluster of a device of compute capability `major`; 1: it has none."""
     return {9: 16, 10: 16}.get(major, 8 if major > 10 else 1)

@@ -99,11 +99,14 @@ def edge_columns(head, count, VECTOR: tl.constexpr):
 
 @triton.jit
 def load_tiles(x, lane, first, count, inside, other, TILES: tl.constexpr):
-    """TILES tiles of a row from column `first` on, as a tuple; `other` from column `count` on."""
+    """TILES tiles of a row from column `first` on, as a tuple; `other` from column `count` on.
+
+    The L2 cache is to keep them over what is written, as `cuda/parts.cuh` explains.
+    """
     tiles = ()
     for tile in tl.static_range(TILES):
         col = first + tile * lane.shape[1] + lane
-        tiles += (tl.load(x + col, mask=inside & (col < count), other=other),)
+        tiles += (tl.load(x + col, mask=inside & (col < count), other=other, eviction_policy="evict_last"),)
     return tiles
 
 

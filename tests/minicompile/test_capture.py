@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from minicompile.lowering.capture import capture, code_digest
 from minicompile.lowering.coverage import check_complete
+from minicompile.lowering.simulated_vs_real import compare_with_real
 from minicompile.lowering.torch_internals import names
 from minicompile.models import tiny_head
 from minicompile.paths import without_paths
@@ -336,12 +337,8 @@ def test_what_a_pattern_put_in_the_place_of_others_leads_up_to_those(tiny_simula
 )
 @pytest.mark.parametrize("build", [tiny_head, small_minigpt])
 def test_simulated_kernels_are_those_that_a_gpu_gets(build):
-    def kernels(made):
-        code = {
-            graph["id"]: next(p["lines"] for p in made["panes"] if p["id"] == graph["panes"]["code"])
-            for graph in made["graphs"]
-        }
-        return [code[graph["id"]][k["first"] - 1 : k["last"]] for graph in made["graphs"] for k in graph["kernels"]]
-
     simulated, real = captured(build(), "simulated"), captured(build().to("cuda"), "cuda")
-    assert kernels(simulated) == kernels(real)
+    compared = compare_with_real(simulated, real)
+    differences = [kernel["difference"] for graph in compared["graphs"] for kernel in graph["kernels"]]
+    assert compared["same"], [graph["why"] for graph in compared["graphs"]] + differences
+    assert all(kernel["ttir_same"] for graph in compared["graphs"] for kernel in graph["kernels"])

@@ -116,6 +116,18 @@ def test_a_strided_gradient_reaches_the_input():
 
 @gpu
 @needs_gpu
+def test_compiled_autograd_traces_the_gradient():
+    weight, gradients = tensor(4, 600), []
+    for function in (native.softmax(), torch.softmax):
+        x = torch.ones(4, 600, device="cuda").cumsum(-1).div(100).requires_grad_()
+        with torch._dynamo.compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
+            (function(2 * x, -1) * weight).sum().backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-7)
+
+
+@gpu
+@needs_gpu
 def test_a_function_mode_sees_an_operator():
     names = []
 

@@ -57,10 +57,11 @@ def test_the_measure_refuses_another_shape_dtype_or_a_nan():
     itemsize=st.sampled_from([2, 4]),
     aligned=st.booleans(),
     major=st.sampled_from([7, 8, 9, 10, 12]),
+    few_rows=st.booleans(),
 )
-def test_a_layout_holds_the_whole_row_and_is_among_the_instances(cols, itemsize, aligned, major):
+def test_a_layout_holds_the_whole_row_and_is_among_the_instances(cols, itemsize, aligned, major, few_rows):
     most_blocks = softmax_cuda.largest_cluster(major)
-    layout = softmax_backward.layout_for(cols, itemsize, most_blocks)
+    layout = softmax_backward.layout_for(cols, itemsize, most_blocks, few_rows)
     assert layout == softmax_backward.LONG or layout.capacity >= cols * itemsize // 16
     assert layout.blocks <= most_blocks
     c_type = {4: "float", 2: "bfloat16"}[itemsize]
@@ -71,6 +72,15 @@ def test_a_device_without_clusters_is_given_none():
     assert softmax_cuda.largest_cluster(8) == 1
     assert softmax_backward.layout_for(131072, 4, 1) == softmax_backward.LONG
     assert softmax_backward.layout_for(131072, 4, 16).blocks == 16
+
+
+def test_few_rows_of_a_middling_width_have_a_warp_each(monkeypatch):
+    monkeypatch.setattr(softmax_backward, "multiprocessors", lambda device: 132)
+    monkeypatch.setattr(softmax_backward, "limits_of", lambda device: softmax_cuda.HOPPER)
+    sources = [softmax_backward.backward_plan(torch.float32, rows, 600, True, 0) for rows in (1, 8191, 8192)]
+    assert [plan.expression.split("<")[0] for plan in sources] == ["backward_short", "backward_short", "backward_block"]
+    wide = softmax_backward.backward_plan(torch.float32, 1, 1028, True, 0)
+    assert wide.expression.startswith("backward_block")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -104,13 +114,15 @@ def test_operands_that_do_not_fit_are_refused_with_a_sentence():
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("offset", [0, 1, 3])
 def test_on_a_gpu_it_agrees_with_float64_at_every_layout_and_offset(dtype, offset):
-    edges = [layout.capacity * 16 // dtype.itemsize for layout in softmax_backward.LAYOUTS]
+    layouts = (*softmax_backward.LAYOUTS, *softmax_backward.FEW_ROWS)
+    edges = {layout.capacity * 16 // dtype.itemsize for layout in layouts}
     for cols in {cols for edge in edges for cols in (edge - 1, edge, edge + 1)} | {*WIDTHS, 300001}:
-        dy, y = operands(3, cols, dtype, "cuda", offset)
-        dx = softmax_backward.softmax_backward(dy, y)
-        assert gradient_error(dx, dy, y) <= TOLERANCE[dtype] * (100 if cols < 33 and dtype == torch.float32 else 1), (
-            cols
-        )
+        few_rows_have_layouts = 64 < cols * dtype.itemsize // 16 <= 256
+        for rows in (3, 8200) if few_rows_have_layouts else (3,):
+            dy, y = operands(rows, cols, dtype, "cuda", offset)
+            dx = softmax_backward.softmax_backward(dy, y)
+            tolerance = TOLERANCE[dtype] * (100 if cols < 33 and dtype == torch.float32 else 1)
+            assert gradient_error(dx, dy, y) <= tolerance, (rows, cols)
 
 
 @gpu
@@ -121,9 +133,12 @@ def test_on_a_gpu_nothing_is_written_outside_the_gradient(cols):
     slab = torch.full((6, cols), 7.0, device="cuda")
     aligned = cols % 4 == 0
     inner = [torch.zeros_like(slab)[1:5].copy_(t) for t in (y, dy)]  # each starts where the slab's second row does
-    softmax_cuda.launch(softmax_backward.backward_plan(torch.float32, cols, aligned, 0), *inner, slab[1:5])
-    assert (slab[[0, 5]] == 7.0).all()
-    assert gradient_error(slab[1:5], dy, y) < TOLERANCE[torch.float32]
+    for rows in (4, 1 << 20):  # by the layouts for few rows and for many
+        slab.fill_(7.0)
+        plan = softmax_backward.backward_plan(torch.float32, rows, cols, aligned, 0)
+        softmax_cuda.launch(plan, *inner, slab[1:5])
+        assert (slab[[0, 5]] == 7.0).all()
+        assert gradient_error(slab[1:5], dy, y) < TOLERANCE[torch.float32]
 
 
 @gpu

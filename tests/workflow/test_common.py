@@ -67,12 +67,12 @@ def test_what_is_published(common: dict, config: dict):
 
 
 def test_kernel_files_name_all_that_decides_a_kernel(common: dict, config: dict):
-    assert common["kernel_files"](config, "smem") == [
-        "src/minikernel/cuda/smem.cu",
-        "src/minikernel/cuda/common.cuh",
-        "src/minikernel/cuda/parts.cuh",
-        "src/minikernel/softmax_cuda.py",
-    ]
+    for kernel, headers in {"smem": ["common"], "fused": ["common", "parts"]}.items():
+        assert common["kernel_files"](config, kernel) == [
+            f"src/minikernel/cuda/{kernel}.cu",
+            *(f"src/minikernel/cuda/{name}.cuh" for name in headers),
+            "src/minikernel/softmax_cuda.py",
+        ]
     triton = ["src/minikernel/softmax_triton.py", "src/minikernel/softmax_triton_configs.py"]
     assert common["kernel_files"](config, "triton") == triton
     assert common["kernel_files"](config, "F.softmax") == []

@@ -20,11 +20,11 @@
 // that there are, and the two that hang over the row's ends go element by element. x and y must start
 // at the same offset from a boundary; the caller allocates y so.
 //
-// Tried on an H200 and left out, because they were slower or made no difference: streaming and
-// no-allocate hints on loads and stores, 16 lanes a row; for long rows a persistent grid that fetches the
-// next row into shared memory meanwhile (92 % of a copy instead of 98 % at 32,768 float32 columns), the row
-// through shared memory instead of straight to registers, by cp.async or by bulk copies (84 to 93 % at
-// 131,072), and exchanges that a barrier of the whole cluster ends (94 instead of 99 % there).
+// Tried on an H200 and left out, because they were slower or made no difference: streaming and no-allocate hints
+// on loads and stores, 16 lanes a row, several rows a warp; for long rows a persistent grid that fetches the next
+// row into shared memory meanwhile (92 % of a copy instead of 98 % at 32,768 float32 columns), the row through
+// shared memory instead of straight to registers, by cp.async or by bulk copies (84 to 93 % at 131,072), and
+// exchanges that a barrier of the whole cluster ends (94 instead of 99 % there).
 #include "common.cuh"
 #include "parts.cuh"
 
@@ -91,14 +91,10 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS)) fused_short(const T* x, 
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         int number = lane + v * THREADS;
-        if (number < vectors) {
-            Vector<T> vector = __builtin_bit_cast(Vector<T>, from[number]);
+        int4 words = load_16_bytes(from + number, number < vectors, nothing<T>());
+        Vector<T> vector = __builtin_bit_cast(Vector<T>, words);
 #pragma unroll
-            for (int k = 0; k < LENGTH; k++) value[v][k] = to_float(vector.element[k]);
-        } else {
-#pragma unroll
-            for (int k = 0; k < LENGTH; k++) value[v][k] = NEGATIVE_INFINITY;
-        }
+        for (int k = 0; k < LENGTH; k++) value[v][k] = to_float(vector.element[k]);
     }
 #pragma unroll
     for (int e = 0; e < EDGE; e++) {
@@ -176,9 +172,7 @@ __device__ __forceinline__ void softmax_of_row(const T* x, T* y, int cols, int m
     unsigned none = nothing<T>(), largest = none;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
-        int4 words = make_int4(none, none, none, none);
-        if (has(v)) words = *reinterpret_cast<const int4*>(from + v * WARP);
-        held[v] = __builtin_bit_cast(Held<T>, words);
+        held[v] = __builtin_bit_cast(Held<T>, load_16_bytes(from + v * WARP, has(v), none));
     }
     float edge = edge_col >= 0 ? to_float(x[edge_col]) : NEGATIVE_INFINITY;
 

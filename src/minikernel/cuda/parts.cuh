@@ -15,6 +15,28 @@ template <typename T> struct alignas(16) Vector {
     T element[LENGTH];
 };
 
+// How the L2 cache is to hold what is read: over what is written ("evict last"). On an H200 a softmax of a tensor that
+// exceeds the cache takes 1 to 4 % less time so, forward and backward, and a smaller one no more. With its result
+// multiplied next, from 10 to 120 MB: 1.6 % more to 1.9 % less; with its input added up before besides: 0.5 to 5 % less.
+__device__ __forceinline__ unsigned long long keep_in_cache()
+{
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// 16 bytes, or where they are not inside, four times the word `outside`. Predicated: around a branch the compiler
+// would unpack one vector before it loads the next.
+__device__ __forceinline__ int4 load_16_bytes(const void* from, bool inside, unsigned outside)
+{
+    int4 words = make_int4(outside, outside, outside, outside);
+    asm volatile("{ .reg .pred inside; setp.ne.u32 inside, %5, 0;\n"
+                 "@inside ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %6; }"
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                 : "l"(from), "r"((unsigned)inside), "l"(keep_in_cache()));
+    return words;
+}
+
 // Where a row's vectors lie: `head` elements, `vectors` vectors from a 16-byte boundary on, `tail` elements.
 template <typename T, bool ALIGNED> struct Row {
     long long head, vectors, tail;
@@ -135,7 +157,8 @@ template <typename T> __device__ __forceinline__ unsigned nothing()
 __device__ __forceinline__ void copy_asynchronously(void* to_shared, const void* from)
 {
     asm volatile("{ .reg .b64 own; .reg .b32 address; cvta.to.shared.u64 own, %0; cvt.u32.u64 address, own;\n"
-                 "cp.async.cg.shared.global [address], [%1], 16; }" ::"l"(to_shared), "l"(from) : "memory");
+                 "cp.async.cg.shared.global.L2::cache_hint [address], [%1], 16, %2; }"
+                 ::"l"(to_shared), "l"(from), "l"(keep_in_cache()) : "memory");
 }
 
 // A cluster's blocks tell each other something once: each waits on a barrier in its own shared memory until as many
