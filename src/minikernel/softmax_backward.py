@@ -29,7 +29,7 @@ SOURCE = "fused_backward"
 # dy. On an H200, rows of 65 to 384 vectors were fastest in a block that holds one a thread; long rows in clusters of
 # small blocks: several such blocks share a multiprocessor, and while one waits for its cluster, the others load and
 # store. A block as large as the cluster before it is for devices without clusters.
-LAYOUTS = {
+LAYOUTS: dict[int, tuple[Layout, ...]] = {
     itemsize: (
         Layout("backward_short", 4, 1),
         Layout("backward_short", 4, 2),
