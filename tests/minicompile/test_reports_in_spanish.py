@@ -212,6 +212,12 @@ def test_what_a_capture_says_is_retold(sentence: str):
     assert retold("en")(sentence) == sentence
 
 
+def test_a_restored_capture_says_of_what_day_it_is():
+    label = "Triton for NVIDIA H200, captured on 2026-11-21"
+    assert retold("es")(label) == "Triton para NVIDIA H200, capturado el 2026-11-21"
+    assert retold("es")(f"{label}, stale") == "Triton para NVIDIA H200, capturado el 2026-11-21, caduco"
+
+
 def test_a_newer_sentence_stays_as_it_is():
     assert retold("es")("Not fused; for a reason of next year's.") == "Not fused; for a reason of next year's."
 

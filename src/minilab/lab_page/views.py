@@ -65,7 +65,7 @@ class Lab:
         figure_words = Translations("minilab", "figures", text.language)
         self.titles = {
             output.path: (
-                figure_words(Path(caption).stem) if caption else Path(output.path).stem,
+                figure_words(Path(caption).stem) if caption else self._page_title(Path(output.path).stem),
                 job.wildcards.values(),
             )
             for job in jobs
@@ -74,6 +74,10 @@ class Lab:
         }
         made = [output.path for job in jobs for output in job.outputs if Path(output.path).exists()]
         self.reports = {path: report_html(path, page) for path in made if path.endswith(".md")}
+
+    def _page_title(self, name: str) -> str:
+        key = f"pages.{name}"
+        return self.text(key) if key in self.text else name
 
     def _measuring(self, job: Job, restoring: set[str]) -> str | None:
         """The rule that would make the same files on hardware that is here: the one whose patterns say most."""
