@@ -61,10 +61,10 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     slowest = min(point["tflop_per_s"] for point in panel["points"])
     low = min(slowest / 2.5, INTENSITY[0] * roofs["copy_gb_per_s"] / 1e3)
     axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, top * 6))
-    for key, (_, style, _) in SLOPES.items():
+    for key, (_, style, _) in slopes(roofs).items():
         _slope(axes, roofs[key], top, style)
     for key, peak in peaks.items():
-        start = ridge(max(roofs[slope] for slope in SLOPES), peak)
+        start = ridge(max(roofs[slope] for slope in slopes(roofs)), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
         label = f"{ROOFS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(panel, language)}"
         axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
@@ -78,6 +78,11 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     title = text("roofline.title", name=panel["name"], shape=shape, dtype=panel["dtype"], date=date)
     axes.set_title(title, loc="left")
     axes.set(xlabel=text("roofline.intensity"), ylabel="TFLOP/s")
+
+
+def slopes(roofs: dict) -> dict[str, tuple[str, str, bool]]:
+    """The slopes that limit: a cache that came out slower than memory, as on a busy machine, is none."""
+    return {key: way for key, way in SLOPES.items() if roofs[key] >= roofs["copy_gb_per_s"]}
 
 
 def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
@@ -94,7 +99,7 @@ def stale_mark(panel: dict, language: str = "en") -> str:
 def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
     text, roofs = words(language), panel["roofs"]
-    for key, (name, _, above) in SLOPES.items():
+    for key, (name, _, above) in slopes(roofs).items():
         ends = np.array([[x, x * roofs[key] / 1e3] for x in INTENSITY])
         across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
         at = 0.27

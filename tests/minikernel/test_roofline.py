@@ -82,6 +82,13 @@ HEADS = [
 ]
 
 
+def test_a_cache_slower_than_memory_is_no_limit_and_is_not_drawn(tmp_path):
+    for cache, drawn in ((6000.0, True), (1.0, False)):
+        busy = ceilings() | {"l2_gb_per_s": cache}
+        draw([panel(busy, bench(ROWS), [512, 600])], tmp_path / "roofline.png", tmp_path / "roofline.svg")
+        assert ("cache" in (tmp_path / "roofline.svg").read_text()) == drawn
+
+
 def test_fusion_moves_the_head_right_by_the_bytes_of_the_logits():
     shown = head(contest([], head=HEADS))
     assert shown["rows"] == 4096

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from minikernel.roofline import ridge
-from minikernel.roofline_plot import INTENSITY, ROOFS, SLOPES, label_slopes, stale_mark
+from minikernel.roofline_plot import INTENSITY, ROOFS, label_slopes, slopes, stale_mark
 from minilab.style import INK, PALETTE, use_style
 from minilab.translations import Translations
 
@@ -74,14 +74,14 @@ def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> Non
     computing = [row for row in shape["kernels"] if row["flop"] > 0]
     slowest = min((row["tflop_per_s"] for row in computing), default=top)
     low = min(slowest / 2.5, INTENSITY[0] * roofs["copy_gb_per_s"] / 1e3)
-    end = LABELS * ridge(min(roofs[key] for key in SLOPES), top)
+    end = LABELS * ridge(min(roofs[key] for key in slopes(roofs)), top)
     axes.set(xscale="log", yscale="log", xlim=(INTENSITY[0], end), ylim=(low, top * HEADROOM))
-    for key, (_, style, _) in SLOPES.items():
+    for key, (_, style, _) in slopes(roofs).items():
         reach = ridge(roofs[key], top)
         rates = [intensity * roofs[key] / 1e3 for intensity in (INTENSITY[0], reach)]
         axes.plot([INTENSITY[0], reach], rates, style, color=INK, linewidth=1.6)
     for key, peak in peaks.items():
-        start = ridge(max(roofs[slope] for slope in SLOPES), peak)
+        start = ridge(max(roofs[slope] for slope in slopes(roofs)), peak)
         axes.plot([start, end], [peak, peak], color=INK, linewidth=1.6)
         label = f"{ROOFS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(limits, text.language)}"
         axes.text(end * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
