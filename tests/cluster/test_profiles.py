@@ -40,6 +40,15 @@ def test_the_plan_of_a_cluster_run_needs_no_torch(login_node: dict[str, str], tm
         assert f"rule {rule}:" in done.stdout
 
 
+@pytest.mark.parametrize("profile", ["default", "gpu"])
+def test_without_cores_a_command_has_all_of_them(tmp_path: Path, profile: str):
+    lab = copy_lab(tmp_path / "lab")
+    command = [sys.executable, "-m", "snakemake", "--workflow-profile", f"profiles/{profile}", "results/17/corpus.txt"]
+    done = subprocess.run(command, cwd=lab.root, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (lab.root / "results/17/corpus.txt").exists()
+
+
 def profile(name: str) -> dict:
     return yaml.safe_load((ROOT / f"profiles/{name}/config.yaml").read_text())
 
