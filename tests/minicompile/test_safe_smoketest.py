@@ -102,6 +102,29 @@ def test_a_model_that_recompiles_on_the_same_batch_fails():
     assert model.calls == 0
 
 
+@pytest.mark.parametrize("optimizer", [None, torch.optim.SGD])
+def test_a_compile_that_freezes_what_training_changes_is_a_failure(optimizer):
+    def freezing(graph_module, example_inputs):
+        seen = []
+
+        def run(*arguments):
+            seen[:] = seen or [argument.detach().clone() for argument in arguments]
+            pairs = zip(arguments, seen, strict=True)
+            # The value of the first call, and a gradient for the parameter all the same.
+            return graph_module(*(now + (then - now).detach() if now.requires_grad else now for now, then in pairs))
+
+        return run
+
+    torch.manual_seed(0)
+    model = MLP()
+    optimizer = optimizer and optimizer(model.parameters(), lr=0.01)
+    for steps, passes in ((1, True), (2, False), (3, False)):  # one step has nothing to compare with
+        torch.compiler.reset()
+        smoketest = CompileSmoketest(steps=steps)
+        assert smoketest.run(torch.compile(model, backend=freezing), features(), optimizer, mean_square) is passes
+        assert passes or smoketest.outcome.stage == "numerics"
+
+
 def test_nan_only_where_eager_has_it():
     def poison(graph_module, example_inputs):
         return lambda *arguments: tuple(value * float("nan") for value in graph_module(*arguments))
@@ -210,6 +233,8 @@ def test_autocast_decides_the_arithmetic():
         (torch.tensor([1, 2]), torch.tensor([1, 3])),
         (torch.tensor([1.0, float("inf")]), torch.tensor([1.0, float("-inf")])),
         (torch.tensor([1.0, 1.001]), torch.tensor([1.0, 1.0])),
+        (torch.full((4,), 1.01e30), torch.full((4,), 1e30)),  # their squares are no float32
+        (torch.tensor([1.0, float("inf")]), torch.tensor([1.0, 1.0])),
         (torch.tensor([1.0 + 1.001j]), torch.tensor([1.0 + 1.0j])),
         (torch.tensor([1e-30]), torch.tensor([0.0])),
         (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 1.0])),
@@ -223,6 +248,8 @@ def test_compare_refuses(ours, reference):
 
 def test_compare_allows_rounding_and_cancellation():
     assert compare(torch.tensor([1.0, 1.00001]), torch.ones(2), "output", 1e-4).relative < 1e-4
+    for size in (1e30, 1e-30):
+        assert compare(torch.full((4,), 1.00001 * size), torch.full((4,), size), "output", 1e-4).relative < 1e-5
     noisy, zero = torch.tensor([3e-9, -2e-9]), torch.tensor([1e-9, 2e-9])
     compare(noisy, zero, "gradient", 1e-4, noise=1e-3)
     with pytest.raises(WrongNumbers):

@@ -7,7 +7,7 @@ the optimizer's state and settings, and the random generators of Python, NumPy a
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -129,22 +129,34 @@ def _put_back(value: Any, saved: Any) -> Any:
 
 
 @contextmanager
-def frozen_state(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Iterator[None]:
+def frozen_state(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Iterator[Callable[[], None]]:
     """Restore the model, the optimizer and the random generators when the block ends, however it ends.
 
-    Inside, gradients start at None, so that those the caller has accumulated are never written to.
+    Inside, gradients start at None, so that those the caller has accumulated are never written to. What it yields
+    takes the model and the generators, not the optimizer, back to where the block began.
     """
     state, generators = ModelState(model), RandomState()
     optimizer_state = OptimizerState(optimizer) if optimizer is not None else None
-    for parameter in model.parameters():
-        parameter.grad = None
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         for module in model.modules():
             if hasattr(module, "reshard"):  # FSDP2: a step cut short may leave parameters gathered
                 module.reshard()
         state.restore()
+        generators.restore()
+
+    def drop_gradients() -> None:
+        for parameter in model.parameters():
+            parameter.grad = None
+
+    def rewind() -> None:
+        restore()
+        drop_gradients()
+
+    drop_gradients()
+    try:
+        yield rewind
+    finally:
+        restore()
         if optimizer_state is not None:
             optimizer_state.restore()
-        generators.restore()

@@ -89,8 +89,11 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
             raise WrongNumbers(f"{name} ({reference.dtype}) differs from eager's; the compiled model is wrong.")
         return Difference(name, 0.0)
     ours, reference = dense(ours), dense(reference)
-    if torch.equal(ours, reference):
+    if not reference.numel():
         return Difference(name, 0.0)
+    relative = largest_relative(ours, reference, noise)
+    if relative <= tolerance:  # which NaN and infinity are not
+        return Difference(name, relative)
     finite = reference.isfinite()
     if not torch.equal(ours.isfinite(), finite) or not same_where_not(finite, ours, reference):
         raise WrongNumbers(
@@ -99,14 +102,21 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
     ours, reference = (ours, reference) if finite.all() else (ours[finite], reference[finite])
     if not reference.numel():
         return Difference(name, 0.0)
-    # Where the reference is zero throughout and there is no noise, nothing but zero is allowed.
-    allowed = reference.abs().add_(root_mean_square([reference]) + noise).clamp_min_(torch.finfo(torch.float32).tiny)
-    relative = (ours - reference).abs_().div_(allowed).max().item()
+    relative = largest_relative(ours, reference, noise)
     if relative > tolerance:
         raise WrongNumbers(
             f"{name} is off by {relative:.3g} of its size, and {tolerance:.3g} is allowed; the compiled model is wrong."
         )
     return Difference(name, relative)
+
+
+def largest_relative(ours: Tensor, reference: Tensor, noise: float) -> float:
+    """The largest |ours - reference| / (|reference| + rms(reference) + noise); NaN where either holds a NaN."""
+    norm = torch.linalg.vector_norm(reference, dtype=torch.float64).item()  # squares leave float32's range
+    rms = norm / math.sqrt(reference.numel())
+    # Where the reference is zero throughout and there is no noise, nothing but zero is allowed.
+    allowed = reference.abs().add_(max(rms + noise, torch.finfo(torch.float32).tiny))
+    return (ours - reference).abs_().div_(allowed).max().item()
 
 
 def same_where_not(finite: Tensor, ours: Tensor, reference: Tensor) -> bool:

@@ -2,8 +2,9 @@
 
 `torch.compile` itself hardly ever fails: a compile fails at the first call or at the first `.backward()`,
 and wrong numbers fail nowhere. So the test takes whole steps: forward, loss, backward, `optimizer.step`,
-`zero_grad`. The first and the last are compared with eager from the same parameters, buffers and random
-numbers: the first shows a wrong compile, the last one that has frozen what training changes. From the second
+`zero_grad`. Eager takes one, the compiled model goes on from there, and for its last step all goes back to
+where eager began: outputs, loss, gradients and buffers must be eager's. By then training has changed what
+the compile saw, so one that has frozen a parameter or a buffer shows as well as a wrong one. From the second
 step on, a recompile is a failure, for the batch is always the same.
 """
 
@@ -62,12 +63,20 @@ class SmoketestOutcome:
 
 @dataclass
 class Step:
-    """What one forward and backward pass left behind."""
+    """What one forward and backward pass left behind: the tensors themselves, which the next step may overwrite."""
 
     outputs: dict[str, Tensor]
     loss: Tensor | None
     gradients: dict[str, Tensor]
     buffers: dict[str, Tensor]
+
+    def copy(self) -> "Step":
+        return Step(
+            {name: tensor.clone() for name, tensor in self.outputs.items()},
+            None if self.loss is None else self.loss.clone(),
+            {name: gradient.clone() for name, gradient in self.gradients.items()},
+            {name: buffer.clone() for name, buffer in self.buffers.items()},
+        )
 
 
 class CompileSmoketest:
@@ -110,10 +119,10 @@ class CompileSmoketest:
         trains = any(parameter.requires_grad for parameter in model.parameters())
         trains = trains and (model.training or optimizer is not None or loss_fn is not None)
         try:
-            with frozen_state(model, optimizer), torch.enable_grad() if trains else nullcontext():
+            with frozen_state(model, optimizer) as rewind, torch.enable_grad() if trains else nullcontext():
                 if trains and optimizer is None:
-                    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
-                self._steps(model, sample_batch, optimizer if trains else None, loss_fn, logger)
+                    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-2)
+                self._steps(model, sample_batch, optimizer if trains else None, loss_fn, logger, rewind)
             outcome.stage = "passed"
         except TimeLimitExceeded as error:
             outcome.stage, outcome.exception = "time_limit", error
@@ -125,9 +134,9 @@ class CompileSmoketest:
                 outcome.stage = "recompile"
         return outcome.passed
 
-    def _steps(self, model, batch, optimizer, loss_fn, logger) -> None:
-        # Eager first: a model that fails by itself is no failure of the compile, and a reference shows whether
-        # random numbers are drawn; if so, the compile must draw eager's.
+    def _steps(self, model, batch, optimizer, loss_fn, logger, rewind) -> None:
+        # Eager first: a model that fails by itself is no failure of the compile, and it shows whether random
+        # numbers are drawn; if so, the compile must draw eager's.
         reference, random = self._eager(model, batch, optimizer, loss_fn)
         with (
             time_limit(self.time_limit_seconds, "The compile", logger),
@@ -135,20 +144,24 @@ class CompileSmoketest:
         ):
             wrong = None  # raised at the end: ranks that communicate in each step must all take every step
             for number in range(1, self.steps + 1):
-                if number > 1 and number == self.steps:
-                    reference, _ = self._eager(model, batch, optimizer, loss_fn)
+                if number == self.steps:
+                    rewind()
                 started = time.perf_counter()
                 with torch.compiler.set_stance("fail_on_recompile") if number > 1 else nullcontext():
                     step = self._step(model, batch, optimizer, loss_fn)
-                if number in (1, self.steps):
-                    wrong = wrong or self._difference(model, step, reference)
-                if optimizer is not None:
-                    self.outcome.stage = "optimizer"
-                    optimizer.step()
-                    optimizer.zero_grad()
+                if number == self.steps:
+                    wrong = self._difference(model, step, reference)
+                self._train(optimizer)
                 self._time(number, time.perf_counter() - started)
+                del step  # its memory serves the next one
         if wrong is not None:
             raise wrong
+
+    def _train(self, optimizer) -> None:
+        if optimizer is not None:
+            self.outcome.stage = "optimizer"
+            optimizer.step()
+            optimizer.zero_grad()
 
     def _time(self, number: int, seconds: float) -> None:
         if number == 1:
@@ -157,16 +170,15 @@ class CompileSmoketest:
             self.outcome.step_seconds = min(seconds, self.outcome.step_seconds or seconds)
 
     def _eager(self, model, batch, optimizer, loss_fn) -> tuple[Step, bool]:
-        """One eager step from here, and whether it drew random numbers; buffers and generators go back after it."""
-        stage = self.outcome.stage
+        """One eager step, as a copy that stays, and whether its forward and backward drew random numbers."""
         generators = RandomState()
-        with frozen_state(model), torch.compiler.set_stance("force_eager"):
-            try:
-                step = self._step(model, batch, optimizer, loss_fn)
-            finally:
-                self.outcome.stage = "eager"
-            drawn = generators.torch_has_drawn()
-        self.outcome.stage = stage
+        try:
+            with torch.compiler.set_stance("force_eager"):
+                step = self._step(model, batch, optimizer, loss_fn).copy()
+                drawn = generators.torch_has_drawn()
+                self._train(optimizer)
+        finally:
+            self.outcome.stage = "eager"
         return step, drawn
 
     def _step(self, model, batch, optimizer, loss_fn) -> Step:
@@ -182,10 +194,10 @@ class CompileSmoketest:
             self.outcome.stage = "backward"
             loss.backward()
         return Step(
-            outputs={name: tensor.detach().clone() for name, tensor in tensors_of(output)},
-            loss=None if loss is None else loss.detach().clone(),
+            outputs={name: tensor.detach() for name, tensor in tensors_of(output)},
+            loss=None if loss is None else loss.detach(),
             gradients={name: p.grad for name, p in model.named_parameters() if p.grad is not None},
-            buffers={f"buffer {name}": buffer.detach().clone() for name, buffer in model.named_buffers()},
+            buffers={f"buffer {name}": buffer.detach() for name, buffer in model.named_buffers()},
         )
 
     def _difference(self, model: nn.Module, step: Step, reference: Step) -> WrongNumbers | None:
