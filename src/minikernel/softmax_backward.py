@@ -25,42 +25,45 @@ from minilab import LabError
 
 SOURCE = "fused_backward"
 
-# The first layout that holds the row is used; a thread holds `vectors` of y and as many of dy. On an H200, rows
-# of 97 to 384 vectors were fastest in a block that holds one a thread; long rows in clusters of small blocks:
-# several such blocks share a multiprocessor, and while one waits for its cluster, the others load and store. A
-# block as large as the cluster before it is for devices without clusters.
-LAYOUTS = (
-    Layout("backward_short", 4, 1),
-    Layout("backward_short", 4, 2),
-    Layout("backward_short", 8, 2),
-    Layout("backward_short", 16, 2),
-    Layout("backward_short", 32, 2),
-    Layout("backward_short", 32, 3),
-    Layout("backward_block", 128, 1),
-    Layout("backward_block", 160, 1),
-    Layout("backward_block", 192, 1),
-    Layout("backward_block", 256, 1),
-    Layout("backward_block", 320, 1),
-    Layout("backward_block", 384, 1),
-    Layout("backward_block", 224, 2),
-    Layout("backward_block", 512, 1),
-    Layout("backward_block", 256, 3),
-    Layout("backward_block", 512, 2),
-    Layout("backward_block", 512, 4),
-    Layout("backward_cluster", 128, 4, blocks=8),
-    Layout("backward_block", 1024, 4),
-    Layout("backward_cluster", 224, 8, blocks=4),
-    Layout("backward_cluster", 128, 8, blocks=8),
-    Layout("backward_cluster", 224, 8, blocks=8),
-    Layout("backward_cluster", 128, 8, blocks=16),
-    Layout("backward_cluster", 256, 8, blocks=8),
-    Layout("backward_cluster", 256, 8, blocks=16),
-)
+# By bytes of an element. The first layout that holds the row is used; a thread holds `vectors` of y and as many of
+# dy. On an H200, rows of 65 to 384 vectors were fastest in a block that holds one a thread; long rows in clusters of
+# small blocks: several such blocks share a multiprocessor, and while one waits for its cluster, the others load and
+# store. A block as large as the cluster before it is for devices without clusters.
+LAYOUTS: dict[int, tuple[Layout, ...]] = {
+    itemsize: (
+        Layout("backward_short", 4, 1),
+        Layout("backward_short", 4, 2),
+        Layout("backward_short", 8, 2),
+        Layout("backward_short", 16, 2),
+        Layout("backward_short", 32, 2),
+        Layout("backward_block", 96, 1),
+        Layout("backward_block", 128, 1),
+        Layout("backward_block", 160, 1),
+        Layout("backward_block", 192, 1),
+        Layout("backward_block", 256, 1),
+        Layout("backward_block", 320, 1),
+        Layout("backward_block", 384, 1),
+        Layout("backward_block", 224, 2),
+        Layout("backward_block", 512, 1),
+        Layout("backward_block", 256, 3),
+        Layout("backward_block", 768 if itemsize == 4 else 512, 2),
+        Layout("backward_block", 512, 4),
+        Layout("backward_cluster", 128, 4, blocks=8),
+        Layout("backward_block", 1024, 4),
+        Layout("backward_cluster", 224, 8, blocks=4),
+        Layout("backward_cluster", 128, 8, blocks=8),
+        Layout("backward_cluster", 224, 8, blocks=8),
+        Layout("backward_cluster", 128, 8, blocks=16),
+        Layout("backward_cluster", 256, 8, blocks=8),
+        Layout("backward_cluster", 256, 8, blocks=16),
+    )
+    for itemsize in (2, 4)
+}
 LONG = Layout("backward_long", 1024, 2)
 # While there are about as few rows as warps can be at work on at once, a warp for each is faster: on an H200 5 % at
 # 4,096 x 600 and 1 % at 6,144 x 600, but 1 % slower at 8,192 x 600.
-FEW_ROWS = tuple(Layout("backward_short", 32, vectors) for vectors in (4, 5, 6, 8))
-WARPS_AT_ONCE = 32  # on a multiprocessor, with the registers that those take
+FEW_ROWS = tuple(Layout("backward_short", 32, vectors) for vectors in (3, 4, 5, 6, 8))
+WARPS_AT_ONCE = 32  # on a multiprocessor: it takes 32 blocks, and each of these is one warp
 
 
 def layout_for(cols: int, itemsize: int, most_blocks: int, few_rows: bool = False) -> Layout:
@@ -71,8 +74,10 @@ def layout_for(cols: int, itemsize: int, most_blocks: int, few_rows: bool = Fals
         few_rows: there are about as few as the device's warps can be at work on at once.
     """
     needed = cols * itemsize // VECTOR_BYTES
-    short = tuple(layout for layout in LAYOUTS if layout.kernel == "backward_short")
-    for layout in (*short, *FEW_ROWS, *LAYOUTS) if few_rows else LAYOUTS:
+    layouts = LAYOUTS[itemsize]
+    if few_rows:
+        layouts = (*(layout for layout in layouts if layout.kernel == "backward_short"), *FEW_ROWS, *layouts)
+    for layout in layouts:
         if layout.capacity >= needed and layout.blocks <= most_blocks:
             return layout
     return LONG
@@ -88,8 +93,8 @@ def instances() -> list[str]:
     """The C++ name of every kernel that can be launched here."""
     return [
         expression_for(layout, c_type, aligned)
-        for c_type in C_TYPES.values()
-        for layout in (*LAYOUTS, *FEW_ROWS, LONG)
+        for dtype, c_type in C_TYPES.items()
+        for layout in (*LAYOUTS[dtype.itemsize], *FEW_ROWS, LONG)
         for aligned in (True, False)
     ]
 

@@ -12,6 +12,7 @@ from unittest import mock
 
 import torch
 
+from minicompile.lowering.torch_internals.names import owner
 from minikernel.caches import own_caches
 
 # Inductor tries once for each cache folder whether vector code compiles and runs; the answer does not depend on the
@@ -26,6 +27,10 @@ LIBRARIES = ("extern_kernels", "torch")  # what a wrapper calls that it did not 
 def fresh_caches() -> Iterator[None]:
     """A block whose first compile is a cold one: folders of its own, nothing kept in memory, vector code not probed."""
     importlib.import_module("torch._inductor.compile_fx")  # else the first compile of the process imports it
+    # A torch built for CUDA brings a ptxas, which its compile workers take, while this process would take Triton's. As
+    # its version is part of a compiled kernel's name, nothing that the workers compile would then be found, and each of
+    # max-autotune's choices would be compiled once more, one after the other.
+    owner("ptxas")._set_triton_ptxas_path()
     with own_caches(), inductor_options(COMPILE_OPTIONS):
         torch.compiler.reset()
         importlib.import_module("torch._inductor.utils").clear_caches()
