@@ -125,6 +125,43 @@ def test_a_compile_that_freezes_what_training_changes_is_a_failure(optimizer):
         assert passes or smoketest.outcome.stage == "numerics"
 
 
+def test_a_buffer_that_is_updated_wrongly_is_a_failure():
+    class Running(nn.Linear):
+        def __init__(self):
+            super().__init__(8, 4)
+            self.register_buffer("mean", torch.zeros(7))
+
+        def forward(self, x):
+            self.mean.lerp_(x.mean().expand(7), 0.1)
+            return super().forward(x)
+
+    def wrong(graph_module, example_inputs):
+        def run(*arguments):
+            output = graph_module(*arguments)
+            next(argument for argument in arguments if argument.shape == (7,)).add_(1)
+            return output
+
+        return run
+
+    for backend, passes in (("eager", True), (wrong, False)):
+        model, smoketest = Running(), CompileSmoketest()
+        model.compile(backend=backend)
+        assert smoketest.run(model, features(), None, mean_square) is passes
+    assert "buffer mean is off" in str(smoketest.outcome.exception)
+
+
+def test_an_optimizer_that_writes_into_gradients_spoils_no_comparison():
+    class Clipping(torch.optim.SGD):
+        def step(self):
+            for parameter in self.param_groups[0]["params"]:
+                parameter.grad.mul_(0.5)
+            super().step()
+
+    model = MLP()
+    model.compile(backend="eager")
+    assert CompileSmoketest().run(model, features(), Clipping(model.parameters(), lr=0.1)) is True
+
+
 def test_nan_only_where_eager_has_it():
     def poison(graph_module, example_inputs):
         return lambda *arguments: tuple(value * float("nan") for value in graph_module(*arguments))
