@@ -85,6 +85,7 @@ def choose(opened, capture, kind, text):
 def test_a_click_on_a_source_line_lights_its_counterparts_in_every_open_pane_and_shows_them(opened, pages, name):
     opened.go(pages / f"{name}.html")
     line(opened, "Source", SOFTMAX).click()
+    until(opened, "app.chosen !== null")
     assert state(opened, "Source", SOFTMAX) == "chosen"
     assert state(opened, "ATen", "aten.exp.default") == "exact"
     assert state(opened, "ATen", "aten.addmm.default") == ""
