@@ -4,7 +4,7 @@
     python benchmarks/cluster.py --gpus 4 --minutes 3   # four GPUs, a job of three minutes
     python benchmarks/cluster.py --logs logs --device h200   # first, what each rule took in a run that was logged
 
-The minutes come from the benchmark files that Snakemake writes beside each log; the waits from minilab.queueing.
+The minutes come from the benchmark files that Snakemake writes beside each log; the waits from queueing.
 """
 
 import argparse
@@ -13,8 +13,9 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from queueing import last_start, mean_wait
+
 from minilab import LabError
-from minilab.queueing import last_start, mean_wait
 
 LOADS = (0.2, 0.5, 0.7, 0.8, 0.9, 0.95)
 

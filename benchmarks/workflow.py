@@ -39,7 +39,7 @@ def main() -> None:
         subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
         timed("main job", folder)
         timed("dry run, nothing to do", folder, "--dry-run")
-        kernel = folder / "src/minikernel/softmax_triton.py"
+        kernel = folder / "src/minikernel/ops/softmax_triton.py"
         kernel.write_text(kernel.read_text() + "\n")
         output = timed("after an edit of the Triton kernel", folder)
         starts = [line.split() for line in output.splitlines() if line.startswith(("rule ", "localrule "))]

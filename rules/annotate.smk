@@ -12,7 +12,7 @@ rule annotate:
     input:
         capture="results/25/{model}/{device}/capture.json",
         notes=[str(NOTES)] if NOTES.exists() else [],
-        patterns="src/minicompile/data/kernel_patterns.yaml",
+        patterns="src/minicompile/explain/data/kernel_patterns.yaml",
         words=words_25("annotation", "kernel_lines", templates=["kernel_annotation"]),
         lib=modules_used_by("scripts/annotate.py"),
     output:

@@ -31,7 +31,7 @@ rule capture:
             ancient(rules.equivalence.output.report) if made_of_minigpt(wildcards.model) else []
         ),
         sources=lambda wildcards: captured_sources(wildcards.model),
-        reasons="src/minicompile/data/fusion_reasons.yaml",
+        reasons="src/minicompile/lowering/data/fusion_reasons.yaml",
         schema="schemas/capture.schema.yaml",
         lib=modules_used_by("scripts/capture.py"),
     output:

@@ -5,12 +5,12 @@ import re
 import shutil
 from pathlib import Path
 
-from minikernel.registry import spec_of
+from minikernel.ops.registry import spec_of
 from minilab import LabError
 from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu
 from minilab.files import read_json
-from minilab.imports import modules_used_by
+from minilab.records.closure import modules_used_by
 from minilab.resources import growing, minutes
 
 RECORDED = "results/recorded"
@@ -95,18 +95,18 @@ def timed_kernels(config, device):
 
 TUNED_KERNEL, ITS_RIVAL = "triton", "fused"  # autotune says which of the two is faster where
 CONTESTANTS = [
-    *sorted(str(path) for pattern in ("cuda/*.cu*", "softmax_*.py") for path in Path("src/minikernel").glob(pattern)),
-    *(f"src/minikernel/{name}" for name in ("lm_head.py", "operator.py", "native.py", "native.cpp", "dispatch.py")),
+    *sorted(str(path) for pattern in ("cuda/*.cu*", "softmax_*.py") for path in Path("src/minikernel/ops").glob(pattern)),
+    *(f"src/minikernel/ops/{name}" for name in ("lm_head.py", "operator.py", "native.py", "native.cpp", "dispatch.py")),
 ]
-PROBES = ["src/minikernel/ceilings.py", "src/minikernel/multiply_add.py"]
-REFERENCE_FILES = {"numpy": ["src/minikernel/softmax_reference.py"]}
+PROBES = ["src/minikernel/measure/ceilings.py", "src/minikernel/measure/multiply_add.py"]
+REFERENCE_FILES = {"numpy": ["src/minikernel/ops/softmax_reference.py"]}
 ARTEFACTS = ["autotune", "bench", "ceilings", "contest", "kernel_swap"]
 GPU_ARTEFACTS = ["autotune", "contest"]
 
 
 def words_of(package, page):
     """The catalogue of a page's words in config's language: editing a sentence writes the page anew."""
-    return f"src/{package}/locale/{config['language']}/{page}.yaml"
+    return f"src/{package.replace('.', '/')}/locale/{config['language']}/{page}.yaml"
 
 
 def kernel_files(config, kernel):
@@ -119,7 +119,7 @@ def kernel_files(config, kernel):
         return [source, *([configurations] if Path(configurations).exists() else [])]
     text = Path(source).read_text() if Path(source).exists() else ""  # Snakemake says that an input is missing
     headers = [str(Path(source).parent / name) for name in re.findall(r'#include "(.+)"', text)]
-    return [source, *headers, "src/minikernel/softmax_cuda.py"]
+    return [source, *headers, "src/minikernel/ops/softmax_cuda.py"]
 
 
 def measuring_params(config, artefact, device, kernel=None):

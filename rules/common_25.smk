@@ -12,7 +12,7 @@ DISTRIBUTED_SOURCES = [
 # What decides a capture: what watches the compile, and the models; the rest of what the script imports writes files.
 CAPTURE_SOURCES = [
     *(path for path in modules_used_by("scripts/capture.py") if path.startswith("src/minicompile/lowering/")),
-    "src/minicompile/data/fusion_reasons.yaml",
+    "src/minicompile/lowering/data/fusion_reasons.yaml",
     "src/minicompile/models.py",
 ]
 # What decides whether a compile is healthy, and what a training of the port comes to.
@@ -77,7 +77,7 @@ def captured_sources(model):
     if model in config["models"]:
         return [*CAPTURE_SOURCES, config["models"][model]["source"]]
     own = ["src/minimodel/torch_minigpt.py"] if made_of_minigpt(model) else []
-    swapped = [*kernel_files(config, TUNED_KERNEL), "src/minikernel/triton_operator.py"]
+    swapped = [*kernel_files(config, TUNED_KERNEL), "src/minikernel/ops/triton_operator.py"]
     return [*CAPTURE_SOURCES, *own, *(swapped if model in TRITON_ONLY else [])]
 
 

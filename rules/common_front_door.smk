@@ -19,7 +19,7 @@ def shown(path, stage, caption):
 
 
 def described(workflow):
-    """All rules but `all`, in the workflow's order, as the front door's page takes them (minilab.lab_page.account.Rule)."""
+    """All rules but `all`, in the workflow's order, as the front door's page takes them (minilab.site.account.Rule)."""
     return [described_rule(rule) for rule in workflow.rules if rule.name != "all"]
 
 

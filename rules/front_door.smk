@@ -10,7 +10,7 @@ rule dag:
     """Draw the graph of the rules, as Snakemake itself prints it."""
     input:
         rules=RULE_FILES,
-        lib=["src/minilab/rule_graph.py", "src/minilab/ask_snakemake.py"],
+        lib=["src/minilab/site/rule_graph.py", "src/minilab/site/ask_snakemake.py"],
     output:
         svg=shown("results/dag.svg", "front_door", "dag"),
         mermaid="results/dag.mmd",
@@ -39,7 +39,7 @@ rule lab_page:
         captions=sorted(str(path) for path in Path("report").rglob("*.rst")),
         page=[
             str(path)
-            for folder in ("lab_page", "page", "templates", "locale")
+            for folder in ("site", "locale")
             for path in sorted(Path("src/minilab", folder).rglob("*.*"))
             if path.suffix != ".pyc"
         ],

@@ -6,9 +6,9 @@ PROFILED = ["tiny_head", "minigpt"]
 # What measures, and what is measured; what draws and reports does not decide the figures.
 PROFILE_SOURCES = [
     "src/minicompile/safe/compile_benchmark.py",
-    "src/minicompile/data/profile_operations.yaml",
+    "src/minicompile/profile/data/profile_operations.yaml",
     "src/minicompile/models.py",
-    *sorted(str(path) for path in Path("src/minicompile/profile").glob("[!r]*.py")),
+    *sorted(str(path) for path in Path("src/minicompile/profile").glob("*.py")),
     "src/minimodel/torch_minigpt.py",
 ]
 PROFILE_DEVICES = [
@@ -57,7 +57,7 @@ rule profile_report:
     """Draw a profile's kernels against the device's limits, and say what its figures mean."""
     input:
         profile="results/25/{model}/{device}/profile.json",
-        words=[*words_25("profile", templates=["profile_25"]), words_of("minikernel", "figures")],
+        words=[*words_25("profile", templates=["profile_25"]), words_of("minikernel.report", "figures")],
         lib=modules_used_by("scripts/profile_report.py"),
     output:
         picture=shown("results/25/{model}/{device}/roofline.png", "profile", "profile_roofline"),

@@ -13,7 +13,7 @@ rule roofline:
         bench=expand("results/24/{device}/bench.json", device=DEVICES),
         contest=CONTEST,
         proofs=expand("results/24/{device}/proof/{kernel}.json", device=MEASURED, kernel=config["kernels"]),
-        words=words_of("minikernel", "figures"),
+        words=words_of("minikernel.report", "figures"),
         lib=modules_used_by("scripts/roofline.py"),
     output:
         png=shown("results/24/roofline.png", "report", "roofline"),
@@ -39,7 +39,7 @@ rule bandwidth:
     """Draw each kernel's and each peer's share of a copy's bandwidth against the width of the row."""
     input:
         contest=expand("results/24/{device}/contest.json", device=headline_gpu(DEVICES)),
-        words=words_of("minikernel", "figures"),
+        words=words_of("minikernel.report", "figures"),
         lib=modules_used_by("scripts/bandwidth.py"),
     output:
         png=shown("results/24/bandwidth.png", "report", "bandwidth"),
@@ -102,9 +102,9 @@ rule report_24:
         port=rules.port.output.report,
         equivalence=rules.equivalence.output.report,
         words=[
-            "src/minikernel/data/missed.yaml",
-            *sorted(map(str, Path("src/minikernel/templates").glob("*_24.md"))),
-            *(words_of("minikernel", page) for page in ("figures", "report_24", "told")),
+            "src/minikernel/report/data/missed.yaml",
+            *sorted(map(str, Path("src/minikernel/report/templates").glob("*_24.md"))),
+            *(words_of("minikernel.report", page) for page in ("figures", "report_24", "told")),
         ],
         lib=modules_used_by("scripts/report_24.py"),
     output:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from minicompile.annotation.annotate import annotate
+from minicompile.explain.annotation.annotate import annotate
 from minilab.files import read_json, write_text
 from minilab.script import run
 

@@ -2,11 +2,11 @@
 
 import logging
 
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
 from minilab.device import torch_device
 from minilab.files import write_json
 from minilab.progress import counted
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -15,7 +15,7 @@ log = logging.getLogger("minilab")
 def main(job):
     device, params = job.wildcards.device, job.params.measuring
     with own_caches():
-        from minikernel.autotune import autotune
+        from minikernel.measure.autotune import autotune
 
         result = autotune(
             params["kernel"],

@@ -1,6 +1,6 @@
 """Draw the contest of the headline GPU: share of a copy by width (rule bandwidth)."""
 
-from minikernel.bandwidth_plot import draw, shares
+from minikernel.report.bandwidth_plot import draw, shares
 from minilab import LabError
 from minilab.files import read_json, replacing
 from minilab.script import run

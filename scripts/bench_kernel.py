@@ -2,12 +2,12 @@
 
 import logging
 
-from minikernel.caches import own_caches
-from minikernel.guarded import run_guarded
-from minikernel.registry import spec_of
+from minikernel.measure.caches import own_caches
+from minikernel.ops.registry import spec_of
+from minikernel.proof.sandbox import run_guarded
 from minilab.device import torch_device, usable_cores
 from minilab.files import read_json, write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -33,9 +33,9 @@ def main(job):
 def bench(name, params, choices, torch_device):
     import torch
 
-    from minikernel.autotune import choose
-    from minikernel.bench import bench_kernel
-    from minikernel.registry import load_kernel
+    from minikernel.measure.autotune import choose
+    from minikernel.measure.bench import bench_kernel
+    from minikernel.ops.registry import load_kernel
 
     torch.set_num_threads(usable_cores())
     rows = bench_kernel(
@@ -52,7 +52,7 @@ def bench(name, params, choices, torch_device):
 def bench_guarded(name, params, torch_device, time_limit_seconds):
     call = {"name": name, "entry": params["entry"], "params": params, "torch_device": torch_device}
     timed, reason = run_guarded(
-        "minikernel.bench:bench_users_kernel",
+        "minikernel.measure.bench:bench_users_kernel",
         {**call, "tuning_seconds": time_limit_seconds / 2},
         f"kernel {name} on {torch_device}",
         time_limit_seconds,

@@ -4,15 +4,15 @@ import logging
 
 import torch
 
+from minicompile.explain.plain_files import TEXTS, write_exported, write_plain_files
 from minicompile.lowering.capture import capture
-from minicompile.lowering.plain_files import TEXTS, write_exported, write_plain_files
 from minicompile.models import build
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
 from minilab.config import check_schema, read_schema
 from minilab.device import is_cpu, torch_device
 from minilab.files import write_json
 from minilab.progress import progress
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")

@@ -2,10 +2,10 @@
 
 import logging
 
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
 from minilab.device import torch_device
 from minilab.files import write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -14,7 +14,7 @@ log = logging.getLogger("minilab")
 def main(job):
     device = job.wildcards.device
     with own_caches():
-        from minikernel.ceilings import measure_ceilings
+        from minikernel.measure.ceilings import measure_ceilings
 
         ceilings = measure_ceilings(device, torch_device(device), log.info)
     write_json(job.output.ceilings, {"provenance": provenance(job.input.probes, {}, device), **ceilings})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from minilab import LabError
 from minilab.files import read_json
-from minilab.moved import figures, moved, only_in_one
+from minilab.records.compare import figures, moved, only_in_one
 from minilab.script import run
 
 log = logging.getLogger("minilab")

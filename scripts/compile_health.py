@@ -2,11 +2,11 @@
 
 import logging
 
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
 from minilab.config import check_schema, read_schema
 from minilab.device import torch_device
 from minilab.files import write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -19,8 +19,8 @@ def main(job):
 
         from minicompile import CompileConfig, health
         from minicompile.models import build
-        from minicompile.paths import without_paths
-        from minicompile.profile.internals import fresh_caches
+        from minicompile.torch_private.paths import without_paths
+        from minicompile.torch_private.profiling import fresh_caches
 
         torch.set_num_threads(job.threads)
         cfg = CompileConfig.from_dict(params["compile"], "config.yaml: compile")

@@ -6,7 +6,7 @@ supported.
 
 from pathlib import Path
 
-from minicompile.safe.playbook import refresh, remember_failures
+from docs.build.playbook import refresh, remember_failures
 from minilab.files import write_text
 from minilab.script import run
 

@@ -5,8 +5,8 @@ To be run after `snakemake record`, and after a new torch, whose kernels two of 
 
 from pathlib import Path
 
+from docs.build.concept_pages import facts, read_config, write_pages
 from minicompile import capture
-from minicompile.concepts.pages import facts, read_config, write_pages
 from minicompile.models import tiny_head
 from minilab.files import read_json
 from minilab.script import run

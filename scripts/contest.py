@@ -2,10 +2,10 @@
 
 import logging
 
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
 from minilab.device import torch_device, usable_cores
 from minilab.files import read_json, write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -18,8 +18,8 @@ def main(job):
     with own_caches():
         import torch
 
-        from minikernel.autotune import choose
-        from minikernel.contest import run_contest
+        from minikernel.measure.autotune import choose
+        from minikernel.measure.contest import run_contest
 
         torch.set_num_threads(usable_cores())
         result = run_contest(

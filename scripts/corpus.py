@@ -3,7 +3,7 @@
 import logging
 
 from minilab.files import write_json, write_text
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 from minimodel.corpus import sample_corpus
 from minimodel.grammar import load_grammar

@@ -1,9 +1,9 @@
 """Print the graph of the rules, as Mermaid and as a picture (rule dag)."""
 
-from minilab.ask_snakemake import ask_snakemake
 from minilab.files import write_text
-from minilab.rule_graph import draw_rule_graph
 from minilab.script import run
+from minilab.site.ask_snakemake import ask_snakemake
+from minilab.site.rule_graph import draw_rule_graph
 from minilab.translations import Translations
 
 

@@ -1,7 +1,7 @@
 """Compare two captures: what appeared, vanished or was fused differently, and why (rule diff_compiles)."""
 
-from minicompile.capture_diff_text import described
-from minicompile.lowering.capture_diff import diff_compiles
+from minicompile.explain.capture_diff import diff_compiles
+from minicompile.explain.capture_diff_text import described
 from minilab.files import read_json, write_json, write_text
 from minilab.script import run
 

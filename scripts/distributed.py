@@ -2,7 +2,7 @@
 
 from minicompile.distributed.measure import measure, torch_devices
 from minilab.files import write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 

@@ -3,7 +3,7 @@
 import logging
 
 from minilab.files import sha256, write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 from minimodel.checkpoint import load_checkpoint
 from minimodel.equivalence import check_equivalence

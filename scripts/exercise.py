@@ -4,7 +4,7 @@ import logging
 import os
 from datetime import UTC, datetime
 
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
 from minilab.device import hardware, is_cpu, short_name, torch_device
 from minilab.files import read_json, replacing, write_text
 from minilab.script import run
@@ -17,9 +17,9 @@ def main(job):
     device, limits, bench, language = job.params.device, job.params.limits, job.params.bench, job.params.language
     at = torch_device(device)
     with own_caches():
-        from minikernel.exercise import NAME, mark
-        from minikernel.exercise_plot import draw_exercise
-        from minikernel.exercise_report import moved_bytes_ratio, next_steps, report, steps
+        from minikernel.exercise.exercise import NAME, mark
+        from minikernel.report.exercise_plot import draw_exercise
+        from minikernel.report.exercise_report import moved_bytes_ratio, next_steps, report, steps
 
         marks = mark(str(job.input.mine), FUNCTION, at, limits, bench)
         panels = [panel_here(device, at, marks, bench), *recorded_panels(job)]
@@ -35,10 +35,10 @@ def main(job):
 
 def panel_here(device, at, marks, bench):
     """This machine's own limits, measured now, with the learner's dot where it was timed and F.softmax's anyhow."""
-    from minikernel.bench import REFERENCE, bench_kernel
-    from minikernel.ceilings import measure_ceilings
-    from minikernel.exercise_plot import panel_of
-    from minikernel.registry import kernels
+    from minikernel.measure.bench import REFERENCE, bench_kernel
+    from minikernel.measure.ceilings import measure_ceilings
+    from minikernel.ops.registry import kernels
+    from minikernel.report.exercise_plot import panel_of
 
     largest = {**bench, "shapes": bench["shapes"][-1:]}
     rows = marks["timed"] or bench_kernel(REFERENCE, kernels[REFERENCE], lambda rows, cols: None, largest, at, log.info)
@@ -49,7 +49,7 @@ def panel_here(device, at, marks, bench):
 
 
 def recorded_panels(job):
-    from minikernel.roofline import panel
+    from minikernel.report.roofline import panel
 
     pairs = zip(job.input.get("ceilings", []), job.input.get("bench", []), strict=True)
     return [panel(read_json(ceilings), read_json(bench), job.params.headline) for ceilings, bench in pairs]

@@ -2,8 +2,8 @@
 
 import logging
 
-from minilab.drift import described, drift
 from minilab.files import read_json, write_text
+from minilab.records.drift import described, drift
 from minilab.script import run
 
 log = logging.getLogger("minilab")

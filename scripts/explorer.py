@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from minicompile.explorer import render_explorer
+from minicompile.explain.explorer import render_explorer
 from minilab.files import read_json
 from minilab.script import run
 

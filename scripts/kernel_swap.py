@@ -2,12 +2,12 @@
 
 import logging
 
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
+from minikernel.proof.kernel_swap import kernel_for, past_simple_forms, swap_softmax
 from minilab import LabError
 from minilab.files import read_json, sha256, write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
-from minimodel.kernel_swap import kernel_for, past_simple_forms, swap_softmax
 from minimodel.port import load_port
 from minimodel.tokenizer import Tokenizer
 

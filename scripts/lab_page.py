@@ -3,10 +3,10 @@
 import logging
 from pathlib import Path
 
-from minilab.ask_snakemake import ask_snakemake
-from minilab.lab_page import render_lab_page
-from minilab.lab_page.account import Rule
 from minilab.script import run
+from minilab.site import render_lab_page
+from minilab.site.account import Rule
+from minilab.site.ask_snakemake import ask_snakemake
 
 
 def main(job):

@@ -1,7 +1,7 @@
 """Write down what a rebuild depends on, and what came out (rule lock)."""
 
 from minilab.files import write_json
-from minilab.lock import lock
+from minilab.records.lock import lock
 from minilab.script import run
 
 

@@ -1,6 +1,6 @@
 """Write stage 24's manifest (rule manifest_24)."""
 
-from minikernel.manifest import manifest_24
+from minikernel.report.manifest import manifest_24
 from minilab.files import read_json, write_json
 from minilab.script import run
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from minicompile.phase_reports import checks_24, checks_25, phase_report, words
+from minicompile.report.phase_reports import checks_24, checks_25, phase_report, words
 from minilab.files import read_json, write_text
 from minilab.script import run
 

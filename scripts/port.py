@@ -4,7 +4,7 @@ import logging
 
 from minilab import LabError
 from minilab.files import read_json, sha256, write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 from minimodel.checkpoint import load_checkpoint
 from minimodel.port import port, save_port

@@ -1,7 +1,7 @@
 """Draw a profile's kernels on the roofline and interpret its figures (rule profile_report)."""
 
-from minicompile.profile.report import report
-from minicompile.profile.roofline import draw
+from minicompile.report.profile_report import report
+from minicompile.report.profile_roofline import draw
 from minilab.files import read_json, replacing, write_text
 from minilab.script import run
 

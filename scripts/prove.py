@@ -4,12 +4,12 @@ import logging
 import os
 from importlib.util import find_spec
 
-from minikernel.caches import own_caches
-from minikernel.guarded import run_guarded
-from minikernel.registry import spec_of
+from minikernel.measure.caches import own_caches
+from minikernel.ops.registry import spec_of
+from minikernel.proof.sandbox import run_guarded
 from minilab.device import is_cpu, torch_device
 from minilab.files import write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -36,7 +36,7 @@ def main(job):
 
 
 def compiled(name, entry):
-    from minikernel.compile_check import compile_cuda
+    from minikernel.proof.compile_check import compile_cuda
 
     result = compile_cuda(entry["function"])
     if result is None:
@@ -50,14 +50,14 @@ def proven(name, entry, torch_device, interpreted, time_limit_seconds):
     """The verdict and its cases. One of the lab's own kernels that fails ends the run; a user's is left out."""
     reason = None
     if spec_of(name, entry):
-        from minikernel.proof import prove_kernel
+        from minikernel.proof.proof import prove_kernel
 
         rows = prove_kernel(name, entry, torch_device, interpreted)
     else:
         call = {"name": name, "entry": entry, "device": torch_device, "interpreted": interpreted}
         subject = f"kernel {name} on {torch_device}"
         rows, reason = run_guarded(
-            "minikernel.proof:prove_kernel", call, subject, time_limit_seconds, "proof.time_limit_seconds"
+            "minikernel.proof.proof:prove_kernel", call, subject, time_limit_seconds, "proof.time_limit_seconds"
         )
     if reason:
         log.warning("left out: %s", reason)

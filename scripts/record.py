@@ -3,10 +3,10 @@
 import logging
 from pathlib import Path
 
-from minikernel.dispatch import write_table
+from minikernel.ops.dispatch import write_table
 from minilab.files import pack_json, read_json, write_bytes
+from minilab.records.checksums import write_sums
 from minilab.script import run
-from minilab.sums import write_sums
 
 log = logging.getLogger("minilab")
 

@@ -1,7 +1,7 @@
 """Write stage 24's report (rule report_24)."""
 
-from minikernel.contest_report import explanations
-from minikernel.report import report_24
+from minikernel.report.contest_report import explanations
+from minikernel.report.stage_24 import report_24
 from minilab.files import read_json, write_text
 from minilab.script import run
 

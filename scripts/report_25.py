@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from minicompile.report import manifest_25, report_25
-from minicompile.safety_report import safety_entries, safety_section
+from minicompile.report.safety_report import safety_entries, safety_section
+from minicompile.report.stage_25 import manifest_25, report_25
 from minilab.files import read_json, write_json, write_text
 from minilab.script import run
 

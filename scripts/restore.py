@@ -4,7 +4,7 @@ import logging
 
 from minilab.config import read_schema
 from minilab.files import write_json
-from minilab.records import restore
+from minilab.records.restore import restore
 from minilab.script import run
 
 log = logging.getLogger("minilab")

@@ -2,10 +2,10 @@
 
 import logging
 
-from minicompile.lowering.plain_files import TEXTS, write_plain_files
+from minicompile.explain.plain_files import TEXTS, write_plain_files
 from minilab.config import read_schema
 from minilab.files import write_json
-from minilab.records import restore
+from minilab.records.restore import restore
 from minilab.script import run
 
 log = logging.getLogger("minilab")

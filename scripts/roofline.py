@@ -1,7 +1,7 @@
 """Draw the roofline of every device shown (rule roofline)."""
 
-from minikernel.roofline import panel
-from minikernel.roofline_plot import draw
+from minikernel.report.roofline import panel
+from minikernel.report.roofline_plot import draw
 from minilab.device import is_cpu
 from minilab.files import read_json, replacing, write_json
 from minilab.script import run

@@ -5,7 +5,7 @@ import logging
 from minicompile.lowering.simulated_vs_real import compare_with_real
 from minilab.config import check_schema, read_schema
 from minilab.files import read_json, write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 
 log = logging.getLogger("minilab")

@@ -1,7 +1,7 @@
 """Write the survey of the four patterns and draw what they cost (rule survey)."""
 
-from minicompile.distributed.survey import survey
-from minicompile.distributed.survey_plot import draw
+from minicompile.report.survey import survey
+from minicompile.report.survey_plot import draw
 from minilab.files import read_json, replacing, write_text
 from minilab.script import run
 from minimodel.model_config import MiniGPTConfig

@@ -3,7 +3,7 @@
 import logging
 
 from minilab.files import write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 from minimodel.checkpoint import save_checkpoint
 from minimodel.corpus import TokenStream, read_corpus

@@ -2,11 +2,11 @@
 
 import logging
 
-from minikernel.caches import own_caches
+from minikernel.measure.caches import own_caches
 from minilab.config import check_schema, read_schema
 from minilab.device import torch_device
 from minilab.files import read_json, write_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 from minilab.script import run
 from minimodel.corpus import TokenStream, read_corpus
 from minimodel.model_config import MiniGPTConfig
@@ -20,8 +20,8 @@ def main(job):
     lines = read_corpus(source.corpus, params["corpus"]["held_out"])
     text, held_out = (TokenStream(part, tokenizer) for part in lines)
     with own_caches():  # before torch is imported: some of what it reads, it reads once
-        from minicompile.paths import without_paths
-        from minicompile.profile.internals import fresh_caches
+        from minicompile.torch_private.paths import without_paths
+        from minicompile.torch_private.profiling import fresh_caches
         from minicompile.training.measure import measure
 
         with fresh_caches():

@@ -1,6 +1,6 @@
 """Draw the port's training, eager and compiled (rule training_picture)."""
 
-from minicompile.training.plot import draw
+from minicompile.report.training_plot import draw
 from minilab.files import read_json, replacing
 from minilab.script import run
 

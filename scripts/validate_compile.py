@@ -8,7 +8,7 @@ from dataclasses import asdict
 from minicompile.safe.gates import run_gates, table
 from minilab import LabError
 from minilab.files import write_json
-from minilab.provenance import versions
+from minilab.records.provenance import versions
 from minilab.script import run
 
 

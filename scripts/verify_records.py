@@ -4,12 +4,12 @@ import logging
 from collections import Counter
 from pathlib import Path
 
-from minicompile.recount import RECOUNTS
+from minicompile.recompute import RECOUNTS
 from minilab import LabError
 from minilab.config import read_schema
+from minilab.records.checksums import NAME
+from minilab.records.verify import table, verify
 from minilab.script import run
-from minilab.sums import NAME
-from minilab.verify import table, verify
 
 log = logging.getLogger("minilab")
 SCHEMAS = {"training": "port_training"}  # of stage 25; stage 17's has no record

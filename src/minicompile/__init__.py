@@ -23,13 +23,13 @@ HOMES = {
     "CompileReport": "minicompile.safe.compile_record",
     "CompileSmoketest": "minicompile.safe.smoketest",
     "ShapeStabilizer": "minicompile.safe.shape_stabilizer",
-    "annotate": "minicompile.annotation.annotate",
+    "annotate": "minicompile.explain.annotation.annotate",
     "benchmark": "minicompile.safe.compile_benchmark",
     "capture": "minicompile.lowering.capture",
     "compile_report": "minicompile.safe.compile_record",
     "health": "minicompile.safe.compile_health",
     "maybe_compile": "minicompile.safe.safe_compile",
-    "render_explorer": "minicompile.explorer",
+    "render_explorer": "minicompile.explain.explorer",
     "uncompile": "minicompile.safe.safe_compile",
 }
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minicompile.lowering.capture import LABELS, capture
-from minicompile.lowering.torch_internals.stepping import operation_names, origins, stopping
 from minicompile.models import CapturedModel, build
+from minicompile.torch_private.stepping import operation_names, origins, stopping
 from minilab import LabError
 
 CHECKPOINT = Path("results/17/checkpoint.npz")

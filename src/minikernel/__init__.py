@@ -2,19 +2,19 @@
 
 from minikernel import softmax, kernels
 
-softmax(x, dim=-1)        the best kernel for the tensor's device and dtype (minikernel.operator)
+softmax(x, dim=-1)        the best kernel for the tensor's device and dtype (minikernel.ops.operator)
 kernels["fused"](x)       one kernel by name, over the last axis
-linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel (minikernel.lm_head)
+linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel (minikernel.ops.lm_head)
 """
 
 import importlib
 
-from minikernel.registry import kernels, load_user_kernel
+from minikernel.ops.registry import kernels, load_user_kernel
 
 __all__ = ["kernels", "linear_softmax", "load_user_kernel", "softmax"]
 
 # Imported when they are asked for, and named by strings: a job that uses neither does not depend on them.
-HOMES = {"softmax": "minikernel.operator", "linear_softmax": "minikernel.lm_head"}
+HOMES = {"softmax": "minikernel.ops.operator", "linear_softmax": "minikernel.ops.lm_head"}
 
 
 def __getattr__(name: str):

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from minilab.errors import LabError
-from minilab.gpu_turn import gpu_turn
+from minilab.gpu_lock import gpu_turn
 from minilab.machine_failure import sentence_about
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")

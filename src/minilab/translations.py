@@ -49,7 +49,7 @@ class Translations:
         if language not in LANGUAGES:
             raise LabError(f"The lab does not speak language {language!r}; write one of {', '.join(LANGUAGES)}.")
         self.language = language
-        self._page = f"{package}/locale/{language}/{page}.yaml"
+        self._page = f"{package.replace('.', '/')}/locale/{language}/{page}.yaml"
         self._sentences = _read(package, page, language)
 
     def __contains__(self, key: str) -> bool:

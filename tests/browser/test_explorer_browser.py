@@ -7,7 +7,7 @@ import pytest
 from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
 
 from minicompile import render_explorer
-from minicompile.explorer.links import Links
+from minicompile.explain.explorer.links import Links
 
 SOFTMAX = "return F.softmax(logits"
 TABLET = {"viewport": {"width": 1024, "height": 768}, "has_touch": True}

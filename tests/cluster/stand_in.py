@@ -10,7 +10,7 @@ import os
 import time
 from pathlib import Path
 
-from minikernel.caches import CACHE_VARIABLES, own_caches
+from minikernel.measure.caches import CACHE_VARIABLES, own_caches
 from minilab import LabError
 from minilab.files import read_json, write_json, write_text
 from minilab.script import run

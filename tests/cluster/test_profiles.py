@@ -13,7 +13,7 @@ import yaml
 from lab import ROOT, copy_lab
 from labs import CEILINGS, CONFIG, SMALL, lab_before_its_ceilings
 
-from minilab.gpu_turn import gpu_turn
+from minilab.gpu_lock import gpu_turn
 
 HEAVY = ("torch", "triton", "cupy")
 ON_A_GPU = ("prove", "ceilings", "autotune", "bench_kernel", "contest", "capture_triton", "profile", "distributed")

@@ -39,7 +39,7 @@ def test_a_typo_in_the_configuration(tiny: TinyLab, says: str, written: str, typ
     NOT_TIMED,
 )
 def test_a_cuda_kernel_that_does_not_compile(tiny: TinyLab, says: str):
-    tiny.edit("src/minikernel/cuda/naive.cu", lambda text: text.replace("float maximum", "flaot maximum", 1))
+    tiny.edit("src/minikernel/ops/cuda/naive.cu", lambda text: text.replace("float maximum", "flaot maximum", 1))
     proves(tiny, "naive", says)
 
 
@@ -51,7 +51,7 @@ def test_a_cuda_kernel_that_does_not_compile(tiny: TinyLab, says: str):
     NOT_TIMED,
 )
 def test_a_triton_kernel_that_does_not_compile(tiny: TinyLab, says: str):
-    tiny.edit("src/minikernel/softmax_triton.py", lambda text: text.replace("tl.exp", "tl.expp", 1))
+    tiny.edit("src/minikernel/ops/softmax_triton.py", lambda text: text.replace("tl.exp", "tl.expp", 1))
     proves(tiny, "triton", says)
 
 
@@ -62,5 +62,5 @@ def test_a_triton_kernel_that_does_not_compile(tiny: TinyLab, says: str):
     NOT_TIMED,
 )
 def test_a_wrong_kernel(tiny: TinyLab, says: str):
-    tiny.edit("src/minikernel/softmax_triton.py", lambda text: text.replace("1.4426950216293335", "1.44", 1))
+    tiny.edit("src/minikernel/ops/softmax_triton.py", lambda text: text.replace("1.4426950216293335", "1.44", 1))
     proves(tiny, "triton", says)

@@ -8,7 +8,7 @@ from conftest import TINY, TinyLab
 from faults import check_says, fault
 
 from minilab.files import read_json, write_json
-from minilab.sums import write_sums
+from minilab.records.checksums import write_sums
 from minimodel.checkpoint import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "results/17/checkpoint.npz"

@@ -9,8 +9,8 @@ import torch
 from torch._inductor import compile_fx
 from torch._inductor.graph import GraphLowering
 
-from minicompile.lowering.torch_internals import simulated
 from minicompile.models import CapturedModel, Loss, NextWord, last_axis_softmax
+from minicompile.torch_private import simulated
 from minimodel.checkpoint import Checkpoint
 from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
 from minimodel.port import port

@@ -14,7 +14,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from minicompile import CompileConfig, compile_report, maybe_compile
-from minicompile.safe.dynamo_internals import is_fsdp
+from minicompile.torch_private.dynamo import is_fsdp
 
 logger = logging.getLogger("ranks")
 

@@ -66,7 +66,7 @@ def test_an_operation_that_is_not_there_is_refused_with_those_that_are(tiny_head
 
 
 def test_a_torch_that_lowers_elsewhere_is_refused(tiny_head, monkeypatch):
-    monkeypatch.setattr("minicompile.lowering.torch_internals.stepping.LOWERED_BY", "call_something_else")
+    monkeypatch.setattr("minicompile.torch_private.stepping.LOWERED_BY", "call_something_else")
     with pytest.raises(LabError, match=r"no GraphLowering\.call_something_else"):
         step(tiny_head, "aten._softmax")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from minilab.lab_page import render_lab_page
-from minilab.lab_page.account import Rule
-from minilab.rule_graph import draw_rule_graph
+from minilab.site import render_lab_page
+from minilab.site.account import Rule
+from minilab.site.rule_graph import draw_rule_graph
 
 REPORT = """# What was found
 

@@ -9,7 +9,7 @@ import pytest
 
 from minilab import LabError
 from minilab.files import pack_json, read_json
-from minilab.provenance import provenance
+from minilab.records.provenance import provenance
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests/minicompile"))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minikernel.ceilings import Rate, roofs
+from minikernel.measure.ceilings import Rate, roofs
 from minilab.files import read_json, write_json
-from minilab.sums import write_sums
+from minilab.records.checksums import write_sums
 
 ROOT = Path(__file__).parents[2]
 

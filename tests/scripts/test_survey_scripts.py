@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minilab.device import devices_here
-from minilab.records import restore
+from minilab.records.restore import restore
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests/minicompile"))

@@ -69,11 +69,11 @@ def test_what_is_published(common: dict, config: dict):
 def test_kernel_files_name_all_that_decides_a_kernel(common: dict, config: dict):
     for kernel, headers in {"smem": ["common"], "fused": ["common", "parts"]}.items():
         assert common["kernel_files"](config, kernel) == [
-            f"src/minikernel/cuda/{kernel}.cu",
-            *(f"src/minikernel/cuda/{name}.cuh" for name in headers),
-            "src/minikernel/softmax_cuda.py",
+            f"src/minikernel/ops/cuda/{kernel}.cu",
+            *(f"src/minikernel/ops/cuda/{name}.cuh" for name in headers),
+            "src/minikernel/ops/softmax_cuda.py",
         ]
-    triton = ["src/minikernel/softmax_triton.py", "src/minikernel/softmax_triton_configs.py"]
+    triton = ["src/minikernel/ops/softmax_triton.py", "src/minikernel/ops/softmax_triton_configs.py"]
     assert common["kernel_files"](config, "triton") == triton
     assert common["kernel_files"](config, "F.softmax") == []
     assert all(

@@ -62,9 +62,9 @@ def test_disabled_neither_checks_nor_trains(lab: Lab):
 def test_words_are_written_again_and_nothing_is_measured(lab: Lab):
     lab.pretend_built(REPORT)
     lab.edit("src/minicompile/templates/safety_25.md")
-    lab.edit("src/minicompile/training/words.py")
+    lab.edit("src/minicompile/report/training_words.py")
     assert compile_jobs(lab) == set()
-    lab.edit("src/minicompile/training/plot.py")
+    lab.edit("src/minicompile/report/training_plot.py")
     assert compile_jobs(lab) == DRAWN
     lab.edit("src/minicompile/training/trainer.py")
     assert compile_jobs(lab) == TRAINED | DRAWN

@@ -18,7 +18,7 @@ PICTURES = {
 GATHERED = f"bench results/24/{CPU}/bench.json"  # a proof decides whether a kernel is in it
 BANDWIDTH = "bandwidth results/24/bandwidth.png"
 RECORDED_CONTEST = "results/recorded/h200/24/contest.json"
-CONTESTANTS = [f"src/minikernel/cuda/{name}.cu" for name in ("naive", "smem", "fused")]
+CONTESTANTS = [f"src/minikernel/ops/cuda/{name}.cu" for name in ("naive", "smem", "fused")]
 MODEL = {
     "corpus results/17/corpus.txt",
     "train results/17/training.npz",
@@ -47,7 +47,7 @@ def laptop(lab: Lab) -> Lab:
 
 def record_a_contest(lab: Lab) -> None:
     """Give the record of the H200 a contest, as far as the DAG reads one."""
-    sources = dict.fromkeys([*CONTESTANTS, "src/minikernel/softmax_triton.py"], "digest")
+    sources = dict.fromkeys([*CONTESTANTS, "src/minikernel/ops/softmax_triton.py"], "digest")
     (lab.root / RECORDED_CONTEST).write_text(json.dumps({"provenance": {"sources": sources}}))
 
 
@@ -91,7 +91,7 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
 
 @pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
 def test_cuda_kernel_edit_on_a_laptop(laptop: Lab, kernel: str):
-    laptop.edit(f"src/minikernel/cuda/{kernel}.cu")
+    laptop.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
     proof = {f"prove results/24/{CPU}/proof/{kernel}.json", GATHERED}
     restored = {f"restore results/24/h200/{name}.json" for name in ("bench", *["autotune"] * (kernel == "fused"))}
     assert laptop.jobs(*TARGETS) == proof | restored | PICTURES
@@ -111,7 +111,7 @@ def test_an_edit_of_words_rewrites_the_report_only(laptop: Lab, file: str):
 
 
 def test_triton_kernel_edit_on_a_laptop(laptop: Lab):
-    laptop.edit("src/minikernel/softmax_triton.py")
+    laptop.edit("src/minikernel/ops/softmax_triton.py")
     restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "kernel_swap")}
     here = {f"prove results/24/{CPU}/proof/triton.json", GATHERED, f"kernel_swap results/24/{CPU}/kernel_swap.json"}
     assert laptop.jobs(*TARGETS) == restored | here | PICTURES
@@ -120,7 +120,7 @@ def test_triton_kernel_edit_on_a_laptop(laptop: Lab):
 @pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
 def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(lab: Lab, kernel: str):
     arguments = gpu_machine(lab)
-    lab.edit(f"src/minikernel/cuda/{kernel}.cu")
+    lab.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
     proofs = {f"prove results/24/{device}/proof/{kernel}.json" for device in ("h200", CPU)}
     measured = {f"bench_kernel results/24/h200/bench/{kernel}.json", "bench results/24/h200/bench.json"}
     against = {"contest results/24/h200/contest.json", BANDWIDTH, GATHERED}

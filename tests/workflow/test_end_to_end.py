@@ -10,7 +10,7 @@ from lab import ROOT, SMALL, Lab
 from minilab.config import check_schema, read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json, sha256
-from minilab.sums import write_sums
+from minilab.records.checksums import write_sums
 
 CPU = cpu_device()
 SCHEMAS = {
@@ -88,19 +88,19 @@ def renew_digests(record: Path) -> None:
 
 def test_an_edited_kernel_turns_its_recorded_dot_hollow_and_no_other(built_copy: Lab):
     renew_digests(built_copy.root / "results/recorded/h200/24/bench.json")
-    built_copy.edit("src/minikernel/cuda/fused.cu", lambda text: text + "// edited\n")
+    built_copy.edit("src/minikernel/ops/cuda/fused.cu", lambda text: text + "// edited\n")
     built_copy.snakemake(*SMALL)
     rows = read_json(built_copy.root / "results/24/h200/bench.json")["rows"]
     assert {row["kernel"] for row in rows if row["stale"]} == {"fused"}
     assert "(stale)" in (built_copy.root / "results/24/roofline.svg").read_text()
     assert (
-        "stale: fused: src/minikernel/cuda/fused.cu has changed"
+        "stale: fused: src/minikernel/ops/cuda/fused.cu has changed"
         in (built_copy.root / "results/24/README.md").read_text()
     )
 
 
 def test_stale_records_can_be_refused(built_copy: Lab):
-    built_copy.edit("src/minikernel/cuda/fused.cu", lambda text: text + "// edited\n")
+    built_copy.edit("src/minikernel/ops/cuda/fused.cu", lambda text: text + "// edited\n")
     done = built_copy.snakemake(*SMALL, "--config", "records={stale: fail}", check=False)
     assert done.returncode
     assert "the record results/recorded/h200/24/bench.json is stale" in done.stdout

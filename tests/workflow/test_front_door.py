@@ -11,7 +11,7 @@ from lab import ROOT, Lab, copy_lab
 from PIL import Image
 
 from minilab import LabError
-from minilab.ask_snakemake import ask_snakemake
+from minilab.site.ask_snakemake import ask_snakemake
 
 sys.path.insert(0, str(ROOT / "tests"))
 

@@ -86,7 +86,7 @@ def test_one_of_the_labs_own_that_fails_still_ends_the_run(ran: tuple[Lab, str],
     shutil.copytree(lab.root, tmp_path / "lab", copy_function=shutil.copy2)
     broken = Lab(tmp_path / "lab")
     broken.edit(
-        "src/minikernel/softmax_reference.py",
+        "src/minikernel/ops/softmax_reference.py",
         lambda text: text.replace("    numerator /= numerator.sum", "    numerator /= 2 * numerator.sum"),
     )
     done = broken.snakemake(f"results/24/{CPU}/bench.json", *SMALL[-2:], check=False)

@@ -15,12 +15,12 @@ import torch
 
 from minicompile.lowering.coverage import check_complete, coverage
 from minicompile.lowering.record import Record
-from minicompile.lowering.torch_internals.session import guards, recompile_reasons, watch
 from minicompile.lowering.triton_assembly import add_assembly
-from minicompile.paths import without_paths
+from minicompile.torch_private.paths import without_paths
+from minicompile.torch_private.session import guards, recompile_reasons, watch
 from minilab import LabError
 from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
-from minilab.provenance import versions
+from minilab.records.provenance import versions
 
 FORMAT = 1
 SIMULATED_DEVICE = "simulated-h200"

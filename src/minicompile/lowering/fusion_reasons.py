@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-DATA = Path(__file__).parents[1] / "data" / "fusion_reasons.yaml"
+DATA = Path(__file__).parent / "data" / "fusion_reasons.yaml"
 TAKEN = "Fused: one kernel computes both, so what the first hands to the second need not pass through memory."
 UNGIVEN = "Not fused, and Inductor gives no reason."
 

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from minicompile.lowering.panes import Panes
-from minicompile.lowering.torch_internals.triton_kernels import CompiledKernel, compile_kernels
-from minikernel.compile_check import parse_resource_usage
+from minicompile.torch_private.triton_kernels import CompiledKernel, compile_kernels
+from minikernel.proof.compile_check import parse_resource_usage
 
 Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel's file
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minicompile.profile.anatomy import Anatomy, dissect
+from minicompile.profile.breakdown import Anatomy, dissect
 from minicompile.profile.work import attention_calls, kernel_work, softmax_calls
 from minilab import LabError
 from minimodel.torch_minigpt import Attention

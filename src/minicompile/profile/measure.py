@@ -3,8 +3,8 @@
 import logging
 from pathlib import Path
 
-from minicompile.profile.anatomy import dissect
 from minicompile.profile.attention import compare_attention
+from minicompile.profile.breakdown import dissect
 from minicompile.profile.timing import affordable_calls, model_at, time_mode
 from minicompile.safe.compile_config import CompileConfig
 from minilab import LabError

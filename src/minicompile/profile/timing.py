@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from minicompile import models
-from minicompile.profile.anatomy import DIGITS
-from minicompile.profile.internals import fresh_caches
+from minicompile.profile.breakdown import DIGITS
 from minicompile.safe.compile_benchmark import Row, benchmark
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.safe_compile import maybe_compile, uncompile
+from minicompile.torch_private.profiling import fresh_caches
 from minilab import LabError
 
 MODELS = ("tiny_head", "minigpt")

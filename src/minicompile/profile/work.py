@@ -13,7 +13,7 @@ import yaml
 
 @cache
 def _prices() -> dict:
-    return yaml.safe_load((files("minicompile") / "data" / "profile_operations.yaml").read_text())
+    return yaml.safe_load((files("minicompile.profile") / "data" / "profile_operations.yaml").read_text())
 
 
 def node_flop(node: dict) -> int:

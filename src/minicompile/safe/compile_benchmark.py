@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from minicompile.safe import dynamo_internals
 from minicompile.safe.batches import call_loss, clone_batch, split_batch, tensors_of
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.frozen_state import frozen_state
 from minicompile.safe.installation import eager_calls
 from minicompile.safe.safe_compile import maybe_compile, uncompile
+from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 
 

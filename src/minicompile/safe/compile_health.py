@@ -9,7 +9,7 @@ from torch import nn
 
 from minicompile.safe.compile_benchmark import benchmark
 from minicompile.safe.compile_config import CompileConfig
-from minilab.provenance import versions
+from minilab.records.provenance import versions
 
 
 def health(

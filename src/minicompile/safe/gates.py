@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from minicompile.safe import dynamo_internals
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.safe_compile import maybe_compile
 from minicompile.safe.shape_stabilizer import ShapeStabilizer
 from minicompile.safe.smoketest import CompileSmoketest
+from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 
 # The gates fail compiles on purpose: what those log belongs to nobody's screen.

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from minicompile.safe import dynamo_internals
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.selection import Selection
 from minicompile.safe.watch import Watch
+from minicompile.torch_private import dynamo as dynamo_internals
 
 BLOCKED = "in the blocklist of maybe_compile"
 

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from minicompile.safe import dynamo_internals
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, records
 from minicompile.safe.installation import install
@@ -24,6 +23,7 @@ from minicompile.safe.ranks import failures_of_ranks, ranks_present
 from minicompile.safe.selection import select
 from minicompile.safe.smoketest import CompileSmoketest, SmoketestOutcome
 from minicompile.safe.watch import Watch
+from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 
 

@@ -13,7 +13,7 @@ from types import FunctionType
 
 from torch import nn
 
-from minicompile.safe.dynamo_internals import is_fsdp
+from minicompile.torch_private.dynamo import is_fsdp
 from minilab import LabError
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)

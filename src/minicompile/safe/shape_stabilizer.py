@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from minicompile.safe import dynamo_internals
 from minicompile.safe.compile_config import BucketConfig
+from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 
 IGNORE_INDEX = -100  # the target that F.cross_entropy leaves out of the loss

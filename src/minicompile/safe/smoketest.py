@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.safe import dynamo_internals
 from minicompile.safe.batches import call_loss, clone_batch, split_batch, tensors_of
 from minicompile.safe.frozen_state import RandomState, frozen_state
 from minicompile.safe.numerics import (
@@ -32,6 +31,7 @@ from minicompile.safe.numerics import (
     root_mean_square,
 )
 from minicompile.safe.time_limit import TimeLimitExceeded, time_limit
+from minicompile.torch_private import dynamo as dynamo_internals
 
 
 @dataclass

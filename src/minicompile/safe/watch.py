@@ -14,7 +14,7 @@ from functools import cache
 
 import torch
 
-from minicompile.safe import dynamo_internals
+from minicompile.torch_private import dynamo as dynamo_internals
 
 _watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
 

@@ -13,7 +13,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import numpy as np
 import torch
 
-from minikernel.softmax_triton_backward import softmax_backward
+from minikernel.ops.softmax_triton_backward import softmax_backward
 
 inputs = np.load(sys.argv[1])
 results = {}

@@ -14,7 +14,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import numpy as np
 import torch
 
-from minikernel.softmax_triton import softmax
+from minikernel.ops.softmax_triton import softmax
 
 inputs = np.load(sys.argv[1])
 results = {}

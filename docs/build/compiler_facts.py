@@ -1,0 +1,81 @@
+"""What the pages say of Inductor: counts and texts from the capture of tiny_head as Triton."""
+
+import re
+
+from minikernel.measure.cost import softmax_bytes
+
+ITEMSIZE = 4  # of the float32 in which tiny_head is captured
+
+
+def compiler_facts(capture: dict) -> dict:
+    """Everything that the pages on the compiler quote.
+
+    Args:
+        capture: of `tiny_head` for the simulated H200, as `minicompile.capture` gives it.
+
+    Returns:
+        The release of torch, the texts of the panes quoted, counts at each stage, and the bytes that the softmax
+        moves as one kernel and as separate operations.
+    """
+    graph = capture["graphs"][0]
+    panes = {pane["id"]: pane["lines"] for pane in capture["panes"]}
+    code = panes[graph["panes"]["code"]]
+    kernel = graph["kernels"][0]
+    call = next(call for call in graph["calls"] if call["kernel"] == kernel["name"])
+    sizes = {name: int(value) for name, value in call["arguments"] if value.isdigit()}
+    operations = [node for node in graph["nodes"] if node["op"] == "call_function"]
+    rows, cols = sizes["xnumel"], sizes["r0_numel"]
+    body = _function(code[kernel["first"] - 1 : kernel["last"]])
+    return {
+        "release": capture["environment"]["versions"]["torch"].split("+")[0],
+        "dynamo": _body(panes["dynamo.0"]),
+        "aten": _body(panes[graph["panes"]["aten"]]),
+        "operations": [{key: node[key] for key in ("target", "lowering", "fate")} for node in operations],
+        "n_loops_and_calls": len(graph["scheduler_nodes"]),
+        "n_launches": len(graph["groups"]),
+        "library_calls": [call["kernel"] for call in graph["calls"] if call["extern"]],
+        "decisions": [
+            {key: made[key] for key in ("first", "second", "shared_buffers", "taken", "sentence")}
+            for made in graph["decisions"]
+        ],
+        "kernel": kernel["name"],
+        "assembly": kernel["assembly"],
+        "kernel_code": body,
+        "loads": body.count("tl.load("),
+        "stores": body.count("tl.store("),
+        "exponentials": len(re.findall(r"\bexp2?\(", body)),
+        "in_place": "in_out_ptr" in body,
+        "index": re.search(r"tl\.load\(\w+ \+ \((.*?)\)", body)[1],
+        "padding": max(0, int(re.search(r"R0_BLOCK: tl.constexpr = (\d+)", body)[1]) - cols),
+        "rows": rows,
+        "cols": cols,
+        "removed": [
+            {key: buffer[key] for key in ("name", "bytes")} for buffer in graph["buffers"] if buffer["removed"]
+        ],
+        "fused_bytes": call["bytes"],
+        "least_bytes": softmax_bytes(rows, cols, ITEMSIZE),
+        "apart": softmax_apart(rows, cols),
+    }
+
+
+def softmax_apart(rows: int, cols: int) -> list[tuple[str, int]]:
+    """The operations of a softmax, each as a kernel of its own, with the bytes that each reads and writes."""
+    whole, column = rows * cols * ITEMSIZE, rows * ITEMSIZE
+    return [
+        ("amax", whole + column),
+        ("sub", whole + column + whole),
+        ("exp", whole + whole),
+        ("sum", whole + column),
+        ("div", whole + column + whole),
+    ]
+
+
+def _body(lines: list[str]) -> str:
+    """A graph's text without blank lines at its ends, and without what stands to the right of a comment sign."""
+    kept = [line.split("  #")[0].rstrip() for line in lines if not line.strip().startswith("#")]
+    return "\n".join(line for line in kept if line)
+
+
+def _function(lines: list[str]) -> str:
+    """A Triton kernel's function, without the imports and the launcher's settings above it."""
+    return "\n".join(line for line in lines[lines.index("@triton.jit") :] if line.strip())

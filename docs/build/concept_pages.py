@@ -1,0 +1,71 @@
+"""The concept pages set from their templates: every number by name, none typed."""
+
+from pathlib import Path
+
+import yaml
+
+from docs.build.compiler_facts import compiler_facts
+from docs.build.figures import FIGURES, draw
+from docs.build.float_facts import float_facts
+from docs.build.softmax_facts import softmax_facts
+from minilab import templates
+from minilab.files import write_text
+
+PAGES = ("memory_bound", "reading_a_roofline", "reducing_a_row", "floating_point", "inductor", "reading_kernels")
+ON_THE_COMPILER = ("inductor", "reading_kernels")  # which quote the installed torch
+
+
+def facts(recorded: Path, config: dict, capture: dict) -> dict:
+    """What all pages quote.
+
+    Args:
+        recorded: the record of one GPU's stage 24, e.g. results/recorded/h200/24.
+        config: the lab's configuration.
+        capture: of tiny_head for the simulated H200.
+    """
+    softmax = softmax_facts(recorded, config["roofline"]["headline"]["cuda"])
+    return {
+        "softmax": softmax,
+        "floats": float_facts(config["equivalence"], softmax["cols"]),
+        "compiler": compiler_facts(capture),
+        "record": recorded.as_posix(),
+    }
+
+
+def page(name: str, facts: dict) -> str:
+    """One page in Markdown."""
+    environment = templates.environment("docs.build", trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"us": microseconds, "times": times, "percent": percent, "exponent": exponent}
+    return environment.get_template(f"{name}.md").render(**facts)
+
+
+def write_pages(facts: dict, docs: Path) -> None:
+    """Write every page and figure under docs/."""
+    for name in PAGES:
+        write_text(docs / "concepts" / f"{name}.md", page(name, facts))
+    for name in FIGURES:
+        draw(name, facts, docs / "images" / f"{name}.svg")
+
+
+def read_config(path: str | Path) -> dict:
+    return yaml.safe_load(Path(path).read_text())
+
+
+def microseconds(value: float) -> str:
+    """`594 µs`, `15.1 ms`."""
+    return f"{value:,.3g} µs" if value < 999.5 else f"{value / 1e3:,.3g} ms"
+
+
+def times(factor: float) -> str:
+    """`7.9 times`."""
+    return f"{factor:.2g} times" if factor < 99.5 else f"{factor:,.0f} times"
+
+
+def percent(share: float) -> str:
+    """`99.6 %`; more digits than three say nothing."""
+    return f"{100 * share:.3g} %"
+
+
+def exponent(value: float) -> str:
+    """`4.8e-06`."""
+    return f"{value:.1e}"

@@ -1,0 +1,263 @@
+"""The parts of docs/torch_compile.md and its pages that are facts of the code: written by it, between markers.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `refresh` rewrites it. What a
+compile's failures say, and what `TORCH_LOGS` prints, is taken from the installed torch, by making it happen; what the
+failures say in other releases is kept in data/compile_failures.yaml.
+"""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import yaml
+from torch import nn
+
+from minicompile.safe import gates
+from minicompile.safe.compile_config import MODES, BucketConfig, CompileConfig
+from minicompile.safe.compile_record import CompileReport, compile_report
+from minicompile.safe.numerics import TOLERANCES
+from minicompile.safe.safe_compile import maybe_compile
+from minicompile.safe.smoketest import SmoketestOutcome
+from minicompile.torch_private import dynamo as dynamo_internals
+from minilab import LabError
+from minilab.files import write_text
+
+PART = re.compile(r"<!-- generated: (\S+) -->\n.*?<!-- end -->", re.S)
+LOGS = ("dynamic", "perf_hints", "recompiles", "graph_breaks", "fusion")
+LOGGED_LINES = 6
+KNOWN_FAILURES = Path(__file__).parent / "data" / "compile_failures.yaml"
+# Two training steps of different lengths and an operation that breaks the graph: enough to make each log speak.
+LOGGED_RUN = """
+import torch
+from minimodel import GrammarMiniGPT, MiniGPTConfig
+model = GrammarMiniGPT(MiniGPTConfig(vocab_size=100, n_layer=1, n_head=2, n_embd=16, block_size=64))
+model.lm_head.register_forward_hook(lambda *_: torch._dynamo.graph_break())
+compiled = torch.compile(model, options={"cpp.vec_isa_ok": True, "cpp.simdlen": 256})
+for length in (16, 32):
+    compiled(torch.zeros(2, length, dtype=torch.int64)).sum().backward()
+"""
+
+
+def markdown_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def described(cls: type) -> dict[str, str]:
+    """A class's attributes with what its docstring says of each, `a, b:` being two of them."""
+    section = re.search(r"\n    Attributes:\n(.*?)(?:\n\n|\Z)", cls.__doc__, re.S)
+    if section is None:
+        return {}
+    entries = re.findall(r"^ {8}(\w[\w, ]*): (.*?)(?=^ {8}\w|\Z)", section[1] + "\n", re.S | re.M)
+    return {name.strip(): " ".join(text.split()) for names, text in entries for name in names.split(",")}
+
+
+def fields(cls: type) -> str:
+    """The fields of a configuration with defaults and meaning."""
+    texts = described(cls)
+    rows = []
+    for field in dataclasses.fields(cls):
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        rows.append((f"`{field.name}`", f"`{default!r}`", texts.get(field.name, "")))
+    return markdown_table(("field", "default", "meaning"), rows)
+
+
+def report_fields() -> str:
+    """The fields of `compile_report`, in the docstring's words."""
+    return markdown_table(("field", "meaning"), [(f"`{n}`", text) for n, text in described(CompileReport).items()])
+
+
+def modes() -> str:
+    """Inductor's presets, as the installed torch has them."""
+    rows = []
+    for mode in MODES:
+        options = ", ".join(f"`{key}={value}`" for key, value in dynamo_internals.mode_options(mode).items())
+        rows.append((f"`{mode}`", options or "nothing"))
+    return markdown_table(("mode", f"what it sets (torch {release()})"), rows)
+
+
+def tolerances() -> str:
+    return markdown_table(("arithmetic", "tolerance"), [(name, f"{value:g}") for name, value in TOLERANCES.items()])
+
+
+def stages() -> str:
+    """The sentence on stages in the docstrings of the report and of the smoketest."""
+    return f"`stage` is {described(CompileReport)['stage']} The smoketest's: {described(SmoketestOutcome)['stage']}"
+
+
+def _fail(model: nn.Module, **fields: object) -> nn.Module:
+    return maybe_compile(model, CompileConfig(enabled=True, **fields), gates.quiet, gates.ids())
+
+
+def _no_compiler() -> nn.Module:
+    with dynamo_internals.without_cpp_compiler():
+        return _fail(gates.Network())
+
+
+def _raising(graph_module, example_inputs):
+    raise NotImplementedError("not on this machine")
+
+
+def _counting() -> nn.Module:
+    model = gates.Network()
+
+    def grow(x: torch.Tensor) -> torch.Tensor:
+        model.calls = getattr(model, "calls", 0) + 1
+        return x * model.calls
+
+    model.operation = grow
+    return _fail(model, backend="eager", smoketest_steps=3)
+
+
+def _limit_under_fullgraph() -> nn.Module:
+    model = _fail(gates.Network(), backend="eager", dynamic=False, fullgraph=True)
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for length in (4, 5):
+            model(gates.ids(length))
+    return model
+
+
+FAILURES: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "no backend of that name": (
+        lambda: _fail(gates.Network(), backend="no_such_backend"),
+        "write one of `torch.compiler.list_backends()`",
+    ),
+    "no Inductor option of that name": (
+        lambda: _fail(gates.Network(), options={"no_such": 1}),
+        "look it up in `torch._inductor.list_options()`",
+    ),
+    "an operation that cannot be traced, under `fullgraph`": (
+        lambda: _fail(gates.Network(gates.unsupported), fullgraph=True),
+        "leave `fullgraph` off, or block the function",
+    ),
+    "no C++ compiler": (_no_compiler, "install one, or set `CXX`"),
+    "a backend that raises": (
+        lambda: _fail(gates.Network(), backend=_raising),
+        "read the stack; try `aot_eager` to tell Dynamo's faults from Inductor's",
+    ),
+    "a backward pass that raises": (
+        lambda: _fail(gates.Network(gates.NoBackward.apply)),
+        "the model is at fault: it fails in eager too",
+    ),
+    "wrong numbers": (
+        lambda: _fail(gates.Network(), backend=gates.lying),
+        "report it to the backend's makers; raise `tolerance` only if the difference is rounding",
+    ),
+    "a recompile on the same batch": (_counting, "make the value that changes a tensor, or block what changes it"),
+    "the recompile limit, under `fullgraph`": (_limit_under_fullgraph, "pad to buckets, or mark the dimension dynamic"),
+}
+
+
+def observed_failures() -> dict[str, dict[str, str]]:
+    """What goes wrong, made to happen: `stage`, `exception` and `message` of each, as the installed torch says it."""
+    found = {}
+    for name, (fail, _) in FAILURES.items():
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        report = compile_report(fail())
+        message = without_paths(report.reason or "").removeprefix(f"{report.exception}: ")
+        found[name] = {"stage": report.stage, "exception": report.exception, "message": message[:120]}
+    torch.compiler.reset()
+    return found
+
+
+def known_failures() -> dict[str, dict[str, dict[str, str]]]:
+    """What `observed_failures` gave, by torch release."""
+    return yaml.safe_load(KNOWN_FAILURES.read_text())
+
+
+def remember_failures() -> None:
+    """Keep what the installed torch says of each failure beside what other releases said."""
+    known = {**known_failures(), release(): observed_failures()}
+    ordered = dict(sorted(known.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
+    head = KNOWN_FAILURES.read_text().split("\n")[0]
+    write_text(KNOWN_FAILURES, head + "\n" + yaml.safe_dump(ordered, sort_keys=False, width=1000, allow_unicode=True))
+
+
+def failures() -> str:
+    """What goes wrong, as each torch release tried says it, and what to do; releases that agree share a row."""
+    rows = []
+    for name, (_, remedy) in FAILURES.items():
+        said: dict[tuple[str, str, str], list[str]] = {}
+        for tried, found in known_failures().items():
+            if name in found:
+                said.setdefault(tuple(found[name][key] for key in ("stage", "exception", "message")), []).append(tried)
+        for (stage, exception, message), releases in said.items():
+            rows.append((name, f"`{stage}`", f"`{exception}`", message, ", ".join(releases), remedy))
+    return markdown_table(("what happens", "stage", "exception", "message", "torch", "what to do"), rows)
+
+
+def without_paths(text: str) -> str:
+    """A message that reads the same on every machine: file names without folders, no addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"[\w./-]*/(?=[\w.]+\.py)", "…/", text))
+
+
+def logged() -> dict[str, list[str]]:
+    """What each flag of `TORCH_LOGS` prints on a small MiniGPT, without time, process and path, repeats left out."""
+    environment = {**os.environ, "TORCH_LOGS": ",".join(LOGS), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    run = subprocess.run([sys.executable, "-c", LOGGED_RUN], env=environment, capture_output=True, text=True)
+    if run.returncode:
+        raise LabError(f"the run under TORCH_LOGS failed; its last words are {run.stderr[-300:]!r}.")
+    found: dict[str, list[str]] = {flag: [] for flag in LOGS}
+    for line in run.stderr.splitlines():
+        match = re.match(r"[VIWE]\d{4} \S+ \d+ \S+:\d+\](?: \[\d\S*\])?(?: \[__(\w+)\])? ?(.*)", line)
+        # Lines of `dynamic` are those of a module and carry no tag.
+        flag = match and (match[1] or ("dynamic" if "symbolic_shapes" in line else None))
+        if flag in found:
+            text = without_paths(match[2]).rstrip()[:120]
+            if text and text not in found[flag]:
+                found[flag].append(text)
+    return found
+
+
+def logs() -> str:
+    """A section for each flag: how many different lines, and the first of them."""
+    parts = []
+    for flag, lines in logged().items():
+        sample = "\n".join(lines[:LOGGED_LINES]) if lines else "(nothing on this machine)"
+        parts.append(f"`{flag}`: {len(lines)} different lines on torch {release()}.\n\n```text\n{sample}\n```")
+    return "\n\n".join(parts)
+
+
+def release() -> str:
+    """The installed torch without its build: 2.13.0."""
+    return torch.__version__.split("+")[0]
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "config": lambda: fields(CompileConfig),
+    "buckets": lambda: fields(BucketConfig),
+    "report": report_fields,
+    "stages": stages,
+    "tolerances": tolerances,
+    "modes": modes,
+    "failures": failures,
+    "logs": logs,
+}
+
+
+def parts_of(text: str) -> list[str]:
+    return PART.findall(text)
+
+
+def refresh(text: str, parts: dict[str, Callable[[], str]] | None = None) -> str:
+    """A page with its generated parts made anew; those that are not in `parts` are left as they are.
+
+    Raises:
+        LabError: the page asks for a part that there is not.
+    """
+    unknown = sorted(set(parts_of(text)) - set(PARTS))
+    if unknown:
+        raise LabError(f"the page asks for the generated part {unknown[0]!r}; there are {', '.join(PARTS)}.")
+    chosen = PARTS if parts is None else parts
+
+    def replace(match: re.Match) -> str:
+        name = match[1]
+        return f"<!-- generated: {name} -->\n{chosen[name]()}\n<!-- end -->" if name in chosen else match[0]
+
+    return PART.sub(replace, text)

@@ -1,0 +1,89 @@
+"""What the pages say of the softmax kernels on a GPU, from its record and the prices of an element."""
+
+import re
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+
+from minikernel.measure.cost import softmax_bytes, softmax_flop
+from minikernel.report.roofline import panel, ridge
+from minilab.files import read_json
+
+LADDER = ("naive", "smem", "fused")  # three ways to reduce a row, each step removing what held the one before back
+
+
+def softmax_facts(record: Path, headline: list[int]) -> dict:
+    """Everything that the pages quote of one device's record.
+
+    Args:
+        record: folder of the record, with bench.json, ceilings.json, autotune.json, kernel_swap.json, manifest.json.
+        headline: [rows, cols] of the shape that the pages speak of.
+
+    Returns:
+        Plain data. Times in microseconds, bandwidths in GB/s, rates in TFLOP/s; shares are fractions of a copy's
+        bandwidth.
+
+    Raises:
+        LabError: a file of the record is missing, or the bench has no row at the headline shape.
+    """
+    bench, ceilings = read_json(record / "bench.json"), read_json(record / "ceilings.json")
+    shown = panel({**ceilings, "restored": {}}, {**bench, "restored": {}}, headline)
+    rows, cols = headline
+    itemsize = getattr(torch, shown["dtype"]).itemsize
+    n_bytes, n_flop = softmax_bytes(rows, cols, itemsize), softmax_flop(rows, cols)
+    copy, peak = ceilings["copy_gb_per_s"], ceilings["fp32_tflop_per_s"]
+    by_kernel = {point["kernel"]: point for point in shown["points"]}
+    forward = [row for row in bench["rows"] if row["direction"] == "forward"]
+    smallest = min(row["rows"] for row in forward)
+    return {
+        "device": shown["device"],
+        "name": shown["name"],
+        "date": shown["date"],
+        "rows": rows,
+        "cols": cols,
+        "dtype": shown["dtype"],
+        "itemsize": itemsize,
+        "flop_per_element": softmax_flop(1, 1),
+        "bytes_per_element": softmax_bytes(1, 1, itemsize),
+        "flop_per_byte": n_flop / n_bytes,
+        "n_bytes": n_bytes,
+        "n_flop": n_flop,
+        "copy_gb_per_s": copy,
+        "l2_gb_per_s": ceilings["l2_gb_per_s"],
+        "fp32_tflop_per_s": peak,
+        "datasheet": ceilings["datasheet"],
+        "ridge": ridge(copy, peak),
+        "roof_tflop_per_s": n_flop / n_bytes * copy / 1e3,
+        "memory_us": n_bytes / copy / 1e3,
+        "arithmetic_us": n_flop / peak / 1e6,
+        "kernels": by_kernel,
+        "fastest": shown["points"][0],
+        "slowest": shown["points"][-1],
+        "steps": [
+            {"from": before, "to": after, "factor": by_kernel[before]["median_us"] / by_kernel[after]["median_us"]}
+            for before, after in pairwise(LADDER)
+        ],
+        "ladder": {
+            kernel: [(row["rows"], row["fraction_of_copy"]) for row in forward if row["kernel"] == kernel]
+            for kernel in LADDER
+        },
+        "smem_threads": _smem_threads(),
+        "tree_steps": _smem_threads().bit_length() - 1,
+        "noise_floor": max(row["noise_floor"] for row in forward),
+        "small": {
+            "rows": smallest,
+            "memory_us": softmax_bytes(smallest, cols, itemsize) / copy / 1e3,
+            "fastest": min((row for row in forward if row["rows"] == smallest), key=lambda row: row["median_us"]),
+        },
+        "tuned": [choice for choice in read_json(record / "autotune.json")["choices"] if choice["cols"] == cols],
+        "swap": read_json(record / "kernel_swap.json"),
+        "port": read_json(record / "manifest.json")["torch_port"],
+    }
+
+
+def _smem_threads() -> int:
+    """Threads of a block of the kernel `smem`, from its source."""
+    source = (files("minikernel") / "ops/cuda/smem.cu").read_text()
+    return int(re.search(r"^#define THREADS (\d+)$", source, re.M)[1])

@@ -1,0 +1,99 @@
+"""`annotate`: a walkthrough of a capture's most interesting kernel, in Markdown, from the capture alone.
+
+Five questions: what was fused, where the input is read, where the output is written, how it reduces, and what is not
+there; then the kernel line by line. This module gathers the answers (annotation_facts, annotation_patterns,
+annotation_lines); `templates/kernel_annotation.md` says them, and leaves out what the capture does not hold.
+"""
+
+import re
+
+from minicompile.explain.annotation import facts
+from minicompile.explain.annotation.choice import holds_softmax, most_interesting
+from minicompile.explain.annotation.lines import commented
+from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
+from minicompile.explain.annotation.view import KernelView
+from minicompile.pages import render
+from minilab.translations import Translations
+
+
+def annotate(capture: dict, notes: str | None = None, language: str = "en") -> str:
+    """Explain the most interesting kernel of a capture; `annotation_choice` says which that is.
+
+    Args:
+        capture: as `minicompile.lowering.capture.capture` makes it (schemas/capture.schema.yaml).
+        notes: a learner's own, in Markdown, to be placed at the end as they stand.
+        language: of the explanation.
+
+    Returns:
+        KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so and lists the library's calls.
+    """
+    words = Translations("minicompile", "annotation", language)
+    view = most_interesting(capture, language)
+    values = {
+        "model": capture["model"],
+        "target": capture["target"],
+        "torch": capture["environment"]["versions"].get("torch", words("unknown_version")),
+        **(_answers(view) if view else _library_only(capture)),
+    }
+    filters = {"count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value)}
+    text = _spaced(render("kernel_annotation", language, values, filters=filters, trimmed=True))
+    return f"{text}\n{words('notes')}\n\n{notes.strip()}\n" if notes else text
+
+
+def _library_only(capture: dict) -> dict:
+    return {"kernel": None, "calls": [call for graph in capture["graphs"] for call in graph["calls"]]}
+
+
+def _answers(view: KernelView) -> dict:
+    language, lines = view.kernel["language"], view.lines
+    return {
+        "kernel": view.kernel,
+        "call": view.call,
+        "direction": view.graph["direction"],
+        "why": _why(view),
+        "same_kernel": _same_kernel(view),
+        "users_own": any(node["user_triton"] for node in view.scheduler_nodes),
+        "operations": facts.operations(view),
+        "views": [node["name"] for node in view.views],
+        "elsewhere": facts.elsewhere(view),
+        "groups": facts.groups(view),
+        "decisions": facts.decisions(view),
+        "reads": facts.reads(view),
+        "writes": facts.writes(view),
+        "absent": facts.absent(view),
+        "assembly": view.kernel["assembly"],
+        "variables": said_of_all(lines, "variables", language, view.reader),
+        "scratch": said_of_all(lines, "scratch", language, view.reader),
+        "expressions": said_of_all(lines, "expressions", language, view.reader),
+        "reductions": [
+            {
+                **reduction,
+                "meaning": meaning(reduction["type"], view.reader),
+                "otherwise": not_as_named(reduction["type"], lines, view.reader),
+            }
+            for reduction in facts.reductions(view)
+        ],
+        "commented": commented(view),
+    }
+
+
+def _why(view: KernelView) -> str:
+    generated = [call for graph in view.capture["graphs"] for call in graph["calls"] if not call["extern"]]
+    if len(generated) == 1:
+        return view.words("why.only")
+    if holds_softmax(view):
+        return view.words("why.softmax")
+    return view.words("why.largest")
+
+
+def _same_kernel(view: KernelView) -> int | None:
+    """How many calls of the graph share the kernel; None for one."""
+    calls = sum(call["kernel"] == view.call["kernel"] for call in view.graph["calls"])
+    return calls if calls > 1 else None
+
+
+def _spaced(text: str) -> str:
+    """Without blank lines at the ends or more than one at a time, code blocks aside."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
+    tidy = [part if part.startswith("```") else re.sub(r"\n{3,}", "\n\n", part) for part in parts]
+    return "".join(tidy).strip() + "\n"

@@ -1,0 +1,211 @@
+"""What a capture says about one kernel: operations fused in it, reads and writes, reductions, and what is absent.
+
+Each function returns plain data for the annotation's template, and leaves out what the capture does not hold. Byte
+counts are sums of the capture's own.
+"""
+
+import re
+
+from minicompile.explain.annotation.pointers import pointer_accesses
+from minicompile.explain.annotation.results import in_memory, operation_record, parts
+from minicompile.explain.annotation.view import KernelView
+
+READS, WRITES = {"load"}, {"store", "store_reduction", "atomic_add"}
+REUSE = re.compile(r"^\s*(?P<new>\w+) = (?:reinterpret_tensor\()?(?P<old>\w+)\b.*\bdel (?P=old)\s+# reuse")
+
+
+def operations(view: KernelView) -> list[dict]:
+    """The fused ATen operations, each an `operation_record`."""
+    return [operation_record(view, node) for node in view.fused]
+
+
+def elsewhere(view: KernelView) -> list[dict]:
+    """Other calls that some of the same ATen operations have a part in: `kernel`, `line`, `nodes`."""
+    inside = {node["name"] for node in view.fused}
+    calls = [call for call in view.graph["calls"] if call["id"] != view.call["id"] and not call["extern"]]
+    shared = [(call, [name for name in call["aten_nodes"] if name in inside]) for call in calls]
+    return [{"kernel": call["kernel"], "line": call["line"], "nodes": nodes} for call, nodes in shared if nodes]
+
+
+def groups(view: KernelView) -> list[dict]:
+    """The scheduler's groups in the kernel: `members`, and the ATen nodes that they compute."""
+    found = []
+    for number in view.call["groups"]:
+        members = view.graph["groups"][number]["members"]
+        origins = {origin for node in view.scheduler_nodes if node["name"] in members for origin in node["aten_nodes"]}
+        found.append({"members": members, "nodes": [node["name"] for node in view.fused if node["name"] in origins]})
+    return found
+
+
+def decisions(view: KernelView) -> dict:
+    """Fusions that made the kernel's groups (`taken`), and, by sentence, pairs of its nodes with others (`refused`)."""
+    inside = {node["name"] for node in view.scheduler_nodes}
+    taken: list[dict] = []
+    refused: dict[str, list[dict]] = {}
+    for decision in view.graph["decisions"]:
+        first, second = set(decision["first"]), set(decision["second"])
+        if decision["taken"] and first | second <= inside:
+            taken.append(decision)
+        elif not decision["taken"] and (first <= inside) != (second <= inside) and (first | second) & inside:
+            refused.setdefault(decision["sentence"], []).append(decision)
+    return {"taken": taken, "refused": refused}
+
+
+def reads(view: KernelView) -> dict[str, list[dict]]:
+    """Where memory is read: `input` from before the call, `own` what the kernel itself wrote.
+
+    Each entry: `buffer`, `what` it is, `pointer`, `element` (the loop body's index), and `places`, each an
+    `expression` in the kernel's variables with the `lines` where it stands.
+    """
+    entries = _accesses(view, READS)
+    own = [entry for entry in entries if entry["buffer"] in view.written]
+    return {"input": [entry for entry in entries if entry not in own], "own": own}
+
+
+def writes(view: KernelView) -> dict[str, list[dict]]:
+    """Where results are written: `memory` through a parameter, `scratch` through a pointer of the kernel's own."""
+    entries = _accesses(view, WRITES)
+    memory = [entry for entry in entries if entry["parameter"]]
+    return {"memory": memory, "scratch": [entry for entry in entries if entry not in memory]}
+
+
+def reductions(view: KernelView) -> list[dict]:
+    """The reductions, those of one kind of one ATen node together.
+
+    Each entry: `type`, the scheduler's `nodes`, `length` of what is reduced, number of `results`, `producers` in ATen.
+    """
+    found: dict[tuple, dict] = {}
+    for node in view.scheduler_nodes:
+        if not node["is_reduction"]:
+            continue
+        reducing = [one for one in node["operations"] if one["operation"] == "reduction"]
+        producers = [one["producer"] for one in reducing if one["producer"]] or node["aten_nodes"]
+        key = (node["reduction_type"], tuple(producers))
+        sizes = node["loop_sizes"] or [[], []]
+        entry = {
+            "type": node["reduction_type"],
+            "nodes": [],
+            "producers": [operation_record(view, view.nodes[name]) for name in producers if name in view.nodes],
+            "results": _product(sizes[0]),
+            "length": _product(sizes[1]),
+        }
+        found.setdefault(key, entry)["nodes"].append(node["name"])
+    return list(found.values())
+
+
+def absent(view: KernelView) -> dict:
+    """What is not there: `intermediates` that never were in memory as a whole, and their bytes.
+
+    `bytes` are those of the intermediates whose size is known, each once. `scratched` pass through scratch memory of
+    the kernel's own; `traffic` counts each of the others as written once and read once by every one of its consumers
+    in the kernel. `handed_over` are the intermediates that one call of Dynamo's graph returns to another, which eager
+    PyTorch has in memory for certain. `partial` are buffers that the kernel writes though they are no ATen node's
+    result.
+    """
+    inside = {node["name"] for node in view.fused}
+    results = [one for node in view.fused for one in (parts(view, node) if node["size"] is None else [node])]
+    gone = [node for node in results if node["bytes"] is not None and not in_memory(view, node)]
+    consumers = {node["name"]: [user for user in view.users(node["name"]) if user["name"] in inside] for node in gone}
+    partial = [
+        view.buffers[name]
+        for name in sorted(view.written & set(view.parameters.values()))
+        if view.buffers[name]["node"] is None and view.buffers[name]["bytes"] is not None
+    ]
+    in_scratch = {entry["buffer"] for entry in writes(view)["scratch"]}
+    scratched = [node for node in gone if node["buffer"] in in_scratch]
+    handed_over = [node for node in gone if view.graph["direction"] == "forward" and _handed_over(view, node["name"])]
+    return {
+        "intermediates": [operation_record(view, node) for node in gone],
+        "bytes": sum(node["bytes"] for node in gone),
+        "traffic": sum(node["bytes"] * (1 + len(consumers[node["name"]])) for node in gone if node not in scratched),
+        "scratched": [node["name"] for node in scratched],
+        "handed_over": [node["name"] for node in handed_over],
+        "handed_over_bytes": sum(node["bytes"] for node in handed_over),
+        "eager_calls": len({line for node in view.fused for line in view.dynamo_calls(node["name"])}),
+        "partial": partial,
+    }
+
+
+def what_is(view: KernelView, buffer: str) -> str:
+    """A buffer in words: an input of the graph, the result of an ATen node, or a partial result."""
+    known = view.buffers.get(buffer)
+    if known is None:
+        return view.words("buffers.unknown")
+    if known["input"]:
+        return view.words("buffers.input")
+    if known["node"] is not None:
+        node = made = view.nodes[known["node"]]
+        while made["fate"] == "view" and made["inputs"]:
+            made = view.nodes[made["inputs"][0]]
+        key = "buffers.result" if made is node else "buffers.seen_as"
+        return view.words(key, target=made["target"], node=made["name"], name=node["name"])
+    maker = next((node for node in view.graph["scheduler_nodes"] if buffer in node["buffers"]), None)
+    if maker is None:
+        return view.words("buffers.unknown")
+    key = "buffers.reduction" if maker["is_reduction"] else "buffers.partial"
+    return view.words(key, node=maker["name"], reduction=maker["reduction_type"])
+
+
+def is_result(view: KernelView, buffer: str) -> bool:
+    """Whether a buffer is, perhaps through views, among the results that the graph returns."""
+    node = view.buffers[buffer]["node"] if buffer in view.buffers else None
+    return node is not None and any(user["op"] == "output" for user in view.users(node))
+
+
+def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
+    found: dict[tuple, dict] = {}
+    for line, text in view.lines:
+        for operation in view.operations.get(line, []):
+            access = view.access(operation) if operation.operation in kinds else None
+            for pointer, expression in pointer_accesses(text, view) if access else []:
+                buffer, element = access
+                entry = found.setdefault((buffer, pointer, element), _entry(view, buffer, pointer, element))
+                place = entry["places"].setdefault(expression, [])
+                if line not in place:
+                    place.append(line)
+    for entry in found.values():
+        entry["places"] = [{"expression": place, "lines": lines} for place, lines in entry["places"].items()]
+    return list(found.values())
+
+
+def _entry(view: KernelView, buffer: str, pointer: str, element: str) -> dict:
+    parameter = view.aliases.get(pointer, pointer)
+    given = view.parameters.get(parameter)
+    return {
+        "buffer": buffer,
+        "what": what_is(view, buffer),
+        "bytes": view.buffers[buffer]["bytes"] if buffer in view.buffers else None,
+        "result": is_result(view, buffer),
+        "pointer": pointer,
+        "parameter": parameter if given is not None else None,
+        "given": given,
+        "reused": None if given is None or buffer in given else _reuse(view, buffer, given),
+        "element": element,
+        "places": {},
+    }
+
+
+def _reuse(view: KernelView, old: str, new: str) -> int | None:
+    """The wrapper's last line of those that hand the memory of buffer `old` on to `new`; None where none do."""
+    owner, found = old, None
+    for number, text in enumerate(view.code[: view.call["line"]], 1):
+        if (match := REUSE.match(text)) and match["old"] == owner:
+            owner, found = match["new"], number
+    return found if owner == new else None
+
+
+def _handed_over(view: KernelView, name: str) -> bool:
+    """Whether all that use a node's result come from other calls of Dynamo's graph than the node does."""
+    own = view.dynamo_calls(name)
+    others = [view.dynamo_calls(user["name"]) for user in view.users(name)]
+    return bool(own and others) and all(other and not own & other for other in others)
+
+
+def _product(sizes: list) -> int | str:
+    """How many there are; a product in letters where a length is symbolic."""
+    total = 1
+    for size in sizes:
+        if not isinstance(size, int):
+            return "*".join(str(one) for one in sizes)
+        total *= size
+    return total

@@ -1,0 +1,97 @@
+"""A kernel line by line, each under a comment that says what it is.
+
+Of a line that Inductor wrote for an operation: the ATen operation and the source line it comes from, exact by the
+capture's links. Of all lines: what their text shows (annotation_patterns). A line with neither is called structure,
+where the capture links lines one by one.
+"""
+
+import re
+
+from minicompile.explain.annotation.facts import READS, WRITES
+from minicompile.explain.annotation.patterns import SECTIONS, said
+from minicompile.explain.annotation.pointers import pointer_accesses
+from minicompile.explain.annotation.results import operation_record
+from minicompile.explain.annotation.view import KernelView
+
+COMMENT = {"cpp": "//", "python": "#"}
+BRACE = re.compile(r"^\s*(?:[{}]+[;)]*|[;)])$")
+
+
+def commented(view: KernelView) -> list[str]:
+    """The kernel's lines, each preceded by its comment; lone brackets have theirs behind them, blank lines none."""
+    mark, ends = COMMENT[view.kernel["language"]], _ends(view)
+    found = []
+    for number, text in view.lines:
+        if not text.strip():
+            found.append(text)
+        elif BRACE.match(text):
+            found.append(f"{text}  {mark} {number}" + (f": {ends[number]}" if number in ends else ""))
+        else:
+            indent = text[: len(text) - len(text.lstrip())]
+            found += [f"{indent}{mark} {number}: {_comment(view, number, text)}", text]
+    return found
+
+
+def _comment(view: KernelView, number: int, text: str) -> str:
+    language = view.kernel["language"]
+    origins = _origins(view, number, text)
+    variable = said(text, "variables", language, view.reader)
+    if variable and origins:
+        return view.words("lines.variable", variable=variable, origins=", ".join(origins))
+    seen = [_parameters(view, number, text), *(said(text, section, language, view.reader) for section in SECTIONS)]
+    told = dict.fromkeys([*origins, *(part for part in seen if part)])
+    return "; ".join(told) or view.words(f"lines.{view.kernel['granularity']}")
+
+
+def _origins(view: KernelView, number: int, text: str) -> list[str]:
+    """ATen operation, source line and memory of each operation that a line was written for."""
+    found: dict[str, list[str]] = {}
+    kinds = READS | WRITES if pointer_accesses(text, view) else set()
+    for operation in view.operations.get(number, []):
+        if operation.producer not in view.nodes:
+            continue
+        node = operation_record(view, view.nodes[operation.producer])
+        origin = f"{node['target']} ({node['name']})" + (f", {node['source']}" if node["source"] else "")
+        memory = found.setdefault(origin, [])
+        access = view.access(operation) if operation.operation in kinds else None
+        if access:
+            way = "reads" if operation.operation in READS else "writes"
+            memory.append(view.words(f"lines.{way}", buffer=access[0], index=access[1]))
+    return [f"{origin}: {', '.join(dict.fromkeys(memory))}" if memory else origin for origin, memory in found.items()]
+
+
+def _parameters(view: KernelView, number: int, text: str) -> str | None:
+    """What the wrapper hands to the parameters whose declarations a C++ signature's line holds."""
+    if view.kernel["language"] != "cpp" or not view.kernel["first"] <= number <= _signature_end(view):
+        return None
+    names = [name for name in view.parameters if re.search(rf"\b{re.escape(name)}\b", text)]
+    said_of_each = [view.words("lines.parameter", name=name, value=view.parameters[name]) for name in names]
+    return ", ".join(said_of_each) or None
+
+
+def _signature_end(view: KernelView) -> int:
+    """The line of a C++ kernel on which its body opens, or its first line where none does."""
+    return next((number for number, text in view.lines if text.startswith("{")), view.kernel["first"])
+
+
+def _ends(view: KernelView) -> dict[int, str]:
+    """By line of a lone closing brace, what it ends: a loop, the kernel."""
+    found, opened, header = {}, [], None
+    for number, text in view.lines:
+        stripped = text.strip()
+        if BRACE.match(text):
+            for character in stripped:
+                if character == "{":
+                    opened.append(header)
+                elif character == "}" and opened:
+                    what = opened.pop()
+                    if what:
+                        found[number] = what
+            header = None
+        elif match := re.match(r"for\s?\(\w+ (\w+)", stripped):
+            header = view.words("lines.loop", variable=match[1])
+        elif stripped.startswith("#pragma omp parallel"):
+            header = view.words("lines.threads")
+        elif stripped.startswith("#pragma omp single"):
+            header = view.words("lines.one_thread")
+    return found

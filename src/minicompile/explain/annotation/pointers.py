@@ -1,0 +1,47 @@
+"""Pointer arithmetic out of a kernel's text: `in_ptr0 + (r0_1 + 600*x0)` and `out_ptr0[static_cast<int64_t>(x0)]`.
+
+Both come out as pointer and expression, the casts and suffixes of C++ taken off: `x1 + 600*x0`.
+"""
+
+import re
+
+from minicompile.explain.annotation.view import KernelView
+
+CAST = "static_cast<int64_t>("
+LOCAL = re.compile(r"^\s*\w[\w:]*\* (?P<name>\w+) = ")
+
+
+def pointer_accesses(text: str, view: KernelView) -> list[tuple[str, str]]:
+    """(pointer, expression) of each place in a line of the kernel that goes through one of its pointers."""
+    found = []
+    for pointer in (*view.parameters, *view.aliases, *local_pointers(view)):
+        name = re.escape(pointer)
+        for match in re.finditer(rf"(?<![\w.]){name}(?: \+ |\[)|\batomic_add_vec<[^>]*>\({name}, ", text):
+            found.append((pointer, plain(_operand(text[match.end() :]))))
+    return found
+
+
+def local_pointers(view: KernelView) -> list[str]:
+    """Pointers that the kernel declares itself, to scratch memory of its own."""
+    return [match["name"] for _, text in view.lines if (match := LOCAL.match(text))]
+
+
+def plain(expression: str) -> str:
+    """An index without C++'s casts and suffixes and without parentheses around all of it."""
+    while (start := expression.find(CAST)) >= 0:
+        inner = _operand(expression[start + len(CAST) :])
+        expression = expression[:start] + f"({inner})" + expression[start + len(CAST) + len(inner) + 1 :]
+    expression = re.sub(r"\b(\d+)L+\b", r"\1", expression)
+    while expression.startswith("(") and len(_operand(expression[1:])) == len(expression) - 2:
+        expression = expression[1:-1]
+    return expression
+
+
+def _operand(text: str) -> str:
+    """The text up to the comma or bracket that ends the operand it begins with."""
+    depth = 0
+    for position, character in enumerate(text):
+        if depth == 0 and character in ",)]":
+            return text[:position]
+        depth += (character in "([") - (character in ")]")
+    return text

@@ -1,0 +1,65 @@
+"""What became of each ATen node's result: in memory, under another name perhaps, or nowhere as a whole.
+
+A capture's fates are about buffers that are exactly a node's result. The same values may be in memory all the same: as
+a view, copied into an input that is changed in place, or as what a later operation then changes in place.
+"""
+
+from minicompile.explain.annotation.view import KernelView
+
+COPY = "aten.copy_.default"
+
+
+def operation_record(view: KernelView, node: dict) -> dict:
+    """An ATen node with `source` as `file:line` (None without one), its `text`, and in words what it `became`."""
+    source = view.source(node["name"])
+    return {
+        **{key: node[key] for key in ("name", "target", "size", "dtype", "bytes")},
+        "source": f"{source[0]['file'].rsplit('/', 1)[-1]}:{source[0]['line']}" if source else None,
+        "text": source[0]["text"] if source else None,
+        "became": _became(view, node),
+    }
+
+
+def parts(view: KernelView, node: dict) -> list[dict]:
+    """The results of a node that returns several."""
+    found = (one for one in view.graph["nodes"] if one["target"] == "operator.getitem")
+    return [one for one in found if one["inputs"] == [node["name"]]]
+
+
+def in_memory(view: KernelView, node: dict) -> bool:
+    """Whether a result is in memory as a whole, under whatever name."""
+    return any(_is_written(view, one) for one in (node, *_same_values(view, node)))
+
+
+def _became(view: KernelView, node: dict) -> str:
+    if node["size"] is None:
+        results = [f"`{part['name']}` {_became(view, part)}" for part in parts(view, node)]
+        return "; ".join(results) or _fate(view, node["fate"])
+    if _is_written(view, node):
+        return _fate(view, "materialised")
+    other = next((one for one in _same_values(view, node) if _is_written(view, one)), None)
+    return view.words("fates.elsewhere", name=other["name"]) if other else _fate(view, node["fate"])
+
+
+def _fate(view: KernelView, fate: str) -> str:
+    return view.words(f"fates.{fate}")
+
+
+def _is_written(view: KernelView, node: dict) -> bool:
+    """Whether a buffer that is allocated is the node's result, or some loop stores its values in one."""
+    return node["name"] in view.stored or _is_allocated(view, node["buffer"])
+
+
+def _is_allocated(view: KernelView, buffer: str | None) -> bool:
+    return buffer in view.buffers and not view.buffers[buffer]["removed"]
+
+
+def _same_values(view: KernelView, node: dict) -> list[dict]:
+    """Views of a node's result and what it is copied into, and views of those."""
+    direct = [
+        one
+        for one in view.graph["nodes"]
+        if (one["fate"] == "view" and node["name"] in one["inputs"])
+        or (one["target"] == COPY and one["inputs"][1:] == [node["name"]])
+    ]
+    return [one for found in direct for one in (found, *_same_values(view, found))]

@@ -1,0 +1,259 @@
+"""`diff_compiles`: what differs between two captures, and why, as plain data.
+
+Nodes are matched by structure, as git matches lines: an ATen node's identity is its target, its inputs' targets and
+the text of the source line it comes from, so neither new names nor shifted lines make a difference. Kernels are
+compared by the matched nodes that they compute. Reasons are Inductor's recorded fusion decisions, never guesses.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Hashable
+from difflib import SequenceMatcher
+from itertools import combinations
+
+from minicompile.explain.annotation.view import COMPUTED
+
+FORMAT = 1
+GRAPH_INPUT = "graph input"
+
+
+class _Side:
+    """One graph of one capture: its ATen nodes in order, and its calls of generated kernels."""
+
+    def __init__(self, capture: dict, graph: dict) -> None:
+        self.graph = graph
+        self.panes = {pane["id"]: pane["lines"] for pane in capture["panes"]}
+        self.nodes = {node["name"]: node for node in graph["nodes"]}
+        self.ordered = [node for node in graph["nodes"] if node["op"] == "call_function"]
+        self.calls = [call for call in graph["calls"] if not call["extern"]]
+        self.source: dict[str, str] = {}
+        by_line = {node["line"]: node["name"] for node in self.ordered}
+        for link in capture["links"]:
+            if link["kind"] == "source" and link["to"] == graph["panes"]["aten"]:
+                for line, to in link["pairs"]:
+                    if to in by_line:
+                        self.source.setdefault(by_line[to], self.panes[link["from"]][line - 1].strip())
+
+    def exact(self, node: dict) -> Hashable:
+        """Target, inputs' targets and source text."""
+        inputs = [self.nodes[name] for name in node["inputs"]]
+        targets = tuple(one["target"] if one["op"] == "call_function" else GRAPH_INPUT for one in inputs)
+        return (*self.loose(node), targets)
+
+    def loose(self, node: dict) -> tuple[Hashable, ...]:
+        """The same without the inputs, for a node whose producer changed."""
+        return (node["target"], self.source.get(node["name"]))
+
+    def shown(self, name: str) -> dict:
+        node = self.nodes[name]
+        return {key: node[key] for key in ("name", "target", "fate")} | {"source": self.source.get(name)}
+
+    def computed(self, call: dict) -> set[str]:
+        """ATen nodes that a call computes; views and folded nodes, which cost no code, are not among them."""
+        return {name for name in call["aten_nodes"] if self.nodes[name]["fate"] in COMPUTED}
+
+    def text(self, call: dict) -> list[str]:
+        kernel = next(one for one in self.graph["kernels"] if one["name"] == call["kernel"])
+        return self.panes[self.graph["panes"]["code"]][kernel["first"] - 1 : kernel["last"]]
+
+    def refusals(self, first: set[str], second: set[str]) -> list[str]:
+        """Why scheduler nodes of one set were not fused with some of the other, each sentence once."""
+        found = [
+            decision["sentence"]
+            for decision in self.graph["decisions"]
+            if not decision["taken"] and _between(decision, first, second)
+        ]
+        return list(dict.fromkeys(found))
+
+
+def diff_compiles(a: dict, b: dict) -> dict:
+    """Compare two captures.
+
+    Args:
+        a, b: as `minicompile.lowering.capture.capture` makes them (schemas/capture.schema.yaml); before and after.
+
+    Returns:
+        What schemas/diff_compiles.schema.yaml describes: differences of environment, then graph by graph the nodes
+        that `appeared` and `vanished`, changed `fates`, kernels `fused` differently and kernels `rewritten`.
+    """
+    graphs_a, graphs_b = ({graph["id"]: graph for graph in capture["graphs"]} for capture in (a, b))
+    graphs = [_graph(_Side(a, graphs_a[name]), _Side(b, graphs_b[name])) for name in graphs_a if name in graphs_b]
+    only_a = [name for name in graphs_a if name not in graphs_b]
+    only_b = [name for name in graphs_b if name not in graphs_a]
+    return {
+        "format": FORMAT,
+        "a": _identity(a),
+        "b": _identity(b),
+        "environment": _environment(a, b),
+        "only_a": only_a,
+        "only_b": only_b,
+        "graphs": graphs,
+        "same": not (only_a or only_b or any(_differs(graph) for graph in graphs)),
+    }
+
+
+def _identity(capture: dict) -> dict:
+    return {
+        "model": capture["model"]["name"],
+        "target": capture["target"]["label"],
+        "device": capture["target"]["device"],
+        "torch": capture["environment"]["versions"].get("torch"),
+    }
+
+
+def _environment(a: dict, b: dict) -> list[dict]:
+    """Versions, target, threads, settings and inputs that are not the same."""
+    first, second = _facts(a), _facts(b)
+    return [
+        {"what": what, "a": first.get(what), "b": second.get(what)}
+        for what in dict.fromkeys([*first, *second])
+        if first.get(what) != second.get(what)
+    ]
+
+
+def _facts(capture: dict) -> dict[str, str]:
+    environment = capture["environment"]
+    return {
+        "target": capture["target"]["label"],
+        "threads": str(environment["threads"]),
+        "compiler": str(environment["compiler"]),
+        "inputs": ", ".join(f"{one['kind']} {one['size']} {one['dtype']}" for one in capture["model"]["inputs"]),
+        **{f"version of {name}": str(version) for name, version in environment["versions"].items()},
+        **{f"option {name}": str(value) for name, value in environment["options"].items()},
+    }
+
+
+def _graph(a: _Side, b: _Side) -> dict:
+    pairs = _matched(a, b)
+    matched_b = set(pairs.values())
+    return {
+        "id": a.graph["id"],
+        "matched": len(pairs),
+        "totals": {"a": _totals(a), "b": _totals(b)},
+        "appeared": [b.shown(node["name"]) for node in b.ordered if node["name"] not in matched_b],
+        "vanished": [a.shown(node["name"]) for node in a.ordered if node["name"] not in pairs],
+        "fates": [_fate(a, b, *pair) for pair in pairs.items() if a.nodes[pair[0]]["fate"] != b.nodes[pair[1]]["fate"]],
+        **_kernels(a, b, pairs),
+    }
+
+
+def _matched(a: _Side, b: _Side) -> dict[str, str]:
+    """Names of `a`'s nodes and of those in `b` that they are: exact runs first, then what is left in order."""
+    keys_a, keys_b = ([side.exact(node) for node in side.ordered] for side in (a, b))
+    blocks = SequenceMatcher(None, keys_a, keys_b, autojunk=False).get_matching_blocks()
+    pairs = {
+        a.ordered[block.a + step]["name"]: b.ordered[block.b + step]["name"]
+        for block in blocks
+        for step in range(block.size)
+    }
+    taken, waiting = set(pairs.values()), defaultdict(deque)
+    for node in b.ordered:
+        if node["name"] not in taken:
+            waiting[b.loose(node)].append(node["name"])
+    for node in a.ordered:
+        if node["name"] not in pairs and waiting[a.loose(node)]:
+            pairs[node["name"]] = waiting[a.loose(node)].popleft()
+    return {node["name"]: pairs[node["name"]] for node in a.ordered if node["name"] in pairs}
+
+
+def _totals(side: _Side) -> dict:
+    known = [call["bytes"] for call in side.graph["calls"]]
+    return {
+        "kernels": len(side.graph["kernels"]),
+        "kernel_calls": len(side.calls),
+        "library_calls": len(side.graph["calls"]) - len(side.calls),
+        "bytes": sum(known) if all(isinstance(bytes_, int) for bytes_ in known) else None,
+    }
+
+
+def _fate(a: _Side, b: _Side, name_a: str, name_b: str) -> dict:
+    """A node whose result became something else, with the refusals over its buffer where it is in memory."""
+    reasons = []
+    for side, name in ((a, name_a), (b, name_b)):
+        buffer = side.nodes[name]["buffer"]
+        reasons += [
+            decision["sentence"]
+            for decision in side.graph["decisions"]
+            if side.nodes[name]["fate"] == "materialised"
+            and not decision["taken"]
+            and buffer in decision["shared_buffers"]
+        ]
+    return {"a": a.shown(name_a), "b": b.shown(name_b), "reasons": list(dict.fromkeys(reasons))}
+
+
+def _kernels(a: _Side, b: _Side, pairs: dict[str, str]) -> dict:
+    """`fused`: matched nodes that the other side has in other kernels; `rewritten`: the same nodes in other text."""
+    held_a = [(call, a.computed(call) & pairs.keys()) for call in a.calls]
+    names = {name_b: name_a for name_a, name_b in pairs.items()}
+    held_b = [(call, {names[name] for name in b.computed(call) & names.keys()}) for call in b.calls]
+    fused, rewritten, left = [], [], list(held_b)
+    for call, nodes in held_a:
+        twin = next((one for one in left if one[1] == nodes), None)
+        if twin is not None:
+            left.remove(twin)
+            rewritten += _rewritten(a, call, b, twin[0])
+        elif nodes:
+            there = [one for one in held_b if one[1] & nodes]
+            before = _neighbours(call, held_a, there)
+            reasons = _apart(a, before) + _apart(b, there)
+            fused.append(_fused(nodes, [(call, nodes)], there, reasons))
+    told = {one["call"] for entry in fused for one in entry["b"]}
+    for call, nodes in left:
+        if nodes and call["id"] not in told:
+            there = [one for one in held_a if one[1] & nodes]
+            fused.append(_fused(nodes, there, [(call, nodes)], _apart(a, there)))
+    return {"fused": fused, "rewritten": rewritten}
+
+
+def _neighbours(call: dict, held: list[tuple], others: list[tuple]) -> list[tuple]:
+    """A call and those of its own side that the other side joined with it in a kernel."""
+    joined = set().union(*(nodes for _, nodes in others))
+    return [one for one in held if one[0] is call or one[1] & joined]
+
+
+def _fused(nodes: set[str], calls_a: list[tuple], calls_b: list[tuple], reasons: list[str]) -> dict:
+    shown = [
+        [
+            {
+                "call": call["id"],
+                "kernel": call["kernel"],
+                "nodes": sorted(held & nodes),
+                "others": sorted(held - nodes),
+            }
+            for call, held in calls
+        ]
+        for calls in (calls_a, calls_b)
+    ]
+    return {"nodes": sorted(nodes), "a": shown[0], "b": shown[1], "reasons": list(dict.fromkeys(reasons))}
+
+
+def _apart(side: _Side, calls: list[tuple]) -> list[str]:
+    """Why the scheduler nodes of several calls are not in one."""
+    members = [set(call["scheduler_nodes"]) for call, _ in calls]
+    return [sentence for first, second in combinations(members, 2) for sentence in side.refusals(first, second)]
+
+
+def _between(decision: dict, first: set[str], second: set[str]) -> bool:
+    one, other = set(decision["first"]), set(decision["second"])
+    return (one <= first and other <= second) or (one <= second and other <= first)
+
+
+def _rewritten(a: _Side, call_a: dict, b: _Side, call_b: dict) -> list[dict]:
+    """An entry where two kernels of the same nodes read differently, their own names aside."""
+    text_a = [line.replace(call_a["kernel"], "") for line in a.text(call_a)]
+    text_b = [line.replace(call_b["kernel"], "") for line in b.text(call_b)]
+    if text_a == text_b:
+        return []
+    changes = SequenceMatcher(None, text_a, text_b, autojunk=False).get_opcodes()
+    return [
+        {
+            "a": call_a["kernel"],
+            "b": call_b["kernel"],
+            "bytes": {"a": call_a["bytes"], "b": call_b["bytes"]},
+            "lines_removed": sum(end - start for tag, start, end, _, _ in changes if tag != "equal"),
+            "lines_added": sum(end - start for tag, _, _, start, end in changes if tag != "equal"),
+        }
+    ]
+
+
+def _differs(graph: dict) -> bool:
+    return any(graph[what] for what in ("appeared", "vanished", "fates", "fused", "rewritten"))

@@ -1,0 +1,121 @@
+"""What the page is given: captures without what it does not show, each different line of text once.
+
+Inductor's IR before and after fusion is nearly the same text, and kernels resemble each other; with each line stored
+once and the whole compressed, MiniGPT's capture takes a tenth of its size.
+"""
+
+from minicompile.explain.explorer.highlight import highlight, highlight_line
+from minicompile.explain.explorer.links import body_links
+from minicompile.explain.explorer.tour import tour
+from minicompile.pages import retold
+
+COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
+NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer")
+SCHEDULER_NODE = (
+    "name",
+    "kind",
+    "computes",
+    "origins",
+    "buffers",
+    "reads",
+    "writes",
+    "reduction_type",
+    "extern",
+    "user_triton",
+    "loop_sizes",
+    "lines",
+)
+OPERATION = ("operation", "producer", "line")
+BUFFER = ("name", "size", "bytes", "removed", "input")
+LINEWISE = ("ir_before", "ir_after", "ttir", "ptx", "sass")  # long texts whose lines repeat, each whole in itself
+GRAPH = ("id", "index", "direction", "inference", "panes", "groups", "decisions", "kernels", "calls", "coverage")
+
+
+class Texts:
+    """Different lines of text with their token classes, each once."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.classes: list[str] = []
+        self._position: dict[tuple[str, str], int] = {}
+
+    def add(self, lines: list[str], classes: list[str]) -> list[int]:
+        """Positions of these lines, which are stored where they are new."""
+        positions = []
+        for key in zip(lines, classes, strict=True):
+            if key not in self._position:
+                self._position[key] = len(self.lines)
+                self.lines.append(key[0])
+                self.classes.append(key[1])
+            positions.append(self._position[key])
+        return positions
+
+
+def only(record: dict, keys: tuple[str, ...]) -> dict:
+    return {key: record[key] for key in keys if key in record}
+
+
+def classes_of(pane: dict, graph: dict | None) -> list[str]:
+    """Token classes of a pane's lines. A kernel stands in the wrapper as a string; here it is read as what it is."""
+    if pane["kind"] in LINEWISE:
+        return [highlight_line(line, pane["language"]) for line in pane["lines"]]
+    classes = highlight(pane["lines"], pane["language"])
+    for kernel in graph["kernels"] if graph and pane["kind"] == "code" else ():
+        body = slice(kernel["first"] - 1, kernel["last"])
+        classes[body] = highlight(pane["lines"][body], kernel["language"])
+    return classes
+
+
+def packed_graph(graph: dict, language: str) -> dict:
+    """A graph without what the page does not show."""
+    told = retold(language)
+    nodes = [
+        {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
+        for node in graph["scheduler_nodes"]
+    ]
+    return {
+        **only(graph, GRAPH),
+        "nodes": [only(node, NODE) for node in graph["nodes"] if node["line"]],
+        "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
+        "scheduler_nodes": nodes,
+        "decisions": [{**decision, "sentence": told(decision["sentence"])} for decision in graph["decisions"]],
+    }
+
+
+def packed_capture(capture: dict, texts: Texts, profile: dict | None, language: str) -> dict:
+    told = retold(language)
+    graphs = {graph["id"]: graph for graph in capture["graphs"]}
+    return {
+        **only(capture, COPIED),
+        "target": {**capture["target"], "label": told(capture["target"]["label"])},
+        "guards": len(capture["guards"]),
+        "graphs": [packed_graph(graph, language) for graph in capture["graphs"]],
+        "panes": [
+            {
+                **pane,
+                "title": told(pane["title"]),
+                "lines": texts.add(pane["lines"], classes_of(pane, graphs.get(pane["graph"]))),
+            }
+            for pane in capture["panes"]
+        ],
+        "links": [
+            {**link, "pairs": [line for pair in link["pairs"] for line in pair]}
+            for link in [*capture["links"], *body_links(capture)]
+        ],
+        "profile": profile,
+    }
+
+
+def payload(captures: list[dict], profiles: list[dict | None], language: str = "en") -> dict:
+    """The data of a page for one capture or two of the same model, ready to be written as JSON.
+
+    Args:
+        captures: as in schemas/capture.schema.yaml.
+        profiles: for each, its profile or None.
+        language: of what is told of them.
+    """
+    texts = Texts()
+    packed = [
+        packed_capture(capture, texts, profile, language) for capture, profile in zip(captures, profiles, strict=True)
+    ]
+    return {"captures": packed, "tour": tour(captures, language), "lines": texts.lines, "classes": texts.classes}

@@ -1,0 +1,243 @@
+"""One compiled call taken apart: guards, wrapper, generated kernels, library calls, each with its time.
+
+The model is compiled once, under the capture's watch, so that names, bytes and operations of the kernels are those of
+the very code that is timed. Each part is timed by itself; nothing is inferred from what the others leave over:
+
+- guards, and the prologue that hands the tensors over: the call's time less its wrapper's, call by call;
+- on a CPU, the wrapper: its time when it runs without what it calls;
+- on a CPU, library calls: a clock around each; generated kernels: torch's profiler, to which Inductor's kernels report
+  from within (`cpp.enable_kernel_profile`);
+- on a GPU, kernels and libraries by the profiler's events of the device, the wrapper with its launches by the clock.
+  The host queues what the device works off, so the two overlap and do not add up.
+"""
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from minicompile.lowering.record import Record
+from minicompile.profile.work import kernel_work, library_calls
+from minicompile.torch_private.profiling import (
+    COMPILE_OPTIONS,
+    KERNEL_EVENTS,
+    Stopwatch,
+    fresh_caches,
+    keeping_graphs,
+    nothing_called,
+    timed_graphs,
+    timed_libraries,
+)
+from minicompile.torch_private.session import watch
+from minilab import LabError
+
+WARMUP = 20  # calls before any is counted
+ROUNDS = 5  # the parts are timed one after the other, several times over: a machine is seldom busy in all rounds
+DIGITS = 3  # samples are kept to the nanosecond
+GRAPH_PREFIX = re.compile(r"^graph_\d+_")  # Inductor puts it before a C++ kernel's name
+
+
+@dataclass
+class Anatomy:
+    """A compiled call's parts, times in microseconds: medians over `samples` calls, in the quietest of five rounds.
+
+    Attributes:
+        graphs: the captured graphs, as schemas/capture.schema.yaml describes them.
+        call_us: the whole call; on a GPU until the device is done.
+        guards_us: what of it lies outside the wrapper.
+        wrapper_us: the wrapper without what it calls; on a GPU with the launches.
+        kernels_us: by generated kernel, one call of it.
+        libraries_us: by library call, in their order within the model's call.
+        rounds: every sample of each of these, a list in place of each time.
+    """
+
+    graphs: list[dict]
+    on_gpu: bool
+    samples: int
+    call_us: float
+    guards_us: float
+    wrapper_us: float
+    kernels_us: dict[str, float]
+    libraries_us: list[float]
+    rounds: list[dict]
+
+    def split(self) -> dict:
+        """How the call's time divides.
+
+        Returns:
+            `call_us`, and of it `guards_us`, `wrapper_us`, `kernels_us`, `libraries_us`; `rest_us`, which none of them
+            explains (handing arguments to C++, and whatever interrupted the calls); it is None where `overlapping`,
+            on a GPU, as the first two are the host's and the others the device's.
+        """
+        calls = {row["name"]: row["calls"] for row in kernel_work(self.graphs)}
+        return split(quietest(self.rounds), calls, self.samples, self.on_gpu)
+
+    def kernels(self, copy_gb_per_s: float) -> list[dict]:
+        """A row for each generated kernel: `kernel_work`'s, with its time, bandwidth and share of the call's time."""
+        return [timed(row, quietest(self.rounds), copy_gb_per_s) for row in kernel_work(self.graphs)]
+
+
+def split(parts: dict, calls: dict[str, int], samples: int, on_gpu: bool) -> dict:
+    """`Anatomy.split`, from the parts that `quietest` gives and how often each kernel is called."""
+    kernels = sum(times * parts["kernels_us"][name] for name, times in calls.items())
+    libraries = sum(parts["libraries_us"])
+    rest = parts["call_us"] - parts["guards_us"] - parts["wrapper_us"] - kernels - libraries
+    return {
+        "samples": samples,
+        "overlapping": on_gpu,
+        **{key: parts[key] for key in ("call_us", "guards_us", "wrapper_us")},
+        "kernels_us": kernels,
+        "libraries_us": libraries,
+        "rest_us": None if on_gpu else rest,
+    }
+
+
+def timed(row: dict, parts: dict, copy_gb_per_s: float) -> dict:
+    """A row of `kernel_work` with what follows from its kernel's time."""
+    median_us = parts["kernels_us"][row["name"]]
+    gb_per_s = row["bytes"] / median_us / 1e3
+    return {
+        **row,
+        "median_us": median_us,
+        "gb_per_s": gb_per_s,
+        "tflop_per_s": row["flop"] / median_us / 1e6,
+        "fraction_of_copy": gb_per_s / copy_gb_per_s,
+        "flop_per_byte": row["flop"] / row["bytes"],
+        "share_of_call": row["calls"] * median_us / parts["call_us"],
+    }
+
+
+def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> Anatomy:
+    """Compile `module` on `inputs` with Inductor's default mode and time its parts.
+
+    Args:
+        module, inputs: on one device, a CPU or a GPU; the module is only called, without gradients.
+        samples: timed calls of each kind of measurement, in all rounds together.
+        name: what to call the model in a message.
+
+    Raises:
+        LabError: torch.compile made no graph of the model, or a kernel or library call of it could not be timed.
+    """
+    on_gpu, each = inputs[0].is_cuda, max(1, samples // ROUNDS)
+    rounds = []
+
+    @torch.no_grad()
+    def run(compiled: Callable) -> None:
+        with keeping_graphs() as graphs:
+            compiled(*inputs)
+        for _ in range(WARMUP):
+            compiled(*inputs)
+        for _ in range(ROUNDS):
+            found = _by_profiler(compiled, inputs, each, on_gpu)
+            rounds.append({**found, **_by_clock(compiled, inputs, graphs, found["kernels_us"], each, on_gpu)})
+
+    with fresh_caches():
+        session = watch(run, module, "cuda" if on_gpu else "cpu", {**COMPILE_OPTIONS, **KERNEL_EVENTS})
+    graphs = Record(session).graphs
+    generated = {row["name"] for row in kernel_work(graphs)}
+    for found in rounds:
+        found["kernels_us"] = {name: taken for name, taken in found["kernels_us"].items() if name in generated}
+    parts = quietest(rounds)
+    missing = generated - parts["kernels_us"].keys()
+    libraries = library_calls(graphs)
+    if len(parts["libraries_us"]) != len(libraries):
+        missing |= {call["name"] for call in libraries}
+    if missing or not graphs:
+        what = ", ".join(sorted(missing)) or "any graph"
+        raise LabError(
+            f"the profile of {name} found no time for {what}; report this with the installed torch's version."
+        )
+    return Anatomy(graphs=graphs, on_gpu=on_gpu, samples=each, rounds=rounds, **parts)
+
+
+def quietest(rounds: list[dict]) -> dict:
+    """Of every time the least median of its samples that a round found for it."""
+
+    def least(samples: Iterable[list[float]]) -> float:
+        return min(map(statistics.median, samples))
+
+    libraries = zip(*(one["libraries_us"] for one in rounds), strict=True)
+    return {
+        **{key: least(one[key] for one in rounds) for key in ("call_us", "guards_us", "wrapper_us")},
+        "kernels_us": {name: least(one["kernels_us"][name] for one in rounds) for name in rounds[0]["kernels_us"]},
+        "libraries_us": [least(call) for call in libraries],
+    }
+
+
+def _by_profiler(compiled: Callable, inputs: tuple, samples: int, on_gpu: bool) -> dict:
+    """The times of everything that reports to torch's profiler; on a GPU those of library calls as well."""
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities) as profiler:
+        for _ in range(samples):
+            compiled(*inputs)
+            _synchronise(on_gpu)
+    events = profiler.events()
+    durations = defaultdict(list)
+    for event in events:
+        if event.device_type == (DeviceType.CUDA if on_gpu else DeviceType.CPU):
+            durations[GRAPH_PREFIX.sub("", event.name)].append(round(event.time_range.elapsed_us(), DIGITS))
+    libraries = [event.device_time_total for event in events if _is_library_call(event)]
+    return {"kernels_us": dict(durations), "libraries_us": _by_place(libraries, samples)}
+
+
+def _by_clock(
+    compiled: Callable, inputs: tuple, graphs: list, kernels: Iterable[str], samples: int, on_gpu: bool
+) -> dict:
+    """The call, what of it lies outside the wrapper, the wrapper; on a CPU, this without its calls, and library calls.
+
+    The measurements take turns, so that whatever else the machine does disturbs all alike.
+    """
+    whole, call, graph, wrapper, libraries = (Stopwatch() for _ in range(5))
+    until_return = call.around(compiled)
+
+    def call_and_wait() -> None:
+        until_return(*inputs)
+        _synchronise(on_gpu)
+
+    until_done = whole.around(call_and_wait)
+    results = {}
+    for _ in range(samples):
+        with timed_graphs(graphs, graph):
+            until_done()
+        if not on_gpu:
+            with timed_libraries(graphs, libraries):
+                compiled(*inputs)
+            with nothing_called(graphs, kernels, results), timed_graphs(graphs, wrapper):
+                compiled(*inputs)
+    graph_us = _sums(graph.samples_us, samples)
+    outside = [call_us - inside_us for call_us, inside_us in zip(call.samples_us, graph_us, strict=True)]
+    return {
+        "call_us": whole.samples_us,
+        "guards_us": [round(us, DIGITS) for us in outside],
+        "wrapper_us": graph_us if on_gpu else _sums(wrapper.samples_us, samples),
+        **({} if on_gpu else {"libraries_us": _by_place(libraries.samples_us, samples)}),
+    }
+
+
+def _synchronise(on_gpu: bool) -> None:
+    if on_gpu:
+        torch.cuda.synchronize()
+
+
+def _is_library_call(event) -> bool:
+    """Whether an event is an operator that the wrapper calls itself, and that gives the device something to do."""
+    outermost = event.cpu_parent is None or not event.cpu_parent.name.startswith("aten::")
+    on_host = event.device_type == DeviceType.CPU
+    return on_host and outermost and event.name.startswith("aten::") and event.device_time_total > 0
+
+
+def _by_place(values: list[float], calls: int) -> list[list[float]]:
+    """The samples at each place of what every one of `calls` calls has as many of."""
+    each = len(values) // calls
+    return [[round(us, DIGITS) for us in values[place::each]] for place in range(each)]
+
+
+def _sums(values: list[float], calls: int) -> list[float]:
+    """What each of `calls` calls took in all its graphs together."""
+    each = len(values) // calls
+    return [round(sum(values[start : start + each]), DIGITS) for start in range(0, len(values), each)]

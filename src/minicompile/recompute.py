@@ -1,0 +1,101 @@
+"""What follows from the raw samples of the other artefacts, computed again; `RECOUNTS` has them all, by artefact.
+
+As in `minikernel.measure.recompute`, which has stage 24's measurements.
+"""
+
+import torch
+
+from minicompile.distributed.collectives import sent_bytes
+from minicompile.distributed.measure import loss_difference, slowest_steps, speed
+from minicompile.profile.breakdown import quietest, split, timed
+from minicompile.profile.timing import compared, spread
+from minicompile.safe.compile_benchmark import spread_of_steps
+from minicompile.training.measure import apart_at, largest_difference, rates
+from minikernel.measure import recompute as recount
+from minikernel.proof import kernel_swap
+from minilab.records.verify import Recount
+
+
+def swap(artefact: dict) -> dict:
+    """What the swap did to the probabilities, from all of them."""
+    vectors = {side: torch.tensor(p, dtype=torch.float64) for side, p in artefact["probabilities"].items()}
+    top = {
+        side: {"top": [{"probability": value} for value in p.topk(len(artefact[side]["top"])).values.tolist()]}
+        for side, p in vectors.items()
+    }
+    return {**top, **kernel_swap.compared(**vectors)}
+
+
+def profile(artefact: dict) -> dict:
+    """Both sides of every mode, and every call that was taken apart."""
+    copied = artefact["roofline"]["roofs"]["copy_gb_per_s"]
+    modes = [
+        compared(*(spread(mode[side]["samples_us"], mode[side]["tokens"]) for side in ("eager", "compiled")))
+        for mode in artefact["timings"]
+    ]
+    shapes = [
+        {"split": _split(shape), "kernels": [timed(row, quietest(shape["rounds"]), copied) for row in shape["kernels"]]}
+        for shape in artefact["shapes"]
+    ]
+    attention = [
+        {side: {"split": _split(case[side])} for side in ("explicit", "fused")} for case in artefact["attention"]
+    ]
+    return {"timings": modes, "shapes": shapes, "attention": attention}
+
+
+def _split(dissected: dict) -> dict:
+    rounds, stored = dissected["rounds"], dissected["split"]
+    calls = {name: len(taken) // stored["samples"] for name, taken in rounds[0]["kernels_us"].items()}
+    return split(quietest(rounds), calls, stored["samples"], stored["overlapping"])
+
+
+def distributed(artefact: dict) -> dict:
+    """Speed, bytes sent, and whether the patterns compute the same and communicate what they must."""
+    tokens = artefact["batch"] * artefact["model"]["block_size"]
+
+    def run(found: dict) -> dict:
+        slowest = slowest_steps(found["step_seconds_by_rank"])
+        return {
+            "step_seconds": slowest,
+            "tokens_per_s": speed(tokens, slowest),
+            "matches_formula": found["collectives"] == found["formula"],
+            "sent_bytes": [sent_bytes(counts, found["ranks"]) for counts in found["collectives"]],
+        }
+
+    single, rtol = artefact["single"], artefact["loss_rtol"]
+    runs = [{**run(one), "loss_max_rel_difference": loss_difference(one, single, rtol)} for one in artefact["runs"]]
+    return {"single": run(single), "runs": runs}
+
+
+def training(artefact: dict) -> dict:
+    """Both sides' speed, and how far the three curves are apart."""
+    losses = {side: artefact[side]["losses"] for side in ("eager", "compiled")}
+    numpy = artefact["numpy"]
+    return {
+        **{side: rates(artefact[side]["seconds"], artefact["tokens"]) for side in losses},
+        "largest_difference": largest_difference(losses["eager"], losses["compiled"]),
+        "numpy": {"largest_difference": apart_at(numpy["steps"], numpy["losses"], losses["eager"])},
+    }
+
+
+def compile_health(artefact: dict) -> dict:
+    """Both sides' steps, what compiling gained, and the verdict."""
+    timed = artefact["benchmark"]
+    sides = {side: timed[side] for side in ("eager", "compiled") if timed[side] is not None}
+    rows = {side: spread_of_steps(found["seconds"], timed["tokens"]) for side, found in sides.items()}
+    medians = [row["step_seconds"] for row in rows.values()]
+    speedup = medians[0] / medians[1] if len(medians) == 2 else None
+    return {"healthy": not artefact["complaints"], "benchmark": {**rows, "speedup": speedup}}
+
+
+RECOUNTS: dict[str, Recount] = {
+    "autotune": recount.autotune,
+    "bench": recount.bench_rows,
+    "ceilings": recount.ceilings,
+    "compile_health": compile_health,
+    "contest": recount.contest,
+    "distributed": distributed,
+    "kernel_swap": swap,
+    "profile": profile,
+    "training": training,
+}

@@ -1,0 +1,1 @@
+"""Stage 25's pages and pictures, from its artefacts: reports, survey, profile, training."""

@@ -1,0 +1,72 @@
+"""What the report of stage 25 says of compiling safely: each model's health, and the port's training.
+
+`templates/safety_25.md` says it; `training_words` decides which sentences
+there are to say of a training.
+"""
+
+from minicompile.pages import render
+from minicompile.report.training_words import interpretation
+
+
+def health_view(health: dict) -> dict:
+    """What there is to say of one `compile_health.json`: a row of figures, and the complaints."""
+    timed, report = health["benchmark"], health["benchmark"]["report"]
+    return {
+        "model": health["model"],
+        "device": health["provenance"]["device"],
+        "stale": health.get("restored", {}).get("stale", False),
+        "healthy": health["healthy"],
+        "complaints": health["complaints"],
+        "trains": timed["training"],
+        "compile_seconds": report["compile_seconds"],
+        "eager_ms": 1e3 * timed["eager"]["step_seconds"],
+        "compiled_ms": timed["compiled"] and 1e3 * timed["compiled"]["step_seconds"],
+        "graphs": report["graphs"],
+        "guards": report["guards"],
+        "largest_difference": max(report["differences"].values(), default=None),
+    }
+
+
+def training_view(folder: str, training: dict, language: str = "en") -> dict:
+    """What there is to say of one `training.json` in `folder`, relative to the report."""
+    return {
+        "device": training["provenance"]["device"],
+        "stale": training.get("restored", {}).get("stale", False),
+        "folder": folder,
+        "sentences": interpretation(training, language),
+    }
+
+
+def safety_section(health: list[dict], trainings: list[tuple[str, dict]], language: str = "en") -> str:
+    """The report's section on compiling safely, in Markdown.
+
+    Args:
+        health: the `compile_health.json` of every captured model and device.
+        trainings: (folder relative to the report, `training.json` of the port) of every device.
+        language: of the text.
+    """
+    views = [training_view(folder, training, language) for folder, training in trainings]
+    return render("safety_25", language, {"health": list(map(health_view, health)), "trainings": views})
+
+
+def safety_entries(health: list[dict], trainings: list[tuple[str, dict]]) -> dict:
+    """What stage 25's manifest holds of the same: `compile_health` and `port_training`, a row for each."""
+    return {
+        "compile_health": [
+            {name: view[name] for name in ("model", "device", "healthy", "complaints", "largest_difference")}
+            for view in map(health_view, health)
+        ],
+        "port_training": [
+            {
+                "device": training["provenance"]["device"],
+                "compiled": training["compile"]["compiled"],
+                "steps": training["steps"][-1],
+                "largest_difference": training["largest_difference"]["nats"],
+                "tokens_per_second": {name: training[name]["tokens_per_second"] for name in ("eager", "compiled")},
+                "held_out_cross_entropy": {
+                    name: training[name]["held_out_cross_entropy"] for name in ("eager", "compiled")
+                },
+            }
+            for _, training in trainings
+        ],
+    }

@@ -1,0 +1,92 @@
+"""The survey's picture: what each pattern yields, holds and sends, one row of panels for each device and rank count."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from minicompile.distributed.collectives import sent_bytes
+from minicompile.report.survey import in_order, place, words
+from minilab.style import INK, use_style
+from minilab.translations import Translations
+
+# Okabe and Ito's colours, one a pattern.
+COLOURS = {"single": "#7F7F7F", "ddp": "#0072B2", "fsdp": "#009E73", "tp": "#E69F00", "pp": "#CC79A7"}
+PANELS = ("tokens", "memory", "sent")
+ROW_HEIGHT, HEADING = 2.5, 0.5  # inches
+
+
+class Bar(NamedTuple):
+    """A bar's length, what is written at its end, and where it is marked (0: nowhere)."""
+
+    length: float
+    label: str
+    mark: float = 0.0
+
+
+def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
+    """Draw every `distributed.json` given and save the picture as PNG; runs of a stale record are hollow."""
+    text = words(language)
+    use_style()
+    rows = [
+        (artefact, ranks, [run for run in artefact["runs"] if run["ranks"] == ranks])
+        for artefact in in_order(artefacts)
+        for ranks in dict.fromkeys(run["ranks"] for run in artefact["runs"])
+    ]
+    figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout="constrained")
+    for part, (artefact, ranks, runs) in zip(figure.subfigures(len(rows), 1, squeeze=False).flat, rows, strict=True):
+        title = text(
+            "picture.title",
+            place=place(text, artefact),
+            ranks=ranks,
+            source=text("picture.restored" if "restored" in artefact else "picture.measured"),
+            date=artefact["provenance"]["date"][:10],
+        )
+        part.suptitle(title, x=0.01, ha="left", fontsize=13)
+        stale = artefact.get("restored", {}).get("stale", False)
+        shown = [artefact["single"], *runs]
+        panels = part.subplots(1, 3, sharey=True)
+        for axes, name, bars in zip(panels, PANELS, quantities(text, shown), strict=True):
+            draw_bars(axes, [run["pattern"] for run in shown], bars, stale)
+            axes.set_title(text(f"picture.{name}"), loc="left", fontsize=12)
+        panels[0].set_yticks(range(len(shown)), [text(f"names.{run['pattern']}") for run in shown])
+        panels[0].invert_yaxis()
+    figure.get_layout_engine().set(h_pad=0.12)
+    figure.savefig(path, metadata={"Software": None})
+    plt.close(figure)
+
+
+def quantities(text: Translations, runs: list[dict]) -> list[list[Bar]]:
+    """For each panel one bar a run, the worst rank's where ranks differ."""
+    sent = [max(run["sent_bytes"]) for run in runs]
+    formula = [max(sent_bytes(counts, run["ranks"]) for counts in run["formula"]) for run in runs]
+    return [
+        [Bar(run["tokens_per_s"], text.number(run["tokens_per_s"], ",.0f")) for run in runs],
+        [Bar(size, megabytes(text, size)) for size in (max(run["peak_memory_bytes"]) for run in runs)],
+        [
+            Bar(size, megabytes(text, size) if size else text("picture.nothing"), mark)
+            for size, mark in zip(sent, formula, strict=True)
+        ],
+    ]
+
+
+def draw_bars(axes: Axes, patterns: list[str], bars: list[Bar], hollow: bool) -> None:
+    """Horizontal bars from the top, each with its mark, and its label beyond both."""
+    longest = max(max(bar.length, bar.mark) for bar in bars)
+    for row, (pattern, bar) in enumerate(zip(patterns, bars, strict=True)):
+        paint = COLOURS[pattern]
+        axes.barh(row, bar.length, color="white" if hollow else paint, edgecolor=paint, linewidth=1.5, height=0.66)
+        if bar.mark:
+            axes.plot([bar.mark] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
+        end = max(bar.length, bar.mark) + 0.025 * longest
+        axes.text(end, row, bar.label, va="center", fontsize=11, color=INK)
+    axes.set(xlim=(0, 1.32 * longest), xticks=[])
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def megabytes(text: Translations, size: float) -> str:
+    """A size for a label: `16.9 MB`, `5.3 GB`."""
+    scale, unit = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
+    return f"{text.number(size / scale, ',.3g')} {unit}"

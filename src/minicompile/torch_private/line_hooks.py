@@ -1,0 +1,237 @@
+"""Which ATen node each line of a generated kernel comes from: hooks that make the link exact, not guessed.
+
+1. `ir.Loops.inner_fn` is wrapped, so that while a loop's body is traced the name of the innermost ATen node
+   that contributes to it is on a stack.
+2. `LightTracer.create_node` keeps that name with every operation of the loop body.
+3. `IndentedBuffer.writeline` tags each line that is emitted while an operation is being written.
+   Inductor compares expressions by their text; what it compares is taken untagged.
+4. `InterpreterShim.run_node` tells which variable holds an operation's result: one that another operation has
+   computed already gets no line of its own, and shares that one's.
+5. `define_kernel` takes the tags off again before Inductor sees the kernel, so the code that is compiled is
+   the same, byte for byte, as without the hooks.
+
+Where the installed torch lacks one of them, nothing is patched and kernels are linked as wholes.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from unittest import mock
+
+from minicompile.torch_private.names import LINE_HOOKS, missing, owner
+
+TAG = re.compile(r"[ \t]*(?:/\*|#) ?@op:(?P<node>\w+):(?P<operation>\w+):(?P<block>\d+)(?:\*/)?(?=[ \t]*(?:\n|$))")
+PASSED_ON = ("to_dtype", "identity")  # may return their operand as it is
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a loop body: its scheduler node, its name there, and the graph that holds it."""
+
+    scheduler_node: str
+    name: str
+    block: int
+
+
+@dataclass
+class KernelDefinition:
+    """A kernel as Inductor defines it for one call: several calls may share the text."""
+
+    name: str
+    source: list[str]  # lines, as they are emitted, from the first one that is not blank
+    operations: list[tuple[int, Operation]]  # each with the index into `source` of a line that computes it
+    scheduler_nodes: list[str]
+
+
+def split_tags(tagged: str) -> tuple[str, list[tuple[int, Operation]]]:
+    """The text without its tags, and the tagged operation of each line, counted from the first non-blank one."""
+    clean = TAG.sub("", tagged)
+    skipped = len(clean) - len(clean.lstrip("\n"))
+    operations = []
+    for index, line in enumerate(tagged.split("\n")):
+        if match := TAG.search(line):
+            operation = Operation(match["node"], match["operation"], int(match["block"]))
+            operations.append((index - skipped, operation))
+    return clean, operations
+
+
+class LineHooks:
+    """The hooks, and what they have seen of the graph that is being compiled."""
+
+    def __init__(self) -> None:
+        self.definitions: list[KernelDefinition] = []
+        self.missing = [name for name in missing(required_only=False) if name in LINE_HOOKS]
+        self._producers: list[str | None] = []
+        # operations, what kind of operation each is, and the variable that holds its result
+        self._results: list[tuple[Operation, str, object]] = []
+
+    def take(self) -> list[KernelDefinition]:
+        """Hand over the kernels that were defined for the graph at hand, and forget it."""
+        definitions = list(self.definitions)
+        self.definitions.clear()
+        self._results.clear()
+        return definitions
+
+    def patches(self) -> Iterator[AbstractContextManager]:
+        """The patches to enter for the time of a compile."""
+        for scheduling in ("cpp_scheduling", "triton_scheduling"):
+            yield self._defining(owner(scheduling))
+        if self.missing:
+            return
+        yield self._creating_loops()
+        yield from self._storing()
+        yield self._tracing()
+        yield self._writing()
+        yield self._comparing()
+        yield self._computing()
+
+    def _creating_loops(self) -> AbstractContextManager:
+        node_class, virtual = owner("loops"), owner("V").V
+        loops, original, producers = owner("ir").Loops, owner("loops").__post_init__, self._producers
+
+        def post_init(node) -> None:
+            original(node)
+            if not isinstance(node, loops) or "inner_fn" not in vars(node):
+                return
+            current = getattr(virtual.graph, "current_node", None) if virtual.graph else None
+            producer, inner_fn = getattr(current, "name", None), node.inner_fn
+
+            @functools.wraps(inner_fn)
+            def remembered(*args, **kwargs):
+                producers.append(producer)
+                try:
+                    return inner_fn(*args, **kwargs)
+                finally:
+                    producers.pop()
+
+            object.__setattr__(node, "_producer", producer)  # the dataclass is frozen
+            object.__setattr__(node, "inner_fn", remembered)
+
+        return mock.patch.object(node_class, "__post_init__", post_init)
+
+    def _storing(self) -> Iterator[AbstractContextManager]:
+        """The store that ends a loop's body is written outside `inner_fn`; it is its loop's all the same."""
+        ir = owner("ir")
+        for kind in [kind for kind in vars(ir).values() if isinstance(kind, type) and issubclass(kind, ir.Loops)]:
+            for method in {"store_output", "store_reduction"} & vars(kind).keys():
+                yield mock.patch.object(kind, method, self._stored(vars(kind)[method]))
+
+    def _stored(self, original):
+        def stored(node, *args, **kwargs):
+            self._producers.append(getattr(node, "_producer", None))
+            try:
+                return original(node, *args, **kwargs)
+            finally:
+                self._producers.pop()
+
+        return stored
+
+    def _tracing(self) -> AbstractContextManager:
+        import torch
+
+        virtual, producers = owner("V").V, self._producers
+
+        def create_node(tracer, *args, **kwargs):
+            node = torch.fx.proxy.TracerBase.create_node(tracer, *args, **kwargs)
+            producer = next((name for name in reversed(producers) if name), None)
+            if producer is None:  # a body that is traced again from an older one inherits
+                current = getattr(virtual.interpreter, "current_node", None)
+                producer = getattr(current, "meta", {}).get("producer")
+            node.meta["producer"] = producer
+            return node
+
+        return mock.patch.object(owner("tracer").LightTracer, "create_node", create_node, create=True)
+
+    def _writing(self) -> AbstractContextManager:
+        import torch
+
+        virtual, deferred = owner("V").V, owner("deferred").DeferredLineBase
+        buffer = owner("writeline")
+        original = buffer.writeline
+
+        def tagged(text: str, tag: str) -> bool:
+            return bool(text.strip()) and "@op:" not in text and "\n" not in text and not text.rstrip().endswith("\\")
+
+        def writeline(self, line):
+            operation = getattr(virtual.interpreter, "current_node", None)
+            node = getattr(virtual.kernel, "current_node", None)
+            if isinstance(operation, torch.fx.Node) and hasattr(node, "get_name"):
+                tag = f"@op:{node.get_name()}:{operation.name}:{id(operation.graph)}"
+                tag = f" # {tag}" if "riton" in type(virtual.kernel).__name__ else f" /*{tag}*/"
+                if isinstance(line, str) and tagged(line, tag):
+                    line = line + tag
+                elif isinstance(line, deferred) and tagged(line.line, tag):
+                    line = line._new_line(line.line + tag)
+            return original(self, line)
+
+        return mock.patch.object(buffer, "writeline", writeline)
+
+    def _comparing(self) -> AbstractContextManager:
+        """Common subexpressions are found by their text, which for code of several lines would carry the tags.
+
+        They are tagged again when that code is copied into the kernel.
+        """
+        cse, buffer, deferred = owner("cse"), owner("writeline"), owner("deferred").DeferredLineBase
+        original = cse.generate
+
+        def untagged(line):
+            if isinstance(line, str):
+                return TAG.sub("", line)
+            return line._new_line(TAG.sub("", line.line)) if isinstance(line, deferred) else line
+
+        def generate(cse_, target, expression, *args, **kwargs):
+            if isinstance(expression, buffer):
+                expression._lines = [untagged(line) for line in expression._lines]
+            return original(cse_, target, expression, *args, **kwargs)
+
+        return mock.patch.object(cse, "generate", generate)
+
+    def _computing(self) -> AbstractContextManager:
+        shim, virtual = owner("run_node"), owner("V").V
+        original = shim.run_node
+
+        def run_node(interpreter, node):
+            result = original(interpreter, node)
+            current = getattr(virtual.kernel, "current_node", None)
+            if node.op == "call_method" and hasattr(current, "get_name"):
+                operation = Operation(current.get_name(), node.name, id(node.graph))
+                results = result if isinstance(result, tuple) else (result,)
+                self._results += [(operation, node.target, one) for one in results if hasattr(one, "name")]
+            return result
+
+        return mock.patch.object(shim, "run_node", run_node)
+
+    def _shared(self, operations: list[tuple[int, Operation]], members: list[str]) -> list[tuple[int, Operation]]:
+        """Lines of those operations whose result another one had computed already.
+
+        A load that gets a value from its fused producer has its variable too, but computes nothing.
+        """
+        lines: dict[Operation, list[int]] = {}
+        for index, operation in operations:
+            lines.setdefault(operation, []).append(index)
+        holders: dict[int, list[tuple[Operation, str]]] = {}
+        for operation, kind, result in self._results:
+            if operation.scheduler_node in members:
+                holders.setdefault(id(result), []).append((operation, kind))
+        shared: dict[tuple[int, Operation], None] = {}
+        for together in holders.values():
+            written = next(((operation, kind) for operation, kind in together if operation in lines), None)
+            for operation, kind in together if written else ():
+                if operation not in lines and kind in (written[1], *PASSED_ON):
+                    shared |= dict.fromkeys((index, operation) for index in lines[written[0]])
+        return list(shared)
+
+    def _defining(self, scheduling: type) -> AbstractContextManager:
+        original = scheduling.define_kernel
+
+        def define_kernel(backend, source, nodes, *args, **kwargs):
+            clean, operations = split_tags(source)
+            name = original(backend, clean, nodes, *args, **kwargs)
+            members = [node.get_name() for node in nodes if hasattr(node, "get_name")]
+            operations = operations + self._shared(operations, members)
+            self.definitions.append(KernelDefinition(name, clean.lstrip("\n").split("\n"), operations, members))
+            return name
+
+        return mock.patch.object(scheduling, "define_kernel", define_kernel)

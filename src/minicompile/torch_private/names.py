@@ -1,0 +1,140 @@
+"""Every private name of torch that the lab leans on, in one table, with what it is for.
+
+A torch release may move or drop any of them. `tests/minicompile/torch_private/` looks each one up
+in the torch that is installed, so that a new minor version is checked where it first runs. The names that are
+not `required` are the hooks that tie lines within a kernel to the operations that they came from; without
+one of them a capture still works, links whole kernels only, and says so.
+"""
+
+import importlib
+from dataclasses import dataclass
+
+from minilab import LabError
+
+
+@dataclass(frozen=True)
+class PrivateName:
+    """Where a private name lives and what for."""
+
+    path: str  # module, a colon, the attributes below it
+    use: str
+    required: bool = True
+
+
+NAMES = {
+    "dynamo": PrivateName("torch._dynamo:reset", "start without what was compiled before"),
+    "counters": PrivateName("torch._dynamo.utils:counters", "graph breaks"),
+    "timed": PrivateName("torch._dynamo.utils:compilation_time_metrics", "seconds by phase"),
+    "bytecode_hook": PrivateName("torch._dynamo.convert_frame:register_bytecode_hook", "Dynamo's own bytecode"),
+    "cuda_interface": PrivateName("torch._dynamo.device_interface:CudaInterface", "stand in for a GPU"),
+    "fake_tensor": PrivateName("torch._subclasses.fake_tensor:FakeTensor", "tensors on a GPU that is not here"),
+    "init_gpu": PrivateName("torch._subclasses.fake_tensor:init_gpu_context", "that wake no driver, simulated target"),
+    "detect_fake_mode": PrivateName("torch._guards:detect_fake_mode", "Dynamo's fake mode, for those tensors"),
+    "V": PrivateName("torch._inductor.virtualized:V", "the graph, kernel and operation at hand"),
+    "config": PrivateName("torch._inductor.config:patch", "caches off, provenance on, passes that look"),
+    "provenance_level": PrivateName("torch._inductor.config:trace.provenance_tracking_level", "origins of nodes"),
+    "pre_fusion": PrivateName("torch._inductor.config:_pre_fusion_custom_pass", "IR before fusion"),
+    "joint_pass": PrivateName("torch._inductor.config:joint_custom_pre_pass", "the joint graph"),
+    "functorch_config": PrivateName("torch._functorch.config:force_non_lazy_backward_lowering", "lower it at once"),
+    "compile_fx": PrivateName("torch._inductor.compile_fx:compile_fx", "Inductor itself"),
+    "compile_fx_inner": PrivateName("torch._inductor.compile_fx:compile_fx_inner", "one graph of it"),
+    "lowerings": PrivateName("torch._inductor.lowering:lowerings", "which function lowers an ATen operation"),
+    "codegen": PrivateName("torch._inductor.graph:GraphLowering.codegen", "wrapper code and its marks"),
+    "save_output_code": PrivateName("torch._inductor.graph:GraphLowering.save_output_code", "the live graph"),
+    "traffic": PrivateName(
+        "torch._inductor.scheduler:BaseSchedulerNode.get_read_write_buffers_sizes",
+        "bytes that a group reads and writes",
+    ),
+    "call_mark": PrivateName(
+        "torch._inductor.codegen.wrapper:PythonWrapperCodegen.write_provenance_debug_handle",
+        "which scheduler nodes a kernel call runs",
+    ),
+    "cpp_scheduling": PrivateName("torch._inductor.codegen.cpp:CppScheduling.define_kernel", "C++ kernels"),
+    "triton_scheduling": PrivateName("torch._inductor.codegen.triton:TritonScheduling.define_kernel", "Triton ones"),
+    "can_fuse": PrivateName("torch._inductor.scheduler:Scheduler.can_fuse", "fusions that were considered"),
+    "will_fusion_create_cycle": PrivateName(
+        "torch._inductor.scheduler:Scheduler.will_fusion_create_cycle", "fusions that a cycle forbids"
+    ),
+    "fuse_two_nodes": PrivateName("torch._inductor.scheduler:Scheduler.fuse_two_nodes", "fusions that were taken"),
+    "why": PrivateName("torch._inductor.scheduler:WhyNoFuse.__call__", "Inductor's reason for a refusal"),
+    "cpp_vertical": PrivateName("torch._inductor.codegen.cpp:CppScheduling.can_fuse_vertical", "silent refusals"),
+    "cpp_horizontal": PrivateName("torch._inductor.codegen.cpp:CppScheduling.can_fuse_horizontal", "silent refusals"),
+    "ir": PrivateName("torch._inductor.ir:ComputedBuffer", "kinds of IR nodes"),
+    "extern": PrivateName("torch._inductor.ir:ExternKernel", "library calls"),
+    "user_triton": PrivateName("torch._inductor.ir:UserDefinedTritonKernel", "a user's Triton kernel"),
+    "template": PrivateName("torch._inductor.ir:TemplateBuffer", "templates"),
+    "memory_dep": PrivateName("torch._inductor.dependencies:MemoryDep", "reads and writes with an index"),
+    "feedback": PrivateName("torch._inductor.select_algorithm:add_feedback_saver", "what autotuning timed"),
+    "clear_feedback": PrivateName("torch._inductor.select_algorithm:clear_feedback_savers", "stop listening"),
+    "triton_queries": PrivateName("torch.utils._triton:has_triton", "is there a Triton, simulated target"),
+    "set_driver": PrivateName(
+        "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", "load a kernel without a driver, simulated target"
+    ),
+    "code_cache": PrivateName("torch._inductor.codecache:PyCodeCache.modules", "the configuration autotuning chose"),
+    "ptxas": PrivateName("torch._inductor.runtime.compile_tasks:_set_triton_ptxas_path", "Inductor's assembler"),
+    "cache_dir": PrivateName("torch._inductor.runtime.cache_dir_utils:cache_dir", "a path to leave out of the record"),
+    "loops": PrivateName("torch._inductor.ir:IRNode.__post_init__", "which ATen node made a loop", required=False),
+    "tracer": PrivateName("torch._inductor.loop_body:LightTracer", "... a loop-body operation", required=False),
+    "run_node": PrivateName(
+        "torch._inductor.loop_body:InterpreterShim.run_node", "... an operation's variable", required=False
+    ),
+    "writeline": PrivateName("torch._inductor.utils:IndentedBuffer.writeline", "... a kernel line", required=False),
+    "cse": PrivateName("torch._inductor.codegen.common:CSE.generate", "... but compare untagged code", required=False),
+    "deferred": PrivateName("torch._inductor.utils:DeferredLineBase", "lines decided on later", required=False),
+}
+LINE_HOOKS = tuple(name for name, entry in NAMES.items() if not entry.required)
+
+
+def lookup(name: str) -> object | None:
+    """What `NAMES[name]` names in the installed torch, or None where it is absent."""
+    module, _, attributes = NAMES[name].path.partition(":")
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        return None
+    for attribute in attributes.split("."):
+        # a slot that holds None by default is there: only its owner tells
+        if not hasattr(found, attribute):
+            return None
+        found = getattr(found, attribute)
+    return found
+
+
+def owner(name: str) -> object:
+    """The class or module that holds `NAMES[name]`, to patch it there.
+
+    Raises:
+        LabError: the installed torch does not have it.
+    """
+    module, _, attributes = NAMES[name].path.partition(":")
+    holder: object | None = None
+    try:
+        holder = importlib.import_module(module)
+        for attribute in attributes.split(".")[:-1]:
+            holder = getattr(holder, attribute)
+        exists = hasattr(holder, attributes.split(".")[-1])
+    except (ImportError, AttributeError):
+        exists = False
+    if not exists:
+        raise LabError(f"{absence(name)}; use a supported torch (pyproject.toml) or report the version.")
+    return holder
+
+
+def missing(required_only: bool = True) -> list[str]:
+    """Keys of `NAMES` that the installed torch lacks."""
+    found = []
+    for name, entry in NAMES.items():
+        if entry.required or not required_only:
+            try:
+                owner(name)
+            except LabError:
+                found.append(name)
+    return found
+
+
+def absence(name: str) -> str:
+    """A sentence's beginning about a name that is gone."""
+    import torch
+
+    entry = NAMES[name]
+    return f"torch {torch.__version__} has no {entry.path.replace(':', '.')}, which the capture needs: {entry.use}"

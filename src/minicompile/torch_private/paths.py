@@ -1,0 +1,32 @@
+"""Results without this machine's folders: what is published must read the same wherever it was made."""
+
+import re
+from pathlib import Path
+
+import torch
+
+from minicompile.torch_private.names import owner
+
+
+def without_paths(value):
+    """The same data without this machine's folders: files of the project, of packages and of caches by their ends."""
+    packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
+    folders = pattern_of([cache, packages, str(Path.cwd())])
+
+    def shortened(item):
+        if isinstance(item, str):
+            return folders.sub("", item) if "/" in item else item
+        if isinstance(item, dict):
+            return {key: shortened(one) for key, one in item.items()}
+        if isinstance(item, list | tuple):
+            return [shortened(one) for one in item]
+        return item
+
+    return shortened(value)
+
+
+def pattern_of(folders: list[str]) -> re.Pattern:
+    """What matches these folders at the front of a path, also of one that torch has cut to its last characters."""
+    whole = "|".join(re.escape(folder) for folder in folders)
+    ends = [folder[start:] for folder in folders for start in range(1, len(folder) - len(Path(folder).name))]
+    return re.compile(rf"(?:{whole}|(?<![\w./-])(?:{'|'.join(map(re.escape, ends))}))/")

@@ -1,0 +1,220 @@
+"""What the live Inductor graph holds at the moment its code is written, as plain data.
+
+`GraphLowering.save_output_code` is called when `V.graph` still has its scheduler, buffers and origins; a moment
+later they are gone. `TensorBox`es and symbolic sizes become names and strings here.
+"""
+
+import inspect
+from pathlib import Path
+
+import torch
+
+from minicompile.torch_private.names import owner
+
+TORCH = Path(torch.__file__).parents[1]
+
+
+def number(value: object) -> int | str:
+    """A size as an int, or as text where it is symbolic."""
+    if isinstance(value, torch.SymInt):
+        value = value.node.expr  # to ask a symbol itself for its int would fix it to that one
+    try:
+        return int(value)
+    except TypeError:
+        return str(value)
+
+
+def byte_count(size: list[int | str], dtype: torch.dtype) -> int | None:
+    """Bytes of a dense tensor; None where a size is symbolic."""
+    total = dtype.itemsize
+    for length in size:
+        if isinstance(length, str):
+            return None
+        total *= length
+    return total
+
+
+def buffer_facts(buffer: object) -> dict:
+    """Size, dtype and bytes of an Inductor buffer; nulls for one that is no tensor."""
+    try:
+        size, dtype = [number(length) for length in buffer.get_size()], buffer.get_dtype()
+    except (AttributeError, NotImplementedError):
+        return {"size": None, "dtype": None, "bytes": None}
+    return {"size": size, "dtype": str(dtype).removeprefix("torch."), "bytes": byte_count(size, dtype)}
+
+
+def fx_node(node: torch.fx.Node) -> dict:
+    """An FX node with its origins: the names that it had in earlier graphs, by the identity of those graphs."""
+    value = node.meta.get("val", node.meta.get("example_value"))
+    tensor = isinstance(value, torch.Tensor)
+    size = [number(length) for length in value.shape] if tensor else None
+    return {
+        "name": node.name,
+        "op": node.op,
+        "target": str(node.target) if not callable(node.target) else _target(node.target),
+        "inputs": [argument.name for argument in node.all_input_nodes],
+        "size": size,
+        "dtype": str(value.dtype).removeprefix("torch.") if tensor else None,
+        "bytes": byte_count(size, value.dtype) if tensor else None,
+        "stack": node.meta.get("stack_trace") or node.stack_trace,
+        "sequence": node.meta.get("seq_nr"),
+        "origins": _origins(node.meta.get("from_node", [])),
+    }
+
+
+def _target(target) -> str:
+    name = str(target)
+    if name.startswith("<"):  # a built-in or a plain function: `<built-in function getitem>`
+        module = (getattr(target, "__module__", None) or "").removeprefix("_")
+        return f"{module}.{target.__name__}" if module else target.__name__
+    return name
+
+
+def _origins(sources: list) -> list[list]:
+    """[name, id of its graph] of every ancestor, the nearest first."""
+    found = []
+    for source in sources:
+        if source.node_info is not None:
+            found.append([source.node_info.name, source.node_info.graph_id])
+        found += _origins(source.from_node)
+    return found
+
+
+def fx_graph(module: torch.fx.GraphModule) -> dict:
+    """An FX graph as text and nodes."""
+    return {
+        "text": module.print_readable(print_output=False, include_stride=True),
+        "nodes": [fx_node(node) for node in module.graph.nodes],
+        "identity": id(module.graph),
+    }
+
+
+def lowering_of(target: object) -> dict | None:
+    """The function that lowers an FX target: its name, file within site-packages, and line; None if none does."""
+    lowered = owner("lowerings").lowerings.get(target) or getattr(target, "_inductor_lowering_function", None)
+    if lowered is True:  # the pattern matcher marks the function itself
+        lowered = target
+    if lowered is None:
+        return None
+    function = inspect.unwrap(lowered)
+    while hasattr(function, "func"):
+        function = inspect.unwrap(function.func)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return {"function": getattr(function, "__qualname__", str(function)), "file": None, "line": None}
+    file = Path(code.co_filename)
+    file = file.relative_to(TORCH) if file.is_relative_to(TORCH) else file
+    return {"function": function.__qualname__, "file": str(file), "line": code.co_firstlineno}
+
+
+def dependencies(dependencies: object) -> list[dict]:
+    """Reads or writes of a scheduler node: buffer, index, and the loop's sizes (`*`: the whole buffer)."""
+    indexed = owner("memory_dep").MemoryDep
+    found = []
+    for dependency in dependencies:
+        known = isinstance(dependency, indexed)
+        index = str(dependency.index) if known else "*"
+        sizes = [number(size) for size in dependency.size] if known else []
+        found.append({"buffer": dependency.name, "index": index, "sizes": sizes})
+    return sorted(found, key=lambda one: (one["buffer"], one["index"]))
+
+
+def scheduler_node(node: object) -> dict:
+    """A scheduler node: what it computes, from which ATen nodes, what it reads and writes, its loop body."""
+    ir, body = node.node, getattr(node, "_body", None)
+    kinds = owner("ir")
+    computed = isinstance(ir, kinds.ComputedBuffer)
+    extern = isinstance(ir, kinds.ExternKernel)
+    kernel = (getattr(ir, "python_kernel_name", None) or getattr(ir, "kernel", None)) if extern else None
+    record = {
+        "name": node.get_name(),
+        "kind": type(ir).__name__,
+        "computes": type(ir.data).__name__ if computed else None,
+        "origins": sorted(origin.name for origin in getattr(ir, "origins", None) or ()),
+        "buffers": [buffer.get_name() for buffer in node.get_outputs()],
+        "reads": dependencies(node.read_writes.reads),
+        "writes": dependencies(node.read_writes.writes),
+        "is_reduction": bool(node.is_reduction()),
+        "reduction_type": ir.get_reduction_type() if computed else None,
+        "extern": str(kernel) if kernel else None,
+        "user_triton": isinstance(ir, kinds.UserDefinedTritonKernel),
+        "template": isinstance(ir, kinds.TemplateBuffer),
+        "text": node.debug_str(),
+        "loop_sizes": [[number(size) for size in sizes] for sizes in body.sizes] if body is not None else None,
+        "operations": loop_operations(body) if body is not None else [],
+        "indexing": {name: str(index) for name, index in body.indexing_exprs.items()} if body is not None else {},
+    }
+    return record
+
+
+def loop_operations(body: object) -> list[dict]:
+    """The operations of a loop body, in order; `producer` is the ATen node that contributed each."""
+    blocks = {"root": body.root_block, **body.subblocks}
+    return [
+        {
+            "name": node.name,
+            "operation": str(node.target),
+            "producer": _producer(node),
+            "block": name,
+            "identity": id(block.graph),
+        }
+        for name, block in blocks.items()
+        for node in block.graph.nodes
+        if node.op == "call_method" and node.target != "get_index"
+    ]
+
+
+def _producer(node: torch.fx.Node) -> str | None:
+    """The ATen node of an operation; a conversion that a backend adds later has that of its operand."""
+    while node.op == "call_method" and "producer" not in node.meta:
+        node = next(
+            (one for one in node.all_input_nodes if one.op == "call_method" and one.target != "get_index"), None
+        )
+        if node is None:
+            return None
+    return node.meta.get("producer")
+
+
+def members(node: object) -> list:
+    """The scheduler nodes of a fused group, or the node itself."""
+    return list(node.get_nodes())
+
+
+def lowered_graph(graph: object, code: str) -> dict:
+    """Everything that is read off the live `GraphLowering`."""
+    nodes = graph.scheduler.nodes
+    known = {**graph.graph_inputs, **graph.name_to_buffer}
+    node_of_buffer = {}
+    for name, buffer in graph.name_to_buffer.items():
+        origin = getattr(buffer, "origin_node", None) or getattr(getattr(buffer, "data", None), "origin_node", None)
+        node_of_buffer[name] = origin.name if origin is not None else None
+    fx = fx_graph(graph.module)
+    for node, record in zip(graph.module.graph.nodes, fx["nodes"], strict=True):
+        record["is_view"] = bool(getattr(node.target, "is_view", False))
+        record["lowering"] = lowering_of(node.target) if node.op == "call_function" else None
+    return {
+        "code": code,
+        "backward": bool(graph.is_backward),
+        "inference": bool(graph.is_inference),
+        "aten": fx,
+        "buffers": [
+            {
+                "name": name,
+                **buffer_facts(buffer),
+                "node": node_of_buffer.get(name),
+                "input": name in graph.graph_inputs,
+                "removed": name in graph.removed_buffers,
+            }
+            for name, buffer in known.items()
+        ],
+        "groups": [
+            {
+                "name": node.get_name(),
+                "kind": type(node).__name__,
+                "members": [member.get_name() for member in members(node)],
+                "bytes": number(node.get_read_write_buffers_sizes()),
+            }
+            for node in nodes
+        ],
+        "scheduler_nodes": [scheduler_node(member) for node in nodes for member in members(node)],
+    }

@@ -1,0 +1,109 @@
+"""Inductor's Triton kernels, compiled once more outside of it: TTIR, PTX and machine code of each.
+
+Triton compiles for a GPU without one being there, with the `ptxas` that torch or Triton ships. A kernel's configuration
+is the one that Inductor's autotuner chose on a real GPU; on the simulated target nothing was timed, and it is the first
+candidate.
+"""
+
+import importlib.util
+import os
+import sys
+import tempfile
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from minicompile.torch_private import simulated
+from minicompile.torch_private.names import owner
+from minilab import LabError
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What Triton made of one kernel."""
+
+    architecture: str  # e.g. sm_90
+    configuration: dict  # block sizes, num_warps, num_stages
+    candidates: int  # configurations that autotuning would choose from
+    shared_bytes: int  # a block
+    ttir: str
+    ptx: str
+    cubin: bytes
+
+
+def compile_kernels(sources: dict[str, tuple[str, str]], target: str) -> dict[str, CompiledKernel]:
+    """Compile kernels for the GPU that is here, or for the simulated one.
+
+    Args:
+        sources: by the kernel's name in the wrapper, its own name in its text, and that text.
+        target: `cuda` or `simulated`.
+
+    Raises:
+        LabError: Triton cannot compile one of them.
+    """
+    owner("ptxas")._set_triton_ptxas_path()  # a torch built for CUDA brings its own, newer than Triton's
+    stand_in = simulated.gpu_stand_in() if target == "simulated" else nullcontext()
+    # what another process left in Triton's cache would carry that process' file names in its line maps
+    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, TRITON_CACHE_DIR=cache), stand_in:
+        return {name: _compile(name, function, text) for name, (function, text) in sources.items()}
+
+
+def _compile(name: str, function: str, text: str) -> CompiledKernel:
+    import triton
+    from triton.compiler import ASTSource
+    from triton.runtime import driver
+
+    target = driver.active.get_current_target()
+    try:
+        kernel = _loaded(name, function, text)
+        configuration = _chosen(name, text) or kernel.configs[0]
+        constants = {**kernel.triton_meta.get("constants", {}), **configuration.kwargs}
+        constants = {key: value for key, value in constants.items() if key in kernel.fn.arg_names}
+        signature = {**kernel.triton_meta["signature"], **dict.fromkeys(constants, "constexpr")}
+        source = ASTSource(kernel.fn, signature, constants, kernel.triton_meta["configs"][0])
+        options = {"num_warps": configuration.num_warps, "num_stages": configuration.num_stages}
+        compiled = triton.compile(source, target=target, options=options)
+    except Exception as error:  # of Triton's many kinds; the sentence carries what it says
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise LabError(
+            f"Triton {triton.__version__} cannot compile kernel {name} for sm_{target.arch}: {lines[0]}; "
+            f"capture without a GPU's code with target='cpu', or report the kernel."
+        ) from error
+    asm = compiled.asm
+    return CompiledKernel(
+        f"sm_{target.arch}",
+        {**configuration.kwargs, **options},
+        len(kernel.configs),
+        compiled.metadata.shared,
+        asm["ttir"],
+        asm["ptx"],
+        asm["cubin"],
+    )
+
+
+def _loaded(name: str, function: str, text: str):
+    """The autotuner object that a kernel's text defines; Triton reads the function's source off a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{name}.py")
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(f"captured_kernel_{name}", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            del sys.modules[spec.name]
+    return getattr(module, function)
+
+
+def _chosen(name: str, text: str):
+    """The configuration that autotuning chose for a kernel that has run in this process; None if none has.
+
+    A forward and a backward wrapper may each have a kernel of that name, so the wrapper must hold this text.
+    """
+    for module in reversed(owner("code_cache").modules):
+        launchers = getattr(getattr(module, name, None), "launchers", None)
+        if launchers and text in Path(module.__file__).read_text():
+            return launchers[0].config
+    return None

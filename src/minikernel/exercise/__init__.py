@@ -1,0 +1,1 @@
+"""A learner's softmax, marked: right where, how many passes over memory, how fast."""

@@ -1,0 +1,164 @@
+"""Which configuration of a tuned kernel is fastest at each shape: searched once, written down, then read.
+
+The search is the lab's own rather than Triton's autotuner because its log is a result: every
+configuration tried with its time, registers and spills, or why it failed; what the lab's grid of
+BLOCK x num_warps alone would have picked; and a time limit that ends it with the best so far. Timing
+follows the bench's rules: configurations take turns, each launch on another buffer of a set that exceeds
+three times the L2 cache. The CUDA C kernel takes its turn with them, so that each choice also says which of
+the two is faster there: what `minikernel.ops.dispatch` launches.
+"""
+
+import importlib
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from minikernel.ops.registry import kernels
+from minilab import LabError
+
+LAUNCHES, WARMUP = 60, 3
+RIVAL = "fused"  # has nothing to tune
+# A launch of Triton's costs the host more than the rival's. So it is chosen where it takes less than this part of the
+# rival's time (on an H200, tuning once put it 6 % ahead where the contest put it 3 % behind), and so long that the
+# host is ahead of the GPU.
+WORTH, HOST_US = 0.93, 25
+SEED = 42
+CHECKED_ROWS = 64  # at each end, against float64, before a configuration is timed
+
+
+def autotune(
+    kernel_name: str,
+    shapes: list[list[int]],
+    dtypes: list[str],
+    device: str,
+    time_limit_seconds: float,
+    on_progress: Callable[[str], None],
+) -> dict:
+    """Time every candidate configuration of a tuned kernel at every shape and dtype.
+
+    Args:
+        kernel_name: a kernel of the registry with `tuned` set.
+        shapes: [rows, cols] each.
+        dtypes: of `float32`, `bfloat16` and `float16`.
+        device: torch device, `cuda` or `cuda:N`.
+        time_limit_seconds: the search ends there with the best so far; each shape gets an equal share of
+            what is left, and its first candidate, the kernel's default, is always tried.
+        on_progress: called with one line a shape.
+
+    Returns:
+        {"kernel", "complete", "choices", "tried"}. A choice: rows, cols, dtype, config, median_us,
+        lab_grid (config and median_us of the best of BLOCK x num_warps alone), rival_us (the CUDA C kernel's
+        median in the same turns, null where it cannot run) and faster (the name of the one to launch). A row
+        of `tried`: rows, cols, dtype, config, in_lab_grid, median_us, n_regs, n_spills, error (null unless it
+        failed). Beside each median lie its samples, as `samples_us` and `rival_samples_us`.
+
+    Raises:
+        LabError: the kernel has nothing to tune, or no configuration ran at some shape.
+    """
+    spec = kernels.spec(kernel_name)
+    if not spec.tuned:
+        raise LabError(f"kernel {kernel_name} has nothing to tune; leave it out of autotune.")
+    module = importlib.import_module(spec.module)
+    end = time.monotonic() + time_limit_seconds
+    choices, tried, complete = [], [], True
+    cases = [(rows, cols, dtype) for rows, cols in shapes for dtype in dtypes]
+    for index, (rows, cols, dtype) in enumerate(cases):
+        share = (end - time.monotonic()) / (len(cases) - index)
+        configs = _default_first(module.candidates(rows, cols), module.default_config(cols))
+        found, rival_samples_us = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
+        tried += found
+        if all(row["median_us"] is None for row in found):
+            reasons = {row["error"] for row in found}
+            raise LabError(f"no configuration of {kernel_name} ran at {rows} x {cols} {dtype}: {'; '.join(reasons)}.")
+        complete = complete and len(found) == len(configs)
+        choice = {"rows": rows, "cols": cols, "dtype": dtype, **fastest(kernel_name, found, rival_samples_us)}
+        choices.append(choice)
+        rival_us = choice["rival_us"]
+        on_progress(
+            f"{kernel_name} {rows} x {cols} {dtype}: {choice['config']} at {choice['median_us']:.2f} us, "
+            f"best of {len(found)} out of {len(configs)} configurations"
+            + ("" if rival_us is None else f"; {RIVAL} {rival_us:.2f} us")
+        )
+    return {"kernel": kernel_name, "complete": complete, "choices": choices, "tried": tried}
+
+
+def fastest(kernel_name: str, found: list[dict], rival_samples_us: list[float] | None) -> dict:
+    """The part of a choice that follows from the rows of `tried` at one shape, at least one of them timed."""
+    timed = [row for row in found if row["median_us"] is not None]
+    best = min(timed, key=lambda row: row["median_us"])
+    grid = min((row for row in timed if row["in_lab_grid"]), key=lambda row: row["median_us"], default=None)
+    rival_us = statistics.median(rival_samples_us) if rival_samples_us else None
+    return {
+        "config": best["config"],
+        "median_us": best["median_us"],
+        "lab_grid": grid and {"config": grid["config"], "median_us": grid["median_us"]},
+        "rival_us": rival_us,
+        "rival_samples_us": rival_samples_us,
+        "faster": kernel_name if rival_us is None or HOST_US < best["median_us"] < WORTH * rival_us else RIVAL,
+    }
+
+
+def _default_first(configs: list[dict], default: dict) -> list[dict]:
+    """The candidates with the kernel's default in front: what a search that is cut short must have tried."""
+    return [default, *(config for config in configs if config != default)]
+
+
+def _time_configs(
+    module, configs: list[dict], rows: int, cols: int, dtype: str, device: str, deadline: float
+) -> tuple[list[dict], list[float] | None]:
+    """One row of the log for each configuration reached before the deadline, at least the first; the rival's times."""
+    import torch
+
+    from minikernel.measure.timing import Timing, measure, rotating_inputs
+    from minikernel.proof.proof import TOLERANCE, numpy_error
+
+    torch_dtype = getattr(torch, dtype)
+    inputs = rotating_inputs(rows, cols, torch_dtype, torch.device(device), SEED)
+    y = torch.empty_like(inputs[0])
+    log: list[dict] = []
+    providers: dict[Any, Callable] = {}  # by number in the log, and the rival by name
+    for number, config in enumerate(configs):
+        if number and time.monotonic() > deadline:
+            break
+        row = {"rows": rows, "cols": cols, "dtype": dtype, "config": config, "in_lab_grid": module.in_lab_grid(config)}
+        try:
+            y.fill_(torch.nan)
+            kernel = module.launch(inputs[0], y, config)
+            error = max(
+                numpy_error(y[ends], inputs[0][ends]) for ends in (slice(CHECKED_ROWS), slice(-CHECKED_ROWS, None))
+            )
+            if not error <= TOLERANCE[dtype]:
+                raise LabError(f"its largest relative error is {error:.1e}")
+            row |= {"median_us": None, "n_regs": kernel.n_regs, "n_spills": kernel.n_spills, "error": None}
+            # as the rival allocates its result: one that is written again and again stays in the cache
+            providers[len(log)] = lambda x, config=config: module.softmax(x, config)
+        except Exception as error:  # out of registers or shared memory, or the compiler's own failure
+            row |= {"median_us": None, "n_regs": None, "n_spills": None, "error": f"{type(error).__name__}: {error}"}
+        log.append(row)
+    rival = kernels[RIVAL]
+    try:
+        rival(inputs[0])
+        providers[RIVAL] = rival
+    except LabError:  # no CuPy here
+        pass
+    timings: dict[Any, Timing] = measure(providers, inputs, WARMUP, LAUNCHES)
+    rival_samples_us = timings.pop(RIVAL).samples_us if RIVAL in timings else None
+    for tried, timing in timings.items():
+        log[tried] |= {"median_us": timing.median_us, "samples_us": timing.samples_us}
+    return log, rival_samples_us
+
+
+def choose(autotune: dict, rows: int, cols: int, dtype: str) -> dict:
+    """The configuration to launch at (rows, cols), read from a tuning result; nothing is tuned.
+
+    The exact shape's choice; else that of the nearest number of rows (by ratio) at the same width, in the
+    same dtype where there is one; else the kernel's default for a width that nobody tuned.
+    """
+    same_width = [choice for choice in autotune["choices"] if choice["cols"] == cols]
+    same_dtype = [choice for choice in same_width if choice["dtype"] == dtype]
+    nearby = same_dtype or same_width
+    if not nearby:
+        return importlib.import_module(kernels.spec(autotune["kernel"]).module).default_config(cols)
+    return min(nearby, key=lambda choice: abs(math.log(max(choice["rows"], 1) / max(rows, 1))))["config"]

@@ -1,0 +1,187 @@
+"""The bench of one kernel: interleaved with F.softmax and with a copy, checked again after timing."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import torch
+import torch.nn.functional as F
+
+from minikernel.measure.autotune import autotune, choose
+from minikernel.measure.ceilings import Rate, large_copy
+from minikernel.measure.cost import softmax_bytes, softmax_flop
+from minikernel.measure.noise import DUPLICATE, floors
+from minikernel.measure.timing import Timing, measure, raw, rotating_inputs
+from minikernel.ops.registry import SPECS, user_spec
+from minikernel.proof.accuracy import softmax_error
+from minilab import LabError
+from minilab.device import usable_cores
+
+REFERENCE = "F.softmax"
+# On the bench's own inputs, normal random rows, on which every kernel measured lies below 7e-7 in float32; the
+# proof holds them to its bounds on adversarial ones.
+TOLERANCE = {"float32": 2e-6, "bfloat16": 2**-8, "float16": 2**-10}
+ABOVE_ROOF = 1.15  # no kernel beats a plain copy by this much honestly
+
+
+def bench_kernel(
+    name: str,
+    softmax: Callable[..., torch.Tensor],
+    config_for: Callable[[int, int], dict | None],
+    params: dict,
+    torch_device: str,
+    log: Callable[[str], None],
+    announce: Callable[[str], None] = lambda where: None,
+) -> list[dict]:
+    """Time one kernel at every shape; rows as in `bench.json`.
+
+    Args:
+        name: the kernel's name in the rows.
+        softmax: (rows, cols) tensor -> softmax over the last axis; takes `config=` where it is tuned.
+        config_for: (rows, cols) -> the tracked autotune choice, or None.
+        params: shapes ([rows, cols] each), dtype, launches, warmup, seed.
+        torch_device: `cpu` or `cuda:N`.
+        log: called with one line a shape.
+        announce: called with the name of kernel and shape before each, as `minikernel.proof.proof.prove` does.
+
+    Raises:
+        LabError: the kernel's result is wrong.
+    """
+    device, dtype = torch.device(torch_device), getattr(torch, params["dtype"])
+    ceiling = large_copy(device)
+    log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
+    rows = []
+    for shape in params["shapes"]:
+        announce(f"kernel {name} on {torch_device}, while timed at shape {tuple(shape)} in {params['dtype']}")
+        row = _bench_shape(name, softmax, config_for(*shape), shape, dtype, params, device, ceiling)
+        rows.append(row)
+        log(
+            f"{name} {shape[0]}x{shape[1]} {params['dtype']}: {row['median_us']:,.1f} us, "
+            f"{row['fraction_of_copy']:.1%} of copy, {row['ratio_to_reference']:.3f} of {REFERENCE}'s time"
+        )
+    return rows
+
+
+def bench_users_kernel(
+    name: str,
+    entry: dict,
+    params: dict,
+    torch_device: str,
+    tuning_seconds: float,
+    announce: Callable[[str], None],
+) -> dict:
+    """Tune a user's kernel where it can be and is on a GPU, and time it; progress is printed.
+
+    Args:
+        name, entry: the kernel's, from the configuration.
+        params, torch_device, announce: as `bench_kernel` takes them.
+        tuning_seconds: the search for configurations ends there with the best so far.
+
+    Returns:
+        {"rows": as `bench_kernel` gives them, "autotune": what `minikernel.measure.autotune.autotune` gives, or None}.
+
+    Raises:
+        LabError: the kernel cannot be loaded, none of its configurations ran, or its result is wrong.
+    """
+    torch.set_num_threads(usable_cores())
+    announce(f"kernel {name} on {torch_device}, while it was loaded")
+    spec = user_spec(name, entry)
+    choices = None
+    if spec.tuned and torch_device != "cpu":
+        announce(f"kernel {name} on {torch_device}, while it was tuned")
+        SPECS[name] = spec  # autotune goes by name
+        choices = autotune(name, params["shapes"], [params["dtype"]], torch_device, tuning_seconds, print)
+    rows = bench_kernel(
+        name,
+        spec.load(),
+        lambda rows, cols: choose(choices, rows, cols, params["dtype"]) if choices else None,
+        params,
+        torch_device,
+        print,
+        announce,
+    )
+    return {"rows": rows, "autotune": choices}
+
+
+def _bench_shape(
+    name: str,
+    softmax: Callable[..., torch.Tensor],
+    config: dict | None,
+    shape: list[int],
+    dtype: torch.dtype,
+    params: dict,
+    device: torch.device,
+    ceiling: Rate,
+) -> dict:
+    n_rows, n_cols = shape
+    inputs = rotating_inputs(n_rows, n_cols, dtype, device, params["seed"])
+    kernel = softmax if config is None else lambda x: softmax(x, config=config)
+    target = torch.empty_like(inputs[0])
+    providers: dict[str, Callable] = {name: kernel, DUPLICATE: kernel, "copy": target.copy_}
+    if name != REFERENCE:
+        providers[REFERENCE] = lambda x: F.softmax(x, -1)
+    error = _checked_error(name, kernel, inputs[0], params["dtype"])
+    timings = measure(providers, inputs, params["warmup"], params["launches"])
+    error = max(error, _checked_error(name, kernel, inputs[-1], params["dtype"]))
+
+    measured = {
+        "max_rel_err": error,
+        "config": config,
+        "launches": params["launches"],
+        "noise_floor": floors(timings, name)["noise_floor"],
+        **raw(timings),
+        "ceiling": asdict(ceiling),
+    }
+    return row_of(name, "forward", shape, dtype, timings, ceiling.giga_per_s) | measured
+
+
+def row_of(
+    name: str, direction: str, shape: list[int], dtype: torch.dtype, timings: dict[str, Timing], ceiling: float
+) -> dict:
+    """The part of a row of `bench.json` that follows from the timings of one shape.
+
+    Args:
+        name: the provider that the row is about.
+        direction: `forward` or `backward`.
+        shape: [rows, cols].
+        timings: of every provider in the same process, `F.softmax` and `copy` among them.
+        ceiling: bandwidth of a large copy in the same process, GB/s.
+    """
+    n_rows, n_cols = shape
+    timing, reference, copy = timings[name], timings[REFERENCE], timings["copy"]
+    moved = softmax_bytes(n_rows, n_cols, dtype.itemsize, direction)
+    flop = softmax_flop(n_rows, n_cols, direction)
+    copied = softmax_bytes(n_rows, n_cols, dtype.itemsize)
+    gb_per_s = moved / timing.median_us / 1e3
+    return {
+        "kernel": name,
+        "direction": direction,
+        "rows": n_rows,
+        "cols": n_cols,
+        "dtype": str(dtype).removeprefix("torch."),
+        "median_us": timing.median_us,
+        "p20_us": timing.percentile(20),
+        "p80_us": timing.percentile(80),
+        "graph_us": timing.graph_us,
+        "gb_per_s": gb_per_s,
+        "fraction_of_copy": gb_per_s / ceiling,
+        "flop_per_byte": flop / moved,
+        "tflop_per_s": flop / timing.median_us / 1e6,
+        "l2_resident": False,  # the inputs rotate through three times the cache
+        "reference_us": reference.median_us,
+        "reference_graph_us": reference.graph_us,
+        "ratio_to_reference": timing.median_us / reference.median_us,
+        "copy_us": copy.median_us,
+        "copy_gb_per_s": ceiling,
+        "above_roof": gb_per_s > ABOVE_ROOF * max(ceiling, copied / copy.median_us / 1e3),
+        "stale": False,
+    }
+
+
+def _checked_error(name: str, kernel: Callable, x: torch.Tensor, dtype: str) -> float:
+    error = softmax_error(kernel(x), x)
+    if not error <= TOLERANCE[dtype]:
+        raise LabError(
+            f"kernel {name} is wrong at shape {tuple(x.shape)} in {dtype}: its largest relative error is "
+            f"{error:.2e}, more than {TOLERANCE[dtype]:.0e}; mend it before it is timed."
+        )
+    return error

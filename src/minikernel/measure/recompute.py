@@ -1,0 +1,86 @@
+"""What follows from the raw samples of stage 24's artefacts, computed again by the functions that made it.
+
+Each function takes an artefact and returns, in the artefact's own form, the figures that its samples give; where they
+differ, somebody has changed one of the two. `minilab.records.verify` compares.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+import torch
+
+from minikernel.measure import bench, head_contest, host_cost
+from minikernel.measure.autotune import fastest
+from minikernel.measure.ceilings import Rate, roofs
+from minikernel.measure.noise import floors
+from minikernel.measure.standards import standards
+from minikernel.measure.timing import Timing, timings_of
+
+SHAPE = ("rows", "cols", "dtype")
+
+
+def ceilings(artefact: dict) -> dict:
+    """The roofs, each from the bytes or operations of a launch and the launches' times."""
+    return roofs({roof: [Rate(**rate) for rate in measured] for roof, measured in artefact["samples"].items()})
+
+
+def autotune(artefact: dict) -> dict:
+    """Every configuration's median, and which of them is chosen at each shape."""
+    tried = [
+        {**row, "median_us": None if row["error"] else Timing(row["samples_us"]).median_us} for row in artefact["tried"]
+    ]
+    places = {tuple(choice[key] for key in SHAPE): choice for choice in artefact["choices"]}
+    found = {place: [row for row in tried if tuple(row[key] for key in SHAPE) == place] for place in places}
+    choices = [
+        fastest(artefact["kernel"], found[place], choice["rival_samples_us"]) for place, choice in places.items()
+    ]
+    return {"tried": tried, "choices": choices}
+
+
+def bench_rows(artefact: dict) -> dict:
+    """The rows of `bench.json`, each from its own launches, its reference's and its copy's."""
+    again = []
+    for row in artefact["rows"]:
+        timings = timings_of([row])
+        noise = {"noise_floor": floors(timings, row["kernel"])["noise_floor"]}
+        again.append(_softmax_row(row, timings, Rate(**row["ceiling"]).giga_per_s) | noise)
+    return {"rows": again}
+
+
+def contest(artefact: dict) -> dict:
+    """All rows of the contest, and the standards that are held against them."""
+    copied = Rate(**artefact["ceiling"]).giga_per_s
+    rows = [
+        _softmax_row(row, timings, copied)
+        | floors(timings, row["duplicated"])
+        | {"copy_graph_us": timings["copy"].graph_us}
+        for row, timings in _with_timings(artefact["rows"], ("direction", *SHAPE))
+    ]
+    head = [
+        head_contest.row_of(row["kernel"], row["fused"], row["rows"], timings[row["kernel"]], copied)
+        | floors(timings, row["duplicated"])
+        for row, timings in _with_timings(artefact["head"], SHAPE)
+    ]
+    host = []
+    for _, together in _places(artefact["host"], (*SHAPE, "requires_grad")):
+        samples = {name: taken for row in together for name, taken in row["samples_us"].items()}
+        host += [host_cost.spread(row["kernel"], samples) for row in together]
+    return {"copy_gb_per_s": copied, "rows": rows, "head": head, "host": host, "standards": standards(artefact)}
+
+
+def _softmax_row(row: dict, timings: dict[str, Timing], copied: float) -> dict:
+    shape, dtype = [row["rows"], row["cols"]], getattr(torch, row["dtype"])
+    return bench.row_of(row["kernel"], row["direction"], shape, dtype, timings, copied)
+
+
+def _with_timings(rows: Iterable[dict], keys: tuple[str, ...]) -> Iterator[tuple[dict, dict[str, Timing]]]:
+    """Each row with the timings of all that ran beside it."""
+    for _, together in _places(rows, keys):
+        timings = timings_of(together)
+        yield from ((row, timings) for row in together)
+
+
+def _places(rows: Iterable[dict], keys: tuple[str, ...]) -> Iterator[tuple[tuple, list[dict]]]:
+    """Rows that were measured together; they follow one another."""
+    for place, together in groupby(rows, key=lambda row: tuple(row[key] for key in keys)):
+        yield place, list(together)

@@ -1,0 +1,181 @@
+"""The lab's standards for its softmax, held against a contest: each with our value, the bar, and whether it is met.
+
+They are exact: a ratio of 1.003 misses 1. Beside each miss stands whether the noise floor could explain it.
+What could not be measured is not met.
+"""
+
+from collections.abc import Iterator
+
+from minikernel.measure.cost import softmax_bytes
+
+OURS = ("fused", "triton", "smem", "naive")
+DISPATCHED = "softmax"  # launches one of ours: a kernel that is timed twice would have two chances to be the best
+LEFT_OUT_ALL = "all"  # stands in `left_out` for every kernel at a shape
+REFERENCE, HEAD, HEAD_PEER = "F.softmax", "linear_softmax", "compile"
+COPY = "copy"
+CACHES = 3  # the data exceed three times the last-level cache
+WIDE, GPT2_VOCABULARY = 32768, 50257
+TRITON_SHARE, SPEED_RATIO, WIDE_SHARE = 0.95, 1.0, 0.95
+COPY_SHARE = {"forward": 0.97, "backward": 0.98}
+NUMBER = {"forward": 1, "backward": 4}
+HEAD_SPEED_UP = {4096: 1.5, 65536: 2.5, 1048576: 2.5}  # rows -> times as fast as torch.compile
+HEAD_COLS, HEAD_ERROR = 600, 1e-6
+TIMINGS = {"events": ("median_us", "noise_floor"), "graphs": ("graph_us", "graph_noise_floor")}
+ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def standards(contest: dict) -> list[dict]:
+    """Every standard at every shape, dtype and direction that the contest meant to measure.
+
+    Args:
+        contest: `contest.json`, or what there is of it so far.
+
+    Returns:
+        Dictionaries: standard (1 to 6), what, direction, rows, cols, dtype, ours and peer (names), ours_us and peer_us
+        (medians), value, bar, met, within_noise (missed, by no more than the noise floor), noise_floor, timing
+        (`events`, `graphs` or `host`). `peer` is `copy` where bandwidth is the standard, and `peer_us` then the time
+        in which a large copy moves the same bytes. Of what could not be measured, names and values are None.
+    """
+    found: list[dict] = []
+    for place, rows in by_place(contest):
+        for timing in TIMINGS:
+            found += of_softmax(place, rows, timing, contest["copy_gb_per_s"], contest["cache_bytes"])
+    found += of_host(contest["host"])
+    for timing in TIMINGS:
+        found += of_head(contest["head"], timing)
+    return found
+
+
+def by_place(contest: dict) -> Iterator[tuple[dict, dict[str, dict]]]:
+    """Each direction, shape and dtype of the softmaxes, with its rows by kernel; none where all were left out."""
+    keys = ("direction", "rows", "cols", "dtype")
+    lost = [
+        out for out in contest["left_out"] if out.get("part", "softmax") == "softmax" and out["kernel"] == LEFT_OUT_ALL
+    ]
+    places: dict[tuple, dict[str, dict]] = {}
+    for row in (*contest["rows"], *lost):
+        kernels = places.setdefault(tuple(row[key] for key in keys), {})
+        if row["kernel"] != LEFT_OUT_ALL:
+            kernels[row["kernel"]] = row
+    for place, kernels in places.items():
+        yield dict(zip(keys, place, strict=True)), kernels
+
+
+def of_softmax(
+    place: dict, rows: dict[str, dict], timing: str, copy_gb_per_s: float, cache_bytes: int
+) -> Iterator[dict]:
+    """Standards 1 to 4 at one place: against the best peer, against a copy, and Triton's against our best."""
+    key, noise_key = TIMINGS[timing]
+    timed = {name: row for name, row in rows.items() if row[key] is not None}
+    direction, cols = place["direction"], place["cols"]
+    number = NUMBER[direction]
+    ours = min((row for name, row in timed.items() if name in OURS), key=lambda row: row[key], default=None)
+    others = [row for name, row in timed.items() if name not in (*OURS, DISPATCHED)]
+    peer = min(others, key=lambda row: row[key], default=None)
+    noise = ours[noise_key] if ours else None
+    at = {**place, "timing": timing, "noise_floor": noise}
+    ours_us, peer_us = ours[key] if ours else None, peer[key] if peer else None
+    yield {
+        "standard": number,
+        "what": f"{direction}, our best's time over the best peer's",
+        **at,
+        **named(ours, peer),
+        **judged(ours_us, peer_us, quotient(ours_us, peer_us), SPEED_RATIO, noise, at_most=True),
+    }
+    moved = softmax_bytes(place["rows"], cols, ITEMSIZE[place["dtype"]], direction)
+    if moved > CACHES * cache_bytes:
+        wide = cols > WIDE if direction == "forward" else cols == GPT2_VOCABULARY
+        bar = WIDE_SHARE if wide else COPY_SHARE[direction]
+        copy_us = moved / copy_gb_per_s / 1e3
+        yield {
+            "standard": 2 if direction == "forward" else number,
+            "what": f"{direction}, our best's share of the copy bandwidth",
+            **at,
+            **named(ours, {"kernel": COPY}),
+            **judged(ours_us, copy_us, quotient(copy_us, ours_us), bar, noise),
+        }
+    if direction == "forward" and cols <= WIDE:
+        triton = timed.get("triton")
+        triton_us = triton[key] if triton else None
+        yield {
+            "standard": 3,
+            "what": "forward, Triton's share of our best's speed",
+            **at,
+            **named(triton, ours),
+            **judged(triton_us, ours_us, quotient(ours_us, triton_us), TRITON_SHARE, noise),
+        }
+
+
+def of_host(rows: list[dict]) -> Iterator[dict]:
+    """Standard 5: what a call of ours costs the host, over what F.softmax's does."""
+    for peer in (row for row in rows if row["kernel"] == REFERENCE):
+        keys = ("rows", "cols", "dtype", "requires_grad")
+        same = [row for row in rows if row["kernel"] == DISPATCHED and all(row[key] == peer[key] for key in keys)]
+        ours = same[0] if same else None
+        us, peer_us = ours["median_us"] if ours else None, peer["median_us"]
+        yield {
+            "standard": 5,
+            "what": f"host time of a call{' that asks for a gradient' * peer['requires_grad']} over {REFERENCE}'s",
+            "direction": "forward",
+            **{key: peer[key] for key in keys[:3]},
+            "timing": "host",
+            "noise_floor": peer["noise_floor"],
+            **named(ours, peer),
+            **judged(us, peer_us, quotient(us, peer_us), SPEED_RATIO, peer["noise_floor"], at_most=True),
+        }
+
+
+def of_head(rows: list[dict], timing: str) -> Iterator[dict]:
+    """Standard 6: the fused LM head's speed-up over torch.compile, and its error."""
+    key, noise_key = TIMINGS[timing]
+    timed = {(row["kernel"], row["rows"]): row for row in rows if row[key] is not None}
+    for n_rows, bar in HEAD_SPEED_UP.items():
+        ours, peer = timed.get((HEAD, n_rows)), timed.get((HEAD_PEER, n_rows))
+        noise = ours[noise_key] if ours else None
+        at = {"direction": "forward", "rows": n_rows, "cols": HEAD_COLS, "dtype": "float32"}
+        us, peer_us = ours[key] if ours else None, peer[key] if peer else None
+        yield {
+            "standard": 6,
+            "what": "LM head, speed-up over torch.compile's softmax(linear(h))",
+            **at,
+            "timing": timing,
+            "noise_floor": noise,
+            **named(ours, peer),
+            **judged(us, peer_us, quotient(peer_us, us), bar, noise),
+        }
+        if timing == "events":
+            error = ours["max_rel_err"] if ours else None
+            yield {
+                "standard": 6,
+                "what": "LM head, largest relative error",
+                **at,
+                "timing": timing,
+                "noise_floor": None,
+                **named(ours, None),
+                **judged(us, None, error, HEAD_ERROR, None, at_most=True),
+            }
+
+
+def named(ours: dict | None, peer: dict | None) -> dict:
+    """The names of the two that are compared; None for one that is not there."""
+    return {"ours": ours["kernel"] if ours else None, "peer": peer["kernel"] if peer else None}
+
+
+def quotient(numerator: float | None, denominator: float | None) -> float | None:
+    """A quotient of times; None where one of them was not measured."""
+    return None if numerator is None or denominator is None else numerator / denominator
+
+
+def judged(
+    ours_us: float | None,
+    peer_us: float | None,
+    value: float | None,
+    bar: float,
+    noise: float | None,
+    at_most: bool = False,
+) -> dict:
+    """A value held against its bar, at least it or `at_most` it; the bar is exact, the noise is said beside it."""
+    met = value is not None and (value <= bar if at_most else value >= bar)
+    near = value is not None and noise is not None and abs(value / bar - 1) <= noise
+    times = {"ours_us": ours_us, "peer_us": peer_us}
+    return {**times, "value": value, "bar": bar, "met": met, "within_noise": near and not met}

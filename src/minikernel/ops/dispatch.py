@@ -1,0 +1,74 @@
+"""Which kernel `minikernel.softmax` launches on a GPU: a table made by tuning, and a default beyond it.
+
+`data/dispatch/{device}.json`, small enough to read, says for each shape that was tuned on a device which of
+`fused` and `triton` was faster there, by what times. `snakemake record` writes it from autotune's log. At a
+width that it holds, the nearest number of rows decides. Any other width, and a device that nobody tuned, gets
+`fused`, or where CuPy is missing, which compiles it, the Triton kernel in its default configuration.
+"""
+
+import functools
+import math
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from minilab.device import slug
+from minilab.files import read_json, write_json
+
+HAS_CUDA_C = find_spec("cupy") is not None  # which compiles the CUDA C kernels
+TABLES = Path(__file__).parent / "dispatch"
+
+
+class Choice(NamedTuple):
+    """A kernel of the registry, and for `triton` the configuration to launch, None for its default."""
+
+    kernel: str
+    config: dict[str, int] | None = None
+
+
+def write_table(device: str, tuning: dict, folder: Path = TABLES) -> Path:
+    """Write a device's table from the result of `autotune.autotune`; returns its path.
+
+    Args:
+        device: the device's slug, such as `h200`.
+    """
+    table = [
+        {
+            "rows": choice["rows"],
+            "cols": choice["cols"],
+            "dtype": choice["dtype"],
+            "kernel": choice["faster"],
+            "config": choice["config"] if choice["faster"] == tuning["kernel"] else None,
+            "microseconds": {"fused": choice["rival_us"], tuning["kernel"]: choice["median_us"]},
+        }
+        for choice in tuning["choices"]
+    ]
+    path = folder / f"{device}.json"
+    write_json(path, table)
+    return path
+
+
+@functools.cache
+def table(device: str, folder: Path = TABLES) -> list[dict]:
+    """The table of a device, by its slug; empty for one that nobody tuned."""
+    path = folder / f"{device}.json"
+    return list(read_json(path)) if path.exists() else []
+
+
+def choose(entries: list[dict], dtype: torch.dtype, rows: int, cols: int, cuda_c: bool) -> Choice:
+    """The choice for (rows, cols) from a table; dtypes of one size are alike. `cuda_c`: CuPy is here."""
+    tuned = [e for e in entries if e["cols"] == cols and getattr(torch, e["dtype"]).itemsize == dtype.itemsize]
+    if tuned:
+        entry = min(tuned, key=lambda e: abs(math.log(e["rows"] / max(rows, 1))))
+        if cuda_c or entry["kernel"] == "triton":
+            return Choice(entry["kernel"], entry["config"])
+    return Choice("fused" if cuda_c else "triton")
+
+
+@functools.lru_cache(maxsize=4096)
+def choice(dtype: torch.dtype, rows: int, cols: int, device: int) -> Choice:
+    """The kernel for rows of `cols` of a dtype on CUDA device number `device`."""
+    entries = table(slug(torch.cuda.get_device_name(device)))
+    return choose(entries, dtype, rows, cols, HAS_CUDA_C)

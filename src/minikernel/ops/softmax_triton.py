@@ -1,0 +1,288 @@
+"""Row softmax in Triton: one kernel, and the configurations among which it is tuned.
+
+A program takes ROWS rows in tiles of BLOCK columns. Rows that fit stay in registers, all their tiles loaded
+before any is used, read once and written once; several tiles rather than one, so that a row of 600 needs no
+1,024 lanes. Longer rows are looped over with a running (shift, sum) in every lane (Milakov and Gimelshein's
+online softmax) and read again to write the quotients. The row length is a compile-time constant, and rows
+that do not start on 16-byte boundaries are moved in whole vectors all the same, but for their two edges.
+
+With TRITON_INTERPRET=1 set before the import, the same kernel runs in Triton's interpreter on CPU tensors.
+"""
+
+import os
+from importlib.metadata import version
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from minikernel.ops.softmax_triton_configs import PACKED_COLS, candidates, default_config, in_lab_grid, specialization
+from minilab import LabError
+
+__all__ = ["candidates", "default_config", "in_lab_grid", "launch", "softmax"]
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+COMPILED = tl.constexpr(not INTERPRETED)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+LONGEST_UNPACKED = tl.constexpr(PACKED_COLS)
+
+
+def round_fused_multiply_add_once() -> None:
+    """Give Triton's interpreter a fused multiply-add that rounds once, as hardware's does.
+
+    Before Triton 3.9 it multiplied and added in float32, which loses just what `exponential_accurate`
+    recovers. float64 holds the product of two float32 numbers exactly.
+    """
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    def create_fma(self, x, y, z):
+        exact = x.data.astype(np.float64) * y.data + z.data
+        return TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
+
+    InterpreterBuilder.create_fma = create_fma
+
+
+if INTERPRETED and tuple(map(int, version("triton").split(".")[:2])) < (3, 9):
+    round_fused_multiply_add_once()
+
+
+@triton.jit
+def exponential_for_sum(x, shift):
+    """exp(x - shift) for sums and 16-bit results: its error grows with the distance, as its value shrinks."""
+    return tl.exp2((x - shift) * 1.4426950408889634)
+
+
+@triton.jit
+def exponential_accurate(x, shift):
+    """exp(x - shift) to about 3e-7 relative at any distance, for an integer shift.
+
+    What the subtraction and the product with log2(e) round off is recovered exactly (fast two-sum; fused
+    multiply-add) and put back to first order; `cuda/common.cuh` explains the steps. Where the power is 0
+    there is nothing to correct, and the correction of a masked entry is NaN.
+    """
+    difference = x - shift
+    lost = x - (difference + shift)
+    scaled = difference * 1.4426950216293335
+    correction = tl.fma(difference, 1.3349758e-8, lost)
+    correction = tl.fma(tl.fma(difference, 1.4426950216293335, -scaled), 0.6931471805599453, correction)
+    power = tl.exp2(scaled)
+    return tl.fma(power, tl.where(power > 0, correction, 0.0), power)
+
+
+@triton.jit
+def exponential(x, shift, ACCURATE: tl.constexpr):
+    if ACCURATE:
+        return exponential_accurate(x, shift)
+    else:
+        return exponential_for_sum(x, shift)
+
+
+@triton.jit
+def whole_vectors(start, cols: tl.constexpr, VECTOR: tl.constexpr):
+    """The 16-byte vectors that lie wholly in the row that begins at element `start`: (first element, elements).
+
+    Rounding by a constant shows the compiler that both are multiples of VECTOR, so that it moves vectors.
+    """
+    if cols % VECTOR == 0:
+        return start, cols
+    else:
+        begin = (start + VECTOR - 1) // VECTOR * VECTOR
+        return begin, ((start + cols) // VECTOR * VECTOR - begin).to(tl.int32)
+
+
+@triton.jit
+def edge_columns(head, count, VECTOR: tl.constexpr):
+    """The columns that `whole_vectors` leaves: the first `head`, and those past its `count` elements."""
+    edge = tl.arange(0, 2 * VECTOR)[None, :]
+    return edge + tl.where(edge < head, 0, tl.maximum(count, 0))
+
+
+@triton.jit
+def load_tiles(x, lane, first, count, inside, other, TILES: tl.constexpr):
+    """TILES tiles of a row from column `first` on, as a tuple; `other` from column `count` on.
+
+    The L2 cache is to keep them over what is written, as `cuda/parts.cuh` explains.
+    """
+    tiles = ()
+    for tile in tl.static_range(TILES):
+        col = first + tile * lane.shape[1] + lane
+        tiles += (tl.load(x + col, mask=inside & (col < count), other=other, eviction_policy="evict_last"),)
+    return tiles
+
+
+@triton.jit
+def computed_anew(values, reduced):
+    """`values`, of which the compiler no longer knows that it has widened them to float32 before.
+
+    Else it would keep what it widened, a register each, where two 16-bit elements fit. It cannot know that
+    a reduction's result is no NaN; where it is one, so is the whole row.
+    """
+    if COMPILED:
+        flip = (reduced != reduced).to(tl.int16)
+        return tl.inline_asm_elementwise(
+            "xor.b32 $0, $1, $2;", "=r,r,r", [values, flip], dtype=values.dtype, is_pure=True, pack=2
+        )
+    else:
+        return values
+
+
+@triton.jit
+def largest(tiles, TILES: tl.constexpr):
+    """The elementwise maximum of the tiles, float32."""
+    peak = tiles[0].to(tl.float32)
+    for tile in tl.static_range(1, TILES):
+        peak = tl.maximum(peak, tiles[tile].to(tl.float32))
+    return peak
+
+
+def candidates_of_call(configs: list[triton.Config], arguments: dict, **_) -> list[triton.Config]:
+    """The configurations that Triton's autotuner tries for one call."""
+    rows, cols, itemsize = arguments["rows"], arguments["cols"], arguments["x"].element_size()
+    keywords = [specialization(cols, config, itemsize) for config in candidates(rows, cols)]
+    return [triton.Config({name: each.pop(name) for name in ("BLOCK", "ROWS", "TILES")}, **each) for each in keywords]
+
+
+@triton.autotune(
+    # Replaced call by call; two, because Triton tunes nothing where there is one.
+    configs=[triton.Config({"BLOCK": 1024, "ROWS": 1, "TILES": 1}, num_warps=warps) for warps in (4, 8)],
+    key=["cols", "rows_bucket"],
+    prune_configs_by={"early_config_prune": candidates_of_call},
+)
+@triton.jit(do_not_specialize=["rows", "rows_bucket"])
+def softmax_kernel(
+    y,  # (rows, cols), contiguous: the probabilities
+    x,  # (rows, cols), contiguous: the logits
+    rows,
+    rows_bucket,  # rows rounded up to a power of two: tuned once a bucket
+    cols: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILES: tl.constexpr,  # loaded at once: the whole row if it fits
+):
+    dtype: tl.constexpr = x.dtype.element_ty
+    ACCURATE: tl.constexpr = dtype == tl.float32
+    PACKED: tl.constexpr = dtype != tl.float32 and cols > LONGEST_UNPACKED
+    VECTOR: tl.constexpr = 128 // dtype.primitive_bitwidth
+    EDGES: tl.constexpr = cols % VECTOR != 0
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    lane = tl.arange(0, BLOCK)[None, :]
+    inside = row < rows
+    start = row * cols
+    begin, count = whole_vectors(start, cols, VECTOR)
+    if EDGES:
+        edge = edge_columns(begin - start, count, VECTOR)
+        edge_mask = inside & (edge < cols)
+        edge_logits = tl.load(x + start + edge, mask=edge_mask, other=float("-inf")).to(tl.float32)
+    x += begin
+    y += begin
+
+    if cols <= TILES * BLOCK:
+        tiles = load_tiles(x, lane, 0, count, inside, float("-inf"), TILES)
+        maximum = tl.max(largest(tiles, TILES), axis=1, keep_dims=True)
+        if EDGES:
+            maximum = tl.maximum(maximum, tl.max(edge_logits, axis=1, keep_dims=True))
+        # The maximum rounded down: any shift near it does, and an integer one can be corrected for.
+        shift = tl.floor(maximum)
+        sums = tl.zeros([ROWS, BLOCK], tl.float32)
+        numerators = ()
+        for tile in tl.static_range(TILES):
+            logits = tiles[tile]
+            if PACKED:
+                logits = computed_anew(logits, shift)
+            numerator = exponential(logits.to(tl.float32), shift, ACCURATE)
+            sums += numerator
+            numerators += (numerator,)
+        total = tl.sum(sums, axis=1, keep_dims=True)
+    else:
+        # The shifts start finite: a lane that meets only -infinity has a sum of 0 and no NaN.
+        lane_shift = tl.full([ROWS, BLOCK], -3.4028234663852886e38, tl.float32)
+        sums = tl.zeros([ROWS, BLOCK], tl.float32)
+        compensation = tl.zeros([ROWS, BLOCK], tl.float32)
+        for first in range(0, cols, TILES * BLOCK):
+            tiles = load_tiles(x, lane, first, count, inside, float("-inf"), TILES)
+            higher = tl.maximum(lane_shift, tl.floor(largest(tiles, TILES)))
+            rescale = exponential_for_sum(lane_shift, higher)
+            lane_shift = higher
+            term = -compensation * rescale
+            for tile in tl.static_range(TILES):
+                term += exponential_for_sum(tiles[tile].to(tl.float32), lane_shift)
+            # Kahan's sum: a lane adds hundreds of terms.
+            sums *= rescale
+            next_sums = sums + term
+            compensation = (next_sums - sums) - term
+            sums = next_sums
+        shift = tl.max(lane_shift, axis=1, keep_dims=True)
+        if EDGES:
+            shift = tl.maximum(shift, tl.floor(tl.max(edge_logits, axis=1, keep_dims=True)))
+        total = tl.sum(sums * exponential_for_sum(lane_shift, shift), axis=1, keep_dims=True)
+
+    if EDGES:
+        edge_numerator = exponential(edge_logits, shift, ACCURATE)
+        total += tl.sum(edge_numerator, axis=1, keep_dims=True)
+    scale = 1.0 / total
+    if cols <= TILES * BLOCK:
+        for tile in tl.static_range(TILES):
+            if PACKED:
+                numerator = exponential(computed_anew(tiles[tile], total).to(tl.float32), shift, ACCURATE)
+            else:
+                numerator = numerators[tile]
+            col = tile * BLOCK + lane
+            tl.store(y + col, (numerator * scale).to(dtype), mask=inside & (col < count))
+    else:
+        # The last tiles first: they are the ones still in the caches.
+        last = (cols - 1) // (TILES * BLOCK) * (TILES * BLOCK)
+        for back in range(0, cols, TILES * BLOCK):
+            first = last - back
+            tiles = load_tiles(x, lane, first, count, inside, float("-inf"), TILES)
+            for tile in tl.static_range(TILES):
+                col = first + tile * BLOCK + lane
+                numerator = exponential(tiles[tile].to(tl.float32), shift, ACCURATE)
+                tl.store(y + col, (numerator * scale).to(dtype), mask=inside & (col < count))
+    if EDGES:
+        tl.store(y + (start - begin) + edge, (edge_numerator * scale).to(dtype), mask=edge_mask)
+
+
+def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, int]):
+    """Launch one configuration over contiguous `x` into `y`; returns Triton's compiled kernel."""
+    cols = x.shape[-1]
+    rows = x.numel() // cols
+    grid = (triton.cdiv(rows, config["ROWS"]),)
+    keywords = specialization(cols, config, x.element_size())
+    return softmax_kernel.fn[grid](y, x, rows, rows, cols, **keywords)
+
+
+def softmax(x: torch.Tensor, config: dict[str, int] | None = None) -> torch.Tensor:
+    """Softmax over the last axis of `x`: any shape, float32, bfloat16 or float16.
+
+    With `config` ({"BLOCK", "ROWS", "num_warps"}, as `autotune.json` holds it) that one is launched and
+    nothing is tuned; without, Triton's autotuner picks at the first call of each width and power of two
+    of rows. A tensor that is not contiguous is copied first.
+
+    Raises:
+        LabError: `x` is not on a CUDA device (and the interpreter is off), or its dtype has no kernel.
+    """
+    if not (x.is_cuda or INTERPRETED):
+        raise LabError(
+            f"the Triton kernel takes CUDA tensors, not one on {x.device}; set TRITON_INTERPRET=1 before "
+            "Python starts to run it in Triton's interpreter."
+        )
+    if x.dtype not in DTYPES:
+        raise LabError(
+            f"the Triton kernel takes float32, bfloat16 and float16, not {x.dtype}; "
+            "use minikernel.softmax, which gives other dtypes to torch."
+        )
+    contiguous = x.contiguous() if x.dim() else x.reshape(1)
+    y = torch.empty_like(contiguous)
+    if not x.numel():
+        return y
+    cols = contiguous.shape[-1]
+    if config is None and INTERPRETED:
+        config = default_config(cols)
+    if config is not None:
+        launch(contiguous, y, config)
+    else:
+        rows = x.numel() // cols
+        softmax_kernel[lambda meta: (triton.cdiv(rows, meta["ROWS"]),)](
+            y, contiguous, rows, triton.next_power_of_2(rows), cols
+        )
+    return y.view(x.shape)

@@ -1,0 +1,142 @@
+"""A function run in a process of its own, because a user's kernel inside it may crash it, hang it or poison the GPU.
+
+A segmentation fault, `sys.exit`, or an illegal address that ruins a CUDA context ends that process and nothing
+else; one that does not return is ended, with all that it started, at a time limit. What became of it comes back
+as one sentence, with what it printed in the log.
+"""
+
+import faulthandler
+import importlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from minikernel.ops.registry import first_line
+from minilab import LabError
+from minilab.files import read_json, write_json, write_text
+
+GRACE_SECONDS = 5  # after its limit the process ends itself and says where it was; a little later it is killed
+REAPING_SECONDS = 60  # a GPU takes a while to drop what a killed process was running
+PRINTED_BYTES = 1 << 13  # of the last that it printed, kept for the log
+log = logging.getLogger("minilab")
+
+
+class Outcome(NamedTuple):
+    """What a guarded function returned, or the sentence that says why it did not."""
+
+    value: Any
+    reason: str | None
+
+
+def run_guarded(function: str, arguments: dict, subject: str, time_limit_seconds: float, knob: str) -> Outcome:
+    """Call a function in a fresh process and wait for it, however it ends.
+
+    Args:
+        function: `module:name` of a function that returns plain data. It is called with `arguments` and with
+            `announce`, which it calls with words for what it is about to do; they begin the sentence if it fails.
+        arguments: keyword arguments, plain data.
+        subject: whom the sentence names until the first announcement, e.g. `kernel mine on cpu`.
+        time_limit_seconds: the process is ended there.
+        knob: the key of the configuration that holds the limit, for the sentence.
+
+    Raises:
+        LabError: the process cannot be ended, so that nothing measured beside it could be trusted.
+    """
+    with tempfile.TemporaryDirectory(prefix="guarded-") as folder:
+        where, result = Path(folder, "where"), Path(folder, "result.json")
+        write_json(
+            Path(folder, "call.json"),
+            {"function": function, "arguments": arguments, "time_limit_seconds": time_limit_seconds},
+        )
+        write_text(where, f"{subject}, before its first case")
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", __name__, folder],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        printed = bytearray()
+        reader = threading.Thread(target=_keep_tail, args=(process.stdout, printed), daemon=True)
+        reader.start()
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(time_limit_seconds + GRACE_SECONDS)
+        finally:
+            hung = time.monotonic() - began >= time_limit_seconds
+            _end(process, subject)
+        reader.join(GRACE_SECONDS)
+        if printed:
+            log.info("%s printed:\n%s", subject, printed.decode(errors="replace").strip())
+        if result.exists():
+            return Outcome(**read_json(result))
+        if hung:
+            end = f"it did not end within {time_limit_seconds:g} seconds, the limit of {knob}"
+        else:
+            end = _ending(process.returncode)
+        return Outcome(None, f"{where.read_text()}: {end}.")
+
+
+def _keep_tail(stream: IO[bytes], tail: bytearray) -> None:
+    """Read a stream to its end, so that its writer never waits, and keep the last of it."""
+    for piece in iter(partial(os.read, stream.fileno(), PRINTED_BYTES), b""):
+        tail += piece
+        del tail[:-PRINTED_BYTES]
+
+
+def _end(process: subprocess.Popen, subject: str) -> None:
+    """Kill whatever is left of a process and of what it started, and wait until it is gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.wait(REAPING_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise LabError(
+            f"{subject} hangs in process {process.pid}, which cannot be ended, and nothing can be measured beside "
+            "it; free the device, then mend the kernel or take it out of the configuration."
+        ) from None
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"it ended its process with exit status {status}"
+    name = signal.Signals(-status).name
+    hint = ", as when memory runs out" if name == "SIGKILL" else ""
+    return f"it crashed its process ({name}{hint})"
+
+
+def _call(folder: Path) -> None:
+    """The guarded process: make the call that `folder` describes and leave its outcome there."""
+    call = read_json(folder / "call.json")
+    faulthandler.enable()
+    # Also when nobody is left to kill it; a thread of C runs this, so that code that holds the GIL cannot stop it.
+    faulthandler.dump_traceback_later(call["time_limit_seconds"], exit=True)
+    module, name = call["function"].split(":")
+    value, reason = None, None
+    try:
+        function = getattr(importlib.import_module(module), name)
+        value = function(**call["arguments"], announce=partial(write_text, folder / "where"))
+    except LabError as refusal:
+        if refusal.__cause__:  # what the kernel itself raised, with the place in its file
+            traceback.print_exception(refusal.__cause__)
+        reason = str(refusal)
+    except (Exception, SystemExit) as failure:
+        traceback.print_exc()
+        reason = f"{(folder / 'where').read_text()}: it failed with {first_line(failure)}."
+    write_json(folder / "result.json", {"value": value, "reason": reason})
+    os._exit(0)  # what the kernel left to be done at exit is its own affair
+
+
+if __name__ == "__main__":
+    _call(Path(sys.argv[1]))

@@ -1,0 +1,103 @@
+"""The roofline model of one device: measured roofs, and where each kernel lies beneath them.
+
+After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (2009): a kernel
+that does I operations for each byte it moves runs at no more than min(peak, I x bandwidth).
+"""
+
+from minilab import LabError
+from minilab.device import short_name
+from minilab.translations import Translations
+
+
+def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:
+    """The intensity, in FLOP/byte, from which on arithmetic and no longer memory is the limit."""
+    return peak_tflop_per_s * 1e3 / bandwidth_gb_per_s
+
+
+FUSED_HEAD = "linear_softmax"  # in full accuracy; its opt-in modes are not drawn
+
+
+def panel(ceilings: dict, bench: dict, headline: list[int], contest: dict | None = None) -> dict:
+    """What one panel of the picture shows, as plain data.
+
+    Args:
+        ceilings: a device's `ceilings.json`, measured or restored.
+        bench: its `bench.json`.
+        headline: [rows, cols] of the dots that carry labels.
+        contest: its `contest.json`, where there is one.
+
+    Returns:
+        device, hardware name, roofs, datasheet, and one point a kernel with intensity (FLOP/byte), rate
+        (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored; `head`, as
+        `head` gives it, or None.
+
+    Raises:
+        LabError: the bench has no row at the headline shape.
+    """
+    rows = [row for row in bench["rows"] if [row["rows"], row["cols"]] == headline and row["direction"] == "forward"]
+    made = bench["provenance"]
+    if not rows:
+        raise LabError(
+            f"bench.json of {made['device']} has no row at the headline shape {headline}; add the shape to "
+            f"bench.*.shapes, or choose another in roofline.headline."
+        )
+    gpu = made["hardware"]["gpu"]
+    return {
+        "device": made["device"],
+        "name": short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
+        "date": made["date"][:10],
+        "restored": "restored" in bench,
+        "stale_ceilings": ceilings.get("restored", {}).get("stale", False),
+        "shape": headline,
+        "dtype": rows[0]["dtype"],
+        "roofs": {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))},
+        "datasheet": ceilings["datasheet"],
+        "points": [
+            {
+                "kernel": row["kernel"],
+                "flop_per_byte": row["flop_per_byte"],
+                "tflop_per_s": row["tflop_per_s"],
+                "median_us": row["median_us"],
+                "fraction_of_copy": row["fraction_of_copy"],
+                "stale": row["stale"],
+            }
+            for row in sorted(rows, key=lambda row: row["median_us"])
+        ],
+        "head": head(contest) if contest else None,
+    }
+
+
+def head(contest: dict) -> dict | None:
+    """The LM head, softmax(linear(h)), fused and not, at the most rows timed: where fusion moves it, and why.
+
+    Args:
+        contest: a device's `contest.json`.
+
+    Returns:
+        rows, points as in `panel`, whether they are stale, and the fused point's intensity and time against the
+        fastest unfused one's; None where the contest did not time both.
+    """
+    shown = [row for row in contest["head"] if not row["fused"] or row["kernel"] == FUSED_HEAD]
+    most = max((row["rows"] for row in shown), default=0)
+    timed = sorted((row for row in shown if row["rows"] == most), key=lambda row: row["median_us"])
+    fused = next((row for row in timed if row["fused"]), None)
+    apart = next((row for row in timed if not row["fused"]), None)
+    if fused is None or apart is None:
+        return None
+    stale = contest.get("restored", {}).get("stale", False)
+    keys = ("kernel", "flop_per_byte", "tflop_per_s", "median_us")
+    return {
+        "rows": most,
+        "points": [{key: row[key] for key in keys} | {"stale": stale} for row in timed],
+        "unfused": apart["kernel"],
+        "flop_per_byte": [apart["flop_per_byte"], fused["flop_per_byte"]],
+        "speedup": apart["median_us"] / fused["median_us"],
+    }
+
+
+def head_caption(head: dict, language: str = "en") -> str:
+    """What fusing the LM head does, in a few sentences with the figures of `head`."""
+    text = Translations("minikernel.report", "figures", language)
+    apart, fused = (text.number(intensity, ".3g") for intensity in head["flop_per_byte"])
+    share = text.number(1 / head["speedup"], ".0%")
+    return text("roofline.caption", rows=text.number(head["rows"], ","), apart=apart, fused=fused, share=share)

@@ -1,0 +1,229 @@
+"""The lab's headline picture: a roofline for each device, and beside it how near each kernel is to a copy."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from minikernel.report.roofline import FUSED_HEAD, head_caption, ridge
+from minilab.style import FAINT, INK, colour, use_style
+from minilab.translations import Translations
+
+INTENSITY = (0.1, 3000.0)  # FLOP/byte
+LABEL_GAP = 0.085  # of the axis' height, between two labels of the stack
+LABELS_AT = {False: 0.42, True: 0.61}  # of the axis' width: the stack stands right of the LM head's dots, if any
+HEAD_LABELS_AT, HEAD_LABEL_GAP = (0.46, 0.96), 0.072  # of the axis' width and height
+SOFTMAX_OF_HEAD = {FUSED_HEAD: "fused", "eager": "F.softmax"}  # a head has the colour of its softmax
+CAPTION_WIDTH = 125  # characters
+SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-.", True)}  # name, line, label above it
+ROOFS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
+
+
+def words(language: str) -> Translations:
+    """The words in stage 24's pictures."""
+    return Translations("minikernel.report", "figures", language)
+
+
+def draw(panels: list[dict], png: str | Path, svg: str | Path, language: str = "en") -> None:
+    """Draw one row for each panel (see `roofline.panel`) and save it as PNG and SVG."""
+    use_style()
+    heights = [5.9 if panel["head"] else 5.2 for panel in panels]
+    figure = plt.figure(figsize=(11, sum(heights)), layout="constrained")
+    drawn = []
+    for part, panel in zip(
+        figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights).flat, panels, strict=True
+    ):
+        roofline_axes, bar_axes = part.subplots(1, 2, width_ratios=(2.1, 1))
+        draw_roofline(roofline_axes, panel, language)
+        draw_bars(bar_axes, panel, language)
+        if panel["head"]:
+            caption = textwrap.fill(head_caption(panel["head"], language), CAPTION_WIDTH)
+            part.supxlabel(caption, x=0.06, ha="left", fontsize=11, linespacing=1.4)
+        drawn.append(roofline_axes)
+    figure.get_layout_engine().set(h_pad=0.15)
+    figure.draw_without_rendering()
+    for roofline_axes, panel in zip(drawn, panels, strict=True):
+        label_slopes(roofline_axes, panel, language)
+    figure.savefig(png, metadata={"Software": None})
+    figure.savefig(svg, metadata={"Date": None})
+    plt.close(figure)
+
+
+def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
+    """Measured roofs as lines, datasheet thin and dashed, one labelled dot a kernel."""
+    text = words(language)
+    roofs = {key: value for key, value in panel["roofs"].items() if value is not None}
+    peaks = {key: roofs[key] for key in ROOFS if key in roofs}
+    top = max(peaks.values())
+    slowest = min(point["tflop_per_s"] for point in panel["points"])
+    low = min(slowest / 2.5, INTENSITY[0] * roofs["copy_gb_per_s"] / 1e3)
+    axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, top * 6))
+    for key, (_, style, _) in slopes(roofs).items():
+        _slope(axes, roofs[key], top, style)
+    for key, peak in peaks.items():
+        start = ridge(max(roofs[slope] for slope in slopes(roofs)), peak)
+        axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
+        label = f"{ROOFS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(panel, language)}"
+        axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
+    if panel["datasheet"]:
+        _datasheet(axes, panel["datasheet"], text)
+    _dots(axes, panel["points"], LABELS_AT[bool(panel["head"])], text)
+    if panel["head"]:
+        _head(axes, panel["head"], text)
+    shape = " x ".join(text.number(size, ",") for size in panel["shape"])
+    date = text("date.record" if panel["restored"] else "date.measured", date=panel["date"])
+    title = text("roofline.title", name=panel["name"], shape=shape, dtype=panel["dtype"], date=date)
+    axes.set_title(title, loc="left")
+    axes.set(xlabel=text("roofline.intensity"), ylabel="TFLOP/s")
+
+
+def slopes(roofs: dict) -> dict[str, tuple[str, str, bool]]:
+    """The slopes that limit: a cache that came out slower than memory, as on a busy machine, is none."""
+    return {key: way for key, way in SLOPES.items() if roofs[key] >= roofs["copy_gb_per_s"]}
+
+
+def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
+    end = min(ridge(bandwidth, top), INTENSITY[1])
+    rates = [INTENSITY[0] * bandwidth / 1e3, end * bandwidth / 1e3]
+    axes.plot([INTENSITY[0], end], rates, style, color=INK, linewidth=1.6)
+
+
+def stale_mark(panel: dict, language: str = "en") -> str:
+    """What a roof's label ends in when the code that measured it has changed since."""
+    return words(language)("stale") if panel["stale_ceilings"] else ""
+
+
+def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
+    """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
+    text, roofs = words(language), panel["roofs"]
+    for key, (name, _, above) in slopes(roofs).items():
+        ends = np.array([[x, x * roofs[key] / 1e3] for x in INTENSITY])
+        across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
+        at = 0.27
+        axes.annotate(
+            text(f"roofline.{name}", bandwidth=_bandwidth(roofs[key], text)) + stale_mark(panel, language),
+            (at, at * roofs[key] / 1e3),
+            xytext=(0, 4 if above else -4),
+            textcoords="offset points",
+            rotation=np.degrees(np.arctan2(up, across)),
+            rotation_mode="anchor",
+            ha="center",
+            va="bottom" if above else "top",
+            fontsize=10,
+            annotation_clip=True,
+        )
+
+
+def _datasheet(axes: Axes, datasheet: dict, text: Translations) -> None:
+    faint: dict[str, Any] = {"color": FAINT, "linewidth": 0.8, "linestyle": "--", "zorder": 0}
+    bandwidth = datasheet["memory_gb_per_s"]
+    top = max(datasheet[key] for key in ROOFS)
+    end = ridge(bandwidth, top)
+    axes.plot([INTENSITY[0], end], [INTENSITY[0] * bandwidth / 1e3, top], **faint)
+    for key in ROOFS:
+        axes.plot([ridge(bandwidth, datasheet[key]), INTENSITY[1]], [datasheet[key]] * 2, **faint)
+    said = text("roofline.datasheet")
+    axes.text(0.985, 0.02, said, transform=axes.transAxes, ha="right", color=FAINT, fontsize=9.5)
+
+
+def spread(values: np.ndarray, gap: float) -> np.ndarray:
+    """Move sorted `values` apart until neighbours differ by `gap`, as little and as evenly as possible."""
+    # Clusters of labels that touch share one centre: pool-adjacent-violators on values minus rank * gap.
+    clusters: list[list[float]] = []
+    for value in values - gap * np.arange(len(values)):
+        clusters.append([value])
+        while len(clusters) > 1 and np.mean(clusters[-2]) > np.mean(clusters[-1]):
+            last = clusters.pop()
+            clusters[-1] += last
+    return np.concatenate([np.full(len(c), np.mean(c)) for c in clusters]) + gap * np.arange(len(values))
+
+
+def _dots(axes: Axes, points: list[dict], labels_at: float, text: Translations) -> None:
+    points = sorted(points, key=lambda point: point["tflop_per_s"])
+    to_axes = axes.transAxes.inverted()
+    x, y = points[0]["flop_per_byte"], np.array([point["tflop_per_s"] for point in points])
+    heights = to_axes.transform(axes.transData.transform(np.column_stack([np.full(len(y), x), y])))
+    labels = np.clip(spread(heights[:, 1], LABEL_GAP), 0.03, 0.97)
+    for point, label_height in zip(points, labels, strict=True):
+        paint = colour(point["kernel"])
+        axes.plot(
+            x, point["tflop_per_s"], "o", markersize=9, color=paint, zorder=3,
+            markerfacecolor="white" if point["stale"] else paint, markeredgewidth=1.8, clip_on=False,
+        )  # fmt: skip
+        axes.annotate(
+            _label(point, text),
+            (x, point["tflop_per_s"]),
+            xytext=(labels_at, label_height),
+            textcoords="axes fraction",
+            va="center",
+            color=paint,
+            fontweight="bold",
+            fontsize=11,
+            arrowprops={"arrowstyle": "-", "color": paint, "linewidth": 0.9, "shrinkB": 6},
+        )
+
+
+def _head(axes: Axes, head: dict, text: Translations) -> None:
+    """The LM head's dots, squares, named above the slope, and the step that fusion takes to the right."""
+    points = sorted(head["points"], key=lambda point: -point["tflop_per_s"])
+    axes.text(*HEAD_LABELS_AT, text("roofline.head"), transform=axes.transAxes, ha="right", va="center", fontsize=11)
+    for place, point in enumerate(points, 1):
+        paint = colour(SOFTMAX_OF_HEAD.get(point["kernel"], point["kernel"]))
+        at = (point["flop_per_byte"], point["tflop_per_s"])
+        axes.plot(
+            *at, "s", markersize=8, color=paint, zorder=3, markerfacecolor="white" if point["stale"] else paint,
+            markeredgewidth=1.8,
+        )  # fmt: skip
+        axes.annotate(
+            _label(point, text),
+            at,
+            xytext=(HEAD_LABELS_AT[0], HEAD_LABELS_AT[1] - HEAD_LABEL_GAP * place),
+            textcoords="axes fraction",
+            ha="right",
+            va="center",
+            color=paint,
+            fontweight="bold",
+            fontsize=11,
+            arrowprops={"arrowstyle": "-", "color": paint, "linewidth": 0.9, "shrinkB": 6, "relpos": (1, 0.5)},
+        )
+    ends = {point["kernel"]: (point["flop_per_byte"], point["tflop_per_s"]) for point in points}
+    step = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.4, "shrinkA": 6, "shrinkB": 6}
+    axes.annotate("", ends[FUSED_HEAD], xytext=ends[head["unfused"]], arrowprops=step)
+
+
+def draw_bars(axes: Axes, panel: dict, language: str = "en") -> None:
+    """Each kernel's bandwidth as a share of a plain copy's, fastest on top."""
+    text = words(language)
+    points = panel["points"][::-1]
+    longest = max(112, *(106 * point["fraction_of_copy"] for point in points))
+    for place, point in enumerate(points):
+        paint, share = colour(point["kernel"]), 100 * point["fraction_of_copy"]
+        axes.barh(place, share, color="white" if point["stale"] else paint, edgecolor=paint, linewidth=1.5, height=0.62)
+        inside = share > 0.27 * longest
+        axes.text(
+            share + (-0.02 if inside else 0.02) * longest, place, f"{text.number(share, '.3g')} %",
+            va="center", ha="right" if inside else "left", fontsize=11, fontweight="bold",
+            color="white" if inside and not point["stale"] else INK,
+        )  # fmt: skip
+    axes.axvline(100, color=INK, linewidth=1.2, linestyle=":")
+    axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
+    axes.tick_params(axis="y", length=0)
+    axes.set(xlim=(0, longest), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))
+    axes.set(xlabel=text("bars.axis"))
+    axes.set_title(text("bars.title"), loc="left")
+
+
+def _bandwidth(gb_per_s: float, text: Translations) -> str:
+    if gb_per_s >= 1000:
+        return f"{text.number(gb_per_s / 1e3, ',.3g')} TB/s"
+    return f"{text.number(gb_per_s, ',.3g')} GB/s"
+
+
+def _label(point: dict, text: Translations) -> str:
+    """A dot's kernel and time, and that it is stale."""
+    us = point["median_us"]
+    time = f"{text.number(us, ',.3g')} µs" if us < 999.5 else f"{text.number(us / 1e3, ',.4g')} ms"
+    return f"{point['kernel']}  {time}" + (text("stale") if point["stale"] else "")

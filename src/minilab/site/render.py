@@ -1,0 +1,69 @@
+"""Write lab.html: all of it in one file that asks nothing of the network but the files beside it."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+from minilab.files import write_text
+from minilab.site.account import Job, Rule, jobs_of, read_summary
+from minilab.site.page_parts import asset, base_style, embedded_json, script_text
+from minilab.site.views import Lab, file_table
+from minilab.templates import environment
+from minilab.translations import Translations
+
+PACKAGE = "minilab.site"
+CODE = re.compile(r"`([^`]+)`")
+
+
+def with_code(sentence: str) -> Markup:
+    """A sentence in which `this` is code, as HTML."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(sentence))))
+
+
+def render_lab_page(
+    path: str | Path, rules: Sequence[Rule], summary: str, targets: Sequence[str], graph: str, language: str
+) -> None:
+    """Write the lab's front door, for the results under the working directory.
+
+    Args:
+        path: of the HTML file, relative to the working directory, like all other paths here.
+        rules: all rules of the workflow, in its order.
+        summary: what `snakemake --detailed-summary` prints.
+        targets: what a plain `snakemake` builds, in its order.
+        graph: the rule graph as SVG, its nodes linked to `lab.html#rule-NAME`.
+        language: of the page's own words, `en` or `es`.
+
+    Raises:
+        LabError: a language that the lab does not speak, or a result that is not readable.
+    """
+    path = Path(path).as_posix()
+    text = Translations("minilab", "lab", language)
+    jobs = [job for job in jobs_of(read_summary(summary), list(rules)) if not _makes(job, path)]
+    lab = Lab(rules, jobs, text, path)
+    template = environment("minilab.site", autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template.filters["code"] = with_code
+    html = template.get_template("lab.html").render(
+        text=text,
+        language=language,
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        stages=lab.stages(),
+        first=lab.first(targets),
+        tally=lab.tally(),
+        reports=lab.reports,
+        graph=Markup(graph[graph.index("<svg") :].replace('"lab.html#', '"#')),
+        graph_file="dag.svg",
+        base=base_style(),
+        style=Markup(asset(PACKAGE, "lab.css")),
+        program=script_text(("minilab.site", "theme.js"), (PACKAGE, "lab.js")),
+        data=embedded_json(file_table(lab) | {"text": text.under("program")}),
+    )
+    write_text(path, html)
+
+
+def _makes(job: Job, page: str) -> bool:
+    """Whether this is the job that is writing the page, whose own state says nothing."""
+    return any(posixpath.normpath(output.path) == page for output in job.outputs)

@@ -1,0 +1,82 @@
+"""Where a job's results come from: made here, brought back from a record, out of date, not there.
+
+Nothing is taken on trust: a restored file says itself which record it came from and what has changed since; whether
+a file made here still is what its inputs make of it, Snakemake says.
+"""
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from minilab.files import read_json
+from minilab.site.account import Job
+
+RECORDS = "results/recorded/"
+MISSING, STALE, OUTDATED, RESTORED, BUILT = "missing", "stale", "outdated", "restored", "built"
+NEEDS_GPU, NOT_ASKED = "needs_gpu", "not_asked"
+WORST_FIRST = (MISSING, STALE, OUTDATED, RESTORED, BUILT, NEEDS_GPU, NOT_ASKED)
+SAMPLED = 1.0  # seconds: Snakemake looks at a job's memory every half second, so of a shorter one it knows nothing
+
+
+@dataclass(frozen=True)
+class State:
+    """What can be said of a job's results.
+
+    Attributes:
+        kind: one of the names above.
+        date: when it was built, or measured, as YYYY-MM-DD.
+        device: slug of the hardware that a record was measured on.
+        reasons: why it is stale or out of date, in the words of the record or of Snakemake.
+        seconds, megabytes: time and peak resident memory of the run, from the rule's benchmark.
+    """
+
+    kind: str
+    date: str | None = None
+    device: str | None = None
+    reasons: tuple[str, ...] = ()
+    seconds: float | None = None
+    megabytes: float | None = None
+
+
+def _restored(job: Job) -> dict | None:
+    """The first of a job's artefacts that says it was restored."""
+    if not any(path.startswith(RECORDS) for path in job.inputs):
+        return None
+    artefacts = (read_json(output.path) for output in job.outputs if output.path.endswith(".json"))
+    return next((artefact for artefact in artefacts if "restored" in artefact), None)
+
+
+def _benchmark(path: str | None) -> dict[str, float | None]:
+    """Seconds and megabytes of a benchmark file; no memory of a job too short to be sampled."""
+    if path is None or not Path(path).exists():
+        return {}
+    with Path(path).open(newline="") as file:
+        row = next(csv.DictReader(file, delimiter="\t"))
+    seconds = float(row["s"])
+    sampled = seconds >= SAMPLED and row["max_rss"] not in ("-", "NA")
+    return {"seconds": seconds, "megabytes": float(row["max_rss"]) if sampled else None}
+
+
+def state_of(job: Job) -> State:
+    """Where the results of a job come from and whether they still hold."""
+    if not all(Path(output.path).exists() for output in job.outputs):
+        return State(MISSING)
+    spent: dict[str, Any] = _benchmark(job.benchmark)
+    built = max(Path(output.path).stat().st_mtime for output in job.outputs)
+    date = datetime.fromtimestamp(built, UTC).date().isoformat()
+    if artefact := _restored(job):
+        made, restored = artefact["provenance"], artefact["restored"]
+        kind = STALE if restored["stale"] else RESTORED
+        return State(kind, made["date"][:10], made["device"], tuple(restored["reasons"]), **spent)
+    if any(output.pending for output in job.outputs):
+        reasons = {output.status for output in job.outputs} - {"ok"}
+        return State(OUTDATED, date, reasons=tuple(sorted(reasons)), **spent)
+    return State(BUILT, date, **spent)
+
+
+def worst(kinds: Iterable[str]) -> str:
+    """The state that a reader must know of first."""
+    return min(kinds, key=WORST_FIRST.index)

@@ -1,0 +1,238 @@
+"""What each part of the page shows: stages, rules, jobs and files, from Snakemake's account and from the results."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from minilab.site.account import Job, Rule, match, wildcards_of
+from minilab.site.captions import read_caption
+from minilab.site.reports import report_html
+from minilab.site.states import (
+    BUILT,
+    MISSING,
+    NEEDS_GPU,
+    NOT_ASKED,
+    RESTORED,
+    STALE,
+    WORST_FIRST,
+    State,
+    state_of,
+    worst,
+)
+from minilab.site.thumbnails import thumbnail
+from minilab.translations import Translations
+
+MADE = "results/"  # what lies below is made by the lab; all else is written by hand
+READABLE = (".html", ".md")
+HEADING = re.compile(r"^# (.+)$", re.M)
+
+
+def duration(seconds: float | None, text: Translations) -> str:
+    """Seconds as a person writes them."""
+    if seconds is None:
+        return text("rule.unmeasured")
+    if seconds < 10:
+        return f"{text.number(seconds, '.1f')} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def memory(megabytes: float | None, text: Translations) -> str:
+    """Megabytes as a person writes them."""
+    if megabytes is None:
+        return text("rule.unmeasured")
+    return f"{text.number(megabytes / 1000, '.1f')} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
+
+
+class Lab:
+    """Everything that the page shows, for one account of the workflow.
+
+    Attributes:
+        jobs: with their states, what is made first coming first.
+        reports: path -> HTML of every Markdown report that is there.
+    """
+
+    def __init__(self, rules: Sequence[Rule], jobs: Sequence[Job], text: Translations, page: str) -> None:
+        self.rules, self.jobs, self.text, self.page = rules, jobs, text, page
+        self.folder = Path(page).parent.as_posix()
+        self.stage_words = Translations("minilab", "stages", text.language)
+        self.states = [state_of(job) for job in jobs]
+        restoring = {job.rule.name for job, state in zip(jobs, self.states, strict=True) if state.device}
+        self.measured_by = {
+            index: self._measuring(job, restoring) for index, job in enumerate(jobs) if job.rule.name in restoring
+        }
+        figure_words = Translations("minilab", "figures", text.language)
+        self.titles = {
+            output.path: (
+                figure_words(Path(caption).stem) if caption else self._page_title(Path(output.path).stem),
+                job.wildcards.values(),
+            )
+            for job in jobs
+            for output in job.outputs
+            if (caption := self._caption(job, output.path)) or output.path.endswith(READABLE)
+        }
+        made = [output.path for job in jobs for output in job.outputs if Path(output.path).exists()]
+        self.reports = {path: report_html(path, page) for path in made if path.endswith(".md")}
+
+    def _page_title(self, name: str) -> str:
+        key = f"pages.{name}"
+        return self.text(key) if key in self.text else name
+
+    def _measuring(self, job: Job, restoring: set[str]) -> str | None:
+        """The rule that would make the same files on hardware that is here: the one whose patterns say most."""
+        paths = [output.path for output in job.outputs]
+        able = [
+            (len(wildcards_of(rule, paths[0]) or {}), rule.name)
+            for rule in self.rules
+            if rule.name not in restoring and all(wildcards_of(rule, path) is not None for path in paths)
+        ]
+        return min(able)[1] if able else None
+
+    def address(self, path: str) -> str:
+        """A file's address from the page."""
+        inside = f"{self.folder}/"
+        return path.removeprefix(inside) if path.startswith(inside) else "../" * (inside.count("/")) + path
+
+    def link(self, path: str) -> str:
+        """Where a file's name leads: to it, or to what the page knows of it where it is not there."""
+        return self.address(path) if Path(path).exists() else f"#file={quote(path, safe='')}"
+
+    def tally(self) -> list[tuple[str, int]]:
+        """State -> how many files are in it, the one to know of first coming first."""
+        counts = dict.fromkeys(WORST_FIRST, 0)
+        for job, state in zip(self.jobs, self.states, strict=True):
+            counts[state.kind] += len(job.outputs)
+        return [(kind, count) for kind, count in counts.items() if count]
+
+    def title_of(self, path: str) -> str:
+        """What a reader calls a file: a report's heading; one of many of its kind, by what tells it from the others."""
+        if path not in self.titles:
+            return self.address(path)
+        title, wildcards = self.titles[path]
+        if path.endswith(".md") and not wildcards and Path(path).exists():
+            found = HEADING.search(Path(path).read_text())
+            title = found[1] if found else title
+        return " · ".join([title[0].upper() + title[1:], *wildcards])
+
+    def reading(self, path: str) -> dict:
+        return {"path": path, "address": self.address(path), "title": self.title_of(path), "link": self.link(path)}
+
+    def first(self, targets: Sequence[str]) -> list[dict]:
+        """What a plain `snakemake` is run for, as far as a person reads it and it is there."""
+        known = {output.path for job in self.jobs for output in job.outputs}
+        shown = [path for path in targets if path in known and path.endswith((*READABLE, ".png"))]
+        return [self.reading(path) for path in shown if Path(path).exists()]
+
+    def stages(self) -> list[dict]:
+        """One for each file of rules, in the workflow's order."""
+        names = dict.fromkeys(rule.stage for rule in self.rules)
+        return [self._stage(name) for name in names]
+
+    def _stage(self, name: str) -> dict:
+        rules = [self._rule(rule) for rule in self.rules if rule.stage == name]
+        own = sorted(
+            (
+                (job, output.path)
+                for job in self.jobs
+                if job.rule.stage == name
+                for output in job.outputs
+                if Path(output.path).exists()
+            ),
+            key=lambda made: made[1],
+        )
+        return {
+            "name": name,
+            "title": self.stage_words(f"{name}.title"),
+            "learn": self.stage_words(f"{name}.learn"),
+            "rules": rules,
+            "state": worst(rule["states"][0] for rule in rules),
+            "readings": [self.reading(path) for _, path in own if path.endswith(READABLE)],
+            "pictures": [self._picture(job, path) for job, path in own if path.endswith(".png")],
+        }
+
+    def _picture(self, job: Job, path: str) -> dict:
+        source, width, height = thumbnail(path)
+        file = self._caption(job, path)
+        caption = read_caption(file) if file else job.rule.docstring
+        return {**self.reading(path), "source": source, "width": width, "height": height, "caption": caption}
+
+    @staticmethod
+    def _caption(job: Job, path: str) -> str | None:
+        """The file of an output's caption, where Snakemake's report shows it."""
+        return next((file for pattern, file in job.rule.captions.items() if match(pattern, path) is not None), None)
+
+    def _rule(self, rule: Rule) -> dict:
+        own = [index for index, job in enumerate(self.jobs) if job.rule is rule]
+        shown = [*own, *(index for index, name in self.measured_by.items() if name == rule.name)]
+        inputs = list(dict.fromkeys(path for index in own for path in self.jobs[index].inputs))
+        states = [self.states[index] for index in shown]
+        is_this = any(match(pattern, self.page) is not None for pattern in rule.outputs)
+        kinds = {state.kind for state in states} or {BUILT if is_this else NEEDS_GPU if rule.needs_gpu else NOT_ASKED}
+        spent = [self.states[index] for index in own]
+        seconds = [state.seconds for state in spent if state.seconds is not None]
+        peaks = [state.megabytes for state in spent if state.megabytes is not None]
+        return {
+            "name": rule.name,
+            "says": rule.docstring,
+            "script": rule.script and self.reading(rule.script),
+            "states": sorted(kinds, key=WORST_FIRST.index),
+            "without_jobs": self.text(f"says.{'this_page' if is_this else NEEDS_GPU if rule.needs_gpu else NOT_ASKED}"),
+            "facts": ", ".join(
+                [
+                    *([self.text("rule.jobs", count=len(shown))] if len(shown) > 1 else []),
+                    *([duration(sum(seconds), self.text)] if seconds else []),
+                    *([memory(max(peaks), self.text)] if peaks else []),
+                ]
+            ),
+            "inputs": [self.reading(path) for path in inputs if path.startswith(MADE)],
+            "sources": sum(not path.startswith(MADE) for path in inputs),
+            "patterns": rule.outputs,
+            "jobs": [self._job(index) for index in shown],
+        }
+
+    def _job(self, index: int) -> dict:
+        job, state = self.jobs[index], self.states[index]
+        return {
+            "label": " · ".join(job.wildcards.values()) or job.rule.name,
+            "state": state.kind,
+            "says": self.says(state),
+            "reasons": state.reasons,
+            "time": duration(state.seconds, self.text),
+            "memory": memory(state.megabytes, self.text),
+            "outputs": [self.reading(output.path) for output in job.outputs],
+        }
+
+    def says(self, state: State) -> str:
+        if state.kind in (RESTORED, STALE):
+            return self.text(f"says.{state.kind}", date=state.date, device=state.device)
+        return self.text(f"says.{state.kind}", **({} if state.kind == MISSING else {"date": state.date}))
+
+
+def file_table(lab: Lab) -> dict:
+    """Every file and job, by number, for the page's program.
+
+    Returns:
+        `files`: path, address as it is shown and as it is linked; `jobs`: rule, numbers of the files it is made of
+        and makes, state, what is said of it, time, memory; `home`: what precedes the path of what the lab makes.
+    """
+    paths = list(
+        dict.fromkeys(path for job in lab.jobs for path in (*(output.path for output in job.outputs), *job.inputs))
+    )
+    number = {path: index for index, path in enumerate(paths)}
+    jobs = [
+        {
+            "rule": job.rule.name,
+            "makes": [number[output.path] for output in job.outputs],
+            "of": [number[path] for path in job.inputs],
+            "state": state.kind,
+            "badge": lab.text(f"state.{state.kind}"),
+            "says": lab.says(state),
+            "reasons": state.reasons,
+            "time": None if state.seconds is None else duration(state.seconds, lab.text),
+            "memory": None if state.megabytes is None else memory(state.megabytes, lab.text),
+        }
+        for job, state in zip(lab.jobs, lab.states, strict=True)
+    ]
+    files = [[path, lab.address(path), lab.link(path)] for path in paths]
+    return {"home": MADE, "files": files, "jobs": jobs, "reports": list(lab.reports)}

@@ -1,0 +1,304 @@
+"""The parts of the capture that need no compiler: tags, marks, line maps, fates, reasons, models, plain files."""
+
+import re
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of, write_exported
+from minicompile.lowering import fusion_reasons
+from minicompile.lowering.coverage import coverage
+from minicompile.lowering.fates import fate
+from minicompile.lowering.panes import definition_lines
+from minicompile.lowering.record import shown_path, user_frames
+from minicompile.lowering.triton_assembly import ptx_lines, sass_lines, ttir_lines
+from minicompile.models import BUILT_IN, build, minigpt
+from minicompile.torch_private import triton_kernels
+from minicompile.torch_private.calls import split_marks
+from minicompile.torch_private.line_hooks import Operation, split_tags
+from minilab import LabError
+from minimodel.checkpoint import save_checkpoint
+from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
+
+SMALL = MiniGPTConfig(vocab_size=16, block_size=16, n_layer=1, n_head=2, n_embd=16)
+
+
+def test_tags_come_off_and_their_lines_are_counted_from_the_first_that_is_not_blank():
+    tagged = "\n\nfor (x) {\n    auto tmp0 = in[x]; /*@op:op1:load:77*/\n}\n    tmp1 = exp(tmp0) # @op:op2:exp:78\n"
+    clean, operations = split_tags(tagged)
+    assert clean == "\n\nfor (x) {\n    auto tmp0 = in[x];\n}\n    tmp1 = exp(tmp0)\n"
+    assert operations == [(1, Operation("op1", "load", 77)), (3, Operation("op2", "exp", 78))]
+
+
+def test_a_mark_is_taken_out_and_stands_for_the_call_after_it():
+    code = "\n".join(
+        [
+            "def call(args):",
+            "    # [Provenance debug handles] triton_a:1",
+            "    # Topologically Sorted Source Nodes: [x]",
+            "    raw_stream0 = get_raw_stream(0)",
+            "    triton_a.run(buf0, 4, stream=raw_stream0)",
+            "    # [Provenance debug handles] extern_kernels.mm:2",
+            "    extern_kernels.mm(buf0, arg0_1, out=buf1)",
+            "    # [Provenance debug handles] triton_a:3",
+            "    triton_a.run(buf1, 4, stream=raw_stream0)",
+        ]
+    )
+    clean, calls = split_marks(code)
+    lines = clean.split("\n")
+    assert "Provenance" not in clean
+    assert [(call["handle"], lines[call["line"] - 1].strip()) for call in calls] == [
+        (1, "triton_a.run(buf0, 4, stream=raw_stream0)"),
+        (2, "extern_kernels.mm(buf0, arg0_1, out=buf1)"),
+        (3, "triton_a.run(buf1, 4, stream=raw_stream0)"),
+    ]
+
+
+def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
+    lines = [
+        "class GraphModule(torch.nn.Module):",
+        '    def forward(self, arg0_1: "f32[2][1]", arg1_1: "f32[2][1]"):',
+        "        # File: a.py:3 in forward, code: return x + y",
+        '        add: "f32[2][1]" = torch.ops.aten.add.Tensor(arg0_1, arg1_1);  arg0_1 = None',
+        "        pair = torch.ops.aten.var_mean(add)",
+        "        return (add,)",
+    ]
+    assert definition_lines(lines) == {"arg0_1": 2, "arg1_1": 2, "add": 4, "pair": 5, "output": 6}
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ({"name": "v", "target": "aten.permute.default", "is_view": True}, "view"),
+        ({"name": "kept", "target": "aten.permute.default", "is_view": True}, "inlined"),
+        ({"name": "v", "target": "operator.getitem", "is_view": False}, "view"),
+        ({"name": "library", "target": "aten.mm.default", "is_view": False}, "extern call"),
+        ({"name": "written", "target": "aten.add.Tensor", "is_view": False}, "materialised"),
+        ({"name": "gone", "target": "aten.exp.default", "is_view": False}, "fused away"),
+        ({"name": "constant", "target": "aten.full.default", "is_view": False}, "folded"),
+        ({"name": "copied", "target": "aten.copy_.default", "is_view": False}, "materialised"),
+        ({"name": "kept", "target": "aten.full.default", "is_view": False}, "inlined"),
+    ],
+)
+def test_what_became_of_a_node(node, expected):
+    buffers = {"written": {"removed": False}, "gone": {"removed": True}, "library": {"removed": False}}
+    assert fate(node, buffers, {"library"}, {"kept", "written", "copied"}, {"copied"}) == expected
+
+
+def test_a_known_reason_has_its_sentence_and_an_unknown_one_is_quoted():
+    assert "library" in fusion_reasons.sentence(False, ["node1 is extern but not a triton kernel"])
+    assert fusion_reasons.sentence(False, ["the moon is full"]).endswith("in its own words: the moon is full.")
+    assert fusion_reasons.sentence(False, []) == fusion_reasons.UNGIVEN
+    assert fusion_reasons.sentence(True, []) == fusion_reasons.TAKEN
+    # the last reason is the one that decided
+    decided = fusion_reasons.sentence(False, ["memory deps did not match", "numel/rnumel mismatch (reduce) (2, 4)"])
+    assert decided == fusion_reasons.sentence(False, ["numel/rnumel mismatch (reduce) (2, 4)"])
+
+
+def test_every_reason_of_the_installed_torch_has_a_sentence():
+    inductor = Path(torch.__file__).parent / "_inductor"
+    text = "".join((inductor / name).read_text() for name in ("scheduler.py", "choices.py", "codegen/simd.py"))
+    given = re.findall(r'(?:\bwhy|WhyNoFuse\(node1, node2\))\(\s*"([^"]+)"', text)
+    assert len(given) > 30
+    unknown = [reason for reason in given if "own words" in fusion_reasons.sentence(False, [reason])]
+    assert unknown == []
+
+
+TTIR = """#loc = loc("/tmp/x/k.py":17:1)
+#loc1 = loc(unknown)
+#loc2 = loc("/site/helpers.py":5:2)
+#loc3 = loc("/tmp/x/k.py":37:12)
+#loc4 = loc("tmp6"(#loc3))
+#loc5 = loc(callsite(#loc2 at #loc4))
+module {
+  tt.func public @k(%x: !tt.ptr<f32> loc("x"(#loc))) {
+    %c = arith.constant 600 : i32 loc(#loc1)
+    %m = arith.maxf %a, %b : f32 loc(#loc5)
+  } loc(#loc)
+} loc(#loc)"""
+
+
+def test_ttir_is_shown_without_locations_and_a_helper_counts_as_the_line_that_calls_it():
+    lines = ttir_lines(TTIR, "k.py")
+    assert ("    %m = arith.maxf %a, %b : f32", 37) in lines
+    assert ("    %c = arith.constant 600 : i32", None) in lines
+    assert not any("loc" in line for line, _ in lines)
+
+
+PTX = """.visible .entry k(
+	.param .u64 p
+)
+{
+	.reg .b32 %r<4>;
+	.loc	1 17 0 // k.py:17:0
+	ld.param.b64 %rd3, [p];
+	.loc	1 37 12 // k.py:37:12
+	.loc	2 182 12, function_name $L__info, inlined_at 1 37 12 // helpers.py:182:12
+	.loc	2 169 12, function_name $L__info, inlined_at 2 182 12 // helpers.py:169:12
+	max.f32 %f1, %f2, %f3;
+}
+	.file	1 "/tmp/x/k.py"
+	.file	2 "/site/helpers.py"
+	.section	.debug_abbrev
+.b8 1"""
+
+
+def test_ptx_is_shown_without_directives_and_inlined_places_are_followed_to_the_kernel():
+    lines = ptx_lines(PTX, "k.py")
+    assert ("\tmax.f32 %f1, %f2, %f3;", 37) in lines
+    assert ("\tld.param.b64 %rd3, [p];", 17) in lines
+    assert lines[-1] == ("}", None)
+
+
+SASS = """\t.section .text.k
+\t//## File "/tmp/x/k.py", line 17
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+\t//## File "/site/helpers.py", line 182 inlined at "/tmp/x/k.py", line 37
+\t//## File "/tmp/x/k.py", line 37
+        /*0010*/                   FSETP.GT.AND P1, PT, R9, R0, PT ;
+.L_x_1:"""
+
+
+def test_instructions_carry_the_line_of_the_kernel():
+    assert sass_lines(SASS, "k.py") == [
+        ("/*0000*/                   LDC R1, c[0x0][0x28] ;", 17),
+        ("/*0010*/                   FSETP.GT.AND P1, PT, R9, R0, PT ;", 37),
+        (".L_x_1:", None),
+    ]
+
+
+def test_a_compute_node_without_a_line_counts_as_missing():
+    graph = {
+        "panes": {"aten": "a", "code": "c"},
+        "calls": [{"id": "0", "kernel": "k", "extern": False, "line": 9, "aten_nodes": ["exp", "lost"]}],
+        "kernels": [{"name": "k", "granularity": "operation", "lines": 4, "lines_tied": 1}],
+        "nodes": [
+            {"name": "exp", "fate": "inlined", "line": 1, "inputs": []},
+            {"name": "lost", "fate": "inlined", "line": 2, "inputs": ["exp"]},
+        ],
+        "scheduler_nodes": [
+            {"name": "op0", "aten_nodes": ["exp", "lost"], "operations": [{"name": "exp", "producer": "exp"}]}
+        ],
+    }
+    links = [
+        {"from": "a", "to": "c", "kind": "operation", "pairs": [[1, 5]]},
+        {"from": "a", "to": "c", "kind": "call", "pairs": [[1, 9], [2, 9]]},
+    ]
+    assert coverage(graph, links)["missing"]["compute_nodes"] == ["lost"]
+    graph["kernels"][0]["granularity"] = "kernel"  # then the call is as near as it gets
+    assert coverage(graph, links)["missing"]["compute_nodes"] == []
+
+
+def test_the_users_own_frames_count_and_torchs_modules_where_there_are_none():
+    linear = "/v/lib/python3.11/site-packages/torch/nn/modules/linear.py"
+    torchs = f'  File "{linear}", line 134, in forward\n    return F.linear()\n'
+    own = '  File "/home/me/mlp.py", line 7, in forward\n    return self.fc(x)\n'
+    assert user_frames(own + torchs) == [("/home/me/mlp.py", 7)]
+    assert [line for _, line in user_frames(torchs)] == [134]
+    assert shown_path(linear) == "torch/nn/modules/linear.py"
+    assert user_frames(None) == []
+
+
+MODEL = "from torch import nn, ones\ndef make():\n    return nn.Linear(2, 3), (ones(1, 2),)\n"
+
+
+def test_a_users_model_is_made_by_its_factory(tmp_path):
+    source = tmp_path / "mlp.py"
+    source.write_text(MODEL)
+    model = build("mine", entry={"source": str(source), "factory": "make"})
+    assert model.name == "mine"
+    assert model.module(*model.inputs).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "factory", "message"),
+    [
+        (None, "make", "does not exist; write the path"),
+        (MODEL, "build", "defines no function 'build'"),
+        ("import nothing_of_this_name\n", "make", "cannot be imported: ModuleNotFoundError"),
+        ("def make():\n    return 3\n", "make", r"must return \(nn.Module, tuple of example inputs\) and returned int"),
+    ],
+)
+def test_a_users_model_that_cannot_be_made_is_refused_in_one_sentence(tmp_path, text, factory, message):
+    source = tmp_path / "mlp.py"
+    if text is not None:
+        source.write_text(text)
+    with pytest.raises(LabError, match=message):
+        build("mine", entry={"source": str(source), "factory": factory})
+
+
+def test_models_of_the_lab_need_their_checkpoint_and_a_name_that_exists():
+    with pytest.raises(LabError, match="give the path of one"):
+        build("minigpt")
+    with pytest.raises(LabError, match=f"no model is called 'gpt5'; there are {', '.join(BUILT_IN)}"):
+        build("gpt5")
+
+
+def test_minigpt_is_built_from_its_checkpoint_and_gives_probabilities_or_a_loss(checkpoint):
+    model = minigpt(checkpoint, shape=(2, 8))
+    assert torch.allclose(model.module(*model.inputs).sum(-1), torch.ones(2, 8))
+    training = minigpt(checkpoint, "minigpt_train", shape=(2, 8))
+    assert training.train
+    assert training.module(*training.inputs).shape == ()
+    with pytest.raises(LabError, match="asks for 99 tokens, but the model's block_size is 16"):
+        minigpt(checkpoint, shape=(2, 99))
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    save_checkpoint(path, NumpyMiniGPT.initialise(SMALL, seed=3).arrays, SMALL)
+    return path
+
+
+def test_plain_files_of_two_directions_stand_under_their_titles():
+    panes = [
+        {"id": "aten.0.forward", "kind": "aten", "title": "forward", "lines": ["a", "b"]},
+        {"id": "aten.0.backward", "kind": "aten", "title": "backward", "lines": ["c"]},
+        {"id": "code.0.forward", "kind": "code", "title": "code", "lines": ["import torch", "x = 1"]},
+    ]
+    assert (
+        text_of({"panes": panes}, "aten") == "# forward (aten.0.forward)\na\nb\n\n\n# backward (aten.0.backward)\nc\n"
+    )
+    assert text_of({"panes": panes}, TEXTS["output_code"]) == "import torch\nx = 1\n"
+
+
+def test_where_only_a_library_is_called_the_kernels_file_says_so():
+    made = {"graphs": [{"calls": [{"extern": True}]}], "target": {"kind": "cpu"}}
+    assert interesting_kernel(made).startswith("// torch.compile generated no kernel")
+
+
+def test_an_exported_model_can_be_read_back(tmp_path):
+    model = nn.Linear(2, 3)
+    write_exported(model, (torch.ones(1, 2),), tmp_path / "exported.pt2")
+    program = torch.export.load(tmp_path / "exported.pt2")
+    assert torch.equal(program.module()(torch.ones(1, 2)), model(torch.ones(1, 2)))
+
+
+def test_a_model_that_cannot_be_exported_is_refused_in_one_sentence(tmp_path):
+    class Looks(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x
+
+    with pytest.raises(LabError, match=r"torch\.export cannot export"):
+        write_exported(Looks(), (torch.ones(2),), tmp_path / "exported.pt2")
+
+
+def test_of_two_wrappers_with_a_kernel_of_one_name_the_one_with_its_text_tells_what_was_chosen(monkeypatch, tmp_path):
+    from torch._inductor.codecache import PyCodeCache
+
+    def wrapper(text: str, configuration: str):
+        module = ModuleType("wrapper")
+        module.__file__ = str(tmp_path / f"{configuration}.py")
+        Path(module.__file__).write_text(f"triton_0 = async_compile.triton('triton_0', '''\n{text}''')")
+        module.triton_0 = SimpleNamespace(launchers=[SimpleNamespace(config=configuration)])
+        return module
+
+    monkeypatch.setattr(PyCodeCache, "modules", [wrapper("forward\n", "first"), wrapper("backward\n", "second")])
+    assert triton_kernels._chosen("triton_0", "forward\n") == "first"
+    assert triton_kernels._chosen("triton_0", "backward\n") == "second"
+    assert triton_kernels._chosen("triton_0", "neither\n") is None
+    assert triton_kernels._chosen("triton_1", "forward\n") is None

@@ -1,0 +1,274 @@
+"""Stage 25's reports, pictures and explorer say in Spanish all that they say in English, and leave nothing of it."""
+
+import copy
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jinja2
+import pytest
+import yaml
+from annotation_models import CAPTURED, load
+from distributed_artefact import artefact
+from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
+from jinja2 import nodes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from profile_artefact import profile
+from stage_25_artefacts import RESTORED, compared, health, training
+
+from minicompile.explain.annotation.annotate import annotate
+from minicompile.explain.capture_diff import diff_compiles
+from minicompile.explain.capture_diff_text import described
+from minicompile.explain.explorer import render_explorer
+from minicompile.explain.explorer.payload import payload
+from minicompile.lowering.capture import LABELS
+from minicompile.lowering.fusion_reasons import DATA, TAKEN, UNGIVEN, reasons
+from minicompile.pages import retold, template_name
+from minicompile.report import profile_roofline as roofline
+from minicompile.report import survey_plot
+from minicompile.report import training_plot as plot
+from minicompile.report.phase_reports import checks_24, checks_25, phase_report
+from minicompile.report.profile_report import report
+from minicompile.report.safety_report import safety_entries, safety_section
+from minicompile.report.stage_25 import manifest_25, report_25
+from minicompile.report.survey import survey
+from minilab.translations import LANGUAGES, Translations
+from minimodel.model_config import MiniGPTConfig
+
+SOURCES = Path(survey_plot.__file__).parents[1]
+TEMPLATES = sorted(path.stem for path in (SOURCES / "templates").glob("*.md") if "." not in path.stem)
+OTHERS = [language for language in LANGUAGES if language != "en"]
+NOT_WORDS = re.compile(r"`[^`]*`|\]\([^)]*\)|\([^)]*\)|\S*[\d_./=:+*\[\]]\S*")
+WORDS = re.compile(r"(?<!\S)[a-záéíóúñüA-Z][a-záéíóúñü]*[,;.:]?(?!\S)")
+TRAININGS = [training(), training(speedup=1.0), training(speedup=0.5), training(compiled=False)]
+HEALTH = [health("mlp", []), health("odd", ["graph break: X", "not compiled: failed at forward: X"])]
+
+
+def prose(text: str) -> set[str]:
+    """The lines that say something to a reader: three words or more that are no names; a kernel's code aside."""
+    text = re.sub(
+        r"^```.*?^```$", lambda code: "\n".join(re.findall(r"^\s*(?:#|//) .*", code[0], re.M)), text, flags=re.M | re.S
+    )
+    return {line for line in text.splitlines() if len(WORDS.findall(NOT_WORDS.sub(" ", line))) >= 3}
+
+
+def captured(target: str) -> dict:
+    made = load("tiny_head", target)
+    provenance = {"device": made["target"]["device"], "date": "2026-11-21T00:00:00+00:00", "versions": {}}
+    return {**made, "provenance": provenance}
+
+
+def stale_profile() -> dict:
+    changed = profile()
+    changed["restored"] = RESTORED
+    changed["timings"][0]["recompiles"] = 1
+    return changed
+
+
+def phases(language: str) -> str:
+    captures = [("tiny_head/cpu", captured("cpu"))]
+    manifest = manifest_25(1, captures, [profile()], {}) | safety_entries(HEALTH, [])
+    first = {
+        "torch_port": {
+            "byte_equivalence_at_fp32_cpu": "passed",
+            "max_abs_diff_to_numpy_reference": 1e-6,
+            "kernel_swap_changes_top1_token": False,
+        },
+        "softmax_kernels": {"triton": {"frac_of_F_softmax": 1.2, "autotune_picked": {"BLOCK": 512}}},
+        "gpu": {"model": "NVIDIA H200"},
+        "device": "h200",
+        "restored": {"stale": True},
+    }
+    untimed = {**first, "softmax_kernels": {}, "restored": None}
+    nothing = {"compile_match": [], "captures": [], "compile_health": []}
+    checks = [
+        *checks_24(first, {"excess_percent": 1.5}, language),
+        *checks_24(untimed, {"excess_percent": 1.5}, language),
+        *checks_25(manifest, [artefact()], language),
+        *checks_25(nothing, [], language),
+    ]
+    return phase_report(25, Translations("minicompile", "phases", language)("25.title"), checks, {}, {}, language)
+
+
+def full_report(language: str) -> str:
+    captures = [(f"tiny_head/{target}", captured(target)) for target in ("cpu", "simulated")]
+    safety = safety_section(HEALTH, [("minigpt/cpu", made) for made in TRAININGS], language)
+    return report_25(captures, [("tiny_head/cpu", stale_profile())], [artefact()], safety, [compared()], language)
+
+
+def survey_of_all(language: str) -> str:
+    restored, short = artefact("h200", (2, 4)), artefact()
+    restored["restored"] = RESTORED
+    short["left_out"] = [{"ranks": 4, "reason": "4 GPUs are asked for and 2 are here"}]
+    return survey([restored, short], MiniGPTConfig(vocab_size=600, block_size=128), language)
+
+
+REPORTS: dict[str, Callable[[str], str]] = {
+    "report": full_report,
+    "nothing_ran": lambda language: report_25([], [], [], safety_section([], [], language), [], language),
+    "profile": lambda language: report(stale_profile(), language),
+    "survey": survey_of_all,
+    "phases": phases,
+    "diff": lambda language: described(
+        diff_compiles(load("tiny_head", "cpu"), load("tiny_head", "simulated")), language
+    ),
+    "other_models": lambda language: described(
+        diff_compiles(load("chain", "cpu"), load("layer_norm", "cpu")), language
+    ),
+    **{
+        f"annotation_{name}_{target}": lambda language, name=name, target=target: annotate(
+            load(name, target), None, language
+        )
+        for name, targets in CAPTURED.items()
+        for target in targets
+    },
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_sentence_of_a_report_is_left_in_english(name: str):
+    english, spanish = (prose(REPORTS[name](language)) for language in ("en", "es"))
+    assert len(spanish) > 1
+    assert english & spanish == set()
+
+
+def drawn_texts(monkeypatch: pytest.MonkeyPatch, draw: Callable[[], None]) -> set[str]:
+    """All texts of the picture that `draw` saves."""
+    found: set[str] = set()
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, *_, **__: found.update(text.get_text() for text in self.findobj(Text))
+    )
+    draw()
+    return {text for text in found if re.search(r"[a-záéíóúñ]{3}", text) and "$" not in text}
+
+
+NAMES = {"NumPy", "0  softmax", "1  clone"}
+PICTURES: dict[str, Callable[[str], None]] = {
+    "profile": lambda language: roofline.draw(stale_profile(), "none.png", language),
+    "survey": lambda language: survey_plot.draw([artefact()], "none.png", language),
+    "training": lambda language: plot.draw(training(), "none.png", language),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_no_words_of_a_picture_are_left_in_english(name: str, monkeypatch: pytest.MonkeyPatch):
+    english, spanish = (
+        drawn_texts(monkeypatch, lambda language=language: PICTURES[name](language)) for language in ("en", "es")
+    )
+    assert len(english) == len(spanish) > 3
+    assert english & spanish <= NAMES
+
+
+# -- templates ------------------------------------------------------------------------------------------------------
+
+
+def structure(template: str) -> Counter:
+    """What a template asks for: its conditions, loops and figures, however often each; its words are left out."""
+    tree = jinja2.Environment().parse(template)
+    for constant in tree.find_all(nodes.Const):
+        constant.value = "words" if isinstance(constant.value, str) and " " in constant.value else constant.value
+    return Counter(_asked(tree))
+
+
+def _asked(tree: nodes.Node) -> Iterator[str]:
+    for node in tree.find_all(
+        (nodes.Getattr, nodes.Getitem, nodes.Filter, nodes.Call, nodes.Test, nodes.For, nodes.If)
+    ):
+        if isinstance(node, nodes.If):
+            yield f"if {node.test!r}"
+        elif isinstance(node, nodes.For):
+            yield f"for {node.target!r} in {node.iter!r}"
+        else:
+            yield repr(node)
+
+
+def skeleton(template: str) -> list[str]:
+    """A template's headings, pictures, lists and columns of tables, in order, without their words."""
+    found = re.findall(r"^(#+ |!\[|- |\|.*\|$)|^(```)", template, re.M)
+    return [re.sub(r"[^|]", "", first) or first + second for first, second in found]
+
+
+@pytest.mark.parametrize("language", OTHERS)
+@pytest.mark.parametrize("page", TEMPLATES)
+def test_a_template_asks_for_the_same_in_every_language(page: str, language: str):
+    english, other = ((SOURCES / "templates" / template_name(page, each)).read_text() for each in ("en", language))
+    assert structure(other) == structure(english)
+    assert skeleton(other) == skeleton(english)
+
+
+def test_every_template_is_known():
+    assert len(TEMPLATES) * len(LANGUAGES) == len(list((SOURCES / "templates").glob("*.md")))
+    assert {"report_25", "survey_25", "kernel_annotation"} <= set(TEMPLATES)
+
+
+# -- what artefacts say ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sentence", [TAKEN, UNGIVEN, *(text for _, text in reasons()), *LABELS.values()])
+def test_what_a_capture_says_is_retold(sentence: str):
+    assert retold("es")(sentence) != sentence
+    assert retold("en")(sentence) == sentence
+
+
+def test_a_restored_capture_says_of_what_day_it_is():
+    label = "Triton for NVIDIA H200, captured on 2026-11-21"
+    assert retold("es")(label) == "Triton para NVIDIA H200, capturado el 2026-11-21"
+    assert retold("es")(f"{label}, stale") == "Triton para NVIDIA H200, capturado el 2026-11-21, caduco"
+
+
+def test_a_newer_sentence_stays_as_it_is():
+    assert retold("es")("Not fused; for a reason of next year's.") == "Not fused; for a reason of next year's."
+
+
+def test_what_a_sentence_names_is_kept():
+    assert retold("es")("parameter steps has changed") == "el parámetro steps ha cambiado"
+    assert "(a|b)" in retold("es")("Not fused; Inductor's reason, in its own words: (a|b).")
+
+
+def test_each_reason_is_there_once():
+    entries = yaml.safe_load(DATA.read_text())
+    told = [retold("es")(entry["sentence"]) for entry in entries]
+    assert len(set(told)) == len({entry["sentence"] for entry in entries})
+
+
+# -- the explorer ---------------------------------------------------------------------------------------------------
+
+
+def test_the_explorer_speaks_spanish(tmp_path: Path):
+    captures = [tiny_head(), tiny_head_simulated()]
+    for language in LANGUAGES:
+        render_explorer(captures, tmp_path / language, profile=[profile_of(captures[0]), None], language=language)
+    english, spanish = ((tmp_path / language).read_text().split('id="data"')[0] for language in ("en", "es"))
+    assert '<html lang="es">' in spanish
+    shown = [
+        set(re.findall(r">([^<>]{4,})<|(?:label|placeholder)=\"([^\"]+)\"", page.split("</style>")[1]))
+        for page in (english, spanish)
+    ]
+    assert [pair for pair in shown[0] & shown[1] if WORDS.search("".join(pair))] == [("Enter", "")]
+
+
+def test_the_tour_and_the_panes_are_told_in_spanish():
+    captures = [with_backward(tiny_head()), tiny_head_simulated()]
+    english, spanish = (payload(copy.deepcopy(captures), [None, None], language) for language in ("en", "es"))
+    for first, second in zip(english["tour"], spanish["tour"], strict=True):
+        assert (first["pane"], first["line"]) == (second["pane"], second["line"])
+        assert first["title"] != second["title"]
+        assert first["text"] != second["text"]
+    for first, second in zip(english["captures"], spanish["captures"], strict=True):
+        assert first["target"]["label"] != second["target"]["label"]
+        same = {pane["title"] for pane in first["panes"]} & {pane["title"] for pane in second["panes"]}
+        assert all(title.endswith(".py") for title in same)
+
+
+def test_the_pages_program_asks_for_words_that_are_there():
+    words = Translations("minicompile", "explorer").under("program")
+    program = "".join(path.read_text() for path in (SOURCES / "explorer/page").glob("*.js"))
+    keys = re.findall(r"\bsay\((?:[^()\"`]* \? )?\"([^\"]+)\"(?: : \"([^\"]+)\")?", program)
+    asked = {key for pair in keys for key in pair if key} | {
+        f"count.{what}" for what in re.findall(r"count(?:ed)?\([^\n]*?, \"(\w+)\"\)", program)
+    }
+    families = set(re.findall(r"say\(`(\w+)\.\$", program))
+    assert asked <= set(words)
+    assert {key for key in words if key.split(".")[0] not in families} <= asked | {"dark", "stops.next", "hide"}

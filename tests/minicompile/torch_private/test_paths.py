@@ -1,0 +1,25 @@
+"""Folders of the machine that measured do not reach what is published."""
+
+import pytest
+
+from minicompile.torch_private.paths import pattern_of, without_paths
+
+FOLDERS = pattern_of(["/home/ada/lab", "/opt/venv/lib/site-packages"])
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('File "/home/ada/lab/src/a.py", line 1', 'File "src/a.py", line 1'),
+        ("# ada/lab/src/a.py:50 in forward", "# src/a.py:50 in forward"),  # as Dynamo cuts long paths
+        ("e/ada/lab/src/a.py and /opt/venv/lib/site-packages/torch/b.py", "src/a.py and torch/b.py"),
+        ("results/nevada/lab/a.json", "results/nevada/lab/a.json"),  # a path of its own
+    ],
+)
+def test_a_folder_is_taken_off_whole_or_cut(text: str, left: str):
+    assert FOLDERS.sub("", text) == left
+
+
+def test_data_keeps_its_form(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert without_paths({"a": [f"{tmp_path}/x.py:1", 2], "b": None}) == {"a": ["x.py:1", 2], "b": None}

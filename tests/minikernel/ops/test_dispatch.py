@@ -1,0 +1,80 @@
+"""The table of kernels: what tuning writes is what dispatch reads, and there is a default beyond it."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikernel.ops import dispatch
+from minikernel.ops.dispatch import Choice, choose
+
+CONFIG = {"BLOCK": 256, "ROWS": 2, "num_warps": 1}
+
+
+def entry(rows, cols, dtype, kernel):
+    return {
+        "rows": rows,
+        "cols": cols,
+        "dtype": dtype,
+        "kernel": kernel,
+        "config": CONFIG if kernel == "triton" else None,
+    }
+
+
+TABLE = [
+    entry(64, 600, "float32", "fused"),
+    entry(4096, 600, "float32", "triton"),
+    entry(64, 600, "bfloat16", "triton"),
+]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "cols", "expected"),
+    [
+        (torch.float32, 64, 600, "fused"),
+        (torch.float32, 100_000, 600, "triton"),
+        (torch.float32, 0, 600, "fused"),
+        (torch.float16, 4096, 600, "triton"),  # 16 bits are 16 bits
+        (torch.float32, 4096, 601, "fused"),  # a width that nobody tuned
+    ],
+)
+def test_the_nearest_rows_of_a_tuned_width_decide(dtype, rows, cols, expected):
+    chosen = choose(TABLE, dtype, rows, cols, cuda_c=True)
+    assert chosen.kernel == expected
+    assert chosen.config == (CONFIG if expected == "triton" else None)
+
+
+@given(rows=st.integers(0, 1 << 32), cols=st.integers(1, 1 << 20))
+def test_a_device_that_nobody_tuned_has_a_default(rows, cols):
+    assert choose([], torch.float32, rows, cols, cuda_c=True) == Choice("fused")
+    assert choose([], torch.float32, rows, cols, cuda_c=False) == Choice("triton")
+
+
+def test_without_cupy_no_cuda_c_is_chosen():
+    assert choose(TABLE, torch.float32, 64, 600, cuda_c=False) == Choice("triton")
+
+
+def test_what_tuning_found_is_what_is_read(tmp_path):
+    choice = {"rows": 64, "cols": 600, "dtype": "float32", "config": CONFIG, "median_us": 4.0}
+    tuning = {
+        "kernel": "triton",
+        "choices": [
+            {**choice, "rival_us": 5.0, "faster": "triton"},
+            {**choice, "rows": 4096, "rival_us": 3.0, "faster": "fused"},
+        ],
+    }
+    path = dispatch.write_table("a-gpu", tuning, tmp_path)
+    assert path == tmp_path / "a-gpu.json"
+    read = dispatch.table("a-gpu", tmp_path)
+    assert choose(read, torch.float32, 64, 600, cuda_c=True) == Choice("triton", CONFIG)
+    assert choose(read, torch.float32, 4096, 600, cuda_c=True) == Choice("fused")
+    assert read[0]["microseconds"] == {"fused": 5.0, "triton": 4.0}
+    assert dispatch.table("another-gpu", tmp_path) == []
+
+
+def test_every_tracked_table_holds_kernels_that_can_be_launched():
+    for path in dispatch.TABLES.glob("*.json"):
+        for row in dispatch.table(path.stem):
+            chosen = choose([row], getattr(torch, row["dtype"]), row["rows"], row["cols"], cuda_c=True)
+            assert chosen.kernel in ("fused", "triton")
+            assert (chosen.config is None) == (chosen.kernel == "fused")

@@ -1,0 +1,214 @@
+"""`minikernel::softmax` as a PyTorch operator: what torch does with operators, on the CPU and on a GPU."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+
+from minikernel.ops import operator
+from minikernel.ops.operator import Softmax, softmax_backward_op, softmax_op
+from minikernel.proof.gradient_accuracy import gradient_error
+from minikernel.proof.proof import TOLERANCE, numpy_error
+
+gpu = pytest.mark.gpu
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+DIMS = (0, 1, -1)
+
+
+def float64(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+@st.composite
+def strided_tensors(draw):
+    """(tensor of any rank up to 4 with permuted axes and steps, one of its dims)."""
+    sizes = draw(st.lists(st.integers(0, 5), max_size=4))
+    steps = [draw(st.integers(1, 2)) for _ in sizes]
+    whole = torch.randn([size * step for size, step in zip(sizes, steps, strict=True)])
+    x = whole[tuple(slice(None, None, step) for step in steps)].permute(draw(st.permutations(range(len(sizes)))))
+    return x, draw(st.integers(-max(1, x.dim()), max(1, x.dim()) - 1))
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_the_operators_pass_torchs_own_check(dim):
+    x, dy = float64(3, 4, 5), float64(3, 4, 5, seed=1)
+    y = torch.softmax(x, dim).detach().requires_grad_()
+    torch.library.opcheck(softmax_op, (x, dim))
+    torch.library.opcheck(softmax_op, (torch.randn(5, 4, 3).permute(2, 0, 1).requires_grad_(), dim))
+    torch.library.opcheck(softmax_backward_op, (dy, y, dim))
+
+
+@pytest.mark.parametrize("function", [softmax_op, Softmax.apply], ids=["operator", "function"])
+@pytest.mark.parametrize("dim", DIMS)
+def test_gradients_and_gradients_of_gradients_agree_with_differences(function, dim):
+    x = float64(2, 3, 4)
+    assert torch.autograd.gradcheck(lambda x: function(x, dim), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: function(x, dim), (x,))
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_the_backward_operator_is_differentiable_in_both_operands(dim):
+    dy, y = float64(2, 3, 4), float64(2, 3, 4, seed=1)
+    assert torch.autograd.gradcheck(lambda dy, y: softmax_backward_op(dy, y, dim), (dy, y))
+    assert torch.autograd.gradgradcheck(lambda dy, y: softmax_backward_op(dy, y, dim), (dy, y))
+
+
+def test_forward_mode_agrees_with_differences():
+    assert torch.autograd.gradcheck(lambda x: Softmax.apply(x, 1), (float64(2, 3, 4),), check_forward_ad=True)
+
+
+@given(strided_tensors())
+@settings(max_examples=60, deadline=None)
+def test_any_shape_stride_and_dim_gives_torchs_result(case):
+    x, dim = case
+    result = softmax_op(x, dim)
+    assert result.is_contiguous()
+    torch.testing.assert_close(result, torch.softmax(x, dim), rtol=1e-6, atol=0)
+    fake = torch.ops.minikernel.softmax(x.to("meta"), dim)
+    assert (fake.shape, fake.stride(), fake.dtype) == (result.shape, result.stride(), result.dtype)
+
+
+@pytest.mark.parametrize("dim", [3, -4])
+def test_an_axis_that_is_none_is_refused_as_torch_does(dim):
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        softmax_op(torch.zeros(2, 3, 4), dim)
+
+
+def test_it_compiles_without_a_graph_break_and_trains():
+    compiled = torch.compile(lambda x: (softmax_op(2 * x, 0) ** 2).sum(), fullgraph=True, backend="aot_eager")
+    x, same = float64(5, 6), float64(5, 6)
+    compiled(x).backward()
+    (torch.softmax(2 * same, 0) ** 2).sum().backward()
+    torch.testing.assert_close(x.grad, same.grad)
+
+
+def test_an_exported_program_holds_the_operator_and_takes_other_batches():
+    class Head(torch.nn.Module):
+        def forward(self, x):
+            return softmax_op(x, -1)
+
+    shapes = {"x": {0: torch.export.Dim("batch")}}
+    program = torch.export.export(Head(), (torch.randn(3, 4),), dynamic_shapes=shapes)
+    assert softmax_op in [node.target for node in program.graph.nodes]
+    x = torch.randn(7, 4)
+    assert torch.equal(program.module()(x), torch.softmax(x, -1))
+
+
+@pytest.mark.parametrize("function", [softmax_op, Softmax.apply], ids=["operator", "function"])
+@pytest.mark.parametrize(
+    ("shape", "in_dim", "dim"), [((3, 4, 5), 1, 0), ((3, 4, 5), 2, -1), ((4,), 0, 0), ((4,), 0, -1)]
+)
+def test_vmap_agrees_with_a_loop(function, shape, in_dim, dim):
+    x = torch.randn(shape, dtype=torch.float64)
+    looped = torch.stack([torch.softmax(row, dim) for row in x.unbind(in_dim)])
+    torch.testing.assert_close(vmap(lambda x: function(x, dim), in_dims=in_dim)(x), looped)
+
+
+def test_vmap_of_the_backward_operator_takes_an_operand_without_the_axis():
+    dy, y = torch.randn(3, 4, 5), torch.softmax(torch.randn(4, 5), -1)
+    together = vmap(lambda dy: softmax_backward_op(dy, y, -1))(dy)
+    torch.testing.assert_close(together, torch.stack([softmax_backward_op(each, y, -1) for each in dy]))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: jacrev(f),
+        lambda f: jacfwd(jacfwd(f)),
+        lambda f: hessian(lambda x: f(x).square().sum()),
+        lambda f: vmap(grad(lambda x: f(x).square().sum())),
+        lambda f: lambda x: jvp(f, (x,), (x + 1,)),
+    ],
+    ids=["jacrev", "jacfwd of jacfwd", "hessian", "vmap of grad", "jvp"],
+)
+def test_torch_func_transforms_agree_with_torchs_softmax(transform):
+    x = float64(3, 4).detach()
+    ours, theirs = transform(lambda x: Softmax.apply(x, -1)), transform(lambda x: torch.softmax(x, -1))
+    torch.testing.assert_close(ours(x), theirs(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_fake_cuda_tensor_reaches_the_operator_and_autocasts_rule_for_a_softmax(dtype):
+    before = torch.is_autocast_enabled("cuda")
+    with FakeTensorMode():
+        x = torch.empty(3, 600, device="cuda", dtype=dtype)
+        assert operator.softmax(x).dtype == dtype
+        torch.set_autocast_enabled("cuda", True)  # torch.autocast refuses where there is no CUDA
+        try:
+            assert operator.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.float32
+        finally:
+            torch.set_autocast_enabled("cuda", before)
+
+
+def test_cpu_tensors_and_float64_go_to_torchs_softmax():
+    x = float64(3, 4)
+    assert operator.softmax(x, 0).grad_fn.name() == torch.softmax(x, 0).grad_fn.name()
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("shape", [(600,), (3, 600), (2, 3, 50257), (2, 0, 4), ()])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_on_a_gpu_forward_and_backward_are_right(dtype, shape, dim):
+    x = torch.randn(shape, device="cuda").to(getattr(torch, dtype)).requires_grad_()
+    dy = torch.randn_like(x)
+    for function in (operator.softmax, softmax_op):
+        y = function(x, dim)
+        (dx,) = torch.autograd.grad(y, x, dy)
+        last = dim if shape else -1
+        rows = [t.detach().reshape(shape or (1,)).movedim(last, -1) for t in (x, y, dx, dy)]
+        assert numpy_error(rows[1], rows[0]) <= TOLERANCE[dtype]
+        assert gradient_error(rows[2], rows[3], rows[1]) <= max(2e-6, TOLERANCE[dtype] if dtype != "float32" else 0)
+
+
+@gpu
+@needs_gpu
+def test_on_a_gpu_autocast_gives_what_torch_gives():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        x = torch.randn(3, 600, device="cuda", dtype=dtype)
+        with torch.autocast("cuda"):
+            assert operator.softmax(x).dtype == torch.softmax(x, -1).dtype == torch.float32
+
+
+@gpu
+@needs_gpu
+def test_on_a_gpu_it_passes_torchs_check_compiles_and_transforms():
+    x = torch.randn(3, 600, device="cuda", requires_grad=True)
+    torch.library.opcheck(softmax_op, (x, -1))
+    compiled = torch.compile(lambda x: operator.softmax(2 * x) * 3, fullgraph=True)
+    dy = torch.randn_like(x)
+    torch.testing.assert_close(
+        torch.autograd.grad(compiled(x), x, dy)[0],
+        torch.autograd.grad(torch.softmax(2 * x, -1) * 3, x, dy)[0],
+    )
+    plain = x.detach()
+    torch.testing.assert_close(vmap(operator.softmax)(plain), torch.softmax(plain, -1))
+    torch.testing.assert_close(
+        vmap(grad(lambda x: operator.softmax(x).square().sum()))(plain),
+        vmap(grad(lambda x: torch.softmax(x, -1).square().sum()))(plain),
+    )
+    first = torch.autograd.grad(operator.softmax(x), x, dy, create_graph=True)[0]
+    same = torch.autograd.grad(torch.softmax(x, -1), x, dy, create_graph=True)[0]
+    torch.testing.assert_close(
+        torch.autograd.grad(first.square().sum(), x)[0], torch.autograd.grad(same.square().sum(), x)[0]
+    )
+
+
+@gpu
+@needs_gpu
+def test_on_a_gpu_forward_and_backward_run_on_a_side_stream_and_in_a_graph():
+    x, dy = torch.randn(64, 600, device="cuda"), torch.randn(64, 600, device="cuda")
+    y = operator.cuda_softmax(x, -1)
+    operator.cuda_softmax_backward(dy, y, -1)  # compiled before the capture
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = operator.cuda_softmax(x, -1)
+        dx = operator.cuda_softmax_backward(dy, y, -1)
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    assert numpy_error(y, x) < 1e-6
+    assert gradient_error(dx, dy, y) < 2e-6

@@ -1,0 +1,161 @@
+"""The CUDA C kernels' launcher: layouts anywhere, the kernels themselves on a GPU."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikernel.ops import softmax_cuda
+from minikernel.ops.registry import SPECS
+from minikernel.ops.softmax_cuda import HOPPER, LAYOUTS, LONG, Limits, fused_plan, instances, layout_for, source
+from minikernel.proof.proof import numpy_error
+from minilab import LabError
+
+KERNELS = ("naive", "smem", "fused")
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+gpu = pytest.mark.gpu
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@given(cols=st.integers(1, 1 << 21), itemsize=st.sampled_from([2, 4]), aligned=st.booleans())
+def test_a_layout_holds_the_whole_row_wherever_it_starts(cols, itemsize, aligned):
+    length = 16 // itemsize
+    if aligned:  # then every row is whole vectors
+        cols = -(-cols // length) * length
+    layout = layout_for(cols, itemsize, aligned)
+    worst_start = 0 if aligned else length - 1
+    if layout.kernel == "fused_short":  # the ends of a row that starts elsewhere are held besides
+        assert layout.capacity >= cols // length
+    else:
+        assert layout in LONG.values() or layout.capacity * length >= worst_start + cols
+
+
+@given(cols=st.integers(1, 1 << 21), dtype=st.sampled_from(DTYPES), aligned=st.booleans())
+def test_a_launch_gives_its_blocks_room_for_the_row(cols, dtype, aligned):
+    layout, plan = layout_for(cols, dtype.itemsize, aligned), fused_plan(dtype, cols, aligned)
+    assert plan.threads % 32 == 0
+    assert plan.threads <= 1024
+    assert plan.shared_bytes + plan.blocks * 32 * 8 + 16 <= HOPPER.shared_bytes
+    if layout.kernel not in ("fused_short", "fused_long"):
+        held = plan.blocks * (plan.threads * layout.vectors + plan.shared_bytes // 16)
+        assert held * (16 // dtype.itemsize) >= cols
+
+
+def whole_vectors_of(cols, itemsize, offset):
+    """(16-byte vectors that lie wholly in a row at `offset` bytes past a line, those past the line's start)."""
+    head = -offset % 16 // itemsize
+    return (cols - head) * itemsize // 16, -(-offset // 16) % 8
+
+
+@given(cols=st.integers(2049, 700_000), dtype=st.sampled_from(DTYPES), offset=st.integers(0, 31))
+def test_the_threads_of_a_launch_cover_every_vector_of_a_row_once(cols, dtype, offset):
+    offset *= 4
+    layout = layout_for(cols, dtype.itemsize, offset % 16 == 0)
+    if layout.kernel in ("fused_short", "fused_long"):
+        return
+    plan = fused_plan(dtype, cols, offset % 16 == 0)
+    whole, past_line = whole_vectors_of(cols, dtype.itemsize, offset)
+    capacity = plan.blocks * (plan.threads * layout.vectors + plan.shared_bytes // 16)
+    first = -min(past_line, capacity - whole)
+    assert first <= 0
+    assert first + capacity >= whole
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_without_clusters_no_row_is_held_in_shared_memory(itemsize):
+    for cols in (600, 50257, 131072, 1 << 20):
+        layout = layout_for(cols, itemsize, False, Limits(0, 1))
+        assert layout.slots == 0
+        assert layout.blocks == 1
+
+
+@given(cols=st.integers(1, 1 << 20), itemsize=st.sampled_from([2, 4]), aligned=st.booleans())
+def test_every_layout_that_can_be_chosen_is_among_the_instances(cols, itemsize, aligned):
+    layout = layout_for(cols, itemsize, aligned)
+    c_type = {4: "float", 2: "bfloat16"}[itemsize]
+    assert ("fused", softmax_cuda.fused_expression(layout, c_type, aligned)) in instances()
+
+
+def test_a_row_goes_to_the_smallest_that_holds_it_a_warp_a_block_a_cluster():
+    assert layout_for(600, 4, True).kernel == "fused_short"
+    assert layout_for(4096, 4, True).kernel == "fused_block"
+    assert layout_for(50257, 4, False).kernel == "fused_shared"
+    assert layout_for(131072, 4, True).kernel == "fused_cluster"
+    assert layout_for(32768, 2, True).kernel == "fused_kept"
+    assert layout_for(262144, 4, True).threads > layout_for(131072, 4, True).threads
+    assert layout_for(1 << 20, 4, True).kernel == "fused_long"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sources_are_whole_and_include_no_header(name):
+    assert "#include" not in source(name)
+    assert "__global__" in source(name)
+
+
+def test_block_sizes_are_those_of_the_sources():
+    assert f"#define THREADS {softmax_cuda.SMEM_BLOCK}" in source("smem")
+    assert "((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)" in source("fused")
+    assert [softmax_cuda.short_block(vectors) for vectors in (1, 2, 3, 4, 8)] == [128, 64, 64, 32, 32]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_cpu_tensor_is_refused_with_a_sentence(name):
+    with pytest.raises(LabError, match=f"{name} takes CUDA tensors"):
+        getattr(softmax_cuda, name)(torch.zeros(2, 3))
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_float64_tensor_is_refused_with_a_sentence(name):
+    with pytest.raises(LabError, match="float64"):
+        getattr(softmax_cuda, name)(torch.zeros(2, 3, dtype=torch.float64, device="cuda"))
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_on_a_gpu_it_passes_the_proof(name, dtype):
+    from minikernel.proof.proof import prove
+
+    assert prove(SPECS[name].load(), "cuda", dtype, name=name)
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fused_is_right_at_every_layout_and_every_offset(dtype):
+    edges = [layout.capacity * 16 // dtype.itemsize for layout in LAYOUTS[dtype.itemsize]]
+    tolerance = {torch.float32: 1e-6, torch.bfloat16: 2**-8 + 1e-5}[dtype]
+    for cols in {cols for edge in edges for cols in (edge - 1, edge, edge + 1) if cols} | {50257, 131072}:
+        for offset in (0, 1, 8):
+            x = torch.randn(3 * cols + offset, device="cuda").to(dtype)[offset:].view(3, cols)
+            assert numpy_error(softmax_cuda.fused(x), x) < tolerance, (cols, offset)
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("cols", [600, 604, 4096, 50304, 131072, 300000, 700000])
+def test_nothing_is_written_outside_the_output(cols):
+    x = torch.randn(3, cols, device="cuda")
+    slab = torch.full((5, cols), 7.0, device="cuda")
+    plan = fused_plan(x.dtype, cols, True, softmax_cuda.limits_of(0))
+    softmax_cuda.launch(plan, x, slab[1:4])
+    assert (slab[[0, 4]] == 7.0).all()
+    assert numpy_error(slab[1:4], x) < 1e-6
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("name", KERNELS)
+def test_it_runs_on_torchs_current_stream_and_in_a_cuda_graph(name):
+    kernel = SPECS[name].load()
+    x = torch.randn(64, 600, device="cuda")
+    kernel(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = kernel(x)
+    x.copy_(torch.randn(64, 600, device="cuda"))
+    graph.replay()
+    assert numpy_error(y, x) < 1e-6

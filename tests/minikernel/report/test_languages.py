@@ -1,0 +1,210 @@
+"""In Spanish the reports and pictures of stage 24 have the parts that they have in English, and no English sentence."""
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from artefacts import (
+    AUTOTUNE,
+    EQUIVALENCE,
+    PORT,
+    SWAP,
+    TRAINING,
+    bench,
+    bench_row,
+    ceilings,
+    contest,
+    contest_row,
+    gpu_bench,
+    head_row,
+    host_row,
+    ladder,
+    standard,
+)
+from matplotlib.text import Text
+
+from minikernel.measure.standards import standards
+from minikernel.report import bandwidth_plot, roofline_plot
+from minikernel.report.contest_report import PLACE, explanations
+from minikernel.report.exercise_plot import draw_exercise, panel_of
+from minikernel.report.exercise_report import report, step_of_case
+from minikernel.report.roofline import panel
+from minikernel.report.stage_24 import report_24
+from minilab.translations import Retold, Translations
+
+# Words that every English sentence has one of, and that are not Spanish.
+ENGLISH = re.compile(r"\b(an|and|are|at|by|each|from|here|in|is|it|its|not|of|on|than|that|the|to|was|with)\b", re.I)
+STALE = {"stale": True, "reasons": ["src/a.py has changed", "parameter launches has changed"], "from": "recorded"}
+
+ROWS = [
+    *(contest_row("fused", cols, cols / 30) for cols in (600, 4096, 50257)),
+    *(contest_row("quack", cols, cols / 28) for cols in (600, 4096)),
+    contest_row("F.softmax", 600, 30.0),
+    contest_row("fused", 600, 40.0, "backward"),
+    contest_row("F.softmax", 600, 140.0, "backward"),
+]
+HEADS = [head_row("eager", 64, 12.0), *(head_row(name, 4096, 20.0) for name in ("eager", "compile", "linear_softmax"))]
+HOSTS = [host_row("softmax", 3.0), host_row("F.softmax", 4.0), host_row("softmax", 5.0, requires_grad=True)]
+MISSED = [standard(1, 103.0, 1.03, 1.0, cols=cols, within_noise=cols == 600) for cols in (600, 1000)]
+UNMEASURED = standard(1, 0.0, 2.0, 1.0, cols=601) | {"ours": None, "ours_us": None, "value": None}
+EXPLAINED = [{key: MISSED[0][key] for key in PLACE} | {"tried": "`tried`.", "profiler": "`profiler`."}]
+OUT = [
+    {
+        "part": part,
+        "direction": "forward",
+        "dtype": "float32",
+        "rows": 16384,
+        "cols": 600,
+        "kernel": "liger",
+        "reason": "`no`",
+    }
+    for part in ("softmax", "host", "head")
+]
+FULL = contest(
+    ROWS, head=HEADS, host=HOSTS, standards=[*MISSED, UNMEASURED], left_out=OUT, complete=False, restored=STALE
+)
+MET = contest(ROWS[1:3], standards=[standard(1, 90.0, 0.9, 1.0)], peers={})
+PROVEN = {"device": "h200", "executed_by": "cuda", "compiled": True, "reason": None, "cases": [], "kernel": "fused"}
+PROOFS = [
+    PROVEN | {"cases": [{"dtype": "float32", "max_rel_err": 1e-7}]},
+    PROVEN | {"reason": "`no`."},
+    PROVEN,
+    PROVEN | {"compiled": False},
+]
+CPU = bench([bench_row("numpy", 512, 900.0), bench_row("F.softmax", 512, 100.0)], "cpu-a")
+TWO_SHAPES = gpu_bench(80.0, stale=True, above_roof=True)
+TWO_SHAPES["rows"] += [
+    bench_row(name, 4096, us) for name, us in (("fused", 900.0), ("triton", 950.0), ("F.softmax", 99.0))
+]
+TUNED = {"choices": [choice | {"rival_us": 8.0, "faster": "fused"} for choice in AUTOTUNE["choices"]]}
+SWAPS = [
+    SWAP | {"restored": STALE},
+    SWAP | {"top1_changed": True, "after": {"top": SWAP["after"]["top"], "all_past_simple": False}},
+]
+REPORTS = {
+    "everything": [
+        TRAINING, PORT, EQUIVALENCE,
+        [TWO_SHAPES | {"restored": STALE, "left_out": [{"kernel": "mine", "reason": "`no`"}]}, CPU],
+        TUNED | {"restored": STALE}, SWAPS, PROOFS, FULL, EXPLAINED,
+    ],
+    "all met": [
+        TRAINING | {"excess_percent": -0.5}, PORT, EQUIVALENCE,
+        [gpu_bench(80.0) | {"restored": STALE | {"stale": False}}], AUTOTUNE, [SWAP], [], MET,
+    ],
+    "no contest": [TRAINING, PORT, EQUIVALENCE, [gpu_bench(95.0)], AUTOTUNE, [SWAP], []],
+    "no GPU": [TRAINING, PORT, EQUIVALENCE, [CPU], None, [SWAP], []],
+}  # fmt: skip
+
+UNFILLED = "softmax in exercises/softmax_mine.py is not filled in yet; begin with step 1 of exercises/README.md"
+NOTHING = {"cases": [], "traffic": [], "timed": []}
+WRONG = [
+    {"case": case, "rows": 5, "cols": cols, "max_rel_err": None, "reason": "`no`"}
+    for cols in (7, 600)
+    for case in step_of_case()
+]
+MARKS = {
+    "fast": ladder(),
+    "long rows": ladder(traffic={"reads": 2.0}),
+    "operations": ladder(traffic={"reads": 4.0, "writes": 4.0, "operations": ["aten::exp", "aten::div"]}),
+    "borrowed": ladder(traffic={"operations": ["aten::_softmax"]}),
+    "uncounted": ladder(traffic=[], timed=[], untimed="`no`"),
+    "interpreted": ladder(executed_by="triton-interpreter", timed=[]),
+    "far": ladder(timed={"ratio_to_reference": 3.0, "fraction_of_copy": 0.3}),
+    "middle": ladder(timed={"ratio_to_reference": 1.3, "fraction_of_copy": 0.7}),
+    "near": ladder(timed={"ratio_to_reference": 1.04, "fraction_of_copy": 0.96}),
+    "unfilled": ladder(executed_by="cpu", unfilled=UNFILLED, **NOTHING),
+    "ended": ladder(ended="`no`", **NOTHING),
+    **{f"wrong: {row['case']}": ladder(cases=[row], traffic=[], timed=[]) for row in WRONG[:14]},
+    "wrong": ladder(cases=WRONG, traffic=[], timed=[]),
+}
+
+
+def parts(report: str) -> list[str]:
+    """What each line that is not running text is: a heading, a row of so many cells, a picture, an item."""
+    kinds = [re.match(r"#+ |- |!\[.*\](?P<picture>\(.*\))|\|(?P<row>.*)\|$", line) for line in report.splitlines()]
+    return [
+        f"{kind['row'].count(' |')} cells" if kind["row"] is not None else kind["picture"] or kind[0]
+        for kind in kinds
+        if kind
+    ]
+
+
+def english(text: str) -> list[str]:
+    """The lines of a text that are English, what stands in `code` left out."""
+    return [line for line in re.sub(r"`[^`\n]*`", "", text).splitlines() if ENGLISH.search(line)]
+
+
+def assert_spanish(in_english: str, in_spanish: str) -> None:
+    assert len(english(in_english)) > 5  # the words that English is known by are there
+    assert english(in_spanish) == []
+    assert parts(in_spanish) == parts(in_english)
+    sentences = {line for line in in_english.splitlines() if len(re.findall(r"[A-Za-z]{3,}", line)) > 5}
+    same = sentences & set(in_spanish.splitlines())
+    assert [line for line in same if not line.startswith("- ") or "python 3" not in line] == []
+    assert [row for row in in_spanish.splitlines() if row.startswith("|") and re.search(r"\d\.\d", row)] == []
+
+
+@pytest.mark.parametrize("arguments", REPORTS.values(), ids=REPORTS)
+def test_the_report_of_stage_24(arguments: list):
+    assert_spanish(report_24(*arguments), report_24(*arguments, language="es"))
+
+
+@pytest.mark.parametrize("marks", MARKS.values(), ids=MARKS)
+def test_the_report_of_the_exercise(marks: dict):
+    assert_spanish(report(marks, "cpu-x", "roofline.png"), report(marks, "cpu-x", "roofline.png", "es"))
+
+
+def test_every_layout_of_fused_says_what_is_new_in_it():
+    sources = [files("minikernel") / f"{name}.py" for name in ("softmax_cuda", "softmax_backward")]
+    layouts = {name for source in sources for name in re.findall(r'Layout\("(\w+)"', source.read_text())}
+    said = Translations("minikernel.report", "report_24").under("layouts").keys()
+    assert layouts == said - {"stale", "forward", "backward", "head"}
+
+
+def test_why_a_standard_is_missed_is_told_in_spanish():
+    told = ["\n".join(entry["tried"] + entry["profiler"] for entry in explanations(way)) for way in ("en", "es")]
+    assert english(told[0])
+    assert english(told[1]) == []
+
+
+def test_what_each_standard_asks_for_is_told_in_spanish():
+    asked = {entry["what"] for entry in standards(FULL | {"rows": [*ROWS, contest_row("triton", 600, 30.0)]})}
+    in_spanish = {what: Retold("minikernel.report", "told", "es")(what) for what in asked}
+    assert len(asked) > 5
+    assert {what for what, told in in_spanish.items() if told == what} == set()
+    assert len(set(in_spanish.values())) == len(asked)
+
+
+def draw_rooflines(folder: Path, language: str) -> None:
+    sheet = {"memory_gb_per_s": 4800.0, "fp32_tflop_per_s": 67.0, "tf32_tflop_per_s": 494.0, "bf16_tflop_per_s": 989.0}
+    here = panel(ceilings(datasheet=sheet), TWO_SHAPES, [512, 600], FULL)
+    restored = panel(ceilings(restored=STALE), gpu_bench() | {"restored": STALE}, [512, 600])
+    roofline_plot.draw([here, restored], folder / "roofline.png", folder / "roofline.svg", language)
+
+
+def draw_bandwidths(folder: Path, language: str) -> None:
+    bandwidth_plot.draw(bandwidth_plot.shares(FULL), folder / "bandwidth.png", folder / "bandwidth.svg", language)
+
+
+def draw_exercises(folder: Path, language: str) -> None:
+    here = panel_of(bench_row("mine", 4096, 1500.0), ceilings(), "cpu-x", "A Chip", "2026-11-21")
+    draw_exercise([here, here | {"restored": True}], "mine", 4.0, folder / "exercise.png", language)
+
+
+@pytest.mark.parametrize("draw", [draw_rooflines, draw_bandwidths, draw_exercises])
+def test_the_pictures(draw: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(plt, "close", lambda figure: None)
+    texts = {}
+    for language in ("en", "es"):
+        draw(tmp_path, language)
+        texts[language] = {text.get_text() for text in plt.gcf().findobj(Text) if text.get_text()}
+    monkeypatch.undo()
+    plt.close("all")
+    assert english("\n".join(texts["en"]))
+    assert english("\n".join(texts["es"])) == []
+    sentences = {text for text in texts["en"] & texts["es"] if " " in text}
+    assert {text for text in sentences if not re.search(r"\d+ (%|µs|ms|TFLOP/s)$", text)} <= {"LM head"}
+    assert [text for text in texts["es"] if re.search(r"\d\.\d", text)] == []

@@ -1,0 +1,271 @@
+"""The report says what the figures say: who wins, what is missed, what is stale."""
+
+import pytest
+from artefacts import (
+    AUTOTUNE,
+    EQUIVALENCE,
+    PORT,
+    SWAP,
+    TRAINING,
+    bench,
+    bench_row,
+    contest,
+    contest_row,
+    gpu_bench,
+    head_row,
+    host_row,
+    standard,
+)
+
+from minikernel.report import contest_report
+from minikernel.report.contest_report import explanations
+from minikernel.report.manifest import manifest_24
+from minikernel.report.stage_24 import device_view, report_24
+from minilab import LabError
+
+
+def text_of(bench: dict) -> str:
+    return report_24(TRAINING, PORT, EQUIVALENCE, [bench], AUTOTUNE, [SWAP], [])
+
+
+def test_targets_follow_the_figures():
+    assert "- `triton` at least as fast as F.softmax: met at all 1 shapes." in text_of(gpu_bench(95.0))
+    assert "- `triton` at least as fast as F.softmax: **missed** at 512 rows by 7.0%." in text_of(gpu_bench(107.0))
+
+
+def test_who_is_ahead_follows_the_figures():
+    assert "95% at 512 rows; CUDA C is ahead at every shape." in text_of(gpu_bench(95.0))
+    assert "112% at 512 rows; Triton is ahead at every shape." in text_of(gpu_bench(80.0))
+
+
+def test_each_kernel_says_its_gain_over_the_one_before():
+    lines = [line.split(" | ") for line in text_of(gpu_bench()).splitlines() if line.startswith("| `")]
+    gains = {cells[0].strip("| `"): cells[2].strip() for cells in lines if len(cells) == 4}
+    assert gains == {"naive": "", "smem": "5.00", "fused": "2.00", "triton": "0.95"}
+
+
+def test_stale_and_distrusted_figures_are_said():
+    text = text_of(gpu_bench(stale=True, above_roof=True))
+    assert "| `fused` | 90.0 (0.90x, 1%), *stale* |" in text
+    assert "not to be trusted: fused at 512 x 600." in text
+    assert "stale" not in text_of(gpu_bench()).split("## NVIDIA")[1]
+
+
+def test_model_port_and_swap():
+    text = text_of(gpu_bench())
+    assert "the model ends\n1.00 % above the lower of" in text
+    assert "All 53 arrays (290,000 numbers) are byte-equal" in text
+    assert "`blocks.0.ln_1.x`, with 9.5." in text
+    assert "the logits differ by at most 7.00e-06" in text
+    assert "walked (0.200): all past simple" in " ".join(text.split())
+
+
+def test_a_missing_measurement_is_said_and_not_invented():
+    incomplete = gpu_bench()
+    incomplete["rows"].append(bench_row("fused", 64, 5.0))
+    view = device_view(incomplete)
+    assert [kernel["rows"][1] for kernel in view["kernels"] if kernel["name"] == "triton"] == [None]
+    assert "not measured |" in text_of(incomplete)
+
+
+def test_manifest_has_the_keys_it_promises():
+    manifest = manifest_24(gpu_bench(), AUTOTUNE, SWAP, EQUIVALENCE, PORT, 42, ["naive", "smem", "fused", "triton"])
+    assert manifest["experiment"] == "24-triton-and-pytorch"
+    assert manifest["gpu"] == {"model": "NVIDIA H200", "compute_capability": "9.0"}
+    assert manifest["versions"] == {"python": "3.12.3", "torch": "2.11.0", "triton": "3.6.0", "cupy": "14.2.0"}
+    assert manifest["softmax_kernels"]["fused"] == {"us_at_B512": 90.0, "frac_of_F_softmax": pytest.approx(100 / 90)}
+    assert manifest["softmax_kernels"]["triton"]["autotune_picked"]["BLOCK"] == 1024
+    assert manifest["torch_port"] == {
+        "byte_equivalence_at_fp32_cpu": "passed",
+        "max_abs_diff_to_numpy_reference": 2e-6,
+        "kernel_swap_changes_top1_token": False,
+    }
+
+
+def test_manifest_of_a_cpu_has_nulls():
+    cpu = bench([bench_row("numpy", 512, 900.0)], "cpu-a")
+    manifest = manifest_24(cpu, None, SWAP, EQUIVALENCE, PORT, 42, ["naive", "triton"])
+    assert manifest["gpu"] == {"model": None, "compute_capability": None}
+    assert manifest["softmax_kernels"]["naive"] == {"us_at_B512": None, "frac_of_F_softmax": None}
+    assert manifest["softmax_kernels"]["triton"]["autotune_picked"] == {"BLOCK": None, "num_warps": None}
+
+
+def test_a_stale_swap_and_stale_choices_are_said():
+    restored = {"restored": {"stale": True}}
+    text = report_24(TRAINING, PORT, EQUIVALENCE, [gpu_bench()], AUTOTUNE | restored, [SWAP | restored], [])
+    assert "## What autotune picked (stale)" in text
+    assert "h200 (computed by cuda, *stale*)" in text
+
+
+def test_a_manifest_without_a_choice_at_512_rows_has_nulls():
+    choices = {"choices": [choice for choice in AUTOTUNE["choices"] if choice["rows"] != 512]}
+    manifest = manifest_24(gpu_bench(), choices, SWAP, EQUIVALENCE, PORT, 42, ["triton"])
+    assert manifest["softmax_kernels"]["triton"]["autotune_picked"] == {"BLOCK": None, "num_warps": None}
+
+
+def contest_text(explained: list[dict] = (), **parts) -> str:
+    return report_24(
+        TRAINING, PORT, EQUIVALENCE, [gpu_bench()], AUTOTUNE, [SWAP], [], contest(**{"rows": []} | parts), explained
+    )
+
+
+def section(text: str, title: str) -> str:
+    """The part of the report under a heading, blanks and line breaks as single blanks."""
+    return " ".join(text.split(f"## {title}")[1].split("\n## ")[0].split())
+
+
+def test_without_a_contest_its_parts_are_absent_and_the_command_is_named():
+    text = text_of(gpu_bench())
+    assert "`snakemake --cores 4 results/24/h200/contest.json` measures it" in section(text, "The contest")
+    for absent in ("bandwidth.png", "## The standards", "`fused_short`", "## What a call costs", "## Who was left out"):
+        assert absent not in text
+
+
+def test_the_contest_names_the_best_of_each_side_and_no_dispatcher():
+    rows = [
+        contest_row("fused", 4096, 90.0),
+        contest_row("softmax", 4096, 80.0),
+        contest_row("triton", 4096, 95.0),
+        contest_row("quack", 4096, 100.0),
+        contest_row("liger", 4096, 120.0),
+    ]
+    said = "| 16,384 x 4,096 | fused | 90.0 (81.0) | 149% | quack | 100.0 (90.0) | 0.900 | 0.4% |"
+    assert said in section(contest_text(rows=rows), "The contest")
+    alone = section(contest_text(rows=rows[:1]), "The contest")
+    assert "| 16,384 x 4,096 | fused | 90.0 (81.0) | 149% | nobody | | | 0.4% |" in alone
+
+
+def test_layouts_say_their_widths_and_gains():
+    rows = [
+        contest_row("fused", 600, 100.0),
+        contest_row("F.softmax", 600, 150.0),
+        contest_row("liger", 600, 110.0),
+        contest_row("fused", 600, 1.0, rows=64),  # launch-bound: of each width the shape with the most rows counts
+        contest_row("fused", 1000, 100.0),
+        contest_row("F.softmax", 1000, 130.0),
+        contest_row("fused", 600, 200.0, "backward"),
+        contest_row("F.softmax", 600, 500.0, "backward"),
+    ]
+    text = section(contest_text(rows=rows), "What each kernel does")
+    forward, backward = text.split("Backward, two reads")
+    assert "float32: 600, 1,000 | 20% to 33% | 1.30 to 1.50 | 1.10 to 1.30 |" in forward
+    assert "`backward_block`" in backward
+    assert "float32: 600 | 15% | 2.50 | 2.50 |" in backward
+
+
+def test_standards_count_what_is_met_and_show_the_worst():
+    entries = [
+        standard(1, 90.0, 0.9, 1.0),
+        standard(1, 103.0, 1.03, 1.0, cols=600),
+        standard(1, 100.2, 1.002, 1.0, cols=1000, within_noise=True),
+        standard(2, 90.0, 0.98, 0.97, what="forward, our best's share of the copy bandwidth", peer="copy"),
+    ]
+    text = section(contest_text(standards=entries), "The standards")
+    assert "| **1 of 3** | 1 | 16,384 x 600 (float32), events | 1.030 | 1.000 |" in text
+    assert "| 1 of 1 | | 16,384 x 4,096 (float32), events | 0.980 | 0.970 |" in text
+    assert "| fused 103.0 | quack 100.0 | 1.030 (1.000) | 3.0% |" in text
+    assert "| 1.002 (1.000) | 0.2%, within the noise |" in text
+    assert "Of 2 of these rows, what was tried and what holds them back is not written down." in text
+
+
+def test_nothing_missed_is_said():
+    text = section(contest_text(standards=[standard(1, 90.0, 0.9, 1.0)]), "The standards")
+    assert "None is missed." in text
+    assert "Missed:" not in text
+
+
+def test_what_could_not_be_measured_is_missed_and_worst():
+    unmeasured = standard(1, 0, 2.0, 1.0, cols=600) | {"ours": None, "ours_us": None, "value": None}
+    text = section(contest_text(standards=[unmeasured, standard(1, 103.0, 1.03, 1.0)]), "The standards")
+    assert "| **0 of 2** | 0 | 16,384 x 600 (float32), events | not measured | 1.000 |" in text
+    assert "| nobody | quack 100.0 | not measured (1.000) | |" in text
+
+
+def test_an_explanation_stands_once_beside_the_rows_it_is_about():
+    entries = [
+        standard(1, 103.0, 1.03, 1.0, timing=timing, cols=cols)
+        for timing in ("events", "graphs")
+        for cols in (600, 1000)
+    ]
+    why = {"tried": "Wider tiles: no change.", "profiler": "DRAM at 90 %."}
+    explained = [
+        {key: entry[key] for key in contest_report.PLACE} | why
+        for entry in (*entries[:2], standard(2, 1.0, 1.0, 0.97, cols=600))
+    ]
+    text = section(contest_text(explained, standards=entries), "The standards")
+    said = "- Forward, 16,384 x 600 (float32), 16,384 x 1,000 (float32). Tried: Wider tiles: no change."
+    assert text.count("Wider tiles") == text.count(said) == 1
+    assert "What holds it back: DRAM at 90 %." in text
+    assert "not written down" not in text
+
+
+def test_the_shipped_explanations_are_readable_and_a_wrong_key_is_refused(tmp_path, monkeypatch):
+    assert isinstance(explanations(), list)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/missed.yaml").write_text("- {standard: 1, why: slow}\n")
+    monkeypatch.setattr(contest_report, "files", lambda package: tmp_path)
+    with pytest.raises(
+        LabError, match=r"entry 1 of src/minikernel/report/data/missed\.yaml has the keys standard, why"
+    ):
+        explanations()
+
+
+def test_the_head_says_its_gain_and_who_was_left_out():
+    head = [
+        head_row("eager", 64, 12.0), head_row("linear_softmax", 64, 6.0),
+        head_row("eager", 4096, 30.0), head_row("compile", 4096, 40.0), head_row("linear_softmax", 4096, 20.0),
+    ]  # fmt: skip
+    text = section(contest_text(head=head), "What each kernel does")
+    assert "| 64 | 12.0 (2.00x) | 6.0 | left out |" in text
+    assert "| 4,096 | 30.0 (1.50x) | 20.0 | 40.0 (2.00x) |" in text
+    assert "LM head, softmax(linear(h)), 4,096 rows" in contest_text(head=head).split("## The model")[0]
+
+
+def test_host_costs_by_caller():
+    host = [host_row("F.softmax", 4.0), host_row("softmax", 3.0), host_row("softmax", 5.0, requires_grad=True)]
+    text = section(contest_text(host=host), "What a call costs the host")
+    assert "| 64 x 600 float32 | 4.0 | 3.0 | 0.4% |" in text
+    assert "| 64 x 600 float32, asks for a gradient | left out | 5.0 | 0.4% |" in text
+    assert "costs the host" not in contest_text()
+
+
+def test_who_was_left_out_and_why():
+    refused = {"part": "softmax", "direction": "forward", "cols": 50257, "kernel": "quack", "reason": "a|b\nc"}
+    shapes = [refused | {"rows": 16384, "dtype": dtype} for dtype in ("float32", "bfloat16")]
+    text = section(contest_text(left_out=shapes), "Who was left out")
+    assert "| softmax, forward | `quack` | 16,384 x 50,257 (float32, bfloat16) | a\\|b c |" in text
+
+
+def test_an_incomplete_or_stale_contest_and_missing_peers_are_said():
+    restored = {"from": "record", "stale": True, "reasons": ["fused.cu has changed"]}
+    text = section(contest_text(complete=False, restored=restored), "The contest")
+    assert "It is **not complete**" in text
+    assert "The record is *stale*: fused.cu has changed." in text
+    assert "Beside torch's own: liger 0.8.5; not installed: quack." in text
+    assert "stale" not in section(contest_text(), "The contest")
+
+
+def test_a_users_kernel_that_was_left_out_of_the_bench_is_said():
+    text = text_of(gpu_bench() | {"left_out": [{"kernel": "mine", "reason": "hung for 60 s"}]})
+    assert "- `mine`: hung for 60 s" in text
+
+
+def test_proofs_say_their_error_or_why_the_kernel_is_left_out():
+    proof = {"device": "h200", "executed_by": "cuda", "compiled": True, "reason": None}
+    cases = [{"dtype": "float32", "max_rel_err": error} for error in (1e-7, 3e-7)]
+    proofs = [
+        proof | {"kernel": "fused", "cases": cases},
+        proof | {"kernel": "mine", "cases": [], "reason": "Kernel mine wrote outside its output."},
+    ]
+    text = section(report_24(TRAINING, PORT, EQUIVALENCE, [gpu_bench()], AUTOTUNE, [SWAP], proofs), "Proven here")
+    assert "- `fused` on h200 (cuda): 2 cases, largest relative error against float64 3.0e-07 in float32." in text
+    assert "- `mine` on h200: left out. Kernel mine wrote outside its output." in text
+
+
+def test_autotunes_choice_says_what_is_launched_where_it_knows():
+    assert "| 512 x 600 float32 | BLOCK 1024, num_warps 4 | 9.0 | none ran | |" in section(
+        text_of(gpu_bench()), "What autot"
+    )
+    known = AUTOTUNE["choices"][0] | {"rival_us": 8.0, "faster": "fused"}
+    text = report_24(TRAINING, PORT, EQUIVALENCE, [gpu_bench()], {"choices": [known]}, [SWAP], [])
+    assert "| none ran | fused, fused taking 8.0 |" in section(text, "What autot")

@@ -1,0 +1,122 @@
+"""The roofline's arithmetic and its picture."""
+
+import numpy as np
+import pytest
+from artefacts import bench, bench_row, ceilings, contest, head_row
+
+from minikernel.measure import cost
+from minikernel.report.roofline import head, head_caption, panel, ridge
+from minikernel.report.roofline_plot import draw, spread
+from minilab import LabError
+
+ROWS = [bench_row("naive", 512, 900.0), bench_row("fused", 512, 90.0), bench_row("triton", 512, 95.0, stale=True)]
+
+
+def test_cost_of_a_softmax():
+    assert cost.softmax_bytes(512, 600, 4) == 512 * 600 * 8
+    assert cost.softmax_flop(512, 600) == 512 * 600 * 5
+    assert cost.datasheet("h200")["memory_gb_per_s"] == 4800
+    assert cost.datasheet("cpu-amd-epyc") is None
+
+
+def test_ridge_is_where_memory_stops_being_the_limit():
+    assert ridge(4000, 60) == 15
+
+
+def test_panel_takes_the_headline_shape_fastest_first():
+    shown = panel(ceilings(), bench([*ROWS, bench_row("fused", 64, 5.0)]), [512, 600])
+    assert [point["kernel"] for point in shown["points"]] == ["fused", "triton", "naive"]
+    assert [point["stale"] for point in shown["points"]] == [False, True, False]
+    assert shown["name"] == "NVIDIA H200"
+    assert shown["roofs"]["copy_gb_per_s"] == 4000
+
+
+def test_panel_without_the_headline_shape_is_refused():
+    with pytest.raises(LabError, match=r"has no row at the headline shape \[64, 600\]"):
+        panel(ceilings(), bench(ROWS), [64, 600])
+
+
+def test_spread_keeps_order_and_distance_and_moves_no_more_than_needed():
+    values = np.array([0.1, 0.5, 0.505, 0.51, 0.9])
+    moved = spread(values, 0.08)
+    assert (np.diff(moved) >= 0.08 - 1e-12).all()
+    assert moved[[0, 4]] == pytest.approx(values[[0, 4]])
+    assert moved[2] == pytest.approx(0.505)
+
+
+def test_pictures_are_written_hollow_when_stale(tmp_path):
+    panels = [
+        panel(ceilings(), bench(ROWS), [512, 600]),
+        panel(ceilings(tf32_tflop_per_s=None, bf16_tflop_per_s=None), bench(ROWS, "cpu-a"), [512, 600]),
+    ]
+    draw(panels, tmp_path / "r.png", tmp_path / "r.svg")
+    svg = (tmp_path / "r.svg").read_text()
+    for text in ("naive  900 µs", "fused  90 µs", "triton  95 µs (stale)", "NVIDIA H200", "A Chip", "FLOP per byte"):
+        assert text in svg
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_panels_give_the_same_bytes(tmp_path):
+    panels = [panel(ceilings(), bench(ROWS), [512, 600])]
+    for name in "ab":
+        draw(panels, tmp_path / f"{name}.png", tmp_path / f"{name}.svg")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_stale_ceilings_are_said_on_every_roof(tmp_path):
+    stale = ceilings(restored={"stale": True})
+    fresh_rows = bench([bench_row("fused", 512, 90.0)])
+    for name, measured in (("stale", stale), ("fresh", ceilings())):
+        draw([panel(measured, fresh_rows, [512, 600])], tmp_path / "r.png", tmp_path / f"{name}.svg")
+    assert (tmp_path / "stale.svg").read_text().count("(stale)") == 5  # three compute roofs, two slopes
+    assert "(stale)" not in (tmp_path / "fresh.svg").read_text()
+
+
+HEADS = [
+    head_row("eager", 64, 9.0),
+    head_row("linear_softmax", 4096, 10.0),
+    head_row("linear_softmax-tf32", 4096, 8.0),
+    head_row("compile", 4096, 25.0),
+    head_row("eager", 4096, 30.0),
+]
+
+
+def test_a_cache_slower_than_memory_is_no_limit_and_is_not_drawn(tmp_path):
+    for cache, drawn in ((6000.0, True), (1.0, False)):
+        busy = ceilings() | {"l2_gb_per_s": cache}
+        draw([panel(busy, bench(ROWS), [512, 600])], tmp_path / "roofline.png", tmp_path / "roofline.svg")
+        assert ("cache" in (tmp_path / "roofline.svg").read_text()) == drawn
+
+
+def test_fusion_moves_the_head_right_by_the_bytes_of_the_logits():
+    shown = head(contest([], head=HEADS))
+    assert shown["rows"] == 4096
+    assert [point["kernel"] for point in shown["points"]] == ["linear_softmax", "compile", "eager"]
+    assert shown["unfused"] == "compile"
+    assert shown["speedup"] == pytest.approx(2.5)
+    apart, fused = shown["flop_per_byte"]
+    assert fused / apart == pytest.approx((64 + 3 * 600) / (64 + 600))
+    caption = head_caption(shown)
+    assert f"{apart:.3g} FLOP per byte. Fused, they never reach memory" in caption
+    assert "takes 40% of the time" in caption
+
+
+@pytest.mark.parametrize("heads", [[], HEADS[3:], HEADS[1:3]])
+def test_without_both_a_fused_and_an_unfused_head_there_is_none(heads: list[dict]):
+    assert head(contest([], head=heads)) is None
+
+
+def test_a_head_that_fell_back_is_not_drawn_as_fused():
+    assert head(contest([], head=[head_row("linear_softmax", 64, 9.0, fused=False), HEADS[0]])) is None
+
+
+def test_the_picture_shows_the_head_where_the_panel_has_one(tmp_path):
+    stale = contest([], head=HEADS, restored={"stale": True})
+    for name, given in (("with", contest([], head=HEADS)), ("stale", stale), ("without", None)):
+        draw([panel(ceilings(), bench(ROWS), [512, 600], given)], tmp_path / "r.png", tmp_path / f"{name}.svg")
+    texts = {name: (tmp_path / f"{name}.svg").read_text() for name in ("with", "stale", "without")}
+    assert "linear_softmax  10 µs<" in texts["with"]
+    assert "LM head, softmax(linear(h)), 4,096 rows." in texts["with"]
+    assert "linear_softmax  10 µs (stale)" in texts["stale"]
+    assert "LM head" not in texts["without"]

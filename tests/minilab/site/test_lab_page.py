@@ -1,0 +1,159 @@
+"""The lab's front door: what Snakemake says, where results come from, what the page makes of it."""
+
+import json
+import re
+
+import pytest
+from front_door import LINES, RULES, SUMMARY, make_files, make_page, rule
+
+from minilab.site.account import Job, jobs_of, match, read_summary
+from minilab.site.reports import moved
+from minilab.site.states import state_of
+from minilab.site.thumbnails import WIDTH, thumbnail
+
+
+@pytest.fixture
+def jobs(tmp_path, monkeypatch) -> dict[str, Job]:
+    """The jobs by their first output, their files under the working directory."""
+    make_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return {job.outputs[0].path: job for job in jobs_of(read_summary(SUMMARY), RULES)}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> str:
+    return make_page(tmp_path_factory.mktemp("lab")).read_text()
+
+
+def section(page: str, rule: str) -> str:
+    return re.search(rf'<details class="rule" id="rule-{rule}">.*?</details>', page, re.S)[0]
+
+
+def test_outputs_that_share_rule_and_wildcards_are_one_job_and_makers_come_first(jobs):
+    assert [job.rule.name for job in jobs.values()] == ["bench", "restore", "lost", "roofline", "report_24"]
+    assert [output.path for output in jobs["results/24/README.md"].outputs] == [LINES[0][0], LINES[1][0]]
+    assert jobs["results/24/h200/bench.json"].wildcards == {"device": "h200", "artefact": "bench"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "found"),
+    [
+        ("results/{a}/x.json", "results/1/x.json", {"a": "1"}),
+        ("results/{a}/x.json", "results/1/2/x.json", None),
+        ("{a}/{a}.json", "1/1.json", {"a": "1"}),
+        ("{a}/{a}.json", "1/2.json", None),
+        ("a.json", "abjson", None),
+        ("plain.json", "plain.json", {}),
+    ],
+)
+def test_a_pattern_gives_its_wildcards_or_does_not_match(pattern, path, found):
+    assert match(pattern, path) == found
+
+
+def test_the_benchmark_is_that_of_the_jobs_own_wildcards():
+    made = rule("prove", "results/{device}/{kernel}.json")
+    made = type(made)(**{**vars(made), "benchmark": "logs/{device}/{kernel}.tsv"})
+    assert Job(made, {"device": "cpu", "kernel": "mine"}, ()).benchmark == "logs/cpu/mine.tsv"
+
+
+def test_each_result_says_where_it_comes_from(jobs):
+    kinds = {path: state_of(job).kind for path, job in jobs.items()}
+    assert kinds == {
+        "results/24/cpu/bench.json": "built",
+        "results/24/h200/bench.json": "stale",
+        "results/24/lost.json": "missing",
+        "results/24/roofline.png": "outdated",
+        "results/24/README.md": "built",
+    }
+
+
+def test_a_record_gives_its_device_its_date_and_why_it_is_stale(jobs, tmp_path):
+    state = state_of(jobs["results/24/h200/bench.json"])
+    assert (state.device, state.date, state.reasons) == ("h200", "2026-11-20", ("naive.cu has changed",))
+    artefact = json.loads((tmp_path / "results/24/h200/bench.json").read_text())
+    artefact["restored"] |= {"stale": False, "reasons": []}
+    (tmp_path / "results/24/h200/bench.json").write_text(json.dumps(artefact))
+    assert state_of(jobs["results/24/h200/bench.json"]).kind == "restored"
+
+
+def test_snakemakes_own_reason_is_told(jobs):
+    assert state_of(jobs["results/24/roofline.png"]).reasons == ("params changed",)
+
+
+@pytest.mark.parametrize(("seconds", "megabytes"), [("0.4", None), ("62.7", 178.2)])
+def test_memory_of_a_job_too_short_to_be_sampled_is_not_told(jobs, tmp_path, seconds, megabytes):
+    job = jobs["results/24/cpu/bench.json"]
+    timed = type(job.rule)(**{**vars(job.rule), "benchmark": "logs/bench.tsv"})
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/bench.tsv").write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:00\t178.2\n")
+    state = state_of(Job(timed, {}, job.outputs))
+    assert (state.seconds, state.megabytes) == (float(seconds), megabytes)
+
+
+@pytest.mark.parametrize(
+    ("address", "as_moved"),
+    [
+        ("roofline.png", "24/roofline.png"),
+        ("../25/REPORT.md#speed", "25/REPORT.md#speed"),
+        ("../../config.yaml", "../config.yaml"),
+        ("https://pytorch.org/x", "https://pytorch.org/x"),
+        ("#here", "#here"),
+    ],
+)
+def test_a_reports_links_hold_from_the_page(address, as_moved):
+    assert moved(address, "results/24/README.md", "results/lab.html") == as_moved
+
+
+def test_thumbnails_are_small_and_keep_their_shape(jobs):
+    source, width, height = thumbnail("results/24/roofline.png")
+    assert source.startswith("data:image/png;base64,")
+    assert (width, height) == (WIDTH, WIDTH // 2)
+
+
+def test_every_rule_is_on_the_page_with_its_words(page):
+    for each in RULES:
+        assert f"What {each.name} does, in <code>code</code>." in section(page, each.name)
+
+
+def test_a_restored_file_stands_with_the_rule_that_would_measure_it(page):
+    bench = section(page, "bench")
+    assert 'data-file="results/24/cpu/bench.json"' in bench
+    assert 'data-file="results/24/h200/bench.json"' in bench
+    assert "Restored from a record of 2026-11-20 on h200, and stale." in bench
+    assert "naive.cu has changed" in bench
+
+
+def test_what_no_device_here_can_measure_says_so(page):
+    assert "needs a GPU" in section(page, "contest")
+    assert "snakemake --cores 4 results/24/{device}/contest.json" in section(page, "contest")
+
+
+def test_what_is_not_part_of_the_run_says_how_to_ask_for_it(page):
+    assert "snakemake --cores 4 record" in section(page, "record")
+
+
+def test_the_rule_of_the_page_itself_counts_as_built(page):
+    assert "This very page:" in section(page, "lab_page")
+    assert "built here" in section(page, "lab_page")
+
+
+def test_a_picture_is_shown_with_how_to_read_it(page):
+    assert 'alt="24/roofline.png: Dots. How to read it: no dot lies above the line."' in page
+    assert "no dot lies above <code>the line</code>." in page
+
+
+def test_what_a_plain_run_is_for_comes_first_and_only_what_is_there(page):
+    first = page[page.index('class="first"') : page.index('id="tally"')]
+    assert "What was found" in first
+    assert "Roofline" in first
+    assert "lost" not in first
+
+
+def test_html_in_a_report_stays_text(page):
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+def test_the_page_can_be_had_in_every_language(tmp_path):
+    (tmp_path / "one").mkdir()
+    assert '<html lang="en">' in make_page(tmp_path / "one").read_text()
