@@ -29,14 +29,14 @@ class State:
         kind: one of the names above.
         date: when it was built, or measured, as YYYY-MM-DD.
         device: slug of the hardware that a record was measured on.
-        reasons: why it is stale or out of date, in the words of the record or of Snakemake.
+        reasons: why it is stale, as codes of its record, or out of date, in the words of Snakemake.
         seconds, megabytes: time and peak resident memory of the run, from the rule's benchmark.
     """
 
     kind: str
     date: str | None = None
     device: str | None = None
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str | dict, ...] = ()
     seconds: float | None = None
     megabytes: float | None = None
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from minilab.records.words import worded
 from minilab.site.account import Job, Rule, match, wildcards_of
 from minilab.site.captions import read_caption
 from minilab.site.reports import report_html
@@ -197,11 +198,16 @@ class Lab:
             "label": " · ".join(job.wildcards.values()) or job.rule.name,
             "state": state.kind,
             "says": self.says(state),
-            "reasons": state.reasons,
+            "reasons": self.reasons(state),
             "time": duration(state.seconds, self.text),
             "memory": memory(state.megabytes, self.text),
             "outputs": [self.reading(output.path) for output in job.outputs],
         }
+
+    def reasons(self, state: State) -> list[str]:
+        """Why a result is stale or out of date: a record's reasons in the page's language, Snakemake's as it says."""
+        language = self.text.language
+        return [reason if isinstance(reason, str) else worded(reason, language) for reason in state.reasons]
 
     def says(self, state: State) -> str:
         if state.kind in (RESTORED, STALE):
@@ -228,7 +234,7 @@ def file_table(lab: Lab) -> dict:
             "state": state.kind,
             "badge": lab.text(f"state.{state.kind}"),
             "says": lab.says(state),
-            "reasons": state.reasons,
+            "reasons": lab.reasons(state),
             "time": None if state.seconds is None else duration(state.seconds, lab.text),
             "memory": None if state.megabytes is None else memory(state.megabytes, lab.text),
         }
