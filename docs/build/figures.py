@@ -131,7 +131,7 @@ FIGURES: dict[str, tuple[Figure, str]] = {
 def drawn_from(name: str, facts: dict) -> str:
     """The words in a figure's file that say what it was drawn from."""
     part = FIGURES[name][1]
-    return f"Drawn by scripts/concept_pages.py from facts with digest {digest(facts[part])}"
+    return f"Drawn by docs/build/figures.py from facts with digest {digest(facts[part])}"
 
 
 def draw(name: str, facts: dict, svg: str | Path) -> None:
