@@ -4,7 +4,7 @@
 # Makes: results/25/{model}/{device}/explorer.html, results/25/{model}/explorer.html.
 
 EXPLORER_PAGE = sorted(
-    str(path) for folder in ("src/minicompile/explain/explorer/page", "src/minilab/site/page") for path in Path(folder).iterdir()
+    str(path) for folder in ("src/minicompile/explain/explorer/page", "src/minilab/page") for path in Path(folder).iterdir()
 )
 CAPTURED_BESIDE = [device for device in CAPTURE_DEVICES if not is_cpu(device)]  # with Triton, beside the CPU's C++
 

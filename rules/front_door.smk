@@ -39,7 +39,7 @@ rule lab_page:
         captions=sorted(str(path) for path in Path("report").rglob("*.rst")),
         page=[
             str(path)
-            for folder in ("site", "locale")
+            for folder in ("site", "page", "locale")
             for path in sorted(Path("src/minilab", folder).rglob("*.*"))
             if path.suffix != ".pyc"
         ],
