@@ -1,4 +1,4 @@
-"""docs/config.md: every key of the configuration, from the schema that refuses all others."""
+"""Write docs/config.md: every key of the configuration, from the schema that refuses all others."""
 
 import json
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ LONGEST = 60  # characters of a shipped value that the table shows
 
 
 def described(schema: str | Path) -> dict[str, str]:
-    """Dotted name -> description of every key that the schema knows; "" where it has none."""
+    """Map the dotted name of every key in the schema to its description, "" where it has none."""
     return {name: inner.get("description", "") for name, inner in _walk(read_schema(schema))}
 
 
 def document(schema: str | Path, config: str | Path) -> str:
-    """The text of docs/config.md, from the schema's file and from the configuration's."""
+    """Write the text of docs/config.md, from the schema's file and from the configuration's."""
     shipped = yaml.safe_load(Path(config).read_text())
     rows = [
         f"| `{name}` | {_values(inner)} | {_shipped(shipped, name)} | {inner.get('description', '')} |"
@@ -51,7 +51,7 @@ def _walk(root: dict) -> Iterator[tuple[str, dict]]:
 
 
 def _resolved(schema: dict, root: dict) -> dict:
-    """A subschema with what its `$ref` points to; its own words come first."""
+    """Merge a subschema with what its `$ref` points to; its own keys win."""
     if "$ref" not in schema:
         return schema
     target = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
@@ -59,7 +59,7 @@ def _resolved(schema: dict, root: dict) -> dict:
 
 
 def _values(schema: dict) -> str:
-    """What may be written there, in words."""
+    """Say in words which values a key takes."""
     if "sentence" in schema:
         return schema["sentence"]
     if "enum" in schema:
@@ -72,6 +72,7 @@ def _values(schema: dict) -> str:
 
 
 def _shipped(config: dict, name: str) -> str:
+    """Quote the value of a key in the shipped configuration, cut where it is long; "" for a section."""
     value: object = config
     for key in name.split("."):
         if not isinstance(value, dict) or key not in value:

@@ -24,7 +24,7 @@ from minilab.errors import LabError
 LANGUAGES = ("en", "es")
 PLURALS = frozenset({"one", "other"})
 # What Python writes into a number -> what a language does: Spanish groups by thin spaces and sets "%" apart.
-MARKS: dict[str, dict[str, str | int]] = {
+MARKS: dict[str, dict[str, str | int | None]] = {
     "en": {},
     "es": {".": ",", ",": "\N{NARROW NO-BREAK SPACE}", "%": "\N{NO-BREAK SPACE}%"},
 }
