@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from minilab.errors import LabError
-from minilab.gpu_lock import gpu_turn
+from minilab.gpu_lock import gpu_lock
 from minilab.machine_failure import sentence_about
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
@@ -91,7 +91,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
-        with gpu_turn(lock) if lock else nullcontext():
+        with gpu_lock(lock) if lock else nullcontext():
             main(job)
     except LabError as error:
         logging.getLogger("minilab").error("Error: %s", error)

@@ -1,4 +1,4 @@
-"""The reports' templates: Jinja2, with an error for whatever a template asks for and nobody gives."""
+"""Load the reports' templates with Jinja2; a name that a template uses and nobody gives is an error."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jinja2
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
-    """Where the templates of a package's `templates` folder are loaded; `options` are Jinja2's own."""
+    """Make the Jinja2 environment that loads from a package's `templates` folder; `options` are Jinja2's own."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         undefined=jinja2.StrictUndefined,

@@ -16,7 +16,8 @@ entry by entry where the caller says which entries it will look up; so an edit o
 jobs. The table of a package that resolves its public names by string, in `__getattr__`, is followed for the names that
 are imported from it.
 
-`minilab` is left out but for its `site`: it moves results about and decides none of them, and `site` holds their looks.
+`minilab` is left out: it moves results about and decides none of them; but the parts of it that give pictures and pages
+their looks count.
 """
 
 import ast
@@ -27,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-PLUMBING, LOOKS = "minilab", "minilab.site"
+PLUMBING, LOOKS = "minilab", ("minilab.site", "minilab.style", "minilab.web_page")
 WORDS = ("minilab.translations", "minilab.templates")
 DOTTED = re.compile(r"([a-z_]\w*(?:\.\w+)+)(?::\w+)?")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
@@ -141,7 +142,7 @@ def _modules(module: str, name: str | None, file: Path, src: Path) -> list[tuple
 
 
 def _is_plumbing(module: str) -> bool:
-    return module.partition(".")[0] == PLUMBING and not f"{module}.".startswith(f"{LOOKS}.")
+    return module.partition(".")[0] == PLUMBING and not any(f"{module}.".startswith(f"{looks}.") for looks in LOOKS)
 
 
 def _chain(module: str, root: Path, whole: bool = False) -> list[Path]:
