@@ -28,7 +28,7 @@ def main(job):
             log.info("%s -> %s", path, target)
         write_sums(Path(job.params.recorded, device), published)
         for tuning in (path for path in measured if path.stem == "autotune"):
-            log.info("%s -> %s", tuning, write_table(device, read_json(tuning)))
+            write_table(f"src/minikernel/ops/dispatch/{device}.json", read_json(tuning))
 
 
 if __name__ == "__main__":
