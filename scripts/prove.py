@@ -36,9 +36,9 @@ def main(job):
 
 
 def compiled(name, entry):
-    from minikernel.proof.compile_check import compile_cuda
+    from minikernel.proof.compile_cuda import compile_cuda
 
-    result = compile_cuda(entry["function"])
+    result = compile_cuda(spec_of(name, entry).module)
     if result is None:
         log.info("%s: no GPU here, and neither nvcc nor NVRTC; neither run nor compiled", name)
     else:
