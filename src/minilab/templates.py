@@ -1,4 +1,4 @@
-"""The reports' templates: Jinja2, with an error for whatever a template asks for and nobody gives.
+"""Load the reports' templates with Jinja2; a name that a template uses and nobody gives is an error.
 
 A page that is mostly prose has a template of its own for each language, side by side in its package's `templates`
 folder: `report_25.md` is English, `report_25.es.md` Spanish. Tests hold the twins to the same figures, conditions and
@@ -16,7 +16,7 @@ from minilab.translations import number
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
-    """Where the templates of a package's `templates` folder are loaded; `options` are Jinja2's own."""
+    """Make the Jinja2 environment that loads from a package's `templates` folder; `options` are Jinja2's own."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         undefined=jinja2.StrictUndefined,
