@@ -6,7 +6,7 @@ This module works out what there is to say of the captures; `templates/report_25
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 from minicompile.pages import retold
@@ -138,7 +138,7 @@ def report_25(
         "safety": safety,
         "compared": [comparison_view(made) for made in compared],
     }
-    filters = {**words.filters(language), "told": retold(language)}
+    filters: dict[str, Callable] = {**words.filters(language), "told": retold(language)}
     text = render("minicompile.report", "report_25", language, values, filters=filters)
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 

@@ -93,6 +93,12 @@ def test_attention_compares_nothing_that_is_not_there():
     assert "no times are compared" in said
 
 
+def test_attentions_table_names_both_sides():
+    text = report(profile())
+    assert "\n| written out | " in text
+    assert "\n| `scaled_dot_product_attention` | " in text
+
+
 def test_every_table_of_the_report_has_as_many_cells_as_its_head():
     tables = re.findall(r"(?:^\|.*\n)+", report(profile()), re.M)
     assert len(tables) == 4
