@@ -45,6 +45,11 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
     return flattened(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
+def number(language: str, value: float, form: str = "") -> str:
+    """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
+    return format(value, form).translate(str.maketrans(MARKS[language]))
+
+
 class Translations:
     """The words of a page in one language: `text = Translations("minilab", "lab", "es")`, then `text("title")`.
 
@@ -83,8 +88,8 @@ class Translations:
         return {key.removeprefix(start): value for key, value in self._sentences.items() if key.startswith(start)}
 
     def number(self, value: float, form: str = "") -> str:
-        """Write a number as the language does: `number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
-        return format(value, form).translate(str.maketrans(MARKS[self.language]))
+        """Write a number as the language does: `text.number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
+        return number(self.language, value, form)
 
 
 class Retold:
