@@ -5,7 +5,8 @@ A script of a rule ends in
     if __name__ == "__main__":
         run(main, globals().get("snakemake"))
 
-where `main(job)` reads `job.input`, `job.output`, `job.params`, `job.wildcards`, `job.threads`.
+where `main(job)` reads `job.input`, `job.output`, `job.params`, `job.wildcards`, `job.threads`, and `job.config`, the
+whole configuration, with which the artefacts that it reads must have been made (by hand: none without `config=FILE`).
 By hand the same script takes the same names as plain arguments, values in YAML:
 
     python scripts/train.py input.corpus=corpus.txt output.training=/tmp/training.json params.seed=42
@@ -42,7 +43,7 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
     """
     import yaml
 
-    job = SimpleNamespace(**{section: Section() for section in SECTIONS}, threads=1, log=[])
+    job = SimpleNamespace(**{section: Section() for section in SECTIONS}, threads=1, log=[], config=None)
     for argument in arguments:
         key, equals, value = argument.partition("=")
         section, dot, name = key.partition(".")
@@ -50,12 +51,14 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
             job.threads = int(value)
         elif equals and key == "log":
             job.log = [value]
+        elif equals and key == "config":
+            job.config = yaml.safe_load(Path(value).read_text())
         elif equals and dot and section in SECTIONS:
             setattr(getattr(job, section), name, yaml.safe_load(value))
         else:
             raise LabError(
                 f"argument {argument!r} is not understood; write section.name=value with a section "
-                f"out of {', '.join(SECTIONS)}, or threads=N, or log=FILE."
+                f"out of {', '.join(SECTIONS)}, or threads=N, log=FILE, or config=FILE."
             )
     return job
 
