@@ -29,7 +29,7 @@ def main(job):
         # A model in training is trained, any other is only called, as serving would.
         with fresh_caches(), torch.set_grad_enabled(made.module.training):
             found = without_paths(health(made.module, cfg, made.inputs, logger=log))
-    log.info("%s on %s: %s", made.name, device, "; ".join(found["complaints"]) or "healthy")
+    log.info("%s on %s: %s", made.name, device, ", ".join(each["code"] for each in found["complaints"]) or "healthy")
     found = {"model": made.name, **found, "provenance": provenance(job.input.sources, params, device)}
     check_schema(found, read_schema(job.input.schema), job.output.health)
     write_json(job.output.health, found)

@@ -1,8 +1,17 @@
-"""The reports' templates: Jinja2, with an error for whatever a template asks for and nobody gives."""
+"""The reports' templates: Jinja2, with an error for whatever a template asks for and nobody gives.
 
+A page that is mostly prose has a template of its own for each language, side by side in its package's `templates`
+folder: `report_25.md` is English, `report_25.es.md` Spanish. Tests hold the twins to the same figures, conditions and
+headings.
+"""
+
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jinja2
+
+from minilab.translations import number
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
@@ -13,3 +22,37 @@ def environment(package: str, **options: Any) -> jinja2.Environment:
         keep_trailing_newline=True,
         **options,
     )
+
+
+def twin(language: str, page: str) -> str:
+    """The file of a page in a language: `report_25` is `report_25.md` in English, `report_25.es.md` in Spanish."""
+    return f"{page}.md" if language == "en" else f"{page}.{language}.md"
+
+
+def render(
+    package: str,
+    page: str,
+    language: str,
+    values: dict,
+    *,
+    filters: dict[str, Callable] | None = None,
+    trimmed: bool = False,
+) -> str:
+    """Fill in a page of a package, in Markdown.
+
+    Args:
+        package: has the page in its `templates` folder.
+        page: the template's name, without language and ending.
+        language: of the text.
+        values: what the template asks for. Beside them it has `number`, as `Translations.number`, and `twin`, the
+            file of another page in the same language, to import from it.
+        filters: more filters, by name.
+        trimmed: whether lines that hold a statement alone vanish.
+
+    Raises:
+        jinja2.UndefinedError: the template asks for what is not given.
+    """
+    templates = environment(package, trim_blocks=trimmed, lstrip_blocks=trimmed)
+    templates.globals.update(number=partial(number, language), twin=partial(twin, language))
+    templates.filters.update(filters or {})
+    return templates.get_template(twin(language, page)).render(values)

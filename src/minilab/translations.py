@@ -39,6 +39,11 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
     return flattened(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
+def number(language: str, value: float, form: str = "") -> str:
+    """A number in a language's own writing: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
+    return format(value, form).translate(str.maketrans(MARKS[language]))
+
+
 class Translations:
     """A page's words in one language: `text = Translations("minilab", "lab", "es")`, then `text("title")`.
 
@@ -77,8 +82,8 @@ class Translations:
         return {key.removeprefix(start): value for key, value in self._sentences.items() if key.startswith(start)}
 
     def number(self, value: float, form: str = "") -> str:
-        """A number in the language's own writing: `number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
-        return format(value, form).translate(str.maketrans(MARKS[self.language]))
+        """A number in the language's own writing, as the function `number` gives it."""
+        return number(self.language, value, form)
 
 
 class Retold:

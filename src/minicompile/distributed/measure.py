@@ -83,7 +83,7 @@ def measure(params: dict, devices: list[str]) -> dict:
     parameters = sum(prod(shape) for shape in MiniGPTConfig(**sizes).shapes.values())
     return {
         "backend": job["backend"],
-        "memory_from": "live tensors" if on_cpu else "CUDA allocator",
+        "memory_from": "live_tensors" if on_cpu else "cuda_allocator",
         "threads": job["threads"],
         "model": {**sizes, "parameters": parameters},
         "batch": params["batch"],
@@ -92,7 +92,7 @@ def measure(params: dict, devices: list[str]) -> dict:
         "single": alone,
         "runs": runs,
         "left_out": [
-            {"ranks": ranks, "reason": f"{ranks} GPUs are asked for and {len(devices)} are here"}
+            {"code": "too_few_gpus", "ranks": ranks, "here": len(devices)}
             for ranks in params["ranks"]
             if ranks not in fitting
         ],

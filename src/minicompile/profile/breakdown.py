@@ -43,7 +43,7 @@ GRAPH_PREFIX = re.compile(r"^graph_\d+_")  # Inductor puts it before a C++ kerne
 
 
 @dataclass
-class Anatomy:
+class Breakdown:
     """A compiled call's parts, times in microseconds: medians over `samples` calls, in the quietest of five rounds.
 
     Attributes:
@@ -83,7 +83,7 @@ class Anatomy:
 
 
 def split(parts: dict, calls: dict[str, int], samples: int, on_gpu: bool) -> dict:
-    """`Anatomy.split`, from the parts that `quietest` gives and how often each kernel is called."""
+    """`Breakdown.split`, from the parts that `quietest` gives and how often each kernel is called."""
     kernels = sum(times * parts["kernels_us"][name] for name, times in calls.items())
     libraries = sum(parts["libraries_us"])
     rest = parts["call_us"] - parts["guards_us"] - parts["wrapper_us"] - kernels - libraries
@@ -112,7 +112,7 @@ def timed(row: dict, parts: dict, copy_gb_per_s: float) -> dict:
     }
 
 
-def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> Anatomy:
+def break_down(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> Breakdown:
     """Compile `module` on `inputs` with Inductor's default mode and time its parts.
 
     Args:
@@ -152,7 +152,7 @@ def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> 
         raise LabError(
             f"the profile of {name} found no time for {what}; report this with the installed torch's version."
         )
-    return Anatomy(graphs=graphs, on_gpu=on_gpu, samples=each, rounds=rounds, **parts)
+    return Breakdown(graphs=graphs, on_gpu=on_gpu, samples=each, rounds=rounds, **parts)
 
 
 def quietest(rounds: list[dict]) -> dict:

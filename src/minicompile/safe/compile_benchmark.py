@@ -75,7 +75,8 @@ class Benchmark:
 
     def to_dict(self) -> dict:
         """Plain data for JSON."""
-        return {**asdict(self), "speedup": self.speedup, "peak_bytes_delta": self.peak_bytes_delta}
+        found = {**asdict(self), "report": self.report.to_dict()}
+        return {**found, "speedup": self.speedup, "peak_bytes_delta": self.peak_bytes_delta}
 
     def table(self) -> str:
         """The rows as a Markdown table, and one line on what happened."""

@@ -131,11 +131,25 @@ def _describe_break(reason) -> str:
     return f"{text} [{stack[-1].filename}:{stack[-1].lineno}]" if stack else text
 
 
-class CacheLimitHandler(logging.Handler):
-    """Hears Dynamo's one warning that it will compile a frame no more, and hands on (compile id, sentence): the id of
-    the graph whose guard failed last, which tells one model from another of its class."""
+@dataclass(frozen=True)
+class CacheLimit:
+    """A frame that Dynamo compiles no more: its `function`, the `limit` that it reached and that limit's `value`, and
+    the `guard` that failed last."""
 
-    def __init__(self, listener: Callable[[str, str], None]) -> None:
+    function: str
+    limit: str
+    value: int
+    guard: str
+
+    def __str__(self) -> str:
+        return f"{self.function} reached {self.limit} = {self.value} and compiles no more; last: {self.guard}"
+
+
+class CacheLimitHandler(logging.Handler):
+    """Hears Dynamo's one warning that it will compile a frame no more, and hands on (compile id, `CacheLimit`): the id
+    of the graph whose guard failed last, which tells one model from another of its class."""
+
+    def __init__(self, listener: Callable[[str, CacheLimit], None]) -> None:
         super().__init__(logging.WARNING)
         self.listener = listener
 
@@ -144,10 +158,10 @@ class CacheLimitHandler(logging.Handler):
         if match:
             limit, value, function, reason = match.groups()
             compile_id, _, guard = reason.partition(": ")
-            self.listener(compile_id, f"{function} reached {limit} = {value} and compiles no more; last: {guard}")
+            self.listener(compile_id, CacheLimit(function, limit, int(value), guard))
 
 
-def listen_for_cache_limit(listener: Callable[[str, str], None]) -> None:
+def listen_for_cache_limit(listener: Callable[[str, CacheLimit], None]) -> None:
     logging.getLogger(CACHE_LIMIT_LOGGER).addHandler(CacheLimitHandler(listener))
 
 

@@ -11,7 +11,7 @@ from profile_artefact import profile
 from minicompile.report.phase_reports import checks_24, checks_25, phase_report
 from minicompile.report.stage_25 import capture_view, manifest_25, refusals, report_25
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 
 def captured(name: str) -> dict:
