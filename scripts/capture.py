@@ -4,8 +4,10 @@ import logging
 
 import torch
 
-from minicompile.explain.plain_files import TEXTS, write_exported, write_plain_files
+from minicompile.explain.plain_files import TEXTS, write_plain_files
+from minicompile.explain.wording import Wording
 from minicompile.lowering.capture import capture
+from minicompile.lowering.exported import write_exported
 from minicompile.models import build
 from minikernel.measure.caches import own_caches
 from minilab.config import check_schema, read_schema
@@ -39,7 +41,7 @@ def main(job):
     for graph in made["graphs"]:
         counts = {what: f"{pair[0]}/{pair[1]}" for what, pair in graph["coverage"].items() if what != "missing"}
         log.info("%s %s: %s", model.name, graph["id"], ", ".join(f"{what} {count}" for what, count in counts.items()))
-    log.info("compiled in %.1f s: %s", made["compile"]["seconds"], made["target"]["label"], extra=progress(1, 3))
+    log.info("compiled in %.1f s: %s", made["compile"]["seconds"], Wording().label(made), extra=progress(1, 3))
     check_schema(made, read_schema(job.input.schema), job.output.capture)
     log.info("%d links between its lines, checked", len(made["links"]), extra=progress(2, 3))
     write_exported(model.module, model.inputs, job.output.exported)

@@ -14,10 +14,6 @@ log = logging.getLogger("minilab")
 def main(job):
     made = restore(job.input.record, read_schema(job.input.schema), job.params.today, job.params.stale)
     restored = made["restored"]
-    # the label stands wherever the code is shown
-    made["target"]["label"] += f", captured on {made['provenance']['date'][:10]}"
-    if restored["stale"]:
-        made["target"]["label"] += ", stale"
     for reason in restored["reasons"]:
         log.warning("stale: %s", reason)
     log.info("%s restored from %s", job.output.capture, job.input.record)

@@ -2,6 +2,7 @@
 
 import logging
 
+from minicompile.explain.wording import Wording
 from minicompile.lowering.simulated_vs_real import compare_with_real
 from minilab.config import check_schema, read_schema
 from minilab.files import read_json, write_json
@@ -19,7 +20,7 @@ def main(job):
         same = sum(kernel["source_same"] for kernel in graph["kernels"])
         log.info("%s %s: %d of %d kernels the same", found["model"], graph["id"], same, len(graph["kernels"]))
         for reason in graph["why"]:
-            log.info("%s", reason)
+            log.info("%s", Wording().difference(reason))
     write_json(job.output.report, found)
 
 
