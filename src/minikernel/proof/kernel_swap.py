@@ -133,7 +133,7 @@ def compared(cpu: Tensor, before: Tensor, after: Tensor) -> dict:
 
 
 def recompute(artefact: dict) -> dict:
-    """Compute again what follows from the probabilities of an artefact: the most probable words' and the differences."""
+    """Compute again what follows from all probabilities: those of the most probable words, and the differences."""
     vectors = {side: torch.tensor(p, dtype=torch.float64) for side, p in artefact["probabilities"].items()}
     top = {
         side: {"top": [{"probability": value} for value in p.topk(len(artefact[side]["top"])).values.tolist()]}

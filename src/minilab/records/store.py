@@ -36,7 +36,7 @@ def write_artefact(path: str | Path, artefact: dict, schema: str | Path | None =
 
 
 def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None = None) -> None:
-    """Hold an artefact against its schema, and its provenance and what restoring has added against those that all share.
+    """Hold an artefact against its schema, and its provenance and what restoring added against those that all share.
 
     Raises:
         LabError: it does not fit.

@@ -15,6 +15,7 @@ from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
 from jinja2 import nodes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from minicompile.lowering.fusion_reasons import DATA, TAKEN, UNGIVEN, reasons
 from profile_artefact import profile
 from stage_25_artefacts import RESTORED, compared, health, training
 
@@ -24,8 +25,6 @@ from minicompile.explain.capture_diff_text import described
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.explorer.payload import payload
 from minicompile.lowering.capture import LABELS
-from minicompile.lowering.fusion_reasons import DATA, TAKEN, UNGIVEN, reasons
-from minicompile.pages import retold
 from minicompile.report import profile_roofline as roofline
 from minicompile.report import survey_plot
 from minicompile.report import training_plot as plot
