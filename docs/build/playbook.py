@@ -18,7 +18,7 @@ import torch
 import yaml
 from torch import nn
 
-from minicompile.safe import gates
+from minicompile import validate as gates
 from minicompile.safe.compile_config import MODES, BucketConfig, CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.numerics import TOLERANCES
