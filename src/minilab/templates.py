@@ -1,4 +1,4 @@
-"""Load the reports' templates with Jinja2; a name that a template uses and nobody gives is an error.
+"""Load and fill in the templates of reports with Jinja2; a name that a template uses and nobody gives is an error.
 
 A page that is mostly prose has a template of its own for each language, side by side in its package's `templates`
 folder: `report_25.md` is English, `report_25.es.md` Spanish. Tests hold the twins to the same figures, conditions and
@@ -26,7 +26,7 @@ def environment(package: str, **options: Any) -> jinja2.Environment:
 
 
 def twin(language: str, page: str) -> str:
-    """The file of a page in a language: `report_25` is `report_25.md` in English, `report_25.es.md` in Spanish."""
+    """Name the file of a page in a language: `report_25` is `report_25.md` in English, `report_25.es.md` in Spanish."""
     return f"{page}.md" if language == "en" else f"{page}.{language}.md"
 
 
@@ -60,7 +60,7 @@ def render(
 def sentences(
     package: str, page: str, language: str, findings: Iterable[dict], *, filters: dict[str, Callable] | None = None
 ) -> list[str]:
-    """What was found, a sentence or two for each finding, each on one line.
+    """Word findings, each in a sentence or two on one line.
 
     Args:
         package, page, language, filters: as of `render`; the page is a collection of macros.

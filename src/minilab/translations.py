@@ -46,7 +46,7 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
 
 
 def number(language: str, value: float, form: str = "") -> str:
-    """A number in a language's own writing: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
+    """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
     return format(value, form).translate(str.maketrans(MARKS[language]))
 
 
@@ -88,7 +88,7 @@ class Translations:
         return {key.removeprefix(start): value for key, value in self._sentences.items() if key.startswith(start)}
 
     def number(self, value: float, form: str = "") -> str:
-        """A number in the language's own writing, as the function `number` gives it."""
+        """Write a number as the language does: `text.number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
         return number(self.language, value, form)
 
 

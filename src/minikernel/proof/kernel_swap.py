@@ -132,8 +132,8 @@ def compared(cpu: Tensor, before: Tensor, after: Tensor) -> dict:
     }
 
 
-def swap(artefact: dict) -> dict:
-    """What a kernel_swap.json says of the swap, computed again from all probabilities in it."""
+def recompute(artefact: dict) -> dict:
+    """Compute again what follows from all probabilities: those of the most probable words, and the differences."""
     vectors = {side: torch.tensor(p, dtype=torch.float64) for side, p in artefact["probabilities"].items()}
     top = {
         side: {"top": [{"probability": value} for value in p.topk(len(artefact[side]["top"])).values.tolist()]}
