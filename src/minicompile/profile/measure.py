@@ -1,4 +1,4 @@
-"""The profile of one model on one device: every mode timed, the compiled call taken apart, attention compared."""
+"""Profiles one model on one device: times every mode, breaks the compiled call down, compares attention."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Inductor's kernels against the limits of the device: a row of the picture for each shape that was taken apart.
+"""Draws Inductor's kernels against the limits of the device: a row for each shape that was broken down.
 
 On the left the roofline that stage 24 draws for the lab's own kernels, here with a dot for each kernel that computes;
 on the right every kernel's bandwidth as a share of a copy's, those among them that only move data.
