@@ -19,7 +19,7 @@ class CompileFailure(LabError):
         fields: what the sentence names, as plain data.
     """
 
-    def __init__(self, sentence: str, code: str, **fields: object) -> None:
+    def __init__(self, sentence: str, code: str = "raised", **fields: object) -> None:
         super().__init__(sentence)
         self.code, self.fields = code, fields
 
@@ -39,7 +39,7 @@ class OtherRankFailed(CompileFailure):
 class TimeLimitExceeded(BaseException):
     """The limit passed. Not an `Exception`, so that a compiler's own `except Exception` cannot swallow it."""
 
-    def __init__(self, sentence: str, seconds: float) -> None:
+    def __init__(self, sentence: str, seconds: float = 0.0) -> None:
         super().__init__(sentence)
         self.code, self.fields = "time_limit", {"seconds": seconds}
 
