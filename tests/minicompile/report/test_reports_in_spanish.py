@@ -250,7 +250,7 @@ def test_the_tour_and_the_panes_are_told_in_spanish():
 
 
 def test_the_pages_program_asks_for_words_that_are_there():
-    words = Translations("minicompile", "explorer").under("program")
+    words = Translations("minicompile.explain", "explorer").under("program")
     program = "".join(path.read_text() for path in SOURCES.rglob("explorer/page/*.js"))
     keys = re.findall(r"\bsay\((?:[^()\"`]* \? )?\"([^\"]+)\"(?: : \"([^\"]+)\")?", program)
     asked = {key for pair in keys for key in pair if key} | {
