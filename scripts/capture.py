@@ -3,9 +3,9 @@
 import logging
 
 import torch
-from minicompile.lowering.exported import write_exported
 
 from minicompile.lowering.capture import capture
+from minicompile.lowering.exported import write_exported
 from minicompile.models import build
 from minikernel.measure.caches import own_caches
 from minilab.device import is_cpu, torch_device
@@ -38,7 +38,7 @@ def main(job):
     for graph in made["graphs"]:
         counts = {what: f"{pair[0]}/{pair[1]}" for what, pair in graph["coverage"].items() if what != "missing"}
         log.info("%s %s: %s", model.name, graph["id"], ", ".join(f"{what} {count}" for what, count in counts.items()))
-    log.info("compiled in %.1f s: %s", made["compile"]["seconds"], made["target"]["label"], extra=progress(1, 3))
+    log.info("compiled in %.1f s for %s", made["compile"]["seconds"], made["target"]["kind"], extra=progress(1, 3))
     log.info("%d links between its lines", len(made["links"]), extra=progress(2, 3))
     write_exported(model.module, model.inputs, job.output.exported)
     write_artefact(job.output.capture, made, job.input.schema)

@@ -19,7 +19,7 @@ def main(job):
         same = sum(kernel["source_same"] for kernel in graph["kernels"])
         log.info("%s %s: %d of %d kernels the same", found["model"], graph["id"], same, len(graph["kernels"]))
         for reason in graph["why"]:
-            log.info("%s", reason)
+            log.info("%s: %s", graph["id"], reason["code"])
     write_artefact(job.output.report, found, job.input.schema)
 
 

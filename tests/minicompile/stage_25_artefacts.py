@@ -88,11 +88,11 @@ def compared() -> dict:
                 "only": {"simulated": [], "real": []},
                 "library_calls": {"same": False},
                 "why": [
-                    "Inductor was given other operations: simulated has 1 x aten.a and real has 2 x aten.b.",
-                    "Inductor was given other operations: real has 2 x aten.b.",
-                    "Other library calls are made, which are chosen by what the device can do.",
-                    "Kernels differ in their text, in their bodies: k0.",
-                    "Triton compiled the same text to other code: k0.",
+                    {"code": "both_operations", "simulated": {"aten.a": 1}, "real": {"aten.b": 2}},
+                    {"code": "real_operations", "real": {"aten.b": 2}},
+                    {"code": "library_calls"},
+                    {"code": "bodies", "kernels": ["k0"]},
+                    {"code": "compiled", "kernels": ["k0"]},
                 ],
             }
         ],

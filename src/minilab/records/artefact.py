@@ -246,7 +246,7 @@ TABLE = (
         "scripts/kernel_swap.py",
         _kernel_swap,
         kernels=lambda config, at: [config["swap_kernel"]],
-        recompute="minikernel.proof.kernel_swap:swap",
+        recompute="minikernel.proof.kernel_swap:recompute",
     ),
     Artefact(
         "distributed",

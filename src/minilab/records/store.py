@@ -9,7 +9,7 @@ from minilab.errors import LabError
 from minilab.files import digest, read_json, write_json
 from minilab.records.artefact import artefact_at
 
-RESTORED_SCHEMA = "schemas/restored.schema.yaml"
+PROVENANCE_SCHEMA, RESTORED_SCHEMA = "schemas/provenance.schema.yaml", "schemas/restored.schema.yaml"
 
 
 def content_sha256(artefact: dict) -> str:
@@ -36,12 +36,17 @@ def write_artefact(path: str | Path, artefact: dict, schema: str | Path | None =
 
 
 def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None = None) -> None:
-    """Hold an artefact against its schema, and what restoring has added to it against the one that all share.
+    """Hold an artefact against its schema, and its provenance and what restoring added against those that all share.
 
     Raises:
         LabError: it does not fit.
     """
     check_schema({name: value for name, value in artefact.items() if name != "restored"}, schema, where, advice)
+    kernels = artefact.get("kernels")
+    made = {"provenance": artefact["provenance"]}
+    made |= {f"kernels.{name}": one for name, one in kernels.items()} if isinstance(kernels, dict) else {}
+    for name, one in made.items():
+        check_schema(one, read_schema(PROVENANCE_SCHEMA), f"{where}: {name}", advice)
     if "restored" in artefact:
         check_schema(artefact["restored"], read_schema(RESTORED_SCHEMA), f"{where}: restored", advice)
 

@@ -94,7 +94,7 @@ def _drawn_otherwise(path: Path, folder: Path) -> list[Reason]:
     if path.name == PAGES:
         return []
     made = read_pages(folder).get(path.relative_to(folder).as_posix())
-    return stale_reasons(made, None, None, folder, results=False) if made else [{"code": "not_published"}]
+    return stale_reasons(made, None, None, folder, results=False) if made else [{"code": "undescribed"}]
 
 
 def resolve(name: str) -> Recompute:

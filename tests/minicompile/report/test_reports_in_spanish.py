@@ -8,7 +8,6 @@ from pathlib import Path
 
 import jinja2
 import pytest
-import yaml
 from annotation_models import CAPTURED, load
 from distributed_artefact import artefact
 from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
@@ -23,9 +22,6 @@ from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.explorer.payload import payload
-from minicompile.lowering.capture import LABELS
-from minicompile.lowering.fusion_reasons import DATA, TAKEN, UNGIVEN, reasons
-from minicompile.pages import retold
 from minicompile.report import profile_roofline as roofline
 from minicompile.report import survey_plot
 from minicompile.report import training_plot as plot
@@ -222,36 +218,6 @@ def test_a_template_asks_for_the_same_in_every_language(page: str, language: str
 def test_every_template_is_known():
     assert len(TEMPLATES) * len(LANGUAGES) == len(list(SOURCES.rglob("templates/*.md")))
     assert {"report_25", "survey_25", "profile_sentences", "kernel_annotation"} <= set(TEMPLATES)
-
-
-# -- what artefacts say ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sentence", [TAKEN, UNGIVEN, *(text for _, text in reasons()), *LABELS.values()])
-def test_what_a_capture_says_is_retold(sentence: str):
-    assert retold("es")(sentence) != sentence
-    assert retold("en")(sentence) == sentence
-
-
-def test_a_restored_capture_says_of_what_day_it_is():
-    label = "Triton for NVIDIA H200, captured on 2026-11-21"
-    assert retold("es")(label) == "Triton para NVIDIA H200, capturado el 2026-11-21"
-    assert retold("es")(f"{label}, stale") == "Triton para NVIDIA H200, capturado el 2026-11-21, caduco"
-
-
-def test_a_newer_sentence_stays_as_it_is():
-    assert retold("es")("Not fused; for a reason of next year's.") == "Not fused; for a reason of next year's."
-
-
-def test_what_a_sentence_names_is_kept():
-    assert retold("es")("parameter steps has changed") == "el parámetro steps ha cambiado"
-    assert "(a|b)" in retold("es")("Not fused; Inductor's reason, in its own words: (a|b).")
-
-
-def test_each_reason_is_there_once():
-    entries = yaml.safe_load(DATA.read_text())
-    told = [retold("es")(entry["sentence"]) for entry in entries]
-    assert len(set(told)) == len({entry["sentence"] for entry in entries})
 
 
 # -- the explorer ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""What became of each ATen node: in memory, in a register, in a library's call, or nowhere.
+"""What became of each ATen node, and why two scheduler nodes were not fused.
+
+A node's fate is where its result is: in memory, in a register, in a library's call, or nowhere.
 
 - `materialised`: its result is in memory, as a buffer of its own or as what it stores in another one: `aten.copy_`
   changes its input, zeros are stored where `aten.index_put_` then adds.
@@ -7,7 +9,38 @@
 - `inlined`: lowering made it part of its consumers' loops; it never was a buffer.
 - `view`: another view of the same memory, or one of several results.
 - `folded`: no code of its own is left; it is an index or a constant in its consumers' code, or nobody reads it.
+
+Inductor's reasons for not fusing become codes by the patterns in `data/fusion_reasons.yaml`, first match first. A
+reason that it does not know, as a newer torch may give one, is quoted as it stands rather than guessed at.
 """
+
+import re
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from minicompile.lowering.captured import Coded, Opaque
+
+DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
+
+
+@cache
+def reason_codes() -> list[tuple[re.Pattern, str]]:
+    """(pattern, code) pairs, in order."""
+    return [(re.compile(entry["reason"]), entry["code"]) for entry in yaml.safe_load(DATA.read_text())]
+
+
+def reason(taken: bool, given: list[str]) -> Coded | Opaque:
+    """Why a fusion was taken or refused, given Inductor's own words; the last ones decided."""
+    if taken:
+        return {"code": "taken"}
+    if not given:
+        return {"code": "ungiven"}
+    for pattern, code in reason_codes():
+        if pattern.search(given[-1]):
+            return {"code": code}
+    return {"code": "own_words", "reason": given[-1]}
 
 
 def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str]) -> str:
