@@ -5,7 +5,8 @@ folder: `report_25.md` is English, `report_25.es.md` Spanish. Tests hold the twi
 headings.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,28 @@ def render(
     Raises:
         jinja2.UndefinedError: the template asks for what is not given.
     """
-    templates = environment(package, trim_blocks=trimmed, lstrip_blocks=trimmed)
-    templates.globals.update(number=partial(number, language), twin=partial(twin, language))
-    templates.filters.update(filters or {})
+    templates = _environment_of(language, package, filters, trim_blocks=trimmed, lstrip_blocks=trimmed)
     return templates.get_template(twin(language, page)).render(values)
+
+
+def sentences(
+    package: str, page: str, language: str, findings: Iterable[dict], *, filters: dict[str, Callable] | None = None
+) -> list[str]:
+    """What was found, a sentence or two for each finding, each on one line.
+
+    Args:
+        package, page, language, filters: as of `render`; the page is a collection of macros.
+        findings: each has a `code`, the name of the macro that words it, and the fields that this macro asks for.
+    """
+    macros = _environment_of(language, package, filters).get_template(twin(language, page)).module
+    # Only blanks and line ends are folded: the spaces within a number are of another kind, and stay.
+    return [re.sub(r"[ \n]+", " ", getattr(macros, finding["code"])(finding)).strip() for finding in findings]
+
+
+def _environment_of(
+    language: str, package: str, filters: dict[str, Callable] | None, **options: Any
+) -> jinja2.Environment:
+    made = environment(package, **options)
+    made.globals.update(number=partial(number, language), twin=partial(twin, language))
+    made.filters.update(filters or {})
+    return made

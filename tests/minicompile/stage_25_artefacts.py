@@ -3,7 +3,11 @@
 from itertools import accumulate
 
 PROVENANCE = {"device": "cpu-x", "date": "2026-11-21T00:00:00+00:00", "hardware": {"cpu": "Some Chip", "gpu": None}}
-RESTORED = {"from": "a/record.json", "stale": True, "reasons": ["src/a.py has changed", "parameter b has changed"]}
+RESTORED = {
+    "from": "a/record.json",
+    "stale": True,
+    "reasons": [{"code": "source_changed", "path": "src/a.py"}, {"code": "parameter_changed", "name": "b"}],
+}
 
 
 def training(compiled: bool = True, speedup: float = 2.0) -> dict:
@@ -28,7 +32,7 @@ def training(compiled: bool = True, speedup: float = 2.0) -> dict:
         "compile": {
             "compiled": compiled,
             "stage": "compiled" if compiled else "forward",
-            "reason": None if compiled else "boom",
+            "failure": None if compiled else {"code": "raised", "exception": "RuntimeError", "message": "boom"},
             "graphs": 2,
             "recompiles": ["a size"],
             "graph_breaks": ["a print"],
@@ -46,7 +50,7 @@ def training(compiled: bool = True, speedup: float = 2.0) -> dict:
     }
 
 
-def health(model: str, complaints: list[str]) -> dict:
+def health(model: str, complaints: list[dict]) -> dict:
     """A `compile_health.json`, as much of it as is told."""
     report = {"compile_seconds": 9.5, "graphs": 1, "guards": 7, "differences": {} if complaints else {"output": 1e-6}}
     return {

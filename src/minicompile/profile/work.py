@@ -5,15 +5,15 @@ data/profile_operations.yaml. Williams, Waterman and Patterson's roofline (2009)
 """
 
 from functools import cache
-from importlib.resources import files
 from math import prod
+from pathlib import Path
 
 import yaml
 
 
 @cache
 def _prices() -> dict:
-    return yaml.safe_load((files("minicompile.profile") / "data" / "profile_operations.yaml").read_text())
+    return yaml.safe_load((Path(__file__).parent / "data/profile_operations.yaml").read_text())
 
 
 def node_flop(node: dict) -> int:

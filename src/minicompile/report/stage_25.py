@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from minicompile.explain.wording import Wording
-from minicompile.pages import render
+from minicompile.report import words
 from minicompile.report.profile_report import interpretation
+from minilab.templates import render
 
 SAME = ("source_same", "ttir_same", "ptx_same", "sass_same")
 NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach memory
@@ -101,12 +102,11 @@ def comparison_view(compared: dict, language: str = "en") -> dict:
         }
         for graph in compared["graphs"]
     ]
-    restored = compared.get("restored")
     return {
         **compared,
         "graphs": graphs,
         "date": compared["provenance"]["date"][:10],
-        "stale": bool(restored and restored["stale"]),
+        "stale": words.is_stale(compared),
     }
 
 
@@ -142,7 +142,8 @@ def report_25(
         "safety": safety,
         "compared": [comparison_view(made, language) for made in compared],
     }
-    text = render("report_25", language, values)
+    filters = {**words.filters(language), "direction": Wording(language).direction}
+    text = render("minicompile.report", "report_25", language, values, filters=filters)
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 
 
