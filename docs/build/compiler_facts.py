@@ -2,6 +2,7 @@
 
 import re
 
+from minicompile.explain.wording import Wording
 from minikernel.measure.cost import softmax_bytes
 
 ITEMSIZE = 4  # of the float32 in which tiny_head is captured
@@ -35,7 +36,10 @@ def compiler_facts(capture: dict) -> dict:
         "n_launches": len(graph["groups"]),
         "library_calls": [call["kernel"] for call in graph["calls"] if call["extern"]],
         "decisions": [
-            {key: made[key] for key in ("first", "second", "shared_buffers", "taken", "sentence")}
+            {
+                **{key: made[key] for key in ("first", "second", "shared_buffers", "taken")},
+                "sentence": Wording().fusion(made["reason"]),
+            }
             for made in graph["decisions"]
         ],
         "kernel": kernel["name"],
