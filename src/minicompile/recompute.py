@@ -7,7 +7,8 @@ somebody has changed one of the two. `minilab.records.verify` compares. `miniker
 from minicompile.distributed.collectives import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
 from minicompile.profile.breakdown import quietest, split, timed
-from minicompile.profile.timing import compared, spread
+from minicompile.profile.rows import Split
+from minicompile.profile.timing import spread
 from minicompile.safe.compile_benchmark import spread_of_steps
 from minicompile.training.measure import apart_at, largest_difference, rates
 
@@ -15,10 +16,10 @@ from minicompile.training.measure import apart_at, largest_difference, rates
 def profile(artefact: dict) -> dict:
     """Both sides of every mode, and every call that was broken down."""
     copied = artefact["roofline"]["roofs"]["copy_gb_per_s"]
-    modes = [
-        compared(*(spread(mode[side]["samples_us"], mode[side]["tokens"]) for side in ("eager", "compiled")))
-        for mode in artefact["timings"]
-    ]
+    modes = []
+    for mode in artefact["timings"]:
+        eager, compiled = (spread(mode[side]["samples_us"], mode[side]["tokens"]) for side in ("eager", "compiled"))
+        modes.append({"speedup": eager["median_us"] / compiled["median_us"], "eager": eager, "compiled": compiled})
     shapes = [
         {"split": _split(shape), "kernels": [timed(row, quietest(shape["rounds"]), copied) for row in shape["kernels"]]}
         for shape in artefact["shapes"]
@@ -29,7 +30,7 @@ def profile(artefact: dict) -> dict:
     return {"timings": modes, "shapes": shapes, "attention": attention}
 
 
-def _split(broken_down: dict) -> dict:
+def _split(broken_down: dict) -> Split:
     rounds, stored = broken_down["rounds"], broken_down["split"]
     calls = {name: len(taken) // stored["samples"] for name, taken in rounds[0]["kernels_us"].items()}
     return split(quietest(rounds), calls, stored["samples"], stored["overlapping"])

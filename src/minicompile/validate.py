@@ -7,6 +7,7 @@ raises `GateFailed`. They use Inductor itself: a machine whose C++ compiler or G
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +81,10 @@ def ids(length: int = 8) -> Tensor:
     return torch.arange(2 * length).reshape(2, length) % 16
 
 
+def _compiled(model: nn.Module) -> nn.Module:
+    return cast(nn.Module, torch.compile(model))  # which torch types as any callable
+
+
 def _fall_back(model: nn.Module, cfg: CompileConfig, stages: tuple[str, ...]) -> str:
     """Compile a model that cannot be; the sentence of a fall-back that is all it should be."""
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -116,14 +121,14 @@ def wrong_numbers() -> str:
 
 def smoketest_detects_failure() -> str:
     smoketest = CompileSmoketest()
-    if smoketest.run(torch.compile(Network(NoBackward.apply)), ids(), None, lambda output: output.sum()):
+    if smoketest.run(_compiled(Network(NoBackward.apply)), ids(), None, lambda output: output.sum()):
         raise GateFailed("the smoketest passed a model whose backward pass raises.")
     return f"False: {smoketest.outcome.exception}"
 
 
 def smoketest_detects_success() -> str:
     smoketest = CompileSmoketest()
-    if not smoketest.run(torch.compile(Network()), ids(), None, lambda output: output.square().mean()):
+    if not smoketest.run(_compiled(Network()), ids(), None, lambda output: output.square().mean()):
         raise GateFailed(f"the smoketest failed a sound model: {smoketest.outcome.exception}")
     differences = ", ".join(f"{kind} {value:.1e}" for kind, value in smoketest.outcome.differences.items())
     return f"True: {differences}"

@@ -1,4 +1,4 @@
-"""The reports' templates: Jinja2, with an error for whatever a template asks for and nobody gives.
+"""Load and fill in the templates of reports with Jinja2; a name that a template uses and nobody gives is an error.
 
 A page that is mostly prose has a template of its own for each language, side by side in its package's `templates`
 folder: `report_25.md` is English, `report_25.es.md` Spanish. Tests hold the twins to the same figures, conditions and
@@ -16,7 +16,7 @@ from minilab.translations import number
 
 
 def environment(package: str, **options: Any) -> jinja2.Environment:
-    """Where the templates of a package's `templates` folder are loaded; `options` are Jinja2's own."""
+    """Make the Jinja2 environment that loads from a package's `templates` folder; `options` are Jinja2's own."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         undefined=jinja2.StrictUndefined,
@@ -26,7 +26,7 @@ def environment(package: str, **options: Any) -> jinja2.Environment:
 
 
 def twin(language: str, page: str) -> str:
-    """The file of a page in a language: `report_25` is `report_25.md` in English, `report_25.es.md` in Spanish."""
+    """Name the file of a page in a language: `report_25` is `report_25.md` in English, `report_25.es.md` in Spanish."""
     return f"{page}.md" if language == "en" else f"{page}.{language}.md"
 
 
@@ -60,7 +60,7 @@ def render(
 def sentences(
     package: str, page: str, language: str, findings: Iterable[dict], *, filters: dict[str, Callable] | None = None
 ) -> list[str]:
-    """What was found, a sentence or two for each finding, each on one line.
+    """Word findings, each in a sentence or two on one line.
 
     Args:
         package, page, language, filters: as of `render`; the page is a collection of macros.

@@ -1,6 +1,5 @@
 """Labs to run and to break."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -24,5 +23,4 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 @pytest.fixture
 def built_copy(built: Lab, tmp_path: Path) -> Lab:
     """A copy of the built lab that a test may change; times of files are kept."""
-    shutil.copytree(built.root, tmp_path / "lab", copy_function=shutil.copy2)
-    return Lab(tmp_path / "lab")
+    return built.copy(tmp_path / "lab")

@@ -1,13 +1,15 @@
 """A copy of the lab to run and to break, and the jobs that Snakemake would run in it."""
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from forks import Forks
 
 TARGETS = ["results/17/loss.png", "results/24/roofline.png", "results/24/manifest.json", "results/24/README.md"]
 SMALL = [*TARGETS, "--configfile", "tests/small.yaml"]
@@ -27,6 +29,8 @@ PARTS = [
     "results/recorded",
     "tests/small.yaml",
 ]
+FORKS = Forks("snakemake")
+atexit.register(FORKS.close)
 
 
 @dataclass
@@ -38,18 +42,10 @@ class Lab:
     def snakemake(self, *arguments: str, check: bool = True, timeout: float = 600) -> subprocess.CompletedProcess:
         """Run snakemake here, with this copy's own packages; stdout and stderr come back together."""
         environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
-        command = [sys.executable, "-m", "snakemake", *arguments, "--cores", "2"]
-        done = subprocess.run(
-            command,
-            cwd=self.root,
-            env=environment,
-            text=True,
-            timeout=timeout,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        command = [*arguments, "--cores", "2"]
+        done = FORKS.run(command, self.root, environment, together=True, timeout=timeout)
         if check and done.returncode:
-            raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout}")
+            raise AssertionError(f"snakemake {' '.join(command)} failed:\n{done.stdout}")
         return done
 
     def jobs(self, *arguments: str) -> set[str]:
@@ -71,6 +67,11 @@ class Lab:
             changed = file.stat().st_mtime - BUILT_AGO
             os.utime(file, (changed, changed))
 
+    def copy(self, target: Path) -> "Lab":
+        """A copy that a test may change; times of files are kept, so what was up to date still is."""
+        shutil.copytree(self.root, target, copy_function=shutil.copy2)
+        return type(self)(target)
+
     def edit(self, path: str, change=lambda text: text + "\n") -> None:
         """Change a file, now."""
         file = self.root / path
@@ -78,6 +79,7 @@ class Lab:
 
 
 def copy_lab(target: Path) -> Lab:
+    """A fresh copy of the checkout, nothing built, every file of it two hours old."""
     for part in PARTS:
         source = ROOT / part
         if source.is_dir():

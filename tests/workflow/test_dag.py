@@ -3,13 +3,15 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
-from lab import TARGETS, Lab
+from lab import TARGETS, Lab, copy_lab
 
 from minilab.device import cpu_device
 
 CPU = cpu_device()
+GPU_HERE = ("--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
 PICTURES = {
     "roofline results/24/roofline.png",
     "manifest_24 results/24/manifest.json",
@@ -30,19 +32,33 @@ MODEL = {
 }
 
 
-@pytest.fixture
-def lab(lab: Lab) -> Lab:
-    """A fresh copy of the lab, whose record of the H200 holds no contest and nothing of stage 25."""
+@pytest.fixture(scope="module")
+def unbuilt(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A copy of the lab, whose record of the H200 holds no contest and nothing of stage 25. Not to be changed."""
+    lab = copy_lab(tmp_path_factory.mktemp("unbuilt") / "lab")
     (lab.root / RECORDED_CONTEST).unlink(missing_ok=True)
     shutil.rmtree(lab.root / "results/recorded/h200/25", ignore_errors=True)
     return lab
 
 
 @pytest.fixture
-def laptop(lab: Lab) -> Lab:
-    """Everything built; the H200 only in the record."""
+def lab(unbuilt: Lab, tmp_path: Path) -> Lab:
+    """A copy of that lab to change."""
+    return unbuilt.copy(tmp_path / "lab")
+
+
+@pytest.fixture(scope="module")
+def on_a_laptop(unbuilt: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Everything built; the H200 only in the record. Not to be changed."""
+    lab = unbuilt.copy(tmp_path_factory.mktemp("laptop") / "lab")
     lab.pretend_built(*TARGETS)
     return lab
+
+
+@pytest.fixture
+def laptop(on_a_laptop: Lab, tmp_path: Path) -> Lab:
+    """A copy of that laptop to change."""
+    return on_a_laptop.copy(tmp_path / "laptop")
 
 
 def record_a_contest(lab: Lab) -> None:
@@ -51,23 +67,31 @@ def record_a_contest(lab: Lab) -> None:
     (lab.root / RECORDED_CONTEST).write_text(json.dumps({"provenance": {"sources": sources}}))
 
 
-@pytest.fixture
-def laptop_with_contest(lab: Lab) -> Lab:
-    """Everything built; the H200, its contest included, only in the record."""
+@pytest.fixture(scope="module")
+def laptop_with_contest(unbuilt: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Everything built; the H200, its contest included, only in the record. To be changed by the last that uses it."""
+    lab = unbuilt.copy(tmp_path_factory.mktemp("contest") / "lab")
     record_a_contest(lab)
     lab.pretend_built(*TARGETS)
     return lab
 
 
-def gpu_machine(lab: Lab) -> list[str]:
-    """Arguments under which an H200 counts as being here, and everything as built."""
-    arguments = [*TARGETS, "--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}"]
-    lab.pretend_built(*arguments)
-    return arguments
+@pytest.fixture(scope="module")
+def with_a_gpu(unbuilt: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A lab on whose machine an H200 counts as being here, with `GPU_HERE`, and everything as built."""
+    lab = unbuilt.copy(tmp_path_factory.mktemp("gpu") / "lab")
+    lab.pretend_built(*TARGETS, *GPU_HERE)
+    return lab
 
 
-def test_nothing_to_do_once_built(laptop: Lab):
-    assert laptop.jobs(*TARGETS) == set()
+@pytest.fixture
+def gpu_machine(with_a_gpu: Lab, tmp_path: Path) -> Lab:
+    """A copy of that lab to change."""
+    return with_a_gpu.copy(tmp_path / "machine")
+
+
+def test_nothing_to_do_once_built(on_a_laptop: Lab):
+    assert on_a_laptop.jobs(*TARGETS) == set()
 
 
 def test_nothing_to_do_once_built_with_a_recorded_contest(laptop_with_contest: Lab):
@@ -106,7 +130,7 @@ def test_kernel_edit_on_a_laptop_restores_the_contest_and_draws_it_again(laptop_
 
 @pytest.mark.parametrize("file", ["data/missed.yaml", "templates/contest_24.md"])
 def test_an_edit_of_words_rewrites_the_report_only(laptop: Lab, file: str):
-    laptop.edit(f"src/minikernel/{file}")
+    laptop.edit(f"src/minikernel/report/{file}")
     assert laptop.jobs(*TARGETS) == {"report_24 results/24/README.md"}
 
 
@@ -118,15 +142,14 @@ def test_triton_kernel_edit_on_a_laptop(laptop: Lab):
 
 
 @pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
-def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(lab: Lab, kernel: str):
-    arguments = gpu_machine(lab)
-    lab.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
+def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(gpu_machine: Lab, kernel: str):
+    gpu_machine.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
     proofs = {f"prove results/24/{device}/proof/{kernel}.json" for device in ("h200", CPU)}
     measured = {f"bench_kernel results/24/h200/bench/{kernel}.json", "bench results/24/h200/bench.json"}
     against = {"contest results/24/h200/contest.json", BANDWIDTH, GATHERED}
     if kernel == "fused":  # autotune times it beside Triton's
         against |= {"autotune results/24/h200/autotune.json", "bench_kernel results/24/h200/bench/triton.json"}
-    assert lab.jobs(*arguments) == proofs | measured | against | PICTURES
+    assert gpu_machine.jobs(*TARGETS, *GPU_HERE) == proofs | measured | against | PICTURES
 
 
 def test_lexicon_edit_retrains_but_measures_nothing(laptop: Lab):
@@ -140,9 +163,9 @@ def test_training_knob_retrains_but_keeps_the_corpus(laptop: Lab):
     assert laptop.jobs(*TARGETS) == expected
 
 
-def test_another_language_writes_and_draws_anew_and_trains_and_measures_nothing(laptop: Lab):
+def test_another_language_writes_and_draws_anew_and_trains_and_measures_nothing(on_a_laptop: Lab):
     written = PICTURES - {"manifest_24 results/24/manifest.json"} | {"loss_plot results/17/loss.png"}
-    assert laptop.jobs(*TARGETS, "--config", "language=es") == written
+    assert on_a_laptop.jobs(*TARGETS, "--config", "language=es") == written
 
 
 def test_prompt_edit_predicts_again_only(laptop: Lab):
@@ -163,8 +186,8 @@ def test_cpu_shapes_edit_measures_the_cpu_only(laptop: Lab):
     }
 
 
-def test_gpu_jobs_ask_for_a_gpu_and_cpu_jobs_do_not(lab: Lab):
-    text = lab.snakemake(*TARGETS, "--config", f"devices={{measure: [h200, {CPU}]}}", "--dry-run").stdout
+def test_gpu_jobs_ask_for_a_gpu_and_cpu_jobs_do_not(unbuilt: Lab):
+    text = unbuilt.snakemake(*TARGETS, "--config", f"devices={{measure: [h200, {CPU}]}}", "--dry-run").stdout
     blocks = re.findall(r"^(?:local)?rule \w+:\n(?:    .*\n)+", text, re.M)
     for block in blocks:
         output = re.search(r"output: (\S+)", block)[1]
@@ -172,15 +195,15 @@ def test_gpu_jobs_ask_for_a_gpu_and_cpu_jobs_do_not(lab: Lab):
         assert wants_gpu == ("/h200/" in output and not output.endswith("bench.json")), block
 
 
-def test_device_that_is_neither_here_nor_recorded(lab: Lab):
-    done = lab.snakemake("results/24/a100/bench.json", "--dry-run", check=False)
+def test_device_that_is_neither_here_nor_recorded(unbuilt: Lab):
+    done = unbuilt.snakemake("results/24/a100/bench.json", "--dry-run", check=False)
     assert done.returncode
     assert "There is no device a100 here" in done.stdout
     assert "snakemake --cores 4 results/24/a100/bench.json" in done.stdout
 
 
-def test_a_contest_that_nobody_recorded(lab: Lab):
-    done = lab.snakemake("results/24/bandwidth.png", "--dry-run", check=False)
+def test_a_contest_that_nobody_recorded(unbuilt: Lab):
+    done = unbuilt.snakemake("results/24/bandwidth.png", "--dry-run", check=False)
     assert done.returncode
     assert f"no record of it in {RECORDED_CONTEST}" in done.stdout
     assert "snakemake --cores 4 results/24/h200/contest.json" in done.stdout
@@ -192,15 +215,13 @@ def test_a_cpu_alone_has_no_contest(lab: Lab):
     assert not {job.split()[0] for job in jobs} & {"contest", "bandwidth", "restore"}
 
 
-def test_a_measured_gpu_publishes_its_contest(lab: Lab):
-    arguments = gpu_machine(lab)
-    (lab.root / "results/24/h200/contest.json").unlink()
-    arguments[: len(TARGETS)] = ["record"]
-    jobs = lab.jobs(*arguments)
+def test_a_measured_gpu_publishes_its_contest(gpu_machine: Lab):
+    (gpu_machine.root / "results/24/h200/contest.json").unlink()
+    jobs = gpu_machine.jobs("record", *GPU_HERE)
     assert {"contest results/24/h200/contest.json", BANDWIDTH} <= jobs
 
 
-def test_record_without_a_gpu_is_refused(lab: Lab):
-    done = lab.snakemake("record", "--dry-run", check=False)
+def test_record_without_a_gpu_is_refused(unbuilt: Lab):
+    done = unbuilt.snakemake("record", "--dry-run", check=False)
     assert done.returncode
     assert "No GPU is measured here, so there is nothing to record" in done.stdout

@@ -6,16 +6,13 @@ calls it.
 """
 
 import re
-import shutil
-import subprocess
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 
 from minicompile.lowering.captured import Assembly, Graph, Kernel
 from minicompile.lowering.panes import Panes
 from minicompile.torch_private.triton_kernels import CompiledKernel, compile_kernels
-from minikernel.proof.compile_check import parse_resource_usage
+from minikernel.proof.cubin import ask_cuda_tool, parse_resource_usage
 
 Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel's file
 
@@ -127,8 +124,8 @@ def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: Com
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(made.cubin)
-        usage = parse_resource_usage(_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
-        sass = _tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin))
+        usage = parse_resource_usage(ask_cuda_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
+        sass = ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin))
     texts = {"ttir": ("mlir", ttir_lines(made.ttir, file)), "ptx": ("ptx", ptx_lines(made.ptx, file))}
     if sass is not None:
         texts["sass"] = ("sass", sass_lines(sass, file))
@@ -149,14 +146,3 @@ def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: Com
         "stack_bytes": usage[0]["stack_bytes"] if usage else None,
         "panes": ids,
     }
-
-
-def _tool(name: str, *arguments: str) -> str | None:
-    """The output of one of CUDA's tools, as Triton ships it or as it is installed; None without it."""
-    triton = find_spec("triton")
-    shipped = Path(triton.origin).parent / "backends" / "nvidia" / "bin" if triton else Path()
-    command = shutil.which(name, path=str(shipped)) or shutil.which(name)
-    if command is None:
-        return None
-    done = subprocess.run([command, *arguments], capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else None

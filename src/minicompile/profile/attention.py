@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from minicompile.profile.breakdown import Breakdown, break_down
+from minicompile.profile.rows import Core, Variant
 from minicompile.profile.work import attention_calls, kernel_work, softmax_calls
 from minilab import LabError
 from minimodel.torch_minigpt import Attention
@@ -39,12 +40,12 @@ def with_fused_attention(model: nn.Module) -> nn.Module:
         LabError: the model has no such attention.
     """
     swapped = copy.deepcopy(model)
-    names = [name for name, module in swapped.named_modules() if isinstance(module, Attention)]
-    if not names:
+    attentions = {name: module for name, module in swapped.named_modules() if isinstance(module, Attention)}
+    if not attentions:
         raise LabError(f"{type(model).__name__} has no attention of the port to swap; give it a GrammarMiniGPT.")
-    for name in names:
+    for name, attention in attentions.items():
         parent, _, attribute = name.rpartition(".")
-        setattr(swapped.get_submodule(parent), attribute, FusedAttention(swapped.get_submodule(name)))
+        setattr(swapped.get_submodule(parent), attribute, FusedAttention(attention))
     return swapped
 
 
@@ -79,7 +80,7 @@ def compare_attention(
     }
 
 
-def variant(breakdown: Breakdown, length: int) -> dict:
+def variant(breakdown: Breakdown, length: int) -> Variant:
     """Kernels, bytes and time of a compiled model, and of attention's core in it, all layers together.
 
     Returns:
@@ -89,7 +90,7 @@ def variant(breakdown: Breakdown, length: int) -> dict:
         attention alone.
     """
     times = iter(breakdown.libraries_us)
-    core = {"calls": 0, "bytes": 0, "us": 0.0}
+    core: Core = {"calls": 0, "bytes": 0, "us": 0.0}
     bytes_moved, softmax, operators = 0, [], []
     for graph in breakdown.graphs:
         inside = {call["id"] for call in attention_calls(graph, length)}

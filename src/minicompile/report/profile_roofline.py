@@ -8,6 +8,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from minicompile.report.words import duration, kernel_number, short_kernel
 from minikernel.report.roofline import ridge
@@ -25,7 +26,7 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
     text = Translations("minicompile.report", "profile", language)
     use_style()
     heights = [max(4.4, 0.31 * len(shape["kernels"]) + 1.6) for shape in profile["shapes"]]
-    figure = plt.figure(figsize=(12, sum(heights)), layout="constrained")
+    figure = plt.figure(figsize=(12, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.1))
     parts = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights).flat
     drawn = []
     for part, shape in zip(parts, profile["shapes"], strict=True):
@@ -34,7 +35,6 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
         _bars(bar_axes, shape["kernels"], text)
         part.supxlabel(_caption(shape["kernels"], text), x=0.02, ha="left", fontsize=10)
         drawn.append(roofline_axes)
-    figure.get_layout_engine().set(h_pad=0.1)
     figure.draw_without_rendering()
     for axes in drawn:
         label_slopes(axes, profile["roofline"], language)

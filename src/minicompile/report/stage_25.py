@@ -142,8 +142,7 @@ def report_25(
         "safety": safety,
         "compared": [comparison_view(made, language) for made in compared],
     }
-    filters = {**words.filters(language), "direction": Wording(language).direction}
-    text = render("minicompile.report", "report_25", language, values, filters=filters)
+    text = render("minicompile.report", "report_25", language, values, filters=words.filters(language))
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from minicompile.distributed.collectives import sent_bytes
 from minicompile.report.survey import in_order, labels, place
@@ -35,7 +36,7 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
         for artefact in in_order(artefacts)
         for ranks in dict.fromkeys(run["ranks"] for run in artefact["runs"])
     ]
-    figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout="constrained")
+    figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout=ConstrainedLayoutEngine(h_pad=0.12))
     for part, (artefact, ranks, runs) in zip(figure.subfigures(len(rows), 1, squeeze=False).flat, rows, strict=True):
         title = text(
             "picture.title",
@@ -53,7 +54,6 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
             axes.set_title(text(f"picture.{name}"), loc="left", fontsize=12)
         panels[0].set_yticks(range(len(shown)), [text(f"names.{run['pattern']}") for run in shown])
         panels[0].invert_yaxis()
-    figure.get_layout_engine().set(h_pad=0.12)
     figure.savefig(path, metadata={"Software": None})
     plt.close(figure)
 

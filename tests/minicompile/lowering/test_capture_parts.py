@@ -227,8 +227,8 @@ def test_a_users_model_is_made_by_its_factory(tmp_path):
     ("text", "factory", "message"),
     [
         (None, "make", "does not exist; write the path"),
-        (MODEL, "build", "defines no function 'build'"),
-        ("import nothing_of_this_name\n", "make", "cannot be imported: ModuleNotFoundError"),
+        (MODEL, "build", "has no function 'build'"),
+        ("import nothing_of_this_name\n", "make", r"cannot be imported \(ModuleNotFoundError"),
         ("def make():\n    return 3\n", "make", r"must return \(nn.Module, tuple of example inputs\) and returned int"),
     ],
 )

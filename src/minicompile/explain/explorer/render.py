@@ -16,8 +16,8 @@ from minicompile.explain.explorer.payload import payload
 from minicompile.explain.wording import Wording
 from minilab import LabError
 from minilab.files import write_text
-from minilab.site.page_parts import asset, base_style, embedded_json, script_text
 from minilab.translations import MARKS, Translations
+from minilab.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minicompile.explain.explorer"
 PROGRAM = (
@@ -101,7 +101,7 @@ def render_explorer(
         label=text("page.joint").join(Wording(language).label(each) for each in captures),
         base=base_style(),
         style=Markup(asset(PACKAGE, "explorer.css")),
-        program=script_text(("minilab.site", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
+        program=script_text(("minilab", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
         words=embedded_json({"sentences": text.under("program"), "marks": MARKS[language]}),
         encoding="gzip" if compress else "text",
         data=Markup(_embedded(payload(captures, profiles, language), compress)),

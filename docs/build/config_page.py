@@ -1,4 +1,4 @@
-"""docs/config.md: every key of the configuration, from the schema that refuses all others; run this to write it."""
+"""Write docs/config.md: every key of the configuration, from the schema that refuses all others."""
 
 import json
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs/config.md"
+from minilab.config import read_schema
+
 HEAD = """# Every key of config.yaml
 
 Written from `schemas/config.schema.yaml`, which the configuration is held against before anything runs
-(`python tests/workflow/config_page.py` writes it anew). A key that is not here, or a value that cannot be, ends the
+(`python -m docs.build config` writes it again). A key that is not here, or a value that cannot be, ends the
 run with one sentence. Change a value in `config.yaml`, or for one run with `--config`, or lay a file of changes over it
 with `--configfile`, as `tests/small.yaml` does.
 
@@ -21,24 +21,19 @@ with `--configfile`, as `tests/small.yaml` does.
 LONGEST = 60  # characters of a shipped value that the table shows
 
 
-def described() -> Iterator[tuple[str, str]]:
-    """Dotted name and description of every key that the schema knows."""
-    for name, schema in _walk(_schema()):
-        yield name, schema.get("description", "")
+def described(schema: str | Path) -> dict[str, str]:
+    """Map the dotted name of every key in the schema to its description, "" where it has none."""
+    return {name: inner.get("description", "") for name, inner in _walk(read_schema(schema))}
 
 
-def document() -> str:
-    """The text of docs/config.md."""
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+def document(schema: str | Path, config: str | Path) -> str:
+    """Write the text of docs/config.md, from the schema's file and from the configuration's."""
+    shipped = yaml.safe_load(Path(config).read_text())
     rows = [
-        f"| `{name}` | {_values(schema)} | {_shipped(config, name)} | {schema.get('description', '')} |"
-        for name, schema in _walk(_schema())
+        f"| `{name}` | {_values(inner)} | {_shipped(shipped, name)} | {inner.get('description', '')} |"
+        for name, inner in _walk(read_schema(schema))
     ]
     return HEAD + "\n".join(rows) + "\n"
-
-
-def _schema() -> dict:
-    return yaml.safe_load((ROOT / "schemas/config.schema.yaml").read_text())
 
 
 def _walk(root: dict) -> Iterator[tuple[str, dict]]:
@@ -56,7 +51,7 @@ def _walk(root: dict) -> Iterator[tuple[str, dict]]:
 
 
 def _resolved(schema: dict, root: dict) -> dict:
-    """A subschema with what its `$ref` points to; its own words come first."""
+    """Merge a subschema with what its `$ref` points to; its own keys win."""
     if "$ref" not in schema:
         return schema
     target = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
@@ -64,7 +59,7 @@ def _resolved(schema: dict, root: dict) -> dict:
 
 
 def _values(schema: dict) -> str:
-    """What may be written there, in words."""
+    """Say in words which values a key takes."""
     if "sentence" in schema:
         return schema["sentence"]
     if "enum" in schema:
@@ -77,6 +72,7 @@ def _values(schema: dict) -> str:
 
 
 def _shipped(config: dict, name: str) -> str:
+    """Quote the value of a key in the shipped configuration, cut where it is long; "" for a section."""
     value: object = config
     for key in name.split("."):
         if not isinstance(value, dict) or key not in value:
@@ -86,7 +82,3 @@ def _shipped(config: dict, name: str) -> str:
         return ""
     text = json.dumps(value, ensure_ascii=False)
     return f"`{text if len(text) <= LONGEST else text[:LONGEST] + ' ...'}`"
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(document())

@@ -1,0 +1,181 @@
+"""Processes that begin where the imports have ended: a parent imports what takes long, once, and forks for each run.
+
+A run is as good as a process of its own: it has the arguments, the working directory, the environment and the module
+search path that it would have had, its output comes back, and nothing of it is left in the next. The parent runs no
+thread and imports none of the lab's packages, so that each run finds those of the copy that it is asked about.
+
+Run as a program, with a target (`snakemake` or `script`) and the path of a socket, this module is that parent.
+"""
+
+import atexit
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+# What Snakemake itself imports only when it meets a workflow such as this one.
+FOR_SNAKEMAKE = (
+    "snakemake.cli", "snakemake.report.html_reporter", "snakemake.profiles", "snakemake.storage", "snakemake.assets",
+    "snakemake.executors.local", "snakemake.script", "snakemake.scheduling.milp", "snakemake.scheduling.greedy",
+    "PIL.Image", "jsonschema", "docutils.core", "dpath", "nbformat", "requests", "smart_open", "yte",
+    "pulp",
+)  # fmt: skip
+FOR_SCRIPTS = ("numpy", "yaml", "jsonschema", "jinja2", "matplotlib.figure", "matplotlib.backends.backend_agg",
+               "safetensors.torch", "torch", "torch._dynamo", "torch._inductor.config", "networkx")  # fmt: skip
+TARGETS = {"snakemake": FOR_SNAKEMAKE, "script": FOR_SCRIPTS}
+
+
+class Forks:
+    """The parent of forked runs of one target; started with the first run, ended by `close` or with this process."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._parent: subprocess.Popen | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="forks-")
+        self._address = f"{self._folder.name}/socket"
+
+    def run(
+        self,
+        arguments: Sequence[str | Path],
+        cwd: Path,
+        environment: dict[str, str] | None = None,
+        together: bool = False,
+        timeout: float = 600,
+    ) -> subprocess.CompletedProcess:
+        """Run the target, and give back its stdout and its stderr.
+
+        Args:
+            arguments: those of the command line; for `script`, the path of the script comes first.
+            cwd: the working directory of the run.
+            environment: all of its variables; those of this process where None.
+            together: stderr is written into stdout, in the order in which they were written.
+            timeout: seconds after which the run and its children are killed.
+
+        Raises:
+            subprocess.TimeoutExpired: the run took longer.
+        """
+        self._start()
+        variables = dict(os.environ if environment is None else environment)
+        with (
+            tempfile.TemporaryFile("w+") as out,
+            tempfile.TemporaryFile("w+") as err,
+            socket.socket(socket.AF_UNIX) as connection,
+        ):
+            connection.connect(self._address)
+            request = json.dumps({"arguments": list(map(str, arguments)), "cwd": str(cwd), "environment": variables})
+            socket.send_fds(connection, [b"!"], [out.fileno(), (out if together else err).fileno()])
+            connection.sendall(request.encode())
+            connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(timeout)
+            answer = connection.makefile()
+            process = int(answer.readline())
+            try:
+                status = int(answer.readline())
+            except TimeoutError:
+                with suppress(ProcessLookupError):
+                    os.killpg(process, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(arguments, timeout) from None
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
+
+    def close(self) -> None:
+        """End the parent; runs that go on are not disturbed."""
+        if self._parent:
+            self._parent.stdin.close()
+            self._parent.wait()
+            self._parent = None
+        self._folder.cleanup()
+
+    def _start(self) -> None:
+        if self._parent and self._parent.poll() is None:
+            return
+        Path(self._address).unlink(missing_ok=True)
+        command = [sys.executable, __file__, self._target, self._address]
+        self._parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self._parent.stdout.readline() != "ready\n":
+            raise RuntimeError(f"{' '.join(command)} ended with status {self._parent.wait()}")
+
+
+def serve(target: str, address: str) -> None:
+    """Import what the target needs, then fork for each connection until standard input ends."""
+    for module in TARGETS[target]:
+        with suppress(ImportError):
+            import_module(module)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen()
+        print("ready", flush=True)
+        while True:
+            ready, _, _ = select.select([listening, sys.stdin], [], [])
+            if sys.stdin in ready:
+                return
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _answer(target, connection)
+            connection.close()
+
+
+def _answer(target: str, connection: socket.socket) -> None:
+    """Fork the run that a connection asks for, and tell its process number, then its status."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _, (out, err), _, _ = socket.recv_fds(connection, 1, 2)
+    with connection.makefile() as asked:
+        request = json.load(asked)
+    process = os.fork()
+    if process == 0:
+        connection.close()
+        os._exit(_run(target, out, err, **request))
+    os.close(out), os.close(err)
+    with suppress(BrokenPipeError):
+        connection.sendall(f"{process}\n".encode())
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        connection.sendall(f"{status}\n".encode())
+    os._exit(0)
+
+
+def _run(target: str, out: int, err: int, arguments: list[str], cwd: str, environment: dict[str, str]) -> int:
+    """Become the run; what a fresh interpreter would have done at its start is done here."""
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((nothing, out, err)):
+        os.dup2(descriptor, number)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    before = environment.get("PYTHONPATH", "").split(os.pathsep)
+    first = cwd if target == "snakemake" else os.path.dirname(os.path.abspath(arguments[0]))
+    sys.path[:1] = [first, *(os.path.abspath(entry) for entry in before if entry)]
+    status = 1
+    try:
+        if target == "snakemake":
+            sys.argv = ["snakemake", *arguments]
+            import_module("snakemake.cli").main()
+        else:
+            sys.argv = arguments
+            runpy.run_path(arguments[0], run_name="__main__")
+        status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
