@@ -2,6 +2,7 @@
 
 import logging
 
+from minikernel.reasons import in_words
 from minilab.config import check_schema, read_schema
 from minilab.files import read_json, write_json
 from minilab.script import run
@@ -13,7 +14,7 @@ def main(job):
     jobs, proofs = ([read_json(path) for path in paths] for paths in (job.input.jobs, job.input.proofs))
     reasons = {made["kernel"]: made["reason"] for made in [*proofs, *jobs] if made["reason"]}
     for reason in reasons.values():
-        log.warning("left out: %s", reason)
+        log.warning("left out: %s", in_words(reason))
     newest = max((measured["provenance"] for measured in jobs), key=lambda made: made["date"])
     bench = {
         # the device and its state are those of the last job; sources and parameters are each kernel's own

@@ -31,10 +31,11 @@ def standards(contest: dict) -> list[dict]:
         contest: `contest.json`, or what there is of it so far.
 
     Returns:
-        Dictionaries: standard (1 to 6), what, direction, rows, cols, dtype, ours and peer (names), ours_us and peer_us
-        (medians), value, bar, met, within_noise (missed, by no more than the noise floor), noise_floor, timing
-        (`events`, `graphs` or `host`). `peer` is `copy` where bandwidth is the standard, and `peer_us` then the time
-        in which a large copy moves the same bytes. Of what could not be measured, names and values are None.
+        Dictionaries: standard (1 to 6), what (the code of what is asked), direction, rows, cols, dtype, ours and peer
+        (names), ours_us and peer_us (medians), value, bar, met, within_noise (missed, by no more than the noise
+        floor), noise_floor, timing (`events`, `graphs` or `host`). `peer` is `copy` where bandwidth is the standard,
+        and `peer_us` then the time in which a large copy moves the same bytes. Of what could not be measured, names
+        and values are None.
     """
     found: list[dict] = []
     for place, rows in by_place(contest):
@@ -77,7 +78,7 @@ def of_softmax(
     ours_us, peer_us = ours[key] if ours else None, peer[key] if peer else None
     yield {
         "standard": number,
-        "what": f"{direction}, our best's time over the best peer's",
+        "what": f"{direction}_time",
         **at,
         **named(ours, peer),
         **judged(ours_us, peer_us, quotient(ours_us, peer_us), SPEED_RATIO, noise, at_most=True),
@@ -89,7 +90,7 @@ def of_softmax(
         copy_us = moved / copy_gb_per_s / 1e3
         yield {
             "standard": 2 if direction == "forward" else number,
-            "what": f"{direction}, our best's share of the copy bandwidth",
+            "what": f"{direction}_copy",
             **at,
             **named(ours, {"kernel": COPY}),
             **judged(ours_us, copy_us, quotient(copy_us, ours_us), bar, noise),
@@ -99,7 +100,7 @@ def of_softmax(
         triton_us = triton[key] if triton else None
         yield {
             "standard": 3,
-            "what": "forward, Triton's share of our best's speed",
+            "what": "triton",
             **at,
             **named(triton, ours),
             **judged(triton_us, ours_us, quotient(ours_us, triton_us), TRITON_SHARE, noise),
@@ -115,7 +116,7 @@ def of_host(rows: list[dict]) -> Iterator[dict]:
         us, peer_us = ours["median_us"] if ours else None, peer["median_us"]
         yield {
             "standard": 5,
-            "what": f"host time of a call{' that asks for a gradient' * peer['requires_grad']} over {REFERENCE}'s",
+            "what": "host_gradient" if peer["requires_grad"] else "host",
             "direction": "forward",
             **{key: peer[key] for key in keys[:3]},
             "timing": "host",
@@ -136,7 +137,7 @@ def of_head(rows: list[dict], timing: str) -> Iterator[dict]:
         us, peer_us = ours[key] if ours else None, peer[key] if peer else None
         yield {
             "standard": 6,
-            "what": "LM head, speed-up over torch.compile's softmax(linear(h))",
+            "what": "head_time",
             **at,
             "timing": timing,
             "noise_floor": noise,
@@ -147,7 +148,7 @@ def of_head(rows: list[dict], timing: str) -> Iterator[dict]:
             error = ours["max_rel_err"] if ours else None
             yield {
                 "standard": 6,
-                "what": "LM head, largest relative error",
+                "what": "head_error",
                 **at,
                 "timing": timing,
                 "noise_floor": None,
