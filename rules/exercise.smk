@@ -12,7 +12,7 @@ rule exercise:
         mine="exercises/softmax_mine.py",
         ceilings=expand("results/24/{device}/ceilings.json", device=SHOWN_GPU),
         bench=expand("results/24/{device}/bench.json", device=SHOWN_GPU),
-        words=[words_of("minikernel.report", page) for page in ("exercise", "figures", "told")],
+        words=[words_of("minikernel.report", page) for page in ("exercise", "figures")],
         lib=modules_used_by("scripts/exercise.py"),
     output:
         report="results/exercise/REPORT.md",

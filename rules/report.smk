@@ -103,8 +103,8 @@ rule report_24:
         equivalence=rules.equivalence.output.report,
         words=[
             "src/minikernel/report/data/missed.yaml",
-            *sorted(map(str, Path("src/minikernel/report/templates").glob("*_24.md"))),
-            *(words_of("minikernel.report", page) for page in ("figures", "report_24", "told")),
+            *sorted(map(str, Path("src/minikernel/report/templates").glob("*_24*.md"))),
+            *(words_of("minikernel.report", page) for page in ("figures", "report_24")),
         ],
         lib=modules_used_by("scripts/report_24.py"),
     output:

@@ -118,7 +118,7 @@ def contest(
     timings, launched = measure_with_duplicate(
         {**eligible, "copy": copy}, twice, REFERENCE, inputs, params["warmup"], params["launches"]
     )
-    rows = []
+    rows: list[dict] = []
     for name, provider in eligible.items():
         error = max(found.errors[name], error_of(provider(last), last))
         if not error <= tolerance:

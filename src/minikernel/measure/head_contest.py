@@ -77,7 +77,7 @@ def contest_head(
     eligible, reasons = able.eligible, able.reasons
     twice = FUSED if FUSED in eligible else EAGER
     timings, launched = measure_with_duplicate(eligible, twice, EAGER, inputs, params["warmup"], params["launches"])
-    found = []
+    found: list[dict] = []
     for name, provider in eligible.items():
         error = max(able.errors[name], head_error(provider(last), last, weight))
         if not error <= tolerances[name]:

@@ -37,7 +37,7 @@ def floors(timings: dict[str, Timing], duplicated: str) -> dict[str, float | Non
     first, again = timings[duplicated], timings[DUPLICATE]
     return {
         "noise_floor": abs(again.median_us / first.median_us - 1),
-        "graph_noise_floor": first.graph_us and abs(again.graph_us / first.graph_us - 1),
+        "graph_noise_floor": abs(again.graph_us / first.graph_us - 1) if again.graph_us and first.graph_us else None,
     }
 
 

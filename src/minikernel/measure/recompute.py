@@ -11,7 +11,7 @@ import torch
 
 from minikernel.measure import bench, head_contest, host_cost
 from minikernel.measure.autotune import fastest
-from minikernel.measure.ceilings import Rate, roofs
+from minikernel.measure.ceilings import Rate, ceilings_of
 from minikernel.measure.noise import floors
 from minikernel.measure.standards import standards
 from minikernel.measure.timing import Timing, timings_of
@@ -20,8 +20,8 @@ SHAPE = ("rows", "cols", "dtype")
 
 
 def ceilings(artefact: dict) -> dict:
-    """The roofs, each from the bytes or operations of a launch and the launches' times."""
-    return roofs({roof: [Rate(**rate) for rate in measured] for roof, measured in artefact["samples"].items()})
+    """The ceilings, each from the bytes or operations of a launch and the launches' times."""
+    return ceilings_of({name: [Rate(**rate) for rate in measured] for name, measured in artefact["samples"].items()})
 
 
 def autotune(artefact: dict) -> dict:

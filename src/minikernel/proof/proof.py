@@ -11,7 +11,7 @@ the output is seen, and then as it will be used.
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -83,14 +83,15 @@ def adversarial_cases() -> list[Case]:
 def poisoned_memory() -> Iterator[None]:
     """Make torch fill what `torch.empty` returns with NaN, so that an element nobody wrote is seen."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    memory: Any = torch.utils.deterministic  # whose switch torch's types lack
+    filled = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
+    memory.fill_uninitialized_memory = True
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        memory.fill_uninitialized_memory = filled
 
 
 def numpy_error(result: torch.Tensor, x: torch.Tensor) -> float:

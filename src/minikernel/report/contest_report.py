@@ -104,7 +104,8 @@ def missed(entries: list[dict], explained: list[dict]) -> dict:
         reasons: tried, profiler, and the places of the missed entries that they are about.
     """
     at = {tuple(entry[key] for key in PLACE): entry for entry in explained}
-    rows, reasons = [], {}
+    rows: list[dict] = []
+    reasons: dict[tuple[str, str], dict[tuple, dict]] = {}
     for entry in sorted(entries, key=lambda entry: (*_asked(entry), -distance(entry))):
         if entry["met"]:
             continue

@@ -261,7 +261,7 @@ def test_proofs_say_their_error_or_why_the_kernel_is_left_out():
     ]
     text = section(report_24(TRAINING, PORT, EQUIVALENCE, [gpu_bench()], AUTOTUNE, [SWAP], proofs), "Proven here")
     assert "- `fused` on h200 (cuda): 2 cases, largest relative error against float64 3.0e-07 in float32." in text
-    assert "- `mine` on h200: left out. it changed its input; a kernel writes its output only" in text
+    assert "- `mine` on h200: left out: it changed its input; a kernel writes its output only." in text
 
 
 def test_autotunes_choice_says_what_is_launched_where_it_knows():
