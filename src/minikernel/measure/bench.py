@@ -10,6 +10,7 @@ from minikernel.measure.autotune import autotune, choose
 from minikernel.measure.ceilings import Rate, large_copy
 from minikernel.measure.cost import softmax_bytes, softmax_flop
 from minikernel.measure.noise import DUPLICATE, floors
+from minikernel.measure.rows import BenchRow, SoftmaxFigures
 from minikernel.measure.timing import Timing, measure, raw, rotating_inputs
 from minikernel.ops.registry import SPECS, user_spec
 from minikernel.proof.accuracy import softmax_error
@@ -31,7 +32,7 @@ def bench_kernel(
     torch_device: str,
     log: Callable[[str], None],
     announce: Callable[[Place], None] = lambda where: None,
-) -> list[dict]:
+) -> list[BenchRow]:
     """Time one kernel at every shape; rows as in `bench.json`.
 
     Args:
@@ -114,7 +115,7 @@ def _bench_shape(
     params: dict,
     device: torch.device,
     ceiling: Rate,
-) -> dict:
+) -> BenchRow:
     n_rows, n_cols = shape
     inputs = rotating_inputs(n_rows, n_cols, dtype, device, params["seed"])
     kernel = softmax if config is None else lambda x: softmax(x, config=config)
@@ -126,7 +127,8 @@ def _bench_shape(
     timings = measure(providers, inputs, params["warmup"], params["launches"])
     error = max(error, _checked_error(at, kernel, inputs[-1]))
 
-    measured = {
+    return {
+        **row_of(name, "forward", shape, dtype, timings, ceiling.giga_per_s),
         "max_rel_err": error,
         "config": config,
         "launches": params["launches"],
@@ -134,12 +136,11 @@ def _bench_shape(
         **raw(timings),
         "ceiling": asdict(ceiling),
     }
-    return row_of(name, "forward", shape, dtype, timings, ceiling.giga_per_s) | measured
 
 
 def row_of(
     name: str, direction: str, shape: list[int], dtype: torch.dtype, timings: dict[str, Timing], ceiling: float
-) -> dict:
+) -> SoftmaxFigures:
     """The part of a row of `bench.json` that follows from the timings of one shape.
 
     Args:

@@ -7,7 +7,7 @@ would wait for it, is left out at that shape, and the reason is kept.
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -22,6 +22,7 @@ from minikernel.measure.eligibility import find_eligible
 from minikernel.measure.head_contest import contest_head, head_providers, head_weight
 from minikernel.measure.host_cost import host_cost, host_providers
 from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
+from minikernel.measure.rows import ContestRow, HeadRow, HostRow
 from minikernel.measure.standards import LEFT_OUT_ALL, OURS, standards
 from minikernel.measure.timing import last_level_cache_bytes, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS
@@ -33,6 +34,7 @@ from minikernel.reasons import Reason, in_words, of_exception, wrong
 from minilab import LabError
 
 Pair = tuple[torch.Tensor, torch.Tensor]
+Rows = Sequence[ContestRow | HeadRow | HostRow]
 MAX_AUTOTUNE = "compile-max-autotune"
 LEAKED_BYTES = 1 << 28  # between cases: a peer's exception may hold on to tensors until garbage is collected
 ELEMENTS_AT_ONCE = 1 << 26  # of a gradient that is checked in float64
@@ -80,7 +82,7 @@ def contest(
     device: torch.device,
     ceiling: float,
     seconds_left: dict[str, float] | None = None,
-) -> tuple[list[dict], dict[str, Reason]]:
+) -> tuple[list[ContestRow], dict[str, Reason]]:
     """Time all providers of one direction at one shape, in turn, in this process.
 
     Args:
@@ -93,7 +95,7 @@ def contest(
         seconds_left: as `eligibility.find_eligible` takes it.
 
     Returns:
-        Rows as in `bench.json`, without the configuration, and name -> why it was left out.
+        Rows as in `bench.json`, their configuration not filled in, and name -> why it was left out.
 
     Raises:
         LabError: `F.softmax` itself is wrong or refuses.
@@ -118,15 +120,22 @@ def contest(
     timings, launched = measure_with_duplicate(
         {**eligible, "copy": copy}, twice, REFERENCE, inputs, params["warmup"], params["launches"]
     )
-    rows: list[dict] = []
+    rows: list[ContestRow] = []
     for name, provider in eligible.items():
         error = max(found.errors[name], error_of(provider(last), last))
         if not error <= tolerance:
             reasons[name] = wrong(error, tolerance, "wrong_after_timing")
             continue
-        row = row_of(name, direction, shape, torch_dtype, timings, ceiling)
-        row |= {"max_rel_err": error, "copy_graph_us": timings["copy"].graph_us, "duplicated": twice, **launched}
-        rows.append(row | own_samples(name, timings, () if rows else ("copy", DUPLICATE)))
+        row: ContestRow = {
+            **row_of(name, direction, shape, torch_dtype, timings, ceiling),
+            "max_rel_err": error,
+            "copy_graph_us": timings["copy"].graph_us,
+            "duplicated": twice,
+            **launched,
+            **own_samples(name, timings, () if rows else ("copy", DUPLICATE)),
+            "config": None,
+        }
+        rows.append(row)
     return rows, reasons
 
 
@@ -142,13 +151,15 @@ def pair_error(dx: torch.Tensor, pair: Pair) -> float:
 
 def cases(
     params: dict, config_for: Callable[[int, int, str], dict], device: torch.device, ceiling: float
-) -> Iterator[tuple[dict, Callable[[], tuple[list[dict], dict[str, Reason]]]]]:
+) -> Iterator[tuple[dict, Callable[[], tuple[Rows, dict[str, Reason]]]]]:
     """Everything that is measured, in order: where it belongs, and the function that measures it."""
 
     def softmaxes(make: Callable, direction: str, shape: list[int], dtype: str, seconds_left: dict[str, float]):
         config = config_for(shape[0], shape[1], dtype)
         rows, reasons = contest(make(config), direction, shape, dtype, params, device, ceiling, seconds_left)
-        return [row | {"config": config if row["kernel"] == "triton" else None} for row in rows], reasons
+        for row in rows:
+            row["config"] = config if row["kernel"] == "triton" else None
+        return rows, reasons
 
     def hosts(shape: list[int], dtype: str, requires_grad: bool):
         providers = host_providers(config_for(shape[0], shape[1], dtype), requires_grad)
@@ -214,7 +225,7 @@ def run_contest(
     return result
 
 
-def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[list[dict], dict[str, Reason]]:
+def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[Rows, dict[str, Reason]]:
     """What a case measures; in its stead, why it was not measured."""
     if elapsed > limit:
         return [], {LEFT_OUT_ALL: {"code": "time_over", "seconds": limit}}
@@ -230,7 +241,7 @@ def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[list[
         return [], {LEFT_OUT_ALL: of_exception(failure)}
 
 
-def in_line(place: dict, rows: list[dict], reasons: dict[str, Reason]) -> str:
+def in_line(place: dict, rows: Rows, reasons: dict[str, Reason]) -> str:
     """One line of the log about one case: its place, who won, and who was left out."""
     where = f"{place['part']} {place['direction']} {place['rows']}x{place['cols']} {place['dtype']}"
     won = sorted(rows, key=lambda row: row["median_us"])

@@ -10,6 +10,7 @@ from minikernel import linear_softmax
 from minikernel.measure import cost
 from minikernel.measure.eligibility import find_eligible
 from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
+from minikernel.measure.rows import HeadFigures, HeadRow
 from minikernel.measure.timing import Timing, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS, FEATURES, fuses
 from minikernel.proof.accuracy import ROWS_AT_ONCE, relative_error
@@ -56,7 +57,7 @@ def contest_head(
     params: dict,
     device: torch.device,
     ceiling: float,
-) -> tuple[list[dict], dict[str, Reason]]:
+) -> tuple[list[HeadRow], dict[str, Reason]]:
     """Time every LM head at one number of rows, in turn, in this process.
 
     Args:
@@ -77,7 +78,7 @@ def contest_head(
     eligible, reasons = able.eligible, able.reasons
     twice = FUSED if FUSED in eligible else EAGER
     timings, launched = measure_with_duplicate(eligible, twice, EAGER, inputs, params["warmup"], params["launches"])
-    found: list[dict] = []
+    found: list[HeadRow] = []
     for name, provider in eligible.items():
         error = max(able.errors[name], head_error(provider(last), last, weight))
         if not error <= tolerances[name]:
@@ -85,12 +86,12 @@ def contest_head(
             continue
         fused = name in (FUSED, FUSED_TF32) and fuses(first, weight)
         samples = own_samples(name, timings, () if found else (DUPLICATE,))
-        row = row_of(name, fused, rows, timings[name], ceiling)
-        found.append(row | {"max_rel_err": error, "duplicated": twice, **launched, **samples})
+        figures = row_of(name, fused, rows, timings[name], ceiling)
+        found.append({**figures, "max_rel_err": error, "duplicated": twice, **launched, **samples})
     return found, reasons
 
 
-def row_of(name: str, fused: bool, rows: int, timing: Timing, ceiling: float) -> dict:
+def row_of(name: str, fused: bool, rows: int, timing: Timing, ceiling: float) -> HeadFigures:
     """The part of a head's row that follows from its timing; `fused`: the logits never reached memory."""
     moved = cost.linear_softmax_bytes(rows, FEATURES, COLUMNS, torch.float32.itemsize, fused)
     flop = cost.linear_softmax_flop(rows, FEATURES, COLUMNS)

@@ -17,6 +17,7 @@ from minikernel import softmax
 from minikernel.measure import peers
 from minikernel.measure.eligibility import find_eligible, wait
 from minikernel.measure.noise import DUPLICATE
+from minikernel.measure.rows import HostRow, Samples, Spread
 from minikernel.measure.timing import DIGITS, turns
 from minikernel.ops.registry import kernels
 from minikernel.ops.softmax_reference import compiled
@@ -53,7 +54,7 @@ def host_cost(
     tolerance: float,
     device: torch.device,
     seed: int,
-) -> tuple[list[dict], dict[str, Reason]]:
+) -> tuple[list[HostRow], dict[str, Reason]]:
     """Time calls of every provider at one shape on the host, in turn.
 
     Args:
@@ -72,12 +73,14 @@ def host_cost(
     tolerances = dict.fromkeys(providers, tolerance)
     found = find_eligible(providers, x, lambda y: error_of(y.detach(), x.detach()), tolerances, REFERENCE)
     samples = time_calls({**found.eligible, DUPLICATE: providers[REFERENCE]}, x)
-    place = {"rows": shape[0], "cols": shape[1], "dtype": dtype, "requires_grad": requires_grad}
     beside = {REFERENCE: (REFERENCE, DUPLICATE)}  # the duplicate's samples lie in the row of what it duplicates
-    rows = [
+    rows: list[HostRow] = [
         {
             "kernel": name,
-            **place,
+            "rows": shape[0],
+            "cols": shape[1],
+            "dtype": dtype,
+            "requires_grad": requires_grad,
             **spread(name, samples),
             "calls": CALLS,
             "batches": BATCHES,
@@ -88,7 +91,7 @@ def host_cost(
     return rows, found.reasons
 
 
-def spread(name: str, samples: dict[str, list[float]]) -> dict[str, float]:
+def spread(name: str, samples: Samples) -> Spread:
     """`median_us`, `p20_us`, `p80_us` of one provider's batches, and the noise floor of all."""
     return {
         "median_us": float(np.median(samples[name])),
