@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minikernel.measure.ceilings import Rate, roofs
+from minikernel.measure.ceilings import Rate, ceilings_of
 from minilab.files import read_json, write_json
 from minilab.records.checksums import write_sums
 
@@ -25,7 +25,8 @@ def ceilings(path: Path, samples_us: list[float], date: str = "2026-01-02T03:04:
     rates |= {name: [Rate(8000, samples_us)] for name in ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s")}
     made = {"device": "stand-in", "date": date, "versions": {}, "hardware": {}, "sources": {}, "params": {}}
     samples = {name: [vars(rate) for rate in measured] for name, measured in rates.items()}
-    write_json(path, {"provenance": made, **roofs(rates), "samples": samples, "cache_bytes": 1024, "datasheet": None})
+    figures = {**ceilings_of(rates), "samples": samples, "cache_bytes": 1024, "datasheet": None}
+    write_json(path, {"provenance": made, **figures})
     return path
 
 

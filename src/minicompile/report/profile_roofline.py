@@ -12,7 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from minicompile.report.words import duration, kernel_number, short_kernel
 from minikernel.report.roofline import ridge
-from minikernel.report.roofline_plot import INTENSITY, ROOFS, label_slopes, slopes, stale_mark
+from minikernel.report.roofline_plot import INTENSITY, PEAKS, label_slopes, slopes, stale_mark
 from minilab.style import INK, PALETTE, use_style
 from minilab.translations import Translations
 
@@ -37,7 +37,7 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
         drawn.append(roofline_axes)
     figure.draw_without_rendering()
     for axes in drawn:
-        label_slopes(axes, {**profile["roofline"], "roofs": profile["roofline"]["ceilings"]}, language)
+        label_slopes(axes, profile["roofline"], language)
     figure.savefig(png, metadata={"Software": None})
     plt.close(figure)
 
@@ -49,7 +49,7 @@ def _colour(name: str) -> str:
 def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> None:
     limits = profile["roofline"]
     ceilings = {key: value for key, value in limits["ceilings"].items() if value is not None}
-    peaks = {key: ceilings[key] for key in ROOFS if key in ceilings}
+    peaks = {key: ceilings[key] for key in PEAKS if key in ceilings}
     top = max(peaks.values())
     computing = [row for row in shape["kernels"] if row["flop"] > 0]
     slowest = min((row["tflop_per_s"] for row in computing), default=top)
@@ -63,7 +63,7 @@ def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> Non
     for key, peak in peaks.items():
         start = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([start, end], [peak, peak], color=INK, linewidth=1.6)
-        label = f"{ROOFS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(limits, text.language)}"
+        label = f"{PEAKS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(limits, text.language)}"
         axes.text(end * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     for row in computing:
         at = (row["flop_per_byte"], row["tflop_per_s"])
