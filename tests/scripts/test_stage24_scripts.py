@@ -3,9 +3,9 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import pytest
 
 from minilab.config import check_schema, read_schema
@@ -20,8 +20,7 @@ MISBEHAVING = "tests/minikernel/misbehaving.py"
 
 
 def script(name: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *arguments]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
+    done = forks.script(name, *arguments)
     if check and done.returncode:
         raise AssertionError(done.stderr)
     return done

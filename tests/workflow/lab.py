@@ -1,6 +1,5 @@
 """A copy of the lab to run and to break, and the jobs that Snakemake would run in it."""
 
-import atexit
 import os
 import re
 import shutil
@@ -9,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from forks import Forks
+from forks import forks
 
 TARGETS = ["results/17/loss.png", "results/24/roofline.png", "results/24/manifest.json", "results/24/README.md"]
 SMALL = [*TARGETS, "--configfile", "tests/small.yaml"]
@@ -29,8 +28,6 @@ PARTS = [
     "results/recorded",
     "tests/small.yaml",
 ]
-FORKS = Forks("snakemake")
-atexit.register(FORKS.close)
 
 
 @dataclass
@@ -43,7 +40,7 @@ class Lab:
         """Run snakemake here, with this copy's own packages; stdout and stderr come back together."""
         environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
         command = [*arguments, "--cores", "2"]
-        done = FORKS.run(command, self.root, environment, together=True, timeout=timeout)
+        done = forks("snakemake").run(command, self.root, environment, together=True, timeout=timeout)
         if check and done.returncode:
             raise AssertionError(f"snakemake {' '.join(command)} failed:\n{done.stdout}")
         return done
