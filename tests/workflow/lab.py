@@ -12,6 +12,7 @@ from forks import forks
 
 TARGETS = ["results/17/loss.png", "results/24/roofline.png", "results/24/manifest.json", "results/24/README.md"]
 SMALL = [*TARGETS, "--configfile", "tests/small.yaml"]
+EVERY_RULE = ["--configfile", "tests/small.yaml", "tests/every_rule.yaml"]
 SOURCES_AGO, BUILT_AGO = 7200, 3600  # seconds: edits are newer than what was built, that newer than its sources
 ROOT = Path(__file__).parents[2]
 PARTS = [
@@ -27,6 +28,7 @@ PARTS = [
     "exercises",
     "results/recorded",
     "tests/small.yaml",
+    "tests/every_rule.yaml",
 ]
 
 

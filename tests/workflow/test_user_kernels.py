@@ -1,5 +1,6 @@
 """Kernels of a user's in one run of the lab: the good ones stay, the others are left out with a sentence each."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -111,10 +112,14 @@ def test_nothing_is_asked_of_them_again(ran: tuple[Lab, str]):
 def test_one_of_the_labs_own_that_fails_still_ends_the_run(ran: tuple[Lab, str], tmp_path: Path):
     lab, _ = ran
     broken = lab.copy(tmp_path / "lab")
+    edited = broken.root / "src/minikernel/ops/softmax_reference.py"
+    before = edited.stat().st_mtime
     broken.edit(
         "src/minikernel/ops/softmax_reference.py",
         lambda text: text.replace("    numerator /= numerator.sum", "    numerator /= 2 * numerator.sum"),
     )
-    done = broken.snakemake(f"results/24/{CPU}/proof/numpy.json", *SMALL[-2:], check=False)
+    os.utime(edited, (before, before))  # the other proofs, which it would change too, only take time here
+    (broken.root / f"results/24/{CPU}/proof/numpy.json").unlink()
+    done = broken.snakemake(f"results/24/{CPU}/bench.json", *SMALL[-2:], check=False)
     assert done.returncode
     assert "kernel numpy" in done.stdout
