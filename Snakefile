@@ -12,14 +12,9 @@ configfile: "config.yaml"
 
 
 include: "rules/common.smk"
-include: "rules/common_25.smk"
-include: "rules/common_front_door.smk"
-include: "rules/common_records.smk"
 
 
-config = checked_config(config)
-MEASURED = measured_devices(config, elsewhere=workflow.non_local_exec)
-DEVICES = MEASURED + recorded_devices(config)
+plan = planned(config, elsewhere=workflow.non_local_exec)
 
 
 wildcard_constraints:
@@ -30,10 +25,12 @@ wildcard_constraints:
 localrules:
     all,
     bench,
+    plain_files,
+    plain_files_triton,
     restore,
+    restore_of_model,
+    restore_distributed,
     record,
-    restore_25,
-    record_25,
     verify_records,
     lock,
     explain_drift,
@@ -53,7 +50,7 @@ rule all:
         "results/24/README.md",
         "results/24/manifest.json",
         "results/24/roofline.png",
-        ["results/24/bandwidth.png"] if contest_gpu(config, DEVICES) else [],
+        ["results/24/bandwidth.png"] if plan.contest_gpu else [],
         "results/25/REPORT.md",
         "results/PHASE_24_REPORT.md",
         "results/PHASE_25_REPORT.md",

@@ -4,6 +4,10 @@
 
 
 NOTES = Path("notes/25.md")  # a learner's own; read here, written by nobody
+DIFF_ADVICE = (
+    "diff_compiles compares two captures, and it is not said which; run `snakemake --cores 2 diff_compiles "
+    "--config before=MODEL/DEVICE after=MODEL/DEVICE`, or give the paths of two capture.json."
+)
 ANNOTATIONS = [capture.replace("capture.json", "KERNEL_ANNOTATION.md") for capture in CAPTURES]
 
 
@@ -12,9 +16,7 @@ rule annotate:
     input:
         capture="results/25/{model}/{device}/capture.json",
         notes=[str(NOTES)] if NOTES.exists() else [],
-        patterns="src/minicompile/explain/data/kernel_patterns.yaml",
-        words=words_25("annotation", "kernel_lines", templates=["kernel_annotation"]),
-        lib=modules_used_by("scripts/annotate.py"),
+        lib=code("scripts/annotate.py"),
     output:
         annotation=shown("results/25/{model}/{device}/KERNEL_ANNOTATION.md", "annotate", "annotation"),
     log:
@@ -22,7 +24,7 @@ rule annotate:
     benchmark:
         "logs/25/{model}/{device}/annotate.tsv"
     wildcard_constraints:
-        model=any_of(CAPTURED),
+        model=any_of(plan.captured),
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -37,10 +39,9 @@ rule annotate:
 rule diff_compiles:
     """Compare two captures: torch A and B, CPU and GPU, before and after an edit."""
     input:
-        a=compared("before"),
-        b=compared("after"),
-        words=words_25(templates=["capture_diff"]),
-        lib=modules_used_by("scripts/diff_compiles.py"),
+        a=named("before", DIFF_ADVICE, "results/25/{}/capture.json"),
+        b=named("after", DIFF_ADVICE, "results/25/{}/capture.json"),
+        lib=code("scripts/diff_compiles.py"),
     output:
         data="results/25/diff.json",
         text="results/25/diff.md",

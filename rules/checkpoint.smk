@@ -11,7 +11,7 @@ rule corpus:
     input:
         lexicon=LEXICON,
         grammar=GRAMMAR,
-        lib=modules_used_by("scripts/corpus.py"),
+        lib=code("scripts/corpus.py"),
     output:
         corpus="results/17/corpus.txt",
         vocabulary="results/17/vocab.json",
@@ -37,7 +37,7 @@ rule train:
         vocabulary=rules.corpus.output.vocabulary,
         lexicon=LEXICON,
         grammar=GRAMMAR,
-        lib=modules_used_by("scripts/train.py"),
+        lib=code("scripts/train.py"),
     output:
         weights="results/17/training.npz",
         record="results/17/training.json",
@@ -63,8 +63,7 @@ rule loss_plot:
     """Draw the training's losses beside the grammar's entropy, which no model can go below."""
     input:
         record=rules.train.output.record,
-        words=words_of("minimodel", "loss"),
-        lib=modules_used_by("scripts/loss_plot.py"),
+        lib=code("scripts/loss_plot.py"),
     output:
         picture=shown("results/17/loss.png", "checkpoint", "loss"),
     log:
@@ -87,7 +86,7 @@ rule export_checkpoint:
     input:
         weights=rules.train.output.weights,
         vocabulary=rules.corpus.output.vocabulary,
-        lib=modules_used_by("scripts/export_checkpoint.py"),
+        lib=code("scripts/export_checkpoint.py"),
     output:
         checkpoint="results/17/checkpoint.npz",
         description="results/17/checkpoint.json",

@@ -2,27 +2,17 @@
 # Needs: results/17/{checkpoint.npz,corpus.txt,vocab.json,training.json}; a C++ compiler on a CPU; config.yaml's compile.
 # Makes: results/25/{model}/{device}/compile_health.json, results/25/minigpt/{device}/training.{json,png}.
 
-HEALTH = [
-    f"results/25/{model}/{device}/compile_health.json"
-    for model in CAPTURED
-    for device in DEVICES
-    if checks_compile(model, device, "compile_health")
-]
-PORT_TRAININGS = [
-    f"results/25/minigpt/{device}/training.json" for device in DEVICES if checks_compile("minigpt", device, "training")
-]
+HEALTH = [f"results/25/{model}/{device}/compile_health.json" for model, device in plan.health]
+PORT_TRAININGS = [f"results/25/minigpt/{device}/training.json" for device in plan.port_trainings]
 TRAINING_PICTURES = [path.replace(".json", ".png") for path in PORT_TRAININGS]
 
 
 rule compile_health:
     """Put a captured model through maybe_compile: does it compile, compute what eager does, and at what price."""
     input:
-        checkpoint=lambda wildcards: (
-            rules.export_checkpoint.output.checkpoint if made_of_minigpt(wildcards.model) else []
-        ),
-        sources=lambda wildcards: health_sources(wildcards.model),
+        checkpoint=of_minigpt("results/17/checkpoint.npz"),
+        sources=sources("compile_health"),
         schema="schemas/compile_health.schema.yaml",
-        lib=modules_used_by("scripts/compile_health.py"),
     output:
         health="results/25/{model}/{device}/compile_health.json",
     log:
@@ -30,8 +20,8 @@ rule compile_health:
     benchmark:
         "logs/25/{model}/{device}/compile_health.tsv"
     wildcard_constraints:
-        model=any_of(CAPTURED),
-        device=any_of(MEASURED),
+        model=any_of(plan.captured),
+        device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: lambda wildcards: 1 if is_cpu(wildcards.device) else workflow.cores  # a GPU's host must have no other work
@@ -40,7 +30,7 @@ rule compile_health:
         mem_mb=growing(8000),
         runtime=growing(minutes(config["compile"]["time_limit_seconds"] or 1800)),
     params:
-        measuring=lambda wildcards: health_params(wildcards.model),
+        measuring=measuring("compile_health"),
     script:
         "../scripts/compile_health.py"
 
@@ -51,9 +41,8 @@ rule train_port:
         corpus=rules.corpus.output.corpus,
         vocabulary=rules.corpus.output.vocabulary,
         numpy=rules.train.output.record,
-        sources=TRAINING_SOURCES,
+        sources=sources("port_training"),
         schema="schemas/port_training.schema.yaml",
-        lib=modules_used_by("scripts/train_port.py"),
     output:
         training="results/25/minigpt/{device}/training.json",
     log:
@@ -61,7 +50,7 @@ rule train_port:
     benchmark:
         "logs/25/minigpt/{device}/train_port.tsv"
     wildcard_constraints:
-        device=any_of(MEASURED),
+        device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: lambda wildcards: config["training"]["threads"] if is_cpu(wildcards.device) else workflow.cores
@@ -70,7 +59,7 @@ rule train_port:
         mem_mb=growing(8000),
         runtime=growing(minutes(config["compile"]["time_limit_seconds"] or 1800)),
     params:
-        measuring=lambda wildcards: port_training_params(config, wildcards.device),
+        measuring=measuring("port_training"),
     script:
         "../scripts/train_port.py"
 
@@ -79,8 +68,7 @@ rule training_picture:
     """Draw both curves of the loss, how far they are apart, and what the compile cost and gained."""
     input:
         training="results/25/minigpt/{device}/training.json",
-        words=words_25("training"),
-        lib=modules_used_by("scripts/training_picture.py"),
+        lib=code("scripts/training_picture.py"),
     output:
         picture=shown("results/25/minigpt/{device}/training.png", "compile", "port_training"),
     log:

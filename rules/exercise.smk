@@ -3,7 +3,7 @@
 # Makes: results/exercise/{REPORT.md,roofline.png}.
 
 HERE = devices_here()[0]
-SHOWN_GPU = headline_gpu(recorded_devices(config)) if is_cpu(HERE) else []
+SHOWN_GPU = [gpu for gpu in plan.recorded if not is_cpu(gpu)][:1] if is_cpu(HERE) else []
 
 
 rule exercise:
@@ -12,8 +12,7 @@ rule exercise:
         mine="exercises/softmax_mine.py",
         ceilings=expand("results/24/{device}/ceilings.json", device=SHOWN_GPU),
         bench=expand("results/24/{device}/bench.json", device=SHOWN_GPU),
-        words=[words_of("minikernel.report", page) for page in ("exercise", "figures", "told")],
-        lib=modules_used_by("scripts/exercise.py"),
+        lib=code("scripts/exercise.py"),
     output:
         report="results/exercise/REPORT.md",
         picture="results/exercise/roofline.png",
@@ -31,7 +30,7 @@ rule exercise:
     params:
         device=HERE,
         limits={stage: config[stage]["time_limit_seconds"] for stage in ("proof", "bench")},
-        bench=measuring_params(config, "bench", HERE),
+        bench=artefact("bench").params(config, {"device": HERE, "kernel": ""}),
         headline=lookup(within=config, dpath="roofline/headline/cuda"),
         language=lookup(within=config, dpath="language"),
     script:

@@ -3,27 +3,29 @@
 #   rules/profile.smk, which list what is captured and what is profiled.
 # Makes: results/25/{model}/{device}/explorer.html, results/25/{model}/explorer.html.
 
-EXPLORER_PAGE = sorted(
-    str(path) for folder in ("src/minicompile/explain/explorer/page", "src/minilab/site/page") for path in Path(folder).iterdir()
-)
-CAPTURED_BESIDE = [device for device in CAPTURE_DEVICES if not is_cpu(device)]  # with Triton, beside the CPU's C++
-
-
-SEEN_TWICE = [model for model in CAPTURED if captured_twice(model)]
+IN_BOTH_LANGUAGES = [model for model in plan.captured if plan.captured_twice(model)]  # as C++ and as Triton
 EXPLORERS = [
     *(capture.replace("capture.json", "explorer.html") for capture in CAPTURES),
-    *(f"results/25/{model}/explorer.html" for model in SEEN_TWICE),
+    *(f"results/25/{model}/explorer.html" for model in IN_BOTH_LANGUAGES),
 ]
+
+
+def captures_side_by_side(wildcards):
+    """A model's captures as C++ and as Triton."""
+    return [f"results/25/{wildcards.model}/{device}/capture.json" for device in plan.captured_twice(wildcards.model)]
+
+
+def profiles_beside(captures):
+    """The profiles of these captures, of those that have one."""
+    return [profile for capture in captures if (profile := capture.replace("capture.json", "profile.json")) in PROFILES]
 
 
 rule explorer:
     """Show a capture line by line, with what belongs to each line and why, in one file that works offline."""
     input:
         captures="results/25/{model}/{device}/capture.json",
-        words=words_25("explorer"),
         profiles=lambda wildcards: profiles_beside([f"results/25/{wildcards.model}/{wildcards.device}/capture.json"]),
-        page=EXPLORER_PAGE,
-        lib=modules_used_by("scripts/explorer.py"),
+        lib=code("scripts/explorer.py"),
     output:
         page="results/25/{model}/{device}/explorer.html",
     log:
@@ -44,11 +46,9 @@ rule explorer:
 rule explorer_side_by_side:
     """Show what the same model became in C++ and in Triton, on one page."""
     input:
-        captures=lambda wildcards: captured_twice(wildcards.model),
-        words=words_25("explorer"),
-        profiles=lambda wildcards: profiles_beside(captured_twice(wildcards.model)),
-        page=EXPLORER_PAGE,
-        lib=modules_used_by("scripts/explorer.py"),
+        captures=captures_side_by_side,
+        profiles=lambda wildcards: profiles_beside(captures_side_by_side(wildcards)),
+        lib=code("scripts/explorer.py"),
     output:
         page="results/25/{model}/explorer.html",
     log:
@@ -56,7 +56,7 @@ rule explorer_side_by_side:
     benchmark:
         "logs/25/{model}/explorer.tsv"
     wildcard_constraints:
-        model=any_of(SEEN_TWICE),
+        model=any_of(IN_BOTH_LANGUAGES),
     conda:
         "../envs/cpu.yaml"
     resources:

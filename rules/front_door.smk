@@ -10,7 +10,7 @@ rule dag:
     """Draw the graph of the rules, as Snakemake itself prints it."""
     input:
         rules=RULE_FILES,
-        lib=["src/minilab/site/rule_graph.py", "src/minilab/site/ask_snakemake.py"],
+        lib=code("scripts/dag.py"),
     output:
         svg=shown("results/dag.svg", "front_door", "dag"),
         mermaid="results/dag.mmd",
@@ -37,12 +37,8 @@ rule lab_page:
         graph=rules.dag.output.svg,
         rules=RULE_FILES,
         captions=sorted(str(path) for path in Path("report").rglob("*.rst")),
-        page=[
-            str(path)
-            for folder in ("site", "locale")
-            for path in sorted(Path("src/minilab", folder).rglob("*.*"))
-            if path.suffix != ".pyc"
-        ],
+        lib=code("scripts/lab_page.py"),
+        words=sorted(str(path) for path in Path("src/minilab/locale").glob(f"{config['language']}/*.yaml")),
     output:
         page="results/lab.html",
     log:

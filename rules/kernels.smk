@@ -1,5 +1,6 @@
 # Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
-# Needs: results/24/equivalence.json (nothing is measured for a port that is not proven).
+# Needs: results/24/equivalence.json (nothing is measured for a port that is not proven); the contest's record in
+#   src/minikernel/ops/dispatch/ is what `dispatch_table` writes.
 # Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,contest}.json.
 
 
@@ -9,9 +10,8 @@ rule prove:
     A user's kernel runs in a process of its own, and one that fails is left out of what follows.
     """
     input:
-        equivalence=ancient(rules.equivalence.output.report),
-        kernel=lambda wildcards: kernel_files(config, wildcards.kernel),
-        lib=modules_used_by("scripts/prove.py"),
+        equivalence=ancient(PROVEN),
+        sources=sources("proof"),
     output:
         report="results/24/{device}/proof/{kernel}.json",
     log:
@@ -19,16 +19,16 @@ rule prove:
     benchmark:
         "logs/24/{device}/prove/{kernel}.tsv"
     wildcard_constraints:
-        device=any_of(MEASURED),
+        device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
     resources:
         gpu=gpus,
         mem_mb=growing(8000),
-        runtime=growing(lambda wildcards: minutes(time_limit(config, "proof", wildcards.kernel) or 60)),
+        runtime=growing(lambda wildcards: minutes(time_limit("proof", wildcards.kernel) or 60)),
     params:
-        entry=lambda wildcards: config["kernels"].get(wildcards.kernel),
-        time_limit_seconds=lambda wildcards: time_limit(config, "proof", wildcards.kernel),
+        measuring=measuring("proof"),
+        time_limit_seconds=lambda wildcards: time_limit("proof", wildcards.kernel),
     script:
         "../scripts/prove.py"
 
@@ -36,9 +36,8 @@ rule prove:
 rule ceilings:
     """Measure the device's own limits: copy and cache bandwidth, fp32, TF32 and bf16 arithmetic."""
     input:
-        equivalence=ancient(rules.equivalence.output.report),
-        probes=PROBES,
-        lib=modules_used_by("scripts/ceilings.py"),
+        equivalence=ancient(PROVEN),
+        sources=sources("ceilings"),
     output:
         ceilings="results/24/{device}/ceilings.json",
     log:
@@ -46,7 +45,7 @@ rule ceilings:
     benchmark:
         "logs/24/{device}/ceilings.tsv"
     wildcard_constraints:
-        device=any_of(MEASURED),
+        device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
@@ -61,9 +60,8 @@ rule ceilings:
 rule autotune:
     """Search the Triton kernel's configurations on a GPU: the fastest at each shape, and whether it beats CUDA C."""
     input:
-        proof=lambda wildcards: f"results/24/{wildcards.device}/proof/{TUNED_KERNEL}.json",
-        kernels=[*kernel_files(config, TUNED_KERNEL), *kernel_files(config, ITS_RIVAL)],
-        lib=modules_used_by("scripts/autotune.py"),
+        proof=f"results/24/{{device}}/proof/{TUNED_KERNEL}.json",
+        sources=sources("autotune"),
     output:
         choice="results/24/{device}/autotune.json",
     log:
@@ -71,7 +69,7 @@ rule autotune:
     benchmark:
         "logs/24/{device}/autotune.tsv"
     wildcard_constraints:
-        device=any_of(device for device in MEASURED if not is_cpu(device)),
+        device=any_of(device for device in plan.measured if not is_cpu(device)),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
@@ -80,18 +78,41 @@ rule autotune:
         mem_mb=growing(8000),
         runtime=growing(minutes(config["autotune"]["time_limit_seconds"])),
     params:
-        measuring=lambda wildcards: measuring_params(config, "autotune", wildcards.device),
+        measuring=measuring("autotune"),
     script:
         "../scripts/autotune.py"
+
+
+rule dispatch_table:
+    """Write the table by which `minikernel.softmax` chooses a kernel on a GPU, from what tuning found. Not part of `all`."""
+    input:
+        tuning="results/24/{device}/autotune.json",
+        lib=code("scripts/dispatch_table.py"),
+    output:
+        table="src/minikernel/ops/dispatch/{device}.json",
+    log:
+        "logs/24/{device}/dispatch_table.log",
+    benchmark:
+        "logs/24/{device}/dispatch_table.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    script:
+        "../scripts/dispatch_table.py"
 
 
 rule bench_kernel:
     """Time one kernel, interleaved with F.softmax and with a copy, in a process of its own."""
     input:
         proof="results/24/{device}/proof/{kernel}.json",
-        choice=lambda wildcards: autotune_choice(wildcards.device, wildcards.kernel),
-        kernel=lambda wildcards: kernel_files(config, wildcards.kernel),
-        lib=modules_used_by("scripts/bench_kernel.py"),
+        choice=lambda wildcards: (
+            f"results/24/{wildcards.device}/autotune.json"
+            if wildcards.kernel == TUNED_KERNEL and not is_cpu(wildcards.device)
+            else []
+        ),
+        sources=sources("bench"),
     output:
         rows="results/24/{device}/bench/{kernel}.json",
     log:
@@ -99,17 +120,17 @@ rule bench_kernel:
     benchmark:
         "logs/24/{device}/bench/{kernel}.tsv"
     wildcard_constraints:
-        device=any_of(MEASURED),
+        device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
     resources:
         gpu=gpus,
         mem_mb=growing(8000),
-        runtime=growing(lambda wildcards: minutes(time_limit(config, "bench", wildcards.kernel) or 60)),
+        runtime=growing(lambda wildcards: minutes(time_limit("bench", wildcards.kernel) or 60)),
     params:
-        measuring=lambda wildcards: measuring_params(config, "bench", wildcards.device, wildcards.kernel),
-        time_limit_seconds=lambda wildcards: time_limit(config, "bench", wildcards.kernel),
+        measuring=measuring("bench"),
+        time_limit_seconds=lambda wildcards: time_limit("bench", wildcards.kernel),
     script:
         "../scripts/bench_kernel.py"
 
@@ -121,7 +142,7 @@ rule bench:
         jobs=lambda wildcards: expand(
             rules.bench_kernel.output.rows,
             device=wildcards.device,
-            kernel=timed_kernels(config, wildcards.device),
+            kernel=plan.timed_kernels(wildcards.device),
         ),
         schema="schemas/bench.schema.yaml",
     output:
@@ -131,7 +152,7 @@ rule bench:
     benchmark:
         "logs/24/{device}/bench.tsv"
     wildcard_constraints:
-        device=any_of(MEASURED),
+        device=any_of(plan.measured),
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -148,8 +169,7 @@ rule contest:
             rules.prove.output.report, device=wildcards.device, kernel=["naive", "smem", "fused", "triton"]
         ),
         choice="results/24/{device}/autotune.json",
-        kernels=CONTESTANTS,
-        lib=modules_used_by("scripts/contest.py"),
+        sources=sources("contest"),
     output:
         contest="results/24/{device}/contest.json",
     log:
@@ -157,7 +177,7 @@ rule contest:
     benchmark:
         "logs/24/{device}/contest.tsv"
     wildcard_constraints:
-        device=any_of(device for device in MEASURED if not is_cpu(device)),
+        device=any_of(device for device in plan.measured if not is_cpu(device)),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
@@ -168,6 +188,6 @@ rule contest:
             minutes(config["contest"]["time_limit_seconds"] + 2 * config["contest"]["max_autotune_seconds"])
         ),
     params:
-        measuring=lambda wildcards: measuring_params(config, "contest", wildcards.device),
+        measuring=measuring("contest"),
     script:
         "../scripts/contest.py"

@@ -5,10 +5,10 @@
 CORPUS = [str(path) for path in rules.corpus.output]  # plain text: a job's params are sent to its script
 TRAINED, CHECKPOINT = str(rules.train.output.weights), str(rules.export_checkpoint.output.checkpoint)
 LOCKED = {
-    **{path: made_from("scripts/corpus.py", ["corpus"], [], [LEXICON, GRAMMAR]) for path in CORPUS},
-    TRAINED: made_from("scripts/train.py", ["model", "training", "corpus"], CORPUS, [LEXICON, GRAMMAR]),
-    CHECKPOINT: made_from("scripts/export_checkpoint.py", [], [TRAINED]),
-    str(rules.port.output.weights): made_from("scripts/port.py", [], [CHECKPOINT]),
+    **{path: {"sources": closure("scripts/corpus.py"), "config": ["corpus"], "of": []} for path in CORPUS},
+    TRAINED: {"sources": closure("scripts/train.py"), "config": ["model", "training", "corpus"], "of": CORPUS},
+    CHECKPOINT: {"sources": closure("scripts/export_checkpoint.py"), "config": [], "of": [TRAINED]},
+    str(rules.port.output.weights): {"sources": closure("scripts/port.py"), "config": [], "of": [CHECKPOINT]},
 }
 SOURCES = sorted(
     str(path)
@@ -25,7 +25,7 @@ rule lock:
         graphs=[
             capture.replace("capture.json", name) for capture in CAPTURES for name in ("fx_graph.py", "post_grad.py")
         ],
-        autotunes=expand("results/24/{device}/autotune.json", device=[gpu for gpu in DEVICES if not is_cpu(gpu)]),
+        autotunes=expand("results/24/{device}/autotune.json", device=[gpu for gpu in plan.devices if not is_cpu(gpu)]),
         sources=SOURCES,
     output:
         lock="results/lab.lock.json",
@@ -48,7 +48,11 @@ rule lock:
 rule explain_drift:
     """Say what changed since another build, whose lab.lock.json config's `against` names, and what that changed."""
     input:
-        before=other_lock,
+        before=named(
+            "against",
+            "explain_drift compares this build with another, and it is not said which; run `snakemake --cores 4 "
+            "explain_drift --config against=PATH`, with the path of the other build's lab.lock.json.",
+        ),
         after=rules.lock.output.lock,
     output:
         text="results/drift.md",

@@ -8,7 +8,7 @@ rule port:
     input:
         checkpoint=rules.export_checkpoint.output.checkpoint,
         description=rules.export_checkpoint.output.description,
-        lib=modules_used_by("scripts/port.py"),
+        lib=code("scripts/port.py"),
     output:
         weights="results/24/minigpt.safetensors",
         report="results/24/port.json",
@@ -30,7 +30,7 @@ rule equivalence:
     input:
         checkpoint=rules.export_checkpoint.output.checkpoint,
         weights=rules.port.output.weights,
-        lib=modules_used_by("scripts/equivalence.py"),
+        lib=code("scripts/equivalence.py"),
     output:
         report="results/24/equivalence.json",
     log:
@@ -55,8 +55,7 @@ rule kernel_swap:
         vocabulary=rules.corpus.output.vocabulary,
         lexicon=LEXICON,
         equivalence=rules.equivalence.output.report,
-        kernel=kernel_files(config, config["swap_kernel"]),
-        lib=modules_used_by("scripts/kernel_swap.py"),
+        sources=sources("kernel_swap"),
     output:
         report="results/24/{device}/kernel_swap.json",
     log:
@@ -64,7 +63,7 @@ rule kernel_swap:
     benchmark:
         "logs/24/{device}/kernel_swap.tsv"
     wildcard_constraints:
-        device=any_of(MEASURED),
+        device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
     resources:
@@ -72,6 +71,6 @@ rule kernel_swap:
         mem_mb=growing(8000),
         runtime=growing(3),
     params:
-        measuring=lambda wildcards: measuring_params(config, "kernel_swap", wildcards.device),
+        measuring=measuring("kernel_swap"),
     script:
         "../scripts/kernel_swap.py"

@@ -1,60 +1,75 @@
 # Records: what was measured on hardware that is not here, brought back; what was measured here, published.
-# Needs: results/recorded/{device}/24/*.json and results/recorded/{device}/25/{model}/*, which are in git.
-# Makes: results/24/{device}/*.json and results/25/{model}/{device}/* for devices that are not here;
-#   `snakemake record` and `snakemake record_25` write results/recorded/.
+# Needs: results/recorded/{device}/, which is in git; minilab/records/artefact.py says what a record holds.
+# Makes: results/24/{device}/*.json, results/25/{device}/*.json and results/25/{model}/{device}/*.json for devices that are
+#   not here; `snakemake record` writes results/recorded/.
 #   `snakemake verify_records` and `snakemake compare_records` say what the record is worth.
 # Rules that a person calls for their effect have no output and no benchmark, which would be one: they always run.
 
-# With a provenance, by model and device; each has its schema.
-SCHEMAS_25 = {
-    "profile": "profile",
-    "simulated_vs_real": "simulated_vs_real",
-    "compile_health": "compile_health",
-    "training": "port_training",
-}
+RECORDABLE = [entry for entry in TABLE if entry.recorded]
 
 
 rule restore:
     """Bring a measurement back from the record of a device that is not here, and say whether it is stale."""
     input:
-        record=record_of,
-        sources=recorded_sources,
-        schema="schemas/{artefact}.schema.yaml",
+        record=asked(plan.record_of),
+        sums=lambda wildcards: f"{RECORDED}/{wildcards.device}/SHA256SUMS",
+        sources=asked(plan.recorded_sources),
+        schema=asked(lambda entry, wildcards: entry.schema),
     output:
-        artefact="results/24/{device}/{artefact}.json",
+        artefact="results/24/{device}/{file}.json",
     log:
-        "logs/24/{device}/restore_{artefact}.log",
+        "logs/24/{device}/restore_{file}.log",
     benchmark:
-        "logs/24/{device}/restore_{artefact}.tsv"
+        "logs/24/{device}/restore_{file}.tsv"
     wildcard_constraints:
-        device=none_of(MEASURED),
-        artefact=any_of(ARTEFACTS),
+        device=none_of(plan.measured),
+        file=any_of(entry.file for entry in RECORDABLE if entry.pattern.startswith("results/24/")),
     conda:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
         runtime=growing(3),
     params:
-        today=lambda wildcards: restored_params(config, wildcards),
+        measuring=asked(plan.measured_with),
         stale=lookup(within=config, dpath="records/stale"),
     script:
         "../scripts/restore.py"
 
 
+use rule restore as restore_of_model with:
+    output:
+        artefact="results/25/{model}/{device}/{file}.json",
+    log:
+        "logs/25/{model}/{device}/restore_{file}.log",
+    benchmark:
+        "logs/25/{model}/{device}/restore_{file}.tsv"
+    wildcard_constraints:
+        model="[A-Za-z0-9_-]+",
+        device=none_of([*plan.measured, SIMULATED]),
+        file=any_of(
+            entry.file
+            for entry in RECORDABLE
+            if entry.pattern.startswith("results/25/{model}/") or "/minigpt/" in entry.pattern
+        ),
+
+
+use rule restore as restore_distributed with:
+    output:
+        artefact="results/25/{device}/{file}.json",
+    log:
+        "logs/25/{device}/restore_{file}.log",
+    benchmark:
+        "logs/25/{device}/restore_{file}.tsv"
+    wildcard_constraints:
+        device=none_of(plan.measured_together),
+        file="distributed",
+
+
 rule record:
-    """Publish this run's measurements, pictures and report as the record of the devices measured here."""
+    """Publish this run's measurements and pictures as the record of the devices measured here."""
     input:
-        artefacts=lambda wildcards: [
-            f"results/24/{device}/{artefact}.json"
-            for device in published_devices(config)
-            for artefact in artefacts_of(device)
-        ],
-        pictures=[
-            *rules.roofline.output,
-            *(rules.bandwidth.output if CONTEST else []),
-            rules.manifest_24.output.manifest,
-            rules.report_24.output.report,
-        ],
+        artefacts=refusing(lambda wildcards: [path for device in plan.published for path in plan.to_publish(device)]),
+        pages=refusing(lambda wildcards: [path for device in plan.published for path in plan.pages(device)]),
     log:
         "logs/record.log",
     conda:
@@ -63,113 +78,9 @@ rule record:
         mem_mb=growing(1000),
         runtime=growing(3),
     params:
-        devices=lambda wildcards: published_devices(config),
+        devices=lambda wildcards: {device: [plan.to_publish(device), plan.pages(device)] for device in plan.published},
         recorded=RECORDED,
-    script:
-        "../scripts/record.py"
-
-
-rule restore_25:
-    """Bring a measurement of stage 25 back from the record of a device that is not here."""
-    input:
-        record=existing_record_25,
-        sources=recorded_sources_25,
-        schema=lambda wildcards: f"schemas/{SCHEMAS_25[wildcards.artefact]}.schema.yaml",
-    output:
-        artefact="results/25/{model}/{device}/{artefact}.json",
-    log:
-        "logs/25/{model}/{device}/restore_{artefact}.log",
-    benchmark:
-        "logs/25/{model}/{device}/restore_{artefact}.tsv"
-    wildcard_constraints:
-        model="[A-Za-z0-9_-]+",
-        device=none_of(MEASURED),
-        artefact=any_of(SCHEMAS_25),
-    conda:
-        "../envs/cpu.yaml"
-    resources:
-        mem_mb=growing(1000),
-        runtime=growing(3),
-    params:
-        today=params_25,
-        stale=lookup(within=config, dpath="records/stale"),
-    script:
-        "../scripts/restore.py"
-
-
-rule restore_capture:
-    """Bring a GPU's capture back from the record, and write its texts as plain files again."""
-    input:
-        record=lambda wildcards: existing_record_25(wildcards, "capture"),
-        sources=lambda wildcards: recorded_sources_25(wildcards, "capture"),
-        schema="schemas/capture.schema.yaml",
-        lib=modules_used_by("scripts/restore_capture.py"),
-    output:
-        capture="results/25/{model}/{device}/capture.json",
-        fx_graph="results/25/{model}/{device}/fx_graph.py",
-        post_grad="results/25/{model}/{device}/post_grad.py",
-        ir_pre_fusion="results/25/{model}/{device}/ir_pre_fusion.txt",
-        ir_post_fusion="results/25/{model}/{device}/ir_post_fusion.txt",
-        output_code="results/25/{model}/{device}/output_code.py",
-        kernel="results/25/{model}/{device}/kernel.py",
-    log:
-        "logs/25/{model}/{device}/restore_capture.log",
-    benchmark:
-        "logs/25/{model}/{device}/restore_capture.tsv"
-    wildcard_constraints:
-        model="[A-Za-z0-9_-]+",
-        device=none_of([*MEASURED, SIMULATED]),
-    conda:
-        "../envs/cpu.yaml"
-    resources:
-        mem_mb=growing(1000),
-        runtime=growing(3),
-    params:
-        today=lambda wildcards: capture_params(wildcards.model),
-        stale=lookup(within=config, dpath="records/stale"),
-    script:
-        "../scripts/restore_capture.py"
-
-
-rule record_25:
-    """Publish this run's stage 25 as the record of the devices measured here."""
-    input:
-        artefacts=lambda wildcards: [
-            *(
-                f"results/25/{model}/{device}/{file}"
-                for device in published_devices(config)
-                for model in PROFILED
-                for file in ("profile.json", "roofline.png", "PROFILE.md")
-            ),
-            *(
-                f"results/25/{model}/{device}/{file}"
-                for device in published_devices(config)
-                if not is_cpu(device)
-                for model in CAPTURED
-                for file in ("capture.json", "explorer.html", "KERNEL_ANNOTATION.md", "kernel.py")
-            ),
-            *(
-                path
-                for path in [*COMPARED, *HEALTH, *PORT_TRAININGS, *TRAINING_PICTURES]
-                if Path(path).parent.name in published_devices(config)
-            ),
-            *(
-                f"results/25/{device}/distributed.json"
-                for device in published_devices(config)
-                if device in MEASURED_TOGETHER
-            ),
-        ],
-        pictures=[],
-    log:
-        "logs/record_25.log",
-    conda:
-        "../envs/cpu.yaml"
-    resources:
-        mem_mb=growing(1000),
-        runtime=growing(3),
-    params:
-        devices=lambda wildcards: published_devices(config),
-        recorded=RECORDED,
+        sign=lookup(within=config, dpath="records/sign"),
     script:
         "../scripts/record.py"
 
@@ -185,7 +96,7 @@ rule verify_records:
         runtime=growing(3),
     params:
         recorded=RECORDED,
-        today=lambda wildcards: todays_params(config),
+        config=config,
     script:
         "../scripts/verify_records.py"
 
@@ -193,7 +104,7 @@ rule verify_records:
 rule compare_records:
     """Measure again what the record of a device that is here holds, and say which figures moved beyond the noise."""
     input:
-        artefacts=compared_measurements,
+        artefacts=refusing(lambda wildcards: plan.to_compare()),
     log:
         "logs/compare_records.log",
     conda:
@@ -202,6 +113,6 @@ rule compare_records:
         mem_mb=growing(2000),
         runtime=growing(3),
     params:
-        records=lambda wildcards: list(compared_artefacts(config)),
+        recorded=RECORDED,
     script:
         "../scripts/compare_records.py"

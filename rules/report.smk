@@ -3,18 +3,17 @@
 #   the port's reports.
 # Makes: results/24/{roofline.png,roofline.svg,roofline.json,bandwidth.png,bandwidth.svg,manifest.json,README.md}.
 
-CONTEST = expand("results/24/{device}/contest.json", device=contest_gpu(config, DEVICES))
+CONTEST = expand("results/24/{device}/contest.json", device=plan.contest_gpu)
 
 
 rule roofline:
     """Draw every kernel against the measured limits of each device, and how near it comes to a copy."""
     input:
-        ceilings=expand("results/24/{device}/ceilings.json", device=DEVICES),
-        bench=expand("results/24/{device}/bench.json", device=DEVICES),
+        ceilings=expand("results/24/{device}/ceilings.json", device=plan.devices),
+        bench=expand("results/24/{device}/bench.json", device=plan.devices),
         contest=CONTEST,
-        proofs=expand("results/24/{device}/proof/{kernel}.json", device=MEASURED, kernel=config["kernels"]),
-        words=words_of("minikernel.report", "figures"),
-        lib=modules_used_by("scripts/roofline.py"),
+        proofs=expand("results/24/{device}/proof/{kernel}.json", device=plan.measured, kernel=config["kernels"]),
+        lib=code("scripts/roofline.py"),
     output:
         png=shown("results/24/roofline.png", "report", "roofline"),
         svg="results/24/roofline.svg",
@@ -38,9 +37,8 @@ rule roofline:
 rule bandwidth:
     """Draw each kernel's and each peer's share of a copy's bandwidth against the width of the row."""
     input:
-        contest=expand("results/24/{device}/contest.json", device=headline_gpu(DEVICES)),
-        words=words_of("minikernel.report", "figures"),
-        lib=modules_used_by("scripts/bandwidth.py"),
+        contest=expand("results/24/{device}/contest.json", device=plan.headline_gpu),
+        lib=code("scripts/bandwidth.py"),
     output:
         png=shown("results/24/bandwidth.png", "report", "bandwidth"),
         svg="results/24/bandwidth.svg",
@@ -62,12 +60,12 @@ rule bandwidth:
 rule manifest_24:
     """Write the experiment down: versions, GPU, each kernel at 512 rows, the port's verdict."""
     input:
-        bench=expand("results/24/{device}/bench.json", device=headline_gpu(DEVICES) or MEASURED[-1]),
-        autotune=expand("results/24/{device}/autotune.json", device=headline_gpu(DEVICES)),
-        swap=expand("results/24/{device}/kernel_swap.json", device=headline_gpu(DEVICES) or MEASURED[-1]),
+        bench=expand("results/24/{device}/bench.json", device=plan.headline_gpu or plan.measured[-1]),
+        autotune=expand("results/24/{device}/autotune.json", device=plan.headline_gpu),
+        swap=expand("results/24/{device}/kernel_swap.json", device=plan.headline_gpu or plan.measured[-1]),
         equivalence=rules.equivalence.output.report,
         port=rules.port.output.report,
-        lib=modules_used_by("scripts/manifest_24.py"),
+        lib=code("scripts/manifest_24.py"),
     output:
         manifest="results/24/manifest.json",
     log:
@@ -94,19 +92,14 @@ rule report_24:
         contest=CONTEST,
         bandwidth=rules.bandwidth.output.png if CONTEST else [],
         manifest=rules.manifest_24.output.manifest,
-        bench=expand("results/24/{device}/bench.json", device=DEVICES),
-        autotune=expand("results/24/{device}/autotune.json", device=headline_gpu(DEVICES)),
+        bench=expand("results/24/{device}/bench.json", device=plan.devices),
+        autotune=expand("results/24/{device}/autotune.json", device=plan.headline_gpu),
         proofs=rules.roofline.input.proofs,
-        swap=expand("results/24/{device}/kernel_swap.json", device=DEVICES),
+        swap=expand("results/24/{device}/kernel_swap.json", device=plan.devices),
         training=rules.train.output.record,
         port=rules.port.output.report,
         equivalence=rules.equivalence.output.report,
-        words=[
-            "src/minikernel/report/data/missed.yaml",
-            *sorted(map(str, Path("src/minikernel/report/templates").glob("*_24.md"))),
-            *(words_of("minikernel.report", page) for page in ("figures", "report_24", "told")),
-        ],
-        lib=modules_used_by("scripts/report_24.py"),
+        lib=code("scripts/report_24.py"),
     output:
         report=shown("results/24/README.md", "report", "kernels"),
     log:

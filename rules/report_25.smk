@@ -11,10 +11,10 @@ rule report_25:
         profiles=PROFILES,
         health=HEALTH,
         trainings=PORT_TRAININGS,
-        distributed=expand(rules.distributed.output.report, device=SURVEYED),
+        distributed=expand(rules.distributed.output.report, device=plan.surveyed),
+        kernels=KERNELS,
         pages=[*ANNOTATIONS, *EXPLORERS, *PROFILE_PAGES, *TRAINING_PICTURES, rules.survey.output.survey],
-        words=words_25("profile", "training", templates=["report_25", "safety_25"]),
-        lib=modules_used_by("scripts/report_25.py"),
+        lib=code("scripts/report_25.py"),
     output:
         report=shown("results/25/REPORT.md", "report_25", "compiler"),
         manifest="results/25/manifest.json",
@@ -43,8 +43,7 @@ rule phase_reports:
         report_24=rules.report_24.output.report,
         manifest_25=rules.report_25.output.manifest,
         distributed=rules.report_25.input.distributed,
-        words=words_25("phases", templates=["phase_report"]),
-        lib=modules_used_by("scripts/phase_reports.py"),
+        lib=code("scripts/phase_reports.py"),
     output:
         phase_24=shown("results/PHASE_24_REPORT.md", "report_25", "phase"),
         phase_25=shown("results/PHASE_25_REPORT.md", "report_25", "phase"),

@@ -3,18 +3,19 @@
 # Makes: results/25/{device}/distributed.json, results/25/{DISTRIBUTED.md,distributed.png}.
 
 
-MEASURED_TOGETHER = [device for device in MEASURED if has_ranks(config, device)]
-SURVEYED = [
-    device
-    for device in DEVICES
-    if device in MEASURED_TOGETHER or Path(RECORDED, device, "25/distributed.json").exists()
-]
+SECONDS = (
+    5
+    * config["distributed"]["time_limit_seconds"]
+    * max(  # four patterns and one process alone, on each number
+        len(config["distributed"][kind]["ranks"]) for kind in ("cpu", "cuda")
+    )
+)
 
 
 rule distributed:
     """Train a widened MiniGPT under DDP, FSDP2, tensor and pipeline parallel, and count what each sends and holds."""
     input:
-        sources=DISTRIBUTED_SOURCES,
+        sources=sources("distributed"),
     output:
         report="results/25/{device}/distributed.json",
     log:
@@ -22,54 +23,26 @@ rule distributed:
     benchmark:
         "logs/25/{device}/distributed.tsv"
     wildcard_constraints:
-        device=any_of(MEASURED_TOGETHER),
+        device=any_of(plan.measured_together),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: workflow.cores
     resources:
         gpu=lambda wildcards: 0 if is_cpu(wildcards.device) else max(config["distributed"]["cuda"]["ranks"]),
         mem_mb=growing(24000),
-        runtime=growing(minutes(distributed_seconds(config))),
+        runtime=growing(minutes(SECONDS)),
     params:
-        measuring=lambda wildcards: distributed_params(config, wildcards.device),
+        measuring=measuring("distributed"),
     script:
         "../scripts/distributed.py"
-
-
-rule restore_distributed:
-    """Bring the distributed measurement back from the record of devices that are not here."""
-    input:
-        record=distributed_record,
-        sources=distributed_sources,
-        schema="schemas/distributed.schema.yaml",
-    output:
-        artefact="results/25/{device}/{artefact}.json",
-    log:
-        "logs/25/{device}/restore_{artefact}.log",
-    benchmark:
-        "logs/25/{device}/restore_{artefact}.tsv"
-    wildcard_constraints:
-        device=none_of(MEASURED_TOGETHER),
-        artefact="distributed",
-    conda:
-        "../envs/cpu.yaml"
-    resources:
-        mem_mb=growing(1000),
-        runtime=growing(3),
-    params:
-        today=lambda wildcards: distributed_params(config, wildcards.device),
-        stale=lookup(within=config, dpath="records/stale"),
-    script:
-        "../scripts/restore.py"
 
 
 rule survey:
     """Explain the four patterns beside their figures, and say which one MiniGPT wants."""
     input:
-        data=expand("results/25/{device}/distributed.json", device=SURVEYED),
+        data=expand("results/25/{device}/distributed.json", device=plan.surveyed),
         vocabulary=rules.corpus.output.vocabulary,
-        words=words_25("survey", templates=["survey_25"]),
-        lib=modules_used_by("scripts/survey.py"),
+        lib=code("scripts/survey.py"),
     output:
         survey=shown("results/25/DISTRIBUTED.md", "survey", "survey"),
         picture=shown("results/25/distributed.png", "survey", "distributed"),

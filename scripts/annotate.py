@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from minicompile.explain.annotation.annotate import annotate
-from minilab.files import read_json, write_text
+from minilab.files import write_text
+from minilab.records.store import read_artefact
 from minilab.script import run
 
 
 def main(job):
     notes = [Path(path).read_text() for path in job.input.get("notes", [])]  # read only: they are the learner's
-    text = annotate(read_json(job.input.capture), "\n\n".join(notes), job.params.language)
+    text = annotate(read_artefact(job.input.capture, job.config), "\n\n".join(notes), job.params.language)
     write_text(job.output.annotation, text)
 
 

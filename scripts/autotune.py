@@ -4,9 +4,9 @@ import logging
 
 from minikernel.measure.caches import own_caches
 from minilab.device import torch_device
-from minilab.files import write_json
 from minilab.progress import counted
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -25,7 +25,7 @@ def main(job):
             params["time_limit_seconds"],
             counted(log, len(params["shapes"]) * len(params["dtypes"])),
         )
-    write_json(job.output.choice, {**result, "provenance": provenance(job.input.kernels, params, device)})
+    write_artefact(job.output.choice, {**result, "provenance": provenance(job.input.sources, params, device)})
 
 
 if __name__ == "__main__":

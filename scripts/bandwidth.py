@@ -2,7 +2,8 @@
 
 from minikernel.report.bandwidth_plot import draw, shares
 from minilab import LabError
-from minilab.files import read_json, replacing
+from minilab.files import replacing
+from minilab.records.store import read_artefact
 from minilab.script import run
 
 
@@ -12,7 +13,7 @@ def main(job):
             "there is no GPU here or in the record, so there is no contest to draw; on a machine with one run "
             "`snakemake --cores 4 results/24/bandwidth.png`."
         )
-    shown = shares(read_json(job.input.contest[0]))
+    shown = shares(read_artefact(job.input.contest[0], job.config))
     with replacing(job.output.png) as png, replacing(job.output.svg) as svg:
         draw(shown, png, svg, job.params.language)
 

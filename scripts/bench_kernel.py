@@ -6,8 +6,8 @@ from minikernel.measure.caches import own_caches
 from minikernel.ops.registry import spec_of
 from minikernel.proof.sandbox import run_guarded
 from minilab.device import torch_device, usable_cores
-from minilab.files import read_json, write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -15,19 +15,20 @@ log = logging.getLogger("minilab")
 
 def main(job):
     device, name, params = job.wildcards.device, job.wildcards.kernel, job.params.measuring
-    reason = read_json(job.input.proof)["reason"]
+    reason = read_artefact(job.input.proof, job.config)["reason"]
     timed = {"rows": []}
     if not reason:
         with own_caches():
             if spec_of(name, params["entry"]):
-                choices = read_json(job.input.choice) if job.input.get("choice") else None
+                choices = read_artefact(job.input.choice, job.config) if job.input.get("choice") else None
                 timed = bench(name, params, choices, torch_device(device))
             else:
                 timed, reason = bench_guarded(name, params, torch_device(device), job.params.time_limit_seconds)
     if reason:
         log.warning("left out: %s", reason)
-    made = provenance(job.input.kernel, params, device)
-    write_json(job.output.rows, {"kernel": name, "provenance": made, "reason": reason, **timed})
+    choice = [job.input.choice] if job.input.get("choice") else []
+    made = provenance(job.input.sources, params, device, choice)
+    write_artefact(job.output.rows, {"kernel": name, "provenance": made, "reason": reason, **timed})
 
 
 def bench(name, params, choices, torch_device):

@@ -4,15 +4,14 @@ import logging
 
 import torch
 
-from minicompile.explain.plain_files import TEXTS, write_exported, write_plain_files
 from minicompile.lowering.capture import capture
+from minicompile.lowering.exported import write_exported
 from minicompile.models import build
 from minikernel.measure.caches import own_caches
-from minilab.config import check_schema, read_schema
 from minilab.device import is_cpu, torch_device
-from minilab.files import write_json
 from minilab.progress import progress
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -39,12 +38,10 @@ def main(job):
     for graph in made["graphs"]:
         counts = {what: f"{pair[0]}/{pair[1]}" for what, pair in graph["coverage"].items() if what != "missing"}
         log.info("%s %s: %s", model.name, graph["id"], ", ".join(f"{what} {count}" for what, count in counts.items()))
-    log.info("compiled in %.1f s: %s", made["compile"]["seconds"], made["target"]["label"], extra=progress(1, 3))
-    check_schema(made, read_schema(job.input.schema), job.output.capture)
-    log.info("%d links between its lines, checked", len(made["links"]), extra=progress(2, 3))
+    log.info("compiled in %.1f s for %s", made["compile"]["seconds"], made["target"]["kind"], extra=progress(1, 3))
+    log.info("%d links between its lines", len(made["links"]), extra=progress(2, 3))
     write_exported(model.module, model.inputs, job.output.exported)
-    write_plain_files(made, {name: getattr(job.output, name) for name in (*TEXTS, "kernel")})
-    write_json(job.output.capture, made)
+    write_artefact(job.output.capture, made, job.input.schema)
     log.info("%s written", job.output.capture, extra=progress(3, 3))
 
 

@@ -4,8 +4,8 @@ import logging
 
 from minikernel.measure.caches import own_caches
 from minilab.device import torch_device
-from minilab.files import write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -17,7 +17,7 @@ def main(job):
         from minikernel.measure.ceilings import measure_ceilings
 
         ceilings = measure_ceilings(device, torch_device(device), log.info)
-    write_json(job.output.ceilings, {"provenance": provenance(job.input.probes, {}, device), **ceilings})
+    write_artefact(job.output.ceilings, {"provenance": provenance(job.input.sources, {}, device), **ceilings})
 
 
 if __name__ == "__main__":

@@ -5,15 +5,19 @@ from pathlib import Path
 
 from minilab import LabError
 from minilab.files import read_json
+from minilab.records.artefact import artefact_at
 from minilab.records.compare import figures, moved, only_in_one
+from minilab.records.store import read_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
 
 
 def main(job):
-    for record_path, path in zip(job.params.records, job.input.artefacts, strict=True):
-        record, measured = read_json(record_path), read_json(path)
+    for path in job.input.artefacts:
+        entry, wildcards = artefact_at(path)
+        record_path = entry.record(**wildcards)
+        record, measured = read_json(record_path), read_artefact(path, job.config)
         if record["provenance"]["date"] == measured["provenance"]["date"]:
             raise LabError(
                 f"{path} is the very measurement that {record_path} records; measure again with "

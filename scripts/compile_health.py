@@ -3,10 +3,9 @@
 import logging
 
 from minikernel.measure.caches import own_caches
-from minilab.config import check_schema, read_schema
 from minilab.device import torch_device
-from minilab.files import write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -29,10 +28,13 @@ def main(job):
         # A model in training is trained, any other is only called, as serving would.
         with fresh_caches(), torch.set_grad_enabled(made.module.training):
             found = without_paths(health(made.module, cfg, made.inputs, logger=log))
-    log.info("%s on %s: %s", made.name, device, "; ".join(found["complaints"]) or "healthy")
-    found = {"model": made.name, **found, "provenance": provenance(job.input.sources, params, device)}
-    check_schema(found, read_schema(job.input.schema), job.output.health)
-    write_json(job.output.health, found)
+    log.info("%s on %s: %s", made.name, device, ", ".join(each["code"] for each in found["complaints"]) or "healthy")
+    found = {
+        "model": made.name,
+        **found,
+        "provenance": provenance(job.input.sources, params, device, [checkpoint] if checkpoint else []),
+    }
+    write_artefact(job.output.health, found, job.input.schema)
 
 
 if __name__ == "__main__":

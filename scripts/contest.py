@@ -4,8 +4,8 @@ import logging
 
 from minikernel.measure.caches import own_caches
 from minilab.device import torch_device, usable_cores
-from minilab.files import read_json, write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -13,8 +13,8 @@ log = logging.getLogger("minilab")
 
 def main(job):
     device, params = job.wildcards.device, job.params.measuring
-    choices = read_json(job.input.choice)
-    made = provenance(job.input.kernels, params, device)
+    choices = read_artefact(job.input.choice, job.config)
+    made = provenance(job.input.sources, params, device, [job.input.choice])
     with own_caches():
         import torch
 
@@ -27,7 +27,7 @@ def main(job):
             lambda rows, cols, dtype: choose(choices, rows, cols, dtype),
             torch_device(device),
             log.info,
-            lambda so_far: write_json(job.output.contest, {"provenance": made, **so_far}),
+            lambda so_far: write_artefact(job.output.contest, {"provenance": made, **so_far}),
         )
     missed = [entry for entry in result["standards"] if not entry["met"]]
     for entry in missed:

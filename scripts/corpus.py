@@ -2,8 +2,9 @@
 
 import logging
 
-from minilab.files import write_json, write_text
+from minilab.files import write_text
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 from minimodel.corpus import sample_corpus
 from minimodel.grammar import load_grammar
@@ -16,11 +17,11 @@ def main(job):
     lines = sample_corpus(grammar, corpus["sentences"], corpus["seed"])
     tokenizer = Tokenizer.from_words(grammar.words)
     write_text(job.output.corpus, "\n".join(lines) + "\n")
-    write_json(
+    write_artefact(
         job.output.vocabulary,
         {
             "tokens": list(tokenizer.tokens),
-            "provenance": provenance([job.input.lexicon, job.input.grammar], {"corpus": corpus}),
+            "provenance": provenance(job.input.lib, {"corpus": corpus}),
         },
     )
     logging.getLogger("minilab").info(

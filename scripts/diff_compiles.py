@@ -2,12 +2,13 @@
 
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
-from minilab.files import read_json, write_json, write_text
+from minilab.files import write_json, write_text
+from minilab.records.store import read_artefact
 from minilab.script import run
 
 
 def main(job):
-    found = diff_compiles(read_json(job.input.a), read_json(job.input.b))
+    found = diff_compiles(read_artefact(job.input.a, job.config), read_artefact(job.input.b, job.config))
     write_json(job.output.data, found)
     write_text(job.output.text, described(found, job.params.language))
 

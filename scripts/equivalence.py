@@ -2,8 +2,9 @@
 
 import logging
 
-from minilab.files import sha256, write_json
+from minilab.files import sha256
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 from minimodel.checkpoint import load_checkpoint
 from minimodel.equivalence import check_equivalence
@@ -24,8 +25,8 @@ def main(job):
         share = 100 * worst["elementwise_tolerance_used"]
         log.info("%s differ by at most %.3g, %.0f %% of tolerance", name, worst["max_abs_difference"], share)
     report["weights"]["sha256"] = sha256(weights)
-    report["provenance"] = provenance(job.input.lib, dict(contract))
-    write_json(job.output.report, report)
+    report["provenance"] = provenance(job.input.lib, dict(contract), inputs=[job.input.checkpoint, weights])
+    write_artefact(job.output.report, report)
 
 
 if __name__ == "__main__":

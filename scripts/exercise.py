@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from minikernel.measure.caches import own_caches
 from minilab.device import hardware, is_cpu, short_name, torch_device
-from minilab.files import read_json, replacing, write_text
+from minilab.files import replacing, write_text
+from minilab.records.store import read_artefacts
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -52,7 +53,7 @@ def recorded_panels(job):
     from minikernel.report.roofline import panel
 
     pairs = zip(job.input.get("ceilings", []), job.input.get("bench", []), strict=True)
-    return [panel(read_json(ceilings), read_json(bench), job.params.headline) for ceilings, bench in pairs]
+    return [panel(*read_artefacts(pair, job.config), job.params.headline) for pair in pairs]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from minicompile.explain.explorer import render_explorer
-from minilab.files import read_json
+from minilab.records.store import read_artefact, read_artefacts
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -16,10 +16,10 @@ def listed(paths) -> list[str]:
 
 
 def main(job):
-    captures = [read_json(path) for path in listed(job.input.captures)]
+    captures = read_artefacts(listed(job.input.captures), job.config)
     measured = {Path(path).parent: path for path in listed(job.input.get("profiles", []))}
     places = [Path(path).parent for path in listed(job.input.captures)]  # a profile lies beside its capture
-    profiles = [read_json(measured[place]) if place in measured else None for place in places]
+    profiles = [read_artefact(measured[place], job.config) if place in measured else None for place in places]
     render_explorer(captures, job.output.page, profile=profiles, language=job.params.language)
     log.info("%s: %d kB", job.output.page, Path(job.output.page).stat().st_size // 1000)
 

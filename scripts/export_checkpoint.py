@@ -2,8 +2,8 @@
 
 import logging
 
-from minilab.files import write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 from minimodel.checkpoint import load_checkpoint, save_checkpoint
 from minimodel.tokenizer import Tokenizer
@@ -16,12 +16,12 @@ def main(job):
     load_checkpoint(job.output.checkpoint)
     parameters = sum(array.size for array in trained.arrays.values())
     description = {key: value for key, value in metadata.items() if key != "tokens"}
-    write_json(
+    write_artefact(
         job.output.description,
         {
             **description,
             "parameters": parameters,
-            "provenance": provenance([job.input.weights, job.input.vocabulary], {}),
+            "provenance": provenance(job.input.lib, {}, inputs=[job.input.weights, job.input.vocabulary]),
         },
     )
     logging.getLogger("minilab").info("%d parameters, digest %s", parameters, metadata["digest"])

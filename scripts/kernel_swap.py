@@ -5,8 +5,9 @@ import logging
 from minikernel.measure.caches import own_caches
 from minikernel.proof.kernel_swap import kernel_for, past_simple_forms, swap_softmax
 from minilab import LabError
-from minilab.files import read_json, sha256, write_json
+from minilab.files import sha256
 from minilab.records.provenance import provenance
+from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 from minimodel.port import load_port
 from minimodel.tokenizer import Tokenizer
@@ -17,7 +18,7 @@ log = logging.getLogger("minilab")
 def main(job):
     weights, device, params = job.input.weights, job.wildcards.device, job.params.measuring
     prompt, kernel = params["prompt"], params["kernel"]
-    if read_json(job.input.equivalence)["weights"]["sha256"] != sha256(weights):
+    if read_artefact(job.input.equivalence, job.config)["weights"]["sha256"] != sha256(weights):
         raise LabError(f"{weights} is not the file that {job.input.equivalence} proves; build that again.")
     model, tokenizer = load_port(weights), Tokenizer.load(job.input.vocabulary)
     with own_caches():
@@ -28,8 +29,8 @@ def main(job):
         words = ", ".join(f"{row['word']} {row['probability']:.4f}" for row in comparison[path]["top"])
         log.info("%-6s %r -> %s", path, prompt, words)
     report = {"prompt": prompt, "device": device, "kernel": kernel, "executed_by": executed_by, **comparison}
-    report["provenance"] = provenance(job.input.kernel, params, device)
-    write_json(job.output.report, report)
+    report["provenance"] = provenance(job.input.sources, params, device, [weights, job.input.vocabulary])
+    write_artefact(job.output.report, report)
 
 
 if __name__ == "__main__":

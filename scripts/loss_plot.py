@@ -1,12 +1,12 @@
 """Draw the losses of the NumPy MiniGPT's training (rule loss_plot)."""
 
-from minilab.files import read_json
+from minilab.records.store import read_artefact
 from minilab.script import run
 from minimodel.loss_plot import plot_losses
 
 
 def main(job):
-    plot_losses(read_json(job.input.record), job.output.picture, job.params.language)
+    plot_losses(read_artefact(job.input.record, job.config), job.output.picture, job.params.language)
 
 
 if __name__ == "__main__":

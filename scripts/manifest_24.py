@@ -1,21 +1,23 @@
 """Write stage 24's manifest (rule manifest_24)."""
 
 from minikernel.report.manifest import manifest_24
-from minilab.files import read_json, write_json
+from minilab.records.provenance import provenance
+from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 
 
 def main(job):
     manifest = manifest_24(
-        bench=read_json(job.input.bench[0]),
-        autotune=read_json(job.input.autotune[0]) if job.input.autotune else None,
-        swap=read_json(job.input.swap[0]),
-        equivalence=read_json(job.input.equivalence),
-        port=read_json(job.input.port),
+        bench=read_artefact(job.input.bench[0], job.config),
+        autotune=read_artefact(job.input.autotune[0], job.config) if job.input.autotune else None,
+        swap=read_artefact(job.input.swap[0], job.config),
+        equivalence=read_artefact(job.input.equivalence, job.config),
+        port=read_artefact(job.input.port, job.config),
         seed=job.params.seed,
         kernels=job.params.kernels,
     )
-    write_json(job.output.manifest, manifest)
+    manifest["provenance"] = provenance(job.input.lib, {"seed": job.params.seed, "kernels": job.params.kernels})
+    write_artefact(job.output.manifest, manifest)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from minicompile.report.phase_reports import checks_24, checks_25, phase_report, words
-from minilab.files import read_json, write_text
+from minilab.files import write_text
+from minilab.records.store import read_artefact, read_artefacts
 from minilab.script import run
 
 
@@ -17,12 +18,13 @@ def main(job):
         return {text(name): os.path.relpath(path, home) for name, path in files.items()}
 
     first, second = job.output.phase_24, job.output.phase_25
-    checks = checks_24(read_json(job.input.manifest_24), read_json(job.input.training), language)
+    manifests = read_artefacts([job.input.manifest_24, job.input.manifest_25], job.config)
+    checks = checks_24(manifests[0], read_artefact(job.input.training, job.config), language)
     pictures = beside(first, {"24.picture": job.input.roofline})
     files = beside(first, {"files.report": job.input.report_24, "files.manifest": job.input.manifest_24})
     write_text(first, phase_report(24, text("24.title"), checks, pictures, files, language))
 
-    checks = checks_25(read_json(job.input.manifest_25), [read_json(path) for path in job.input.distributed], language)
+    checks = checks_25(manifests[1], read_artefacts(job.input.distributed, job.config), language)
     home = Path(job.input.manifest_25).parent
     files = {"files.report": home / "REPORT.md", "files.survey": home / "DISTRIBUTED.md"}
     files = beside(second, files | {"files.manifest": job.input.manifest_25})

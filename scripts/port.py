@@ -3,8 +3,9 @@
 import logging
 
 from minilab import LabError
-from minilab.files import read_json, sha256, write_json
+from minilab.files import sha256
 from minilab.records.provenance import provenance
+from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 from minimodel.checkpoint import load_checkpoint
 from minimodel.port import port, save_port
@@ -14,7 +15,7 @@ log = logging.getLogger("minilab")
 
 def main(job):
     checkpoint = load_checkpoint(job.input.checkpoint)
-    if checkpoint.metadata["digest"] != read_json(job.input.description)["digest"]:
+    if checkpoint.metadata["digest"] != read_artefact(job.input.description, job.config)["digest"]:
         raise LabError(
             f"{job.input.checkpoint} is not the checkpoint that {job.input.description} describes: their digests "
             f"differ; delete it and build it again with `snakemake --cores 4 {job.input.checkpoint}`."
@@ -30,9 +31,9 @@ def main(job):
         "parameters": parameters,
         "byte_equal": all(row["byte_equal"] for row in table),
         "weights_sha256": sha256(job.output.weights),
-        "provenance": provenance(job.input.lib, {}),
+        "provenance": provenance(job.input.lib, {}, inputs=[job.input.checkpoint]),
     }
-    write_json(job.output.report, report)
+    write_artefact(job.output.report, report)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,9 @@
 import logging
 
 from minikernel.measure.caches import own_caches
-from minilab.config import check_schema, read_schema
 from minilab.device import torch_device
-from minilab.files import read_json, write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -14,14 +13,13 @@ log = logging.getLogger("minilab")
 
 def main(job):
     model, device, params = job.wildcards.model, job.wildcards.device, job.params.measuring
-    ceilings = read_json(job.input.ceilings)
+    ceilings = read_artefact(job.input.ceilings, job.config)
     with own_caches():  # before torch is imported: some of what it reads, it reads once
         from minicompile.profile.measure import measure
 
         profile = measure(model, params, job.input.checkpoint, torch_device(device), ceilings, log)
-    profile["provenance"] = provenance(job.input.sources, params, device)
-    check_schema(profile, read_schema(job.input.schema), job.output.profile)
-    write_json(job.output.profile, profile)
+    profile["provenance"] = provenance(job.input.sources, params, device, [job.input.ceilings])
+    write_artefact(job.output.profile, profile, job.input.schema)
 
 
 if __name__ == "__main__":

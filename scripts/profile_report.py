@@ -2,12 +2,13 @@
 
 from minicompile.report.profile_report import report
 from minicompile.report.profile_roofline import draw
-from minilab.files import read_json, replacing, write_text
+from minilab.files import replacing, write_text
+from minilab.records.store import read_artefact
 from minilab.script import run
 
 
 def main(job):
-    profile = read_json(job.input.profile)
+    profile = read_artefact(job.input.profile, job.config)
     with replacing(job.output.picture) as picture:
         draw(profile, picture, job.params.language)
     write_text(job.output.report, report(profile, job.params.language))

@@ -8,15 +8,15 @@ from minikernel.measure.caches import own_caches
 from minikernel.ops.registry import spec_of
 from minikernel.proof.sandbox import run_guarded
 from minilab.device import is_cpu, torch_device
-from minilab.files import write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
 
 
 def main(job):
-    device, name, entry = job.wildcards.device, job.wildcards.kernel, job.params.entry
+    device, name, entry = job.wildcards.device, job.wildcards.kernel, job.params.measuring["entry"]
     source = entry["source"] if entry else ""
     report = {"kernel": name, "device": device, "verdict": "not run", "reason": None}
     report |= {"executed_by": None, "compiled": None, "cases": []}
@@ -31,14 +31,14 @@ def main(job):
                 os.environ["TRITON_INTERPRET"] = "1"  # read by Triton as it is imported
             report["executed_by"] = "triton-interpreter" if interpreted else "cpu" if is_cpu(device) else "cuda"
             report |= proven(name, entry, torch_device(device), interpreted, job.params.time_limit_seconds)
-    report["provenance"] = provenance(job.input.kernel, {"entry": entry}, device)
-    write_json(job.output.report, report)
+    report["provenance"] = provenance(job.input.sources, job.params.measuring, device)
+    write_artefact(job.output.report, report, "schemas/proof.schema.yaml")
 
 
 def compiled(name, entry):
-    from minikernel.proof.compile_check import compile_cuda
+    from minikernel.proof.compile_cuda import compile_cuda
 
-    result = compile_cuda(entry["function"])
+    result = compile_cuda(spec_of(name, entry).module)
     if result is None:
         log.info("%s: no GPU here, and neither nvcc nor NVRTC; neither run nor compiled", name)
     else:

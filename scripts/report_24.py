@@ -2,20 +2,21 @@
 
 from minikernel.report.contest_report import explanations
 from minikernel.report.stage_24 import report_24
-from minilab.files import read_json, write_text
+from minilab.files import write_text
+from minilab.records.store import read_artefact, read_artefacts
 from minilab.script import run
 
 
 def main(job):
     text = report_24(
-        training=read_json(job.input.training),
-        port=read_json(job.input.port),
-        equivalence=read_json(job.input.equivalence),
-        benches=[read_json(path) for path in job.input.bench],
-        autotune=read_json(job.input.autotune[0]) if job.input.autotune else None,
-        swaps=[read_json(path) for path in job.input.swap],
-        proofs=[read_json(path) for path in job.input.proofs],
-        contest=read_json(job.input.contest[0]) if job.input.contest else None,
+        training=read_artefact(job.input.training, job.config),
+        port=read_artefact(job.input.port, job.config),
+        equivalence=read_artefact(job.input.equivalence, job.config),
+        benches=read_artefacts(job.input.bench, job.config),
+        autotune=read_artefact(job.input.autotune[0], job.config) if job.input.autotune else None,
+        swaps=read_artefacts(job.input.swap, job.config),
+        proofs=read_artefacts(job.input.proofs, job.config),
+        contest=read_artefact(job.input.contest[0], job.config) if job.input.contest else None,
         explained=explanations(job.params.language),
         language=job.params.language,
     )

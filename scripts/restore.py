@@ -1,29 +1,38 @@
 """Bring a record back for a device that is not here, marked when it is stale (rule restore)."""
 
 import logging
+from pathlib import Path
 
-from minilab.config import read_schema
-from minilab.files import write_json
-from minilab.records.restore import restore
+from minilab.records.artefact import artefact_at
+from minilab.records.restore import Today, restore
+from minilab.records.store import write_artefact
+from minilab.records.words import worded
 from minilab.script import run
 
 log = logging.getLogger("minilab")
 
 
 def main(job):
-    schema = read_schema(job.input.schema)
-    artefact = restore(job.input.record, schema, job.params.today, job.params.stale)
+    entry, wildcards = artefact_at(job.output.artefact)
+    params = job.params.measuring
+    places = {kernel: {**wildcards, "kernel": kernel} for kernel in params}
+    if entry.name == "bench":
+        today = Today(params, {kernel: entry.digests(job.config, at) for kernel, at in places.items()})
+    else:
+        today = Today(params, entry.digests(job.config, wildcards))
+    artefact = restore(job.input.record, entry, Path(job.input.sums).parent, today, job.params.stale)
     made, restored = artefact["provenance"], artefact["restored"]
     log.info(
-        "%s restored from %s, measured on %s on %s",
+        "%s restored from %s, measured on %s on %s, %s",
         job.output.artefact,
         job.input.record,
         made["device"],
         made["date"],
+        f"signed by {restored['signed_by']}" if restored["signed_by"] else "not signed",
     )
     for reason in restored["reasons"]:
-        log.warning("stale: %s", reason)
-    write_json(job.output.artefact, artefact)
+        log.warning("stale: %s", worded(reason))
+    write_artefact(job.output.artefact, artefact)
 
 
 if __name__ == "__main__":

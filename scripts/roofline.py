@@ -3,15 +3,16 @@
 from minikernel.report.roofline import panel
 from minikernel.report.roofline_plot import draw
 from minilab.device import is_cpu
-from minilab.files import read_json, replacing, write_json
+from minilab.files import replacing, write_json
+from minilab.records.store import read_artefacts
 from minilab.script import run
 
 
 def main(job):
-    contests = {contest["provenance"]["device"]: contest for contest in map(read_json, job.input.contest)}
+    contests = {contest["provenance"]["device"]: contest for contest in read_artefacts(job.input.contest, job.config)}
     panels = []
     for ceilings_path, bench_path in zip(job.input.ceilings, job.input.bench, strict=True):
-        ceilings, bench = read_json(ceilings_path), read_json(bench_path)
+        ceilings, bench = read_artefacts([ceilings_path, bench_path], job.config)
         device = bench["provenance"]["device"]
         headline = job.params.headline["cpu" if is_cpu(device) else "cuda"]
         panels.append(panel(ceilings, bench, headline, contests.get(device)))

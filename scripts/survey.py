@@ -2,14 +2,15 @@
 
 from minicompile.report.survey import survey
 from minicompile.report.survey_plot import draw
-from minilab.files import read_json, replacing, write_text
+from minilab.files import replacing, write_text
+from minilab.records.store import read_artefact, read_artefacts
 from minilab.script import run
 from minimodel.model_config import MiniGPTConfig
 
 
 def main(job):
-    artefacts = [read_json(path) for path in job.input.data]
-    tokens = read_json(job.input.vocabulary)["tokens"]
+    artefacts = read_artefacts(job.input.data, job.config)
+    tokens = read_artefact(job.input.vocabulary, job.config)["tokens"]
     minigpt = MiniGPTConfig(vocab_size=len(tokens), **job.params.model)
     with replacing(job.output.picture) as picture:
         draw(artefacts, picture, job.params.language)

@@ -2,8 +2,8 @@
 
 import logging
 
-from minilab.files import write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 from minimodel.checkpoint import save_checkpoint
 from minimodel.corpus import TokenStream, read_corpus
@@ -33,10 +33,11 @@ def main(job):
     )
     save_checkpoint(job.output.weights, model.arrays, config)
     record["provenance"] = provenance(
-        [source.corpus, source.vocabulary, source.lexicon, source.grammar],
+        source.lib,
         {"model": params.model, "training": params.training, "corpus": params.corpus},
+        inputs=[source.corpus, source.vocabulary],
     )
-    write_json(job.output.record, record)
+    write_artefact(job.output.record, record)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,9 @@
 import logging
 
 from minikernel.measure.caches import own_caches
-from minilab.config import check_schema, read_schema
 from minilab.device import torch_device
-from minilab.files import read_json, write_json
 from minilab.records.provenance import provenance
+from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 from minimodel.corpus import TokenStream, read_corpus
 from minimodel.model_config import MiniGPTConfig
@@ -26,11 +25,10 @@ def main(job):
 
         with fresh_caches():
             log = logging.getLogger("minilab")
-            numpy_run = read_json(source.numpy)
+            numpy_run = read_artefact(source.numpy, job.config)
             made = without_paths(measure(config, text, held_out, params, numpy_run, torch_device(device), log))
-    made["provenance"] = provenance(source.sources, params, device)
-    check_schema(made, read_schema(source.schema), job.output.training)
-    write_json(job.output.training, made)
+    made["provenance"] = provenance(source.sources, params, device, [source.corpus, source.vocabulary])
+    write_artefact(job.output.training, made, job.input.schema)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ By hand: `python scripts/validate_compile.py`; with `output.report=FILE` the ver
 
 from dataclasses import asdict
 
-from minicompile.safe.gates import run_gates, table
+from minicompile.validate import run_gates, table
 from minilab import LabError
 from minilab.files import write_json
 from minilab.records.provenance import versions

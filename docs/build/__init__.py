@@ -1,5 +1,6 @@
-"""The concept pages under docs/concepts: their figures and numbers, taken from records, data and a capture.
+"""The builders of what is generated under docs/, run by `python -m docs.build` from the project's root.
 
-Nothing on those pages is typed that was measured: `softmax_facts`, `float_facts` and `compiler_facts` work the numbers
-out, `figures` draws them, `pages` sets them into `templates/`. `python scripts/concept_pages.py` writes it all anew.
+`softmax_facts`, `float_facts` and `compiler_facts` work out the figures that `concept_pages` sets into `templates/` and
+`figures` draws; `playbook` fills in the generated parts of docs/torch_compile.md and its pages; `config_page` writes
+docs/config.md. docs/faults.md comes from the tests in tests/faults. No number on those pages is typed by hand.
 """

@@ -1,14 +1,15 @@
-"""What the pages say of Inductor: counts and texts from the capture of tiny_head as Triton."""
+"""The counts and texts about Inductor that the concept pages quote, from the capture of tiny_head as Triton."""
 
 import re
 
+from docs.build.matches import first_group
 from minikernel.measure.cost import softmax_bytes
 
 ITEMSIZE = 4  # of the float32 in which tiny_head is captured
 
 
 def compiler_facts(capture: dict) -> dict:
-    """Everything that the pages on the compiler quote.
+    """Collect everything that the pages on the compiler quote.
 
     Args:
         capture: of `tiny_head` for the simulated H200, as `minicompile.capture` gives it.
@@ -45,8 +46,8 @@ def compiler_facts(capture: dict) -> dict:
         "stores": body.count("tl.store("),
         "exponentials": len(re.findall(r"\bexp2?\(", body)),
         "in_place": "in_out_ptr" in body,
-        "index": re.search(r"tl\.load\(\w+ \+ \((.*?)\)", body)[1],
-        "padding": max(0, int(re.search(r"R0_BLOCK: tl.constexpr = (\d+)", body)[1]) - cols),
+        "index": first_group(r"tl\.load\(\w+ \+ \((.*?)\)", body, kernel["name"]),
+        "padding": max(0, int(first_group(r"R0_BLOCK: tl.constexpr = (\d+)", body, kernel["name"])) - cols),
         "rows": rows,
         "cols": cols,
         "removed": [
@@ -59,7 +60,7 @@ def compiler_facts(capture: dict) -> dict:
 
 
 def softmax_apart(rows: int, cols: int) -> list[tuple[str, int]]:
-    """The operations of a softmax, each as a kernel of its own, with the bytes that each reads and writes."""
+    """List the operations of a softmax, each with the bytes that it moves as a kernel of its own."""
     whole, column = rows * cols * ITEMSIZE, rows * ITEMSIZE
     return [
         ("amax", whole + column),
@@ -71,11 +72,11 @@ def softmax_apart(rows: int, cols: int) -> list[tuple[str, int]]:
 
 
 def _body(lines: list[str]) -> str:
-    """A graph's text without blank lines at its ends, and without what stands to the right of a comment sign."""
+    """Strip a graph's text of comments and blank lines."""
     kept = [line.split("  #")[0].rstrip() for line in lines if not line.strip().startswith("#")]
     return "\n".join(line for line in kept if line)
 
 
 def _function(lines: list[str]) -> str:
-    """A Triton kernel's function, without the imports and the launcher's settings above it."""
+    """Cut a Triton kernel's function out, without the imports and the launcher's settings above it."""
     return "\n".join(line for line in lines[lines.index("@triton.jit") :] if line.strip())

@@ -1,4 +1,4 @@
-"""The concept pages set from their templates: every number by name, none typed."""
+"""Fill the concept pages' templates with facts; no number is typed into a template."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ ON_THE_COMPILER = ("inductor", "reading_kernels")  # which quote the installed t
 
 
 def facts(recorded: Path, config: dict, capture: dict) -> dict:
-    """What all pages quote.
+    """Collect the facts that all pages quote.
 
     Args:
         recorded: the record of one GPU's stage 24, e.g. results/recorded/h200/24.
@@ -33,14 +33,14 @@ def facts(recorded: Path, config: dict, capture: dict) -> dict:
 
 
 def page(name: str, facts: dict) -> str:
-    """One page in Markdown."""
+    """Render one page as Markdown."""
     environment = templates.environment("docs.build", trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"us": microseconds, "times": times, "percent": percent, "exponent": exponent}
     return environment.get_template(f"{name}.md").render(**facts)
 
 
 def write_pages(facts: dict, docs: Path) -> None:
-    """Write every page and figure under docs/."""
+    """Write every concept page and figure under a folder."""
     for name in PAGES:
         write_text(docs / "concepts" / f"{name}.md", page(name, facts))
     for name in FIGURES:
@@ -48,24 +48,25 @@ def write_pages(facts: dict, docs: Path) -> None:
 
 
 def read_config(path: str | Path) -> dict:
+    """Read the lab's configuration."""
     return yaml.safe_load(Path(path).read_text())
 
 
 def microseconds(value: float) -> str:
-    """`594 µs`, `15.1 ms`."""
+    """Write a time given in microseconds: `594 µs`, `15.1 ms`."""
     return f"{value:,.3g} µs" if value < 999.5 else f"{value / 1e3:,.3g} ms"
 
 
 def times(factor: float) -> str:
-    """`7.9 times`."""
+    """Write a factor: `7.9 times`."""
     return f"{factor:.2g} times" if factor < 99.5 else f"{factor:,.0f} times"
 
 
 def percent(share: float) -> str:
-    """`99.6 %`; more digits than three say nothing."""
+    """Write a fraction as a percentage with three digits: `99.6 %`."""
     return f"{100 * share:.3g} %"
 
 
 def exponent(value: float) -> str:
-    """`4.8e-06`."""
+    """Write a small number: `4.8e-06`."""
     return f"{value:.1e}"

@@ -1,6 +1,6 @@
-"""The concept pages' figures, drawn from the facts that the pages quote.
+"""Draw the concept pages' figures from the facts that the pages quote.
 
-Each SVG carries a digest of what it was drawn from, so that a test can tell an old figure without comparing pixels.
+Each SVG holds a digest of the facts it was drawn from, so that a test finds an old figure without comparing pixels.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Figure = Callable[[Axes, dict], None]
 
 
 def memory_bound(axes: Axes, facts: dict) -> None:
-    """What the arithmetic alone, the memory alone and two real kernels take."""
+    """Draw the times of the arithmetic alone, the memory alone and two real kernels."""
     softmax = facts["softmax"]
     fastest, reference = softmax["fastest"], softmax["kernels"]["F.softmax"]
     bars = [
@@ -45,7 +45,7 @@ def _bars(axes: Axes, bars: list[tuple[str, float, str]], unit: str) -> None:
 
 
 def reading_a_roofline(axes: Axes, facts: dict) -> None:
-    """The roof, its ridge, and two kernels of the same intensity, with what to read off each."""
+    """Draw a roofline with its ridge and two kernels, each labelled with what to read off it."""
     softmax = facts["softmax"]
     copy, peak, edge = softmax["copy_gb_per_s"] / 1e3, softmax["fp32_tflop_per_s"], softmax["ridge"]
     intensity = np.array([0.05, edge, 1000])
@@ -65,7 +65,7 @@ def reading_a_roofline(axes: Axes, facts: dict) -> None:
 
 
 def reducing_a_row(axes: Axes, facts: dict) -> None:
-    """Share of a copy's bandwidth against the number of rows, for the three CUDA C kernels."""
+    """Draw the share of a copy's bandwidth against the number of rows, for the three CUDA C kernels."""
     softmax = facts["softmax"]
     for kernel in LADDER:
         rows, shares = zip(*softmax["ladder"][kernel], strict=True)
@@ -87,7 +87,7 @@ def reducing_a_row(axes: Axes, facts: dict) -> None:
 
 
 def floating_point(axes: Axes, facts: dict) -> None:
-    """The relative error that an absolute tolerance lets pass, beside the spacing of float32."""
+    """Draw the relative error that an absolute tolerance lets pass, beside the spacing of float32."""
     floats = facts["floats"]
     probability = np.logspace(-8, 0, 200)
     axes.loglog(probability, floats["atol"] / probability, color=colour("naive"), linewidth=2)
@@ -108,7 +108,7 @@ def floating_point(axes: Axes, facts: dict) -> None:
 
 
 def inductor(axes: Axes, facts: dict) -> None:
-    """Bytes of each operation of a softmax apart, and of the one kernel that Inductor writes."""
+    """Draw the bytes of each operation of a softmax apart, and of the one kernel that Inductor writes."""
     compiler = facts["compiler"]
     apart = [(name, n_bytes, FAINT) for name, n_bytes in compiler["apart"]]
     whole = sum(n_bytes for _, n_bytes in compiler["apart"])
@@ -129,9 +129,9 @@ FIGURES: dict[str, tuple[Figure, str]] = {
 
 
 def drawn_from(name: str, facts: dict) -> str:
-    """The words in a figure's file that say what it was drawn from."""
+    """Write the description in a figure's file that says what it was drawn from."""
     part = FIGURES[name][1]
-    return f"Drawn by scripts/concept_pages.py from facts with digest {digest(facts[part])}"
+    return f"Drawn by docs/build/figures.py from facts with digest {digest(facts[part])}"
 
 
 def draw(name: str, facts: dict, svg: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""What the pages say of floating point: each figure worked out here, from the formats and the lab's own tolerances.
+"""The figures on floating point that the concept pages quote, computed from the formats and the lab's tolerances.
 
 Only operations that IEEE 754 fixes to the last bit are used, so the figures are the same on every machine.
 """
@@ -14,7 +14,7 @@ OUTLIER = 75.3  # how far the proof's outlier stands above its row
 
 
 def float_facts(equivalence: dict, vocabulary: int) -> dict:
-    """Everything that the page on floating point quotes.
+    """Compute everything that the page on floating point quotes.
 
     Args:
         equivalence: the port's contract, with atol and rtol, from the configuration.
@@ -48,7 +48,7 @@ def float_facts(equivalence: dict, vocabulary: int) -> dict:
 
 
 def _pairwise(terms: np.ndarray) -> np.float32:
-    """The sum by halves: each level adds neighbours, so that an element is rounded log2(n) times and not n times."""
+    """Add neighbours level by level, so that an element is rounded log2(n) times instead of n times."""
     while len(terms) > 1:
         if len(terms) % 2:
             terms = np.append(terms, np.float32(0))

@@ -1,8 +1,8 @@
-"""The parts of docs/torch_compile.md and its pages that are facts of the code: written by it, between markers.
+"""Write the parts of docs/torch_compile.md and its pages that are facts of the code, between markers.
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `refresh` rewrites it. What a
-compile's failures say, and what `TORCH_LOGS` prints, is taken from the installed torch, by making it happen; what the
-failures say in other releases is kept in data/compile_failures.yaml.
+compile's failures say, and what `TORCH_LOGS` prints, comes from running the installed torch; what the failures say in
+other releases is kept in data/compile_failures.yaml.
 """
 
 import dataclasses
@@ -10,8 +10,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml
@@ -30,7 +31,7 @@ from minilab.files import write_text
 PART = re.compile(r"<!-- generated: (\S+) -->\n.*?<!-- end -->", re.S)
 LOGS = ("dynamic", "perf_hints", "recompiles", "graph_breaks", "fusion")
 LOGGED_LINES = 6
-KNOWN_FAILURES = Path(__file__).parent / "data" / "compile_failures.yaml"
+KNOWN_FAILURES = Path(__file__).parent / "data/compile_failures.yaml"
 # Two training steps of different lengths and an operation that breaks the graph: enough to make each log speak.
 LOGGED_RUN = """
 import torch
@@ -43,14 +44,15 @@ for length in (16, 32):
 """
 
 
-def markdown_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
+def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Write a table in Markdown; bars inside cells are escaped."""
+    lines: list[tuple[str, ...]] = [header, ("---",) * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def described(cls: type) -> dict[str, str]:
-    """A class's attributes with what its docstring says of each, `a, b:` being two of them."""
-    section = re.search(r"\n    Attributes:\n(.*?)(?:\n\n|\Z)", cls.__doc__, re.S)
+    """Map a class's attributes to their texts in its docstring; `a, b: text` documents two of them."""
+    section = re.search(r"\n    Attributes:\n(.*?)(?:\n\n|\Z)", cls.__doc__ or "", re.S)
     if section is None:
         return {}
     entries = re.findall(r"^ {8}(\w[\w, ]*): (.*?)(?=^ {8}\w|\Z)", section[1] + "\n", re.S | re.M)
@@ -58,7 +60,7 @@ def described(cls: type) -> dict[str, str]:
 
 
 def fields(cls: type) -> str:
-    """The fields of a configuration with defaults and meaning."""
+    """Tabulate the fields of a configuration with default and meaning."""
     texts = described(cls)
     rows = []
     for field in dataclasses.fields(cls):
@@ -68,12 +70,12 @@ def fields(cls: type) -> str:
 
 
 def report_fields() -> str:
-    """The fields of `compile_report`, in the docstring's words."""
+    """Tabulate the fields of `compile_report`, in the words of its docstring."""
     return markdown_table(("field", "meaning"), [(f"`{n}`", text) for n, text in described(CompileReport).items()])
 
 
 def modes() -> str:
-    """Inductor's presets, as the installed torch has them."""
+    """Tabulate the presets of the installed torch's Inductor."""
     rows = []
     for mode in MODES:
         options = ", ".join(f"`{key}={value}`" for key, value in dynamo_internals.mode_options(mode).items())
@@ -82,15 +84,16 @@ def modes() -> str:
 
 
 def tolerances() -> str:
+    """Tabulate the smoketest's tolerances by arithmetic."""
     return markdown_table(("arithmetic", "tolerance"), [(name, f"{value:g}") for name, value in TOLERANCES.items()])
 
 
 def stages() -> str:
-    """The sentence on stages in the docstrings of the report and of the smoketest."""
+    """Quote what the docstrings of the report and of the smoketest say of `stage`."""
     return f"`stage` is {described(CompileReport)['stage']} The smoketest's: {described(SmoketestOutcome)['stage']}"
 
 
-def _fail(model: nn.Module, **fields: object) -> nn.Module:
+def _fail(model: nn.Module, **fields: Any) -> nn.Module:
     return maybe_compile(model, CompileConfig(enabled=True, **fields), gates.quiet, gates.ids())
 
 
@@ -104,7 +107,7 @@ def _raising(graph_module, example_inputs):
 
 
 def _counting() -> nn.Module:
-    model = gates.Network()
+    model: Any = gates.Network()
 
     def grow(x: torch.Tensor) -> torch.Tensor:
         model.calls = getattr(model, "calls", 0) + 1
@@ -154,25 +157,25 @@ FAILURES: dict[str, tuple[Callable[[], nn.Module], str]] = {
 
 
 def observed_failures() -> dict[str, dict[str, str]]:
-    """What goes wrong, made to happen: `stage`, `exception` and `message` of each, as the installed torch says it."""
+    """Make each failure happen under the installed torch: its name -> `stage`, `exception` and `message`."""
     found = {}
     for name, (fail, _) in FAILURES.items():
         torch.compiler.reset()
         torch.manual_seed(0)
         report = compile_report(fail())
         message = without_paths(report.reason or "").removeprefix(f"{report.exception}: ")
-        found[name] = {"stage": report.stage, "exception": report.exception, "message": message[:120]}
+        found[name] = {"stage": report.stage, "exception": str(report.exception), "message": message[:120]}
     torch.compiler.reset()
     return found
 
 
 def known_failures() -> dict[str, dict[str, dict[str, str]]]:
-    """What `observed_failures` gave, by torch release."""
+    """Read what `observed_failures` returned under each torch release."""
     return yaml.safe_load(KNOWN_FAILURES.read_text())
 
 
 def remember_failures() -> None:
-    """Keep what the installed torch says of each failure beside what other releases said."""
+    """Add what the installed torch says of each failure to what is known of other releases."""
     known = {**known_failures(), release(): observed_failures()}
     ordered = dict(sorted(known.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
     head = KNOWN_FAILURES.read_text().split("\n")[0]
@@ -180,25 +183,27 @@ def remember_failures() -> None:
 
 
 def failures() -> str:
-    """What goes wrong, as each torch release tried says it, and what to do; releases that agree share a row."""
+    """Tabulate what goes wrong, what each torch release says then, and what to do; releases that agree share a row."""
     rows = []
     for name, (_, remedy) in FAILURES.items():
         said: dict[tuple[str, str, str], list[str]] = {}
         for tried, found in known_failures().items():
             if name in found:
-                said.setdefault(tuple(found[name][key] for key in ("stage", "exception", "message")), []).append(tried)
+                of_release = found[name]
+                key = (of_release["stage"], of_release["exception"], of_release["message"])
+                said.setdefault(key, []).append(tried)
         for (stage, exception, message), releases in said.items():
             rows.append((name, f"`{stage}`", f"`{exception}`", message, ", ".join(releases), remedy))
     return markdown_table(("what happens", "stage", "exception", "message", "torch", "what to do"), rows)
 
 
 def without_paths(text: str) -> str:
-    """A message that reads the same on every machine: file names without folders, no addresses."""
+    """Rewrite a message so that it is the same on every machine: file names without folders, no addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"[\w./-]*/(?=[\w.]+\.py)", "…/", text))
 
 
 def logged() -> dict[str, list[str]]:
-    """What each flag of `TORCH_LOGS` prints on a small MiniGPT, without time, process and path, repeats left out."""
+    """Collect what each flag of `TORCH_LOGS` prints on a small MiniGPT, without time, process, path and repeats."""
     environment = {**os.environ, "TORCH_LOGS": ",".join(LOGS), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
     run = subprocess.run([sys.executable, "-c", LOGGED_RUN], env=environment, capture_output=True, text=True)
     if run.returncode:
@@ -208,7 +213,7 @@ def logged() -> dict[str, list[str]]:
         match = re.match(r"[VIWE]\d{4} \S+ \d+ \S+:\d+\](?: \[\d\S*\])?(?: \[__(\w+)\])? ?(.*)", line)
         # Lines of `dynamic` are those of a module and carry no tag.
         flag = match and (match[1] or ("dynamic" if "symbolic_shapes" in line else None))
-        if flag in found:
+        if match and flag in found:
             text = without_paths(match[2]).rstrip()[:120]
             if text and text not in found[flag]:
                 found[flag].append(text)
@@ -216,7 +221,7 @@ def logged() -> dict[str, list[str]]:
 
 
 def logs() -> str:
-    """A section for each flag: how many different lines, and the first of them."""
+    """Write a section for each flag: how many different lines, and the first of them."""
     parts = []
     for flag, lines in logged().items():
         sample = "\n".join(lines[:LOGGED_LINES]) if lines else "(nothing on this machine)"
@@ -225,7 +230,7 @@ def logs() -> str:
 
 
 def release() -> str:
-    """The installed torch without its build: 2.13.0."""
+    """Return the installed torch's release without its build: `2.13.0`."""
     return torch.__version__.split("+")[0]
 
 
@@ -242,11 +247,12 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def parts_of(text: str) -> list[str]:
+    """List the generated parts of a page, in its order."""
     return PART.findall(text)
 
 
 def refresh(text: str, parts: dict[str, Callable[[], str]] | None = None) -> str:
-    """A page with its generated parts made anew; those that are not in `parts` are left as they are.
+    """Return a page with its generated parts written again; those that are not in `parts` stay as they are.
 
     Raises:
         LabError: the page asks for a part that there is not.

@@ -1,21 +1,21 @@
-"""What the pages say of the softmax kernels on a GPU, from its record and the prices of an element."""
+"""The figures of the softmax kernels on a GPU that the concept pages quote, from its record and the cost model."""
 
-import re
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
 import torch
 
+from docs.build.matches import first_group
 from minikernel.measure.cost import softmax_bytes, softmax_flop
 from minikernel.report.roofline import panel, ridge
 from minilab.files import read_json
 
-LADDER = ("naive", "smem", "fused")  # three ways to reduce a row, each step removing what held the one before back
+LADDER = ("naive", "smem", "fused")  # three ways to reduce a row, from the slowest to the fastest
 
 
 def softmax_facts(record: Path, headline: list[int]) -> dict:
-    """Everything that the pages quote of one device's record.
+    """Collect everything that the pages quote of one device's record.
 
     Args:
         record: folder of the record, with bench.json, ceilings.json, autotune.json, kernel_swap.json, manifest.json.
@@ -84,6 +84,6 @@ def softmax_facts(record: Path, headline: list[int]) -> dict:
 
 
 def _smem_threads() -> int:
-    """Threads of a block of the kernel `smem`, from its source."""
+    """Read the number of threads in a block of the kernel `smem` from its source."""
     source = (files("minikernel") / "ops/cuda/smem.cu").read_text()
-    return int(re.search(r"^#define THREADS (\d+)$", source, re.M)[1])
+    return int(first_group(r"^#define THREADS (\d+)$", source, "smem.cu"))

@@ -6,8 +6,6 @@
 """
 
 import importlib
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from minilab import LabError
+from minilab.user_code import load_function
 
 BUILT_IN = ("tiny_head", "minigpt", "minigpt_train", "minigpt_swapped")
 SEED = 42
@@ -115,25 +114,13 @@ def user_model(name: str, source: str | Path, factory: str = "make") -> Captured
     Raises:
         LabError: the file is missing, cannot be imported, has no such function, or returns something else.
     """
-    where = f"model {name}: {source}"
-    if not Path(source).is_file():
-        raise LabError(f"{where} does not exist; write the path of the model's Python file.")
-    spec = importlib.util.spec_from_file_location(f"captured_model_{name}", source)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # as for an import: dataclasses and pickles look there
-    try:
-        spec.loader.exec_module(module)
-        make = getattr(module, factory)
-    except AttributeError:
-        raise LabError(f"{where} defines no function {factory!r}; write the name of one that it has.") from None
-    except Exception as error:
-        raise LabError(f"{where} cannot be imported: {type(error).__name__}: {error}; correct it.") from error
+    make = load_function("model", name, source, factory)
     made = make()
     if not (
         isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module) and isinstance(made[1], tuple)
     ):
         raise LabError(
-            f"{where}: {factory}() must return (nn.Module, tuple of example inputs) and returned "
+            f"model {name}: {source}: {factory}() must return (nn.Module, tuple of example inputs) and returned "
             f"{type(made).__name__}; end it with `return module, (input,)`."
         )
     return CapturedModel(name, *made)

@@ -1,38 +1,25 @@
-"""What follows from the raw samples of the other artefacts, computed again; `RECOUNTS` has them all, by artefact.
+"""Computes the figures of stage 25's artefacts again from the raw samples beside them, a function for each artefact.
 
-As in `minikernel.measure.recompute`, which has stage 24's measurements.
+Each takes an artefact and returns, in the artefact's own form, the figures that its samples give; where they differ,
+somebody has changed one of the two. `minilab.records.verify` compares. `minikernel.measure.recompute` has stage 24's.
 """
-
-import torch
 
 from minicompile.distributed.collectives import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
 from minicompile.profile.breakdown import quietest, split, timed
-from minicompile.profile.timing import compared, spread
+from minicompile.profile.rows import Split
+from minicompile.profile.timing import spread
 from minicompile.safe.compile_benchmark import spread_of_steps
 from minicompile.training.measure import apart_at, largest_difference, rates
-from minikernel.measure import recompute as recount
-from minikernel.proof import kernel_swap
-from minilab.records.verify import Recount
-
-
-def swap(artefact: dict) -> dict:
-    """What the swap did to the probabilities, from all of them."""
-    vectors = {side: torch.tensor(p, dtype=torch.float64) for side, p in artefact["probabilities"].items()}
-    top = {
-        side: {"top": [{"probability": value} for value in p.topk(len(artefact[side]["top"])).values.tolist()]}
-        for side, p in vectors.items()
-    }
-    return {**top, **kernel_swap.compared(**vectors)}
 
 
 def profile(artefact: dict) -> dict:
-    """Both sides of every mode, and every call that was taken apart."""
+    """Both sides of every mode, and every call that was broken down."""
     copied = artefact["roofline"]["roofs"]["copy_gb_per_s"]
-    modes = [
-        compared(*(spread(mode[side]["samples_us"], mode[side]["tokens"]) for side in ("eager", "compiled")))
-        for mode in artefact["timings"]
-    ]
+    modes = []
+    for mode in artefact["timings"]:
+        eager, compiled = (spread(mode[side]["samples_us"], mode[side]["tokens"]) for side in ("eager", "compiled"))
+        modes.append({"speedup": eager["median_us"] / compiled["median_us"], "eager": eager, "compiled": compiled})
     shapes = [
         {"split": _split(shape), "kernels": [timed(row, quietest(shape["rounds"]), copied) for row in shape["kernels"]]}
         for shape in artefact["shapes"]
@@ -43,8 +30,8 @@ def profile(artefact: dict) -> dict:
     return {"timings": modes, "shapes": shapes, "attention": attention}
 
 
-def _split(dissected: dict) -> dict:
-    rounds, stored = dissected["rounds"], dissected["split"]
+def _split(broken_down: dict) -> Split:
+    rounds, stored = broken_down["rounds"], broken_down["split"]
     calls = {name: len(taken) // stored["samples"] for name, taken in rounds[0]["kernels_us"].items()}
     return split(quietest(rounds), calls, stored["samples"], stored["overlapping"])
 
@@ -86,16 +73,3 @@ def compile_health(artefact: dict) -> dict:
     medians = [row["step_seconds"] for row in rows.values()]
     speedup = medians[0] / medians[1] if len(medians) == 2 else None
     return {"healthy": not artefact["complaints"], "benchmark": {**rows, "speedup": speedup}}
-
-
-RECOUNTS: dict[str, Recount] = {
-    "autotune": recount.autotune,
-    "bench": recount.bench_rows,
-    "ceilings": recount.ceilings,
-    "compile_health": compile_health,
-    "contest": recount.contest,
-    "distributed": distributed,
-    "kernel_swap": swap,
-    "profile": profile,
-    "training": training,
-}

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from minicompile.lowering.capture import LABELS, capture
+from minicompile.lowering.capture import TARGETS, capture
 from minicompile.models import CapturedModel, build
 from minicompile.torch_private.stepping import operation_names, origins, stopping
 from minilab import LabError
@@ -122,7 +122,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m minicompile.step", description=__doc__.split("\n")[0])
     parser.add_argument("model", metavar="MODEL", help="tiny_head, minigpt, ... or FILE.py:FACTORY")
     parser.add_argument("--at", required=True, metavar="OPERATION", help="e.g. aten._softmax or aten.sum.dim_IntList")
-    parser.add_argument("--target", default="cpu", choices=LABELS)
+    parser.add_argument("--target", default="cpu", choices=TARGETS)
     parser.add_argument("--every", action="store_true", help="stop at each part and each decision, not at the first")
     parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"of the trained MiniGPT (default: {CHECKPOINT})")
     return parser.parse_args(arguments)

@@ -9,12 +9,15 @@ linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel
 
 import importlib
 
-from minikernel.ops.registry import kernels, load_user_kernel
-
 __all__ = ["kernels", "linear_softmax", "load_user_kernel", "softmax"]
 
-# Imported when they are asked for, and named by strings: a job that uses neither does not depend on them.
-HOMES = {"softmax": "minikernel.ops.operator", "linear_softmax": "minikernel.ops.lm_head"}
+# Imported when they are asked for, and named by strings: a job that uses one does not depend on the others.
+HOMES = {
+    "kernels": "minikernel.ops.registry",
+    "linear_softmax": "minikernel.ops.lm_head",
+    "load_user_kernel": "minikernel.ops.registry",
+    "softmax": "minikernel.ops.operator",
+}
 
 
 def __getattr__(name: str):

@@ -1,4 +1,4 @@
-"""What every stage shares: errors, files, devices, provenance, the frame of a script."""
+"""Plumbing that all stages share: errors, files, devices, configuration, records, translations, how a script runs."""
 
 from minilab.errors import LabError
 

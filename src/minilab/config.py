@@ -1,4 +1,4 @@
-"""The configuration, refused before anything runs when it cannot be right."""
+"""Check the configuration before anything runs, and refuse one that cannot be right."""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +16,7 @@ def read_schema(path: str | Path) -> dict:
 
 
 def check_schema(value: object, schema: dict, where: str, advice: str | None = None) -> None:
-    """Hold a value against a JSON Schema.
+    """Check a value against a JSON Schema.
 
     Args:
         value: plain data.
@@ -54,7 +54,7 @@ def _sentence(error: jsonschema.ValidationError, where: str, advice: str | None)
 
 
 def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None:
-    """Hold the lab's configuration against its schema, then against what no schema can say.
+    """Check the lab's configuration against its schema, then against rules that no schema can express.
 
     Raises:
         LabError: one sentence that names the key, what is wrong with it and what to write instead.

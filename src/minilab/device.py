@@ -1,7 +1,7 @@
-"""Which hardware is here, named by the slugs that results carry in their paths.
+"""Find the hardware of this machine and name it by the slugs that results carry in their paths.
 
 A slug is the hardware's own name in lower case: `cpu-amd-epyc`, `h200`, `geforce-rtx-4090`. Nothing
-heavy is imported: Snakemake asks at parse time, on laptops and on login nodes.
+heavy is imported, because Snakemake asks at parse time, on laptops and on login nodes.
 """
 
 import os
@@ -26,22 +26,22 @@ NVIDIA_FACTS = (
 
 
 def short_name(name: str) -> str:
-    """A hardware name without the words that carry no information: `Intel Xeon` for `Intel(R) Xeon(R) Processor`."""
+    """Shorten a hardware name by the words that carry no information: `Intel Xeon` for `Intel(R) Xeon(R) Processor`."""
     return " ".join(re.sub(r"\((R|TM|C)\)|\bCPU\b|\bProcessor\b|@.*|\b\d+-Core\b", " ", name, flags=re.I).split())
 
 
 def slug(name: str) -> str:
-    """The slug of a hardware name: its short name, without NVIDIA's, in lower case and hyphenated."""
+    """Make the slug of a hardware name: its short name without NVIDIA's, in lower case, with hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", re.sub(r"^NVIDIA\b", "", short_name(name)).lower()).strip("-")
 
 
 def is_cpu(device: str) -> bool:
-    """Whether a slug names a CPU."""
+    """Tell whether a slug names a CPU."""
     return device.startswith("cpu-")
 
 
 def cpu_name() -> str:
-    """The CPU's model name as its maker writes it."""
+    """Read the CPU's model name as its maker writes it."""
     try:
         match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
     except OSError:
@@ -51,7 +51,7 @@ def cpu_name() -> str:
 
 @cache
 def gpu_names() -> tuple[str, ...]:
-    """The names of the NVIDIA GPUs here, in the driver's order; empty on a machine without one.
+    """List the names of this machine's NVIDIA GPUs, in the driver's order; empty on a machine without one.
 
     The driver's files are read first (well under a millisecond); `nvidia-smi` is asked only where a
     container shows the device but not those files.
@@ -66,7 +66,7 @@ def gpu_names() -> tuple[str, ...]:
 
 
 def nvidia_smi() -> list[dict[str, str]]:
-    """What `nvidia-smi` says of each GPU (the `NVIDIA_FACTS`); empty where it is absent or fails."""
+    """Ask `nvidia-smi` for the `NVIDIA_FACTS` of each GPU; empty where it is absent or fails."""
     if not shutil.which("nvidia-smi"):
         return []
     query = ["nvidia-smi", f"--query-gpu={','.join(NVIDIA_FACTS)}", "--format=csv,noheader"]
@@ -77,22 +77,22 @@ def nvidia_smi() -> list[dict[str, str]]:
 
 
 def cpu_device() -> str:
-    """The slug of this machine's CPU."""
+    """Return the slug of this machine's CPU."""
     return "cpu-" + slug(cpu_name())
 
 
 def gpu_devices() -> list[str]:
-    """The slugs of the GPUs here, each once, in the driver's order."""
+    """List the slugs of this machine's GPUs, each once, in the driver's order."""
     return list(dict.fromkeys(slug(name) for name in gpu_names()))
 
 
 def devices_here() -> list[str]:
-    """Every slug that this machine can measure: its GPUs, then its CPU."""
+    """List every slug that this machine can measure: its GPUs, then its CPU."""
     return [*gpu_devices(), cpu_device()]
 
 
 def torch_device(device: str) -> str:
-    """The torch device string (`cpu`, `cuda:0`, ...) of the hardware that a slug names.
+    """Return the torch device string (`cpu`, `cuda:0`, ...) of the hardware that a slug names.
 
     Raises:
         LabError: that hardware is not in this machine.
@@ -109,11 +109,11 @@ def torch_device(device: str) -> str:
 
 
 def usable_cores() -> int:
-    """How many cores this process may run on."""
+    """Count the cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def hardware(device: str) -> dict:
-    """Facts about the hardware behind a slug, for a provenance record; `gpu` is null for a CPU."""
+    """Collect facts about the hardware behind a slug for its provenance; `gpu` is None for a CPU."""
     gpu = None if is_cpu(device) else next((facts for facts in nvidia_smi() if slug(facts["name"]) == device), None)
     return {"cpu": cpu_name(), "cores": usable_cores(), "system": platform.platform(), "gpu": gpu}

@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read."""
+"""The exception whose message a user reads."""
 
 
 class LabError(Exception):

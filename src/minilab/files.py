@@ -78,9 +78,7 @@ def digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def sha256(*paths: str | Path) -> str:
-    """SHA-256 over the contents of the files, in the order given, as 64 hexadecimal digits."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
-    return digest.hexdigest()
+def sha256(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,9 +1,9 @@
-"""One job on a GPU at a time, also when two workflows run on one machine: a lock that the operating system releases.
+"""Keep GPU jobs of one machine apart, those of different workflows included, by a lock on a file.
 
 Snakemake's own limit (`resources: gpu=1` in a profile) holds within one workflow. Two clones, or two users, on one
 workstation would still ruin each other's timings, so a job also takes an advisory lock (flock) on a file of the
-machine. The kernel drops it when the process ends, however it ends: no lock is ever left behind. On a cluster the
-scheduler gives each GPU to one job, and profiles/slurm names no lock.
+machine. The operating system releases it when the process ends, however it ends. On a cluster the scheduler gives each
+GPU to one job, and profiles/slurm names no lock.
 """
 
 import fcntl
@@ -19,8 +19,8 @@ log = logging.getLogger("minilab")
 
 
 @contextmanager
-def gpu_turn(lock: str | Path) -> Iterator[None]:
-    """Wait until no other process of this machine holds `lock`, and hold it for the block.
+def gpu_lock(lock: str | Path) -> Iterator[None]:
+    """Wait until no other process of this machine holds `lock`, then hold it during the block.
 
     Args:
         lock: a file that everybody on the machine can reach, on a local disk; it is made when it is not there, stays

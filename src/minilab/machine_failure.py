@@ -1,4 +1,4 @@
-"""Failures that are the machine's and not the lab's, in one sentence each: no memory, no disk, no permission."""
+"""Put failures of the machine, such as a full disk or no memory left, into one sentence each."""
 
 import errno
 
@@ -11,7 +11,7 @@ OF_THE_DISK = {
 
 
 def sentence_about(error: BaseException) -> str | None:
-    """What to tell the user about a failure of the machine; None for any other.
+    """Write the sentence that tells the user about a failure of the machine; None for any other exception.
 
     CuPy and torch each have an exception of their own for a GPU without memory; they are known by name, so that
     neither is imported.

@@ -1,7 +1,7 @@
-"""Progress of long work: a bar and a line for whoever watches a terminal; a log file gets the plain line.
+"""Progress of long work: a terminal shows a bar and a line, a log file gets the plain line.
 
-A line that says how far the work has come carries that as `extra=progress(done, total)`; nothing else changes for the
-code that logs it. Lines, not live bars, because several jobs of a workflow write to one terminal.
+Code that logs a line adds `extra=progress(done, total)` to say how far the work has come. Each line has its own bar
+instead of one live bar, because several jobs of a workflow write to one terminal.
 """
 
 import logging
@@ -18,18 +18,18 @@ COLOURS = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 
 
 def progress(done: int, total: int) -> dict:
-    """What a log record carries, as `extra`, when `done` of `total` steps are over."""
+    """Return the `extra` of a log record that says that `done` of `total` steps are over."""
     return {"progress": (done, total)}
 
 
 def counted(log: logging.Logger, total: int) -> Callable[[str], None]:
-    """A function that logs each line it is given as one more of `total` steps."""
+    """Make a function that logs each line it is given as one more of `total` steps."""
     steps = count(1)
     return lambda line: log.info("%s", line, extra=progress(next(steps), total))
 
 
 class TerminalHandler(logging.Handler):
-    """Log records for a terminal: the job's name, a bar where there is progress, the line; warnings in colour."""
+    """Print log records on a terminal: the job's name, a bar where there is progress, the line; warnings in colour."""
 
     def __init__(self, job: str, console: Console | None = None) -> None:
         super().__init__()

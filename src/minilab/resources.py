@@ -1,8 +1,8 @@
-"""What a job asks a scheduler for: memory and time that grow when it is tried again.
+"""The memory and time that a job asks a scheduler for; both grow when it is tried again.
 
-A scheduler ends a job that takes more than it asked for, and one that asks for much waits longer. So the first
-attempt asks for what the rule was measured to need, with room, and each retry for twice as much as the one before
-(the practice that Snakemake's documentation recommends for `attempt`).
+A scheduler ends a job that takes more than it asked for, and lets a job that asks for much wait longer. So the first
+attempt asks for what the rule was measured to need, with some room, and each retry asks for twice as much as the one
+before. Snakemake's documentation recommends this use of `attempt`.
 """
 
 import math
@@ -13,7 +13,7 @@ OVERHEAD = 2  # minutes to start on a node, import torch over a network and comp
 
 
 def growing(first: int | Callable[[object], int]) -> Callable[[object, int], int]:
-    """A resource of a rule: `first` at the first attempt, twice as much at each further one.
+    """Make a resource of a rule: `first` at the first attempt, twice as much at each further one.
 
     Args:
         first: what the first attempt asks for, in the resource's own unit (`mem_mb`: megabytes, `runtime`: minutes);
@@ -26,5 +26,5 @@ def growing(first: int | Callable[[object], int]) -> Callable[[object, int], int
 
 
 def minutes(seconds: float) -> int:
-    """Whole minutes for a job that takes at most `seconds` on a node that is ready."""
+    """Return the whole minutes to ask for when a job takes at most `seconds`; starting it on a node is included."""
     return math.ceil(seconds / 60) + OVERHEAD

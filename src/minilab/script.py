@@ -5,7 +5,8 @@ A script of a rule ends in
     if __name__ == "__main__":
         run(main, globals().get("snakemake"))
 
-where `main(job)` reads `job.input`, `job.output`, `job.params`, `job.wildcards`, `job.threads`.
+where `main(job)` reads `job.input`, `job.output`, `job.params`, `job.wildcards`, `job.threads`, and `job.config`, the
+whole configuration, with which the artefacts that it reads must have been made (by hand: none without `config=FILE`).
 By hand the same script takes the same names as plain arguments, values in YAML:
 
     python scripts/train.py input.corpus=corpus.txt output.training=/tmp/training.json params.seed=42
@@ -21,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from minilab.errors import LabError
-from minilab.gpu_lock import gpu_turn
+from minilab.gpu_lock import gpu_lock
 from minilab.machine_failure import sentence_about
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
@@ -42,7 +43,7 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
     """
     import yaml
 
-    job = SimpleNamespace(**{section: Section() for section in SECTIONS}, threads=1, log=[])
+    job = SimpleNamespace(**{section: Section() for section in SECTIONS}, threads=1, log=[], config=None)
     for argument in arguments:
         key, equals, value = argument.partition("=")
         section, dot, name = key.partition(".")
@@ -50,12 +51,14 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
             job.threads = int(value)
         elif equals and key == "log":
             job.log = [value]
+        elif equals and key == "config":
+            job.config = yaml.safe_load(Path(value).read_text())
         elif equals and dot and section in SECTIONS:
             setattr(getattr(job, section), name, yaml.safe_load(value))
         else:
             raise LabError(
                 f"argument {argument!r} is not understood; write section.name=value with a section "
-                f"out of {', '.join(SECTIONS)}, or threads=N, or log=FILE."
+                f"out of {', '.join(SECTIONS)}, or threads=N, log=FILE, or config=FILE."
             )
     return job
 
@@ -88,7 +91,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
-        with gpu_turn(lock) if lock else nullcontext():
+        with gpu_lock(lock) if lock else nullcontext():
             main(job)
     except LabError as error:
         logging.getLogger("minilab").error("Error: %s", error)

@@ -1,6 +1,9 @@
-"""One look for all pictures: colour-blind-safe palette, fonts that stay readable at 800 px."""
+"""The palette and matplotlib settings of all pictures and pages, readable at 800 px and by colour-blind people.
 
-# Okabe and Ito's palette, each colour tied to one kernel in every picture.
+It is here, in the lowest package, because pictures of all packages and the web pages take their colours from it.
+"""
+
+# Okabe and Ito's palette; a kernel has the same colour in every picture.
 PALETTE = {
     "naive": "#D55E00",
     "smem": "#E69F00",
@@ -16,12 +19,12 @@ INK, FAINT = "#222222", "#8A8A8A"
 
 
 def colour(kernel: str) -> str:
-    """A kernel's colour; black for one that the palette does not know, such as a user's own."""
+    """Return a kernel's colour; black for one that is not in the palette, such as a user's own."""
     return PALETTE.get(kernel, OTHER)
 
 
 def use_style() -> None:
-    """Set matplotlib up for the lab's pictures, drawn without a display."""
+    """Set matplotlib's parameters for the lab's pictures and choose the backend that needs no display."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,9 +1,15 @@
-"""The words that people read, in each language: one YAML catalogue a page and language, looked up by key.
+"""Look up the labels and sentences of a page in a language, by key.
 
-A package keeps them in `locale/{language}/{page}.yaml`, nested as its author likes; a key is the path into it, joined
-by dots. Values are sentences with named fields in Python's format syntax; one that depends on a number is a mapping of
-`one` and `other`, chosen by the field `count` (the two categories that English and Spanish have in the Unicode CLDR's
-plural rules). English is the reference: a test holds the other languages to its keys and fields.
+There is one way to translate. A page of prose is a template, and each other language has a twin of the whole template
+(`report_25.md`, `report_25.es.md`). Labels, and short sentences that stand for a code in an artefact, are looked up
+by key here: artefacts hold `{"code": "source_changed", "path": ...}`, and the page asks for `source_changed` with its
+fields.
+
+A package keeps one YAML catalogue for each page and language in `locale/{language}/{page}.yaml`, nested as its author
+likes; a key is the path into it, joined by dots. Values have named fields in Python's format syntax. A value that
+depends on a number is a mapping of `one` and `other`, chosen by the field `count`: the two categories that English
+and Spanish have in the Unicode CLDR's plural rules. English is the reference: a test holds the other languages to its
+keys and fields.
 """
 
 import re
@@ -18,14 +24,14 @@ from minilab.errors import LabError
 LANGUAGES = ("en", "es")
 PLURALS = frozenset({"one", "other"})
 # What Python writes into a number -> what a language does: Spanish groups by thin spaces and sets "%" apart.
-MARKS: dict[str, dict[str, str | int]] = {
+MARKS: dict[str, dict[str, str | int | None]] = {
     "en": {},
     "es": {".": ",", ",": "\N{NARROW NO-BREAK SPACE}", "%": "\N{NO-BREAK SPACE}%"},
 }
 
 
 def flattened(catalogue: dict, prefix: str = "") -> dict[str, str | dict[str, str]]:
-    """Key -> sentence, or the two of a plural, for a nested catalogue."""
+    """Flatten a nested catalogue to key -> sentence, or -> the two sentences of a plural."""
     flat: dict[str, str | dict[str, str]] = {}
     for name, value in catalogue.items():
         key = f"{prefix}{name}"
@@ -39,8 +45,13 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
     return flattened(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
+def number(language: str, value: float, form: str = "") -> str:
+    """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
+    return format(value, form).translate(str.maketrans(MARKS[language]))
+
+
 class Translations:
-    """A page's words in one language: `text = Translations("minilab", "lab", "es")`, then `text("title")`.
+    """The words of a page in one language: `text = Translations("minilab", "lab", "es")`, then `text("title")`.
 
     Templates take it as a global: `{{ text("status.restored", device=device, date=date) }}`.
     """
@@ -56,7 +67,7 @@ class Translations:
         return key in self._sentences
 
     def __call__(self, key: str, **fields: object) -> str:
-        """The sentence of a key, its fields filled in; a plural is chosen by the field `count`.
+        """Return the sentence of a key with its fields filled in; a plural is chosen by the field `count`.
 
         Raises:
             LabError: no such key, or a field that the sentence names is not given.
@@ -72,13 +83,13 @@ class Translations:
             raise LabError(f"{self._page}: {key} needs the field {missing}, which its page does not give.") from None
 
     def under(self, prefix: str) -> dict[str, str | dict[str, str]]:
-        """Everything below a key, for a program in a page that fills in its fields itself: rest of the key -> value."""
+        """Return everything below a key, as rest of the key -> value, for a program that fills in the fields itself."""
         start = f"{prefix}."
         return {key.removeprefix(start): value for key, value in self._sentences.items() if key.startswith(start)}
 
     def number(self, value: float, form: str = "") -> str:
-        """A number in the language's own writing: `number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
-        return format(value, form).translate(str.maketrans(MARKS[self.language]))
+        """Write a number as the language does: `text.number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
+        return number(self.language, value, form)
 
 
 class Retold:

@@ -24,7 +24,8 @@ import yaml
 from minilab import LabError
 
 FULL_STOP = "."
-DATA = Path(__file__).parent / "data"
+LEXICON = Path(__file__).parent / "data/lexicon.yaml"
+GRAMMAR = Path(__file__).parent / "data/grammar.yaml"
 SYMBOL = re.compile(r"(\w+)(?:\[(\w+(?:,\w+)*)\])?")
 
 # A word is a string, a category such as Verb[past_simple,plural] a tuple of its name and feature values.
@@ -139,7 +140,7 @@ class Grammar:
             belief = prediction.beliefs[word] if word != FULL_STOP else self.start
 
 
-def load_grammar(lexicon: str | Path = DATA / "lexicon.yaml", grammar: str | Path = DATA / "grammar.yaml") -> Grammar:
+def load_grammar(lexicon: str | Path = LEXICON, grammar: str | Path = GRAMMAR) -> Grammar:
     """Read a lexicon and a grammar (YAML files; the formats are described at their heads).
 
     Raises:

@@ -18,15 +18,8 @@ from minilab import LabError
 from minimodel.numpy_minigpt import MiniGPTConfig
 
 
-def final_softmax(logits: Tensor) -> Tensor:
-    """Softmax over the last axis: the lab's Triton kernel on CUDA, `F.softmax` anywhere else.
-
-    For inference: training takes its loss from the logits, and the kernel has no backward pass.
-    """
-    if logits.is_cuda:
-        from minikernel import kernels  # only here: the model needs no kernel, nor Triton, on CPU
-
-        return kernels["triton"](logits)
+def last_axis_softmax(logits: Tensor) -> Tensor:
+    """Compute `F.softmax` over the last axis of (..., V) logits."""
     return F.softmax(logits, dim=-1)
 
 
@@ -74,10 +67,10 @@ class GrammarMiniGPT(nn.Module):
 
     Args:
         config: the sizes, as the NumPy model has them.
-        softmax: a callable on (..., V) float tensors that works on the last axis.
+        softmax: a callable on (..., V) float tensors that works on the last axis, such as `minikernel.softmax`.
     """
 
-    def __init__(self, config: MiniGPTConfig, softmax: Callable[[Tensor], Tensor] = final_softmax) -> None:
+    def __init__(self, config: MiniGPTConfig, softmax: Callable[[Tensor], Tensor] = last_axis_softmax) -> None:
         super().__init__()
         self.config = config
         self.softmax = softmax

@@ -13,7 +13,7 @@ import yaml
 from lab import ROOT, copy_lab
 from labs import CEILINGS, CONFIG, SMALL, lab_before_its_ceilings
 
-from minilab.gpu_lock import gpu_turn
+from minilab.gpu_lock import gpu_lock
 
 HEAVY = ("torch", "triton", "cupy")
 ON_A_GPU = ("prove", "ceilings", "autotune", "bench_kernel", "contest", "capture_triton", "profile", "distributed")
@@ -96,7 +96,7 @@ def test_on_a_workstation_a_gpu_job_waits_for_those_of_other_workflows(tmp_path:
     lab.edit("profiles/gpu/config.yaml", lambda text: text.replace("/tmp/minigpt-lab-gpu.lock", str(lock)))
     log = lab.root / "logs/24/stand-in-gpu/ceilings.log"
     with ThreadPoolExecutor(1) as background:
-        with gpu_turn(lock):
+        with gpu_lock(lock):
             run = background.submit(lab.snakemake, CEILINGS, *SMALL, *CONFIG, "--workflow-profile", "profiles/gpu")
             while not run.done() and not (log.exists() and log.read_text()):
                 time.sleep(0.1)

@@ -43,7 +43,7 @@ def test_generated_parts_are_the_code_s(page):
     cheap = {name: part for name, part in playbook.PARTS.items() if name not in SLOW}
     if f"torch {playbook.release()}" not in page.read_text():
         cheap.pop("modes")  # written on another torch
-    assert playbook.refresh(page.read_text(), cheap) == page.read_text(), "run python scripts/compile_playbook.py"
+    assert playbook.refresh(page.read_text(), cheap) == page.read_text(), "run `python -m docs.build playbook`"
 
 
 def test_every_part_is_used_once():
@@ -58,7 +58,7 @@ def test_the_failures_are_those_of_this_torch():
     reference = known.get(playbook.release()) or next(iter(known.values()))
     assert {name: found["stage"] for name, found in observed.items()} == {n: f["stage"] for n, f in reference.items()}
     if playbook.release() in known:
-        assert observed == reference, "run python scripts/compile_playbook.py"
+        assert observed == reference, "run `python -m docs.build playbook`"
 
 
 def test_releases_that_say_the_same_share_a_row(monkeypatch):

@@ -29,7 +29,7 @@ def artefact(device: str = "cpu-test", ranks: tuple[int, ...] = (2,)) -> dict:
     patterns = ("ddp", "fsdp", "tp", "pp")
     return {
         "backend": "nccl" if gpu else "gloo",
-        "memory_from": "CUDA allocator" if gpu else "live tensors",
+        "memory_from": "cuda_allocator" if gpu else "live_tensors",
         "threads": 1,
         "model": {**SIZES, "parameters": 55_000},
         "batch": BATCH,

@@ -3,7 +3,11 @@
 from itertools import accumulate
 
 PROVENANCE = {"device": "cpu-x", "date": "2026-11-21T00:00:00+00:00", "hardware": {"cpu": "Some Chip", "gpu": None}}
-RESTORED = {"from": "a/record.json", "stale": True, "reasons": ["src/a.py has changed", "parameter b has changed"]}
+RESTORED = {
+    "from": "a/record.json",
+    "stale": True,
+    "reasons": [{"code": "source_changed", "path": "src/a.py"}, {"code": "parameter_changed", "name": "b"}],
+}
 
 
 def training(compiled: bool = True, speedup: float = 2.0) -> dict:
@@ -28,7 +32,7 @@ def training(compiled: bool = True, speedup: float = 2.0) -> dict:
         "compile": {
             "compiled": compiled,
             "stage": "compiled" if compiled else "forward",
-            "reason": None if compiled else "boom",
+            "failure": None if compiled else {"code": "raised", "exception": "RuntimeError", "message": "boom"},
             "graphs": 2,
             "recompiles": ["a size"],
             "graph_breaks": ["a print"],
@@ -46,7 +50,7 @@ def training(compiled: bool = True, speedup: float = 2.0) -> dict:
     }
 
 
-def health(model: str, complaints: list[str]) -> dict:
+def health(model: str, complaints: list[dict]) -> dict:
     """A `compile_health.json`, as much of it as is told."""
     report = {"compile_seconds": 9.5, "graphs": 1, "guards": 7, "differences": {} if complaints else {"output": 1e-6}}
     return {
@@ -84,11 +88,11 @@ def compared() -> dict:
                 "only": {"simulated": [], "real": []},
                 "library_calls": {"same": False},
                 "why": [
-                    "Inductor was given other operations: simulated has 1 x aten.a and real has 2 x aten.b.",
-                    "Inductor was given other operations: real has 2 x aten.b.",
-                    "Other library calls are made, which are chosen by what the device can do.",
-                    "Kernels differ in their text, in their bodies: k0.",
-                    "Triton compiled the same text to other code: k0.",
+                    {"code": "both_operations", "simulated": {"aten.a": 1}, "real": {"aten.b": 2}},
+                    {"code": "real_operations", "real": {"aten.b": 2}},
+                    {"code": "library_calls"},
+                    {"code": "bodies", "kernels": ["k0"]},
+                    {"code": "compiled", "kernels": ["k0"]},
                 ],
             }
         ],

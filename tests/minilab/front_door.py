@@ -20,9 +20,10 @@ See [the table](bench.json), [another page](other/NOTES.md) and ![a picture](roo
 
 <script>alert(1)</script>
 """
+CHANGED = {"code": "source_changed", "path": "naive.cu"}
 RECORD = {
     "provenance": {"device": "h200", "date": "2026-11-20T12:00:00+00:00"},
-    "restored": {"from": "results/recorded/h200/24/bench.json", "stale": True, "reasons": ["naive.cu has changed"]},
+    "restored": {"from": "results/recorded/h200/24/bench.json", "stale": True, "reasons": [CHANGED]},
 }
 HEADER = "output_file\tdate\trule\tlog-file(s)\tinput-file(s)\tshellcmd\tstatus\tplan"
 

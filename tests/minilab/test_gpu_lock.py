@@ -7,23 +7,23 @@ from types import SimpleNamespace
 import pytest
 
 from minilab import LabError
-from minilab.gpu_lock import gpu_turn
+from minilab.gpu_lock import gpu_lock
 from minilab.script import run
 
 HOLD = """
 import sys
-from minilab.gpu_lock import gpu_turn
-with gpu_turn(sys.argv[1]):
+from minilab.gpu_lock import gpu_lock
+with gpu_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
 COUNT = """
 import sys
 from pathlib import Path
-from minilab.gpu_lock import gpu_turn
+from minilab.gpu_lock import gpu_lock
 counter = Path(sys.argv[2])
 for _ in range(50):
-    with gpu_turn(sys.argv[1]):
+    with gpu_lock(sys.argv[1]):
         counter.write_text(str(int(counter.read_text()) + 1))
 """
 
@@ -54,7 +54,7 @@ def test_a_job_that_waits_says_so_and_begins_when_the_holder_is_killed(tmp_path)
 
 
 def test_a_lock_that_cannot_be_is_one_sentence(tmp_path):
-    with pytest.raises(LabError, match="gpu_lock"), gpu_turn(tmp_path / "nowhere/lock"):
+    with pytest.raises(LabError, match="gpu_lock"), gpu_lock(tmp_path / "nowhere/lock"):
         pass
 
 

@@ -48,7 +48,7 @@ def test_every_rule_is_described_in_every_language(language: str):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_caption_that_rules_name_is_there_with_a_title_and_how_to_read_it(language: str):
     named = {name for path in RULE_FILES for name in re.findall(r'shown\("[^"]+", "\w+", "(\w+)"\)', path.read_text())}
-    captions = {path.stem: path.read_text() for path in (ROOT / "report" / language).glob("*.rst")}
+    captions = {path.stem: " ".join(path.read_text().split()) for path in (ROOT / "report" / language).glob("*.rst")}
     titles = {key for key in catalogue(ROOT / f"src/minilab/locale/{language}/figures.yaml") if "." not in key}
     assert named
     assert captions.keys() == titles == named

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from minilab import LabError
-from minimodel.grammar import DATA, FULL_STOP, Grammar, load_grammar
+from minimodel import grammar as grammar_files
+from minimodel.grammar import FULL_STOP, Grammar, load_grammar
 
 # "a b" has two derivations, and both stay open after "a".
 AMBIGUOUS = Grammar(
@@ -115,7 +116,7 @@ def test_the_five_likeliest_words_after_yesterday_i_are_past_simple_verbs(gramma
     for word in ("Yesterday", "I"):
         belief = grammar.predict(belief).beliefs[word]
     probabilities = grammar.predict(belief).probabilities
-    verbs = yaml.safe_load((DATA / "lexicon.yaml").read_text())["verbs"]
+    verbs = yaml.safe_load(grammar_files.LEXICON.read_text())["verbs"]
     past = {verb["past"] for frame in verbs.values() for verb in frame}
     assert set(sorted(probabilities, key=probabilities.get)[-5:]) <= past
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from forks import script
 
+from minicompile.explain.wording import Wording
 from minilab import LabError
 from minilab.files import pack_json, read_json
 from minilab.records.provenance import provenance
@@ -25,7 +26,7 @@ TEXTS = ("fx_graph.py", "post_grad.py", "ir_pre_fusion.txt", "ir_post_fusion.txt
 def published(tmp_path: Path) -> Path:
     """A capture as a GPU's, published by `record`."""
     made = load("tiny_head", "simulated")
-    made["target"] = {"kind": "cuda", "device": "h200", "label": "Triton for NVIDIA H200", "simulated": False}
+    made["target"] = {"kind": "cuda", "device": "h200", "gpu": "NVIDIA H200", "simulated": False}
     made["provenance"] = provenance([ROOT / "src/minicompile/models.py"], PARAMS)
     path = tmp_path / "results/25/tiny_head/h200/capture.json"
     path.parent.mkdir(parents=True)
@@ -54,7 +55,7 @@ def test_a_record_is_much_smaller_and_brings_the_whole_capture_back(published: P
     assert done.returncode == 0, done.stderr
     before, after = read_json(original), read_json(tmp_path / "back/capture.json")
     assert after["restored"]["stale"] is False
-    assert after["target"].pop("label").startswith(before["target"].pop("label") + ", captured on 20")
+    assert Wording().label(after).startswith(Wording().label(before) + ", captured on 20")
     assert {key: after[key] for key in before} == before
     code = next(pane for pane in after["panes"] if pane["kind"] == "code")
     assert (tmp_path / "back/output_code.py").read_text() == "\n".join(code["lines"]).rstrip() + "\n"
@@ -65,7 +66,7 @@ def test_a_capture_of_other_inputs_says_so_wherever_its_label_stands(published: 
     restored(published, tmp_path / "back", {"shape": [4, 16]})
     after = read_json(tmp_path / "back/capture.json")
     assert after["restored"]["reasons"] == ["parameter shape has changed"]
-    assert after["target"]["label"].endswith("stale")
+    assert Wording().label(after).endswith("stale")
     assert "stale" in (tmp_path / "back/kernel.py").read_text().splitlines()[0]
 
 

@@ -61,8 +61,8 @@ def test_disabled_neither_checks_nor_trains(lab: Lab):
 
 def test_words_are_written_again_and_nothing_is_measured(lab: Lab):
     lab.pretend_built(REPORT)
-    lab.edit("src/minicompile/templates/safety_25.md")
-    lab.edit("src/minicompile/report/training_words.py")
+    lab.edit("src/minicompile/report/templates/safety_25.md")
+    lab.edit("src/minicompile/report/safety_report.py")
     assert compile_jobs(lab) == set()
     lab.edit("src/minicompile/report/training_plot.py")
     assert compile_jobs(lab) == DRAWN

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from config_page import DOCUMENT, described, document
 from lab import ROOT
 
+from docs.build import config_page
+
+SCHEMA = ROOT / "schemas/config.schema.yaml"
 # Called by a person for their effect: a benchmark would count as their output, and they would run only once.
 ASKED = {"record", "record_25", "verify_records", "compare_records"}
 
@@ -42,11 +44,12 @@ def test_every_job_on_a_device_takes_its_cores_or_one_and_a_gpu():
 
 
 def test_the_page_of_the_configuration_is_current():
-    assert DOCUMENT.read_text() == document(), "write it anew: python tests/workflow/config_page.py"
+    written = config_page.document(SCHEMA, ROOT / "config.yaml")
+    assert (ROOT / "docs/config.md").read_text() == written, "write it again: python -m docs.build config"
 
 
 def test_every_key_of_the_configuration_is_explained():
-    explained = dict(described())
+    explained = config_page.described(SCHEMA)
     missing = [name for name in keys(yaml.safe_load((ROOT / "config.yaml").read_text())) if not explained.get(name)]
     assert missing == []
 

@@ -49,7 +49,7 @@ def test_a_cluster_measures_its_gpus_whatever_the_record(lab: Lab):
 def test_an_edit_measures_again_and_words_do_not(lab: Lab):
     without_record(lab).pretend_built(SURVEY)
     assert survey_jobs(lab) == set()
-    lab.edit("src/minicompile/templates/survey_25.md")
+    lab.edit("src/minicompile/report/templates/survey_25.md")
     assert survey_jobs(lab) == {f"survey {SURVEY}"}
     lab.edit("src/minicompile/distributed/worker.py")
     assert survey_jobs(lab) == {f"distributed results/25/{CPU}/distributed.json", f"survey {SURVEY}"}

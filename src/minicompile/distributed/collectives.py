@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from minicompile.torch_private.tensors import TorchDispatchMode, operator_name, tree_leaves
 
 Counts = dict[str, dict[str, int]]  # kind -> {"count": calls, "bytes": their payload}
 
@@ -63,7 +63,7 @@ class CollectiveCounter(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if any(issubclass(kind, DTensor) for kind in types):
             return NotImplemented  # DTensor goes first; its local operators and collectives come back here
-        namespace, name = func.namespace, func._schema.name.split("::")[1]
+        namespace, name = func.namespace, operator_name(func)
         if namespace in NAMESPACES and name not in NO_DATA:
             kind, payload = PAYLOADS.get(name, (name, _bytes))
             entry = self.counts.setdefault(kind, {"count": 0, "bytes": 0})

@@ -9,7 +9,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import cast
 
+from minicompile.distributed.rows import Job, RankResult
 from minilab import LabError
 from minilab.files import read_json, write_json
 
@@ -17,11 +19,11 @@ log = logging.getLogger("minilab")
 POLL = 0.05  # seconds
 
 
-def run_ranks(job: dict) -> list[dict]:
+def run_ranks(job: Job) -> list[RankResult]:
     """Run a job on as many processes as it has devices.
 
     Args:
-        job: what `worker.measure_rank` takes, with `backend` (`gloo` or `nccl`) and `time_limit_seconds`.
+        job: what every rank is told; `backend` is `gloo` or `nccl`.
 
     Returns:
         One result a rank, in their order.
@@ -43,7 +45,7 @@ def run_ranks(job: dict) -> list[dict]:
                 process.kill()
             for process in processes:
                 process.communicate()
-        return [read_json(folder / f"result-{rank}.json") for rank in range(ranks)]
+        return [cast(RankResult, read_json(folder / f"result-{rank}.json")) for rank in range(ranks)]
 
 
 def environment() -> dict[str, str]:
@@ -61,7 +63,7 @@ def _start(folder: Path, rank: int) -> subprocess.Popen:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment())
 
 
-def _wait(processes: list[subprocess.Popen], folder: Path, job: dict) -> None:
+def _wait(processes: list[subprocess.Popen], folder: Path, job: Job) -> None:
     """Return when all ranks are done; raise as soon as one has failed or time is up."""
     what = f"the pattern {job['pattern']} on {len(processes)} rank{'s' if len(processes) > 1 else ''}"
     end = time.monotonic() + job["time_limit_seconds"]

@@ -10,6 +10,7 @@ from statistics import median
 from minicompile.distributed.collectives import sent_bytes
 from minicompile.distributed.formulas import expected
 from minicompile.distributed.launch import run_ranks
+from minicompile.distributed.rows import Job, RankResult, Run
 from minilab import LabError
 from minilab.device import gpu_names, is_cpu, slug, torch_device, usable_cores
 from minimodel.model_config import MiniGPTConfig
@@ -54,17 +55,24 @@ def measure(params: dict, devices: list[str]) -> dict:
         )
     for ranks in fitting:
         check_divides(params, ranks)
-    job = {
-        **{name: params[name] for name in ("seed", "learning_rate", "batch", "microbatches", "steps")},
-        "sizes": sizes,
-        "backend": "gloo" if on_cpu else "nccl",
-        "threads": max(1, usable_cores() // max(fitting)),  # of a rank, and of the single process: a rank is a device
-        "time_limit_seconds": params["time_limit_seconds"],
-    }
+    backend = "gloo" if on_cpu else "nccl"
+    threads = max(1, usable_cores() // max(fitting))  # of a rank, and of the single process: a rank is a device
 
-    def run(pattern: str, ranks: int) -> dict:
-        used = ["cpu"] * ranks if on_cpu else devices[:ranks]
-        return summary(pattern, run_ranks({**job, "pattern": pattern, "devices": used}), params)
+    def run(pattern: str, ranks: int) -> Run:
+        job = Job(
+            pattern=pattern,
+            devices=["cpu"] * ranks if on_cpu else devices[:ranks],
+            sizes=sizes,
+            seed=params["seed"],
+            learning_rate=params["learning_rate"],
+            batch=params["batch"],
+            microbatches=params["microbatches"],
+            steps=params["steps"],
+            backend=backend,
+            threads=threads,
+            time_limit_seconds=params["time_limit_seconds"],
+        )
+        return summary(pattern, run_ranks(job), params)
 
     alone = run("single", 1)
     runs = []
@@ -82,9 +90,9 @@ def measure(params: dict, devices: list[str]) -> dict:
             runs.append(found)
     parameters = sum(prod(shape) for shape in MiniGPTConfig(**sizes).shapes.values())
     return {
-        "backend": job["backend"],
-        "memory_from": "live tensors" if on_cpu else "CUDA allocator",
-        "threads": job["threads"],
+        "backend": backend,
+        "memory_from": "live_tensors" if on_cpu else "cuda_allocator",
+        "threads": threads,
         "model": {**sizes, "parameters": parameters},
         "batch": params["batch"],
         "microbatches": params["microbatches"],
@@ -92,7 +100,7 @@ def measure(params: dict, devices: list[str]) -> dict:
         "single": alone,
         "runs": runs,
         "left_out": [
-            {"ranks": ranks, "reason": f"{ranks} GPUs are asked for and {len(devices)} are here"}
+            {"code": "too_few_gpus", "ranks": ranks, "here": len(devices)}
             for ranks in params["ranks"]
             if ranks not in fitting
         ],
@@ -123,7 +131,7 @@ def check_divides(params: dict, ranks: int) -> None:
         )
 
 
-def summary(pattern: str, results: list[dict], params: dict) -> dict:
+def summary(pattern: str, results: list[RankResult], params: dict) -> Run:
     """One run of one pattern, over all of its ranks.
 
     A step takes as long as its slowest rank. The loss of a step is the mean over the ranks that know one.
@@ -160,7 +168,7 @@ def speed(tokens: int, step_seconds: list[float]) -> float:
     return tokens / median(step_seconds)
 
 
-def loss_difference(found: dict, alone: dict, rtol: float) -> float:
+def loss_difference(found: Run, alone: Run, rtol: float) -> float:
     """The largest relative difference of a step's loss from the single process's.
 
     Raises:

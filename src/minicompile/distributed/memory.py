@@ -9,8 +9,8 @@ import weakref
 
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from minicompile.torch_private.tensors import TorchDispatchMode, storage_identity, tree_leaves
 
 
 class LiveTensors(TorchDispatchMode):
@@ -32,7 +32,7 @@ class LiveTensors(TorchDispatchMode):
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor) and leaf.device.type == "cpu":
                 storage = leaf.untyped_storage()
-                self._storages[storage._cdata] = weakref.ref(storage)
+                self._storages[storage_identity(storage)] = weakref.ref(storage)
         self.peak = max(self.peak, self.live())
         return result
 

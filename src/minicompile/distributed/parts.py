@@ -16,6 +16,11 @@ class SplitAttention(nn.Module):
     each rank query, key and value of the same whole heads. The number of heads is read off the local width.
     """
 
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
+    future: Tensor
+
     def __init__(self, attention: Attention) -> None:
         super().__init__()
         d = attention.proj.in_features
@@ -27,7 +32,7 @@ class SplitAttention(nn.Module):
             self.add_module(name, linear)
         self.probabilities = attention.probabilities
         self.proj = attention.proj
-        self.register_buffer("future", attention.future, persistent=False)
+        self.register_buffer("future", attention.get_buffer("future"), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         B, T, _ = x.shape

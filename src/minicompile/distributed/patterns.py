@@ -8,8 +8,9 @@ In shapes, N is the number of ranks, B the global batch, T the sequence, d the w
 micro-batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -29,7 +30,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from minicompile.distributed.parts import SplitAttention, StagePart
-from minimodel.torch_minigpt import GrammarMiniGPT
+from minimodel.torch_minigpt import Block, GrammarMiniGPT
 
 Step = Callable[[Tensor, Tensor], Tensor | None]
 
@@ -76,8 +77,8 @@ def tensor_parallel(model: GrammarMiniGPT, training: Training) -> Step:
     Megatron's cut: the first matrix of a pair by columns, the second by rows, so that a pair needs one all-reduce
     forward and one backward. Logits stay sharded by word, and so does the cross-entropy (`loss_parallel`).
     """
-    for block in model.blocks:
-        block.attention = SplitAttention(block.attention)
+    for block in cast(Iterable[Block], model.blocks):
+        block.add_module("attention", SplitAttention(block.attention))
     enter = PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Replicate())
     plan = {
         "token_embedding": RowwiseParallel(input_layouts=Replicate()),
@@ -91,7 +92,7 @@ def tensor_parallel(model: GrammarMiniGPT, training: Training) -> Step:
     parallelize_module(model, _mesh(training), plan)
     step = _step(model, _optimizer(model, training))
 
-    def parallel_step(ids: Tensor, targets: Tensor) -> Tensor:
+    def parallel_step(ids: Tensor, targets: Tensor) -> Tensor | None:
         with loss_parallel():
             return step(ids, targets)
 
@@ -113,7 +114,11 @@ def pipeline_parallel(model: GrammarMiniGPT, training: Training) -> Step:
     def step(ids: Tensor, targets: Tensor) -> Tensor | None:
         optimizer.zero_grad()
         losses: list[Tensor] = []
-        schedule.step(*([ids] if first else []), **({"target": targets, "losses": losses} if last else {}))
+        inputs = [ids] if first else []
+        if last:
+            schedule.step(*inputs, target=targets, losses=losses)
+        else:
+            schedule.step(*inputs)
         optimizer.step()
         return torch.stack(losses).mean().detach() if last else None
 

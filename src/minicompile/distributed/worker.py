@@ -11,6 +11,7 @@ import time
 import traceback
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -19,13 +20,14 @@ from minicompile.distributed.collectives import CollectiveCounter
 from minicompile.distributed.memory import LiveTensors
 from minicompile.distributed.parts import batches, build_model
 from minicompile.distributed.patterns import PATTERNS, Training
+from minicompile.distributed.rows import Job, RankResult
 from minilab.files import read_json, write_json
 
 SETTLING = 2  # steps before anything is counted: DDP rebuilds its buckets in the second one
 COUNTED = 1  # steps whose collectives and memory are counted; slower, so not timed
 
 
-def measure_rank(job: dict, rank: int) -> dict:
+def measure_rank(job: Job, rank: int) -> RankResult:
     """Train and measure one rank of a job.
 
     Args:
@@ -70,7 +72,7 @@ def _synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _join(job: dict, rank: int, folder: Path) -> None:
+def _join(job: Job, rank: int, folder: Path) -> None:
     """Meet the other ranks through a file in the job's folder: no port, no host name."""
     device = torch.device(job["devices"][rank])
     torch.set_num_threads(job["threads"])
@@ -100,7 +102,7 @@ def _end_with_parent() -> None:
 def main(folder: Path, rank: int) -> None:
     _end_with_parent()
     try:
-        job = read_json(folder / "job.json")
+        job = cast(Job, read_json(folder / "job.json"))
         _join(job, rank, folder)
         write_json(folder / f"result-{rank}.json", measure_rank(job, rank))
         if dist.is_initialized():

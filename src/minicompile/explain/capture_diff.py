@@ -11,6 +11,8 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from minicompile.explain.annotation.view import COMPUTED
+from minicompile.explain.wording import target_of
+from minicompile.lowering.captured import Capture, Coded
 
 FORMAT = 1
 GRAPH_INPUT = "graph input"
@@ -55,14 +57,14 @@ class _Side:
         kernel = next(one for one in self.graph["kernels"] if one["name"] == call["kernel"])
         return self.panes[self.graph["panes"]["code"]][kernel["first"] - 1 : kernel["last"]]
 
-    def refusals(self, first: set[str], second: set[str]) -> list[str]:
-        """Why scheduler nodes of one set were not fused with some of the other, each sentence once."""
+    def refusals(self, first: set[str], second: set[str]) -> list[Coded]:
+        """Why scheduler nodes of one set were not fused with some of the other, each reason once."""
         found = [
-            decision["sentence"]
+            decision["reason"]
             for decision in self.graph["decisions"]
             if not decision["taken"] and _between(decision, first, second)
         ]
-        return list(dict.fromkeys(found))
+        return _each_once(found)
 
 
 def diff_compiles(a: dict, b: dict) -> dict:
@@ -94,7 +96,7 @@ def diff_compiles(a: dict, b: dict) -> dict:
 def _identity(capture: dict) -> dict:
     return {
         "model": capture["model"]["name"],
-        "target": capture["target"]["label"],
+        "target": target_of(capture),
         "device": capture["target"]["device"],
         "torch": capture["environment"]["versions"].get("torch"),
     }
@@ -104,21 +106,24 @@ def _environment(a: dict, b: dict) -> list[dict]:
     """Versions, target, threads, settings and inputs that are not the same."""
     first, second = _facts(a), _facts(b)
     return [
-        {"what": what, "a": first.get(what), "b": second.get(what)}
+        {"what": {"code": code, **({"name": name} if name else {})}, "a": first.get(what), "b": second.get(what)}
         for what in dict.fromkeys([*first, *second])
+        for code, name in [what]
         if first.get(what) != second.get(what)
     ]
 
 
-def _facts(capture: dict) -> dict[str, str]:
+def _facts(capture: Capture) -> dict[tuple[str, str | None], Coded | str]:
+    """What a capture was made with, by a code and, of versions and options, a name."""
     environment = capture["environment"]
+    inputs = [f"{one['kind']} {one['size']} {one['dtype']}" for one in capture["model"]["inputs"]]
     return {
-        "target": capture["target"]["label"],
-        "threads": str(environment["threads"]),
-        "compiler": str(environment["compiler"]),
-        "inputs": ", ".join(f"{one['kind']} {one['size']} {one['dtype']}" for one in capture["model"]["inputs"]),
-        **{f"version of {name}": str(version) for name, version in environment["versions"].items()},
-        **{f"option {name}": str(value) for name, value in environment["options"].items()},
+        ("target", None): target_of(capture),
+        ("threads", None): str(environment["threads"]),
+        ("compiler", None): str(environment["compiler"]),
+        ("inputs", None): ", ".join(inputs),
+        **{("version", name): str(version) for name, version in environment["versions"].items()},
+        **{("option", name): str(value) for name, value in environment["options"].items()},
     }
 
 
@@ -171,13 +176,13 @@ def _fate(a: _Side, b: _Side, name_a: str, name_b: str) -> dict:
     for side, name in ((a, name_a), (b, name_b)):
         buffer = side.nodes[name]["buffer"]
         reasons += [
-            decision["sentence"]
+            decision["reason"]
             for decision in side.graph["decisions"]
             if side.nodes[name]["fate"] == "materialised"
             and not decision["taken"]
             and buffer in decision["shared_buffers"]
         ]
-    return {"a": a.shown(name_a), "b": b.shown(name_b), "reasons": list(dict.fromkeys(reasons))}
+    return {"a": a.shown(name_a), "b": b.shown(name_b), "reasons": _each_once(reasons)}
 
 
 def _kernels(a: _Side, b: _Side, pairs: dict[str, str]) -> dict:
@@ -210,7 +215,7 @@ def _neighbours(call: dict, held: list[tuple], others: list[tuple]) -> list[tupl
     return [one for one in held if one[0] is call or one[1] & joined]
 
 
-def _fused(nodes: set[str], calls_a: list[tuple], calls_b: list[tuple], reasons: list[str]) -> dict:
+def _fused(nodes: set[str], calls_a: list[tuple], calls_b: list[tuple], reasons: list[Coded]) -> dict:
     shown = [
         [
             {
@@ -223,13 +228,17 @@ def _fused(nodes: set[str], calls_a: list[tuple], calls_b: list[tuple], reasons:
         ]
         for calls in (calls_a, calls_b)
     ]
-    return {"nodes": sorted(nodes), "a": shown[0], "b": shown[1], "reasons": list(dict.fromkeys(reasons))}
+    return {"nodes": sorted(nodes), "a": shown[0], "b": shown[1], "reasons": _each_once(reasons)}
 
 
-def _apart(side: _Side, calls: list[tuple]) -> list[str]:
+def _apart(side: _Side, calls: list[tuple]) -> list[Coded]:
     """Why the scheduler nodes of several calls are not in one."""
     members = [set(call["scheduler_nodes"]) for call, _ in calls]
-    return [sentence for first, second in combinations(members, 2) for sentence in side.refusals(first, second)]
+    return [reason for first, second in combinations(members, 2) for reason in side.refusals(first, second)]
+
+
+def _each_once(reasons: list[Coded]) -> list[Coded]:
+    return [reason for place, reason in enumerate(reasons) if reason not in reasons[:place]]
 
 
 def _between(decision: dict, first: set[str], second: set[str]) -> bool:

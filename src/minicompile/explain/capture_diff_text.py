@@ -2,7 +2,8 @@
 
 import re
 
-from minicompile.pages import render
+from minicompile.explain.wording import Wording
+from minilab.templates import render
 
 
 def described(diff: dict, language: str = "en") -> str:
@@ -12,4 +13,6 @@ def described(diff: dict, language: str = "en") -> str:
         diff: as `minicompile.explain.capture_diff.diff_compiles` returns it.
         language: of the text.
     """
-    return re.sub(r"\n{3,}", "\n\n", render("capture_diff", language, diff, trimmed=True)).strip() + "\n"
+    filters = Wording(language).filters()
+    text = render("minicompile.explain", "capture_diff", language, diff, filters=filters, trimmed=True)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import torch
-
 from minicompile.explain.annotation.choice import most_interesting
-from minilab import LabError
-from minilab.files import replacing, write_text
+from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture
+from minilab.files import write_text
 
 NO_KERNEL = "torch.compile generated no kernel for this model: every call goes to a library."
 TEXTS = {
@@ -18,16 +17,17 @@ TEXTS = {
 }
 
 
-def text_of(capture: dict, kind: str) -> str:
+def text_of(capture: Capture, kind: str) -> str:
     """All panes of a kind, one below the other; with more than one, each under its title."""
-    panes = [pane for pane in capture["panes"] if pane["kind"] == kind]
+    panes, wording = [pane for pane in capture["panes"] if pane["kind"] == kind], Wording()
     texts = ["\n".join(pane["lines"]).rstrip() + "\n" for pane in panes]
     if len(panes) == 1:
         return texts[0]
-    return "\n\n".join(f"# {pane['title']} ({pane['id']})\n{text}" for pane, text in zip(panes, texts, strict=True))
+    titles = [f"# {wording.title(pane['title'])} ({pane['id']})\n" for pane in panes]
+    return "\n\n".join(title + text for title, text in zip(titles, texts, strict=True))
 
 
-def interesting_kernel(capture: dict) -> str:
+def interesting_kernel(capture: Capture) -> str:
     """The text of the kernel whose fused group holds the softmax's reduction, or of the one most worth reading."""
     view = most_interesting(capture)
     comment = "//" if capture["target"]["kind"] == "cpu" else "#"
@@ -35,30 +35,17 @@ def interesting_kernel(capture: dict) -> str:
         return f"{comment} {NO_KERNEL}\n"
     kernel = next(kernel for kernel in view.graph["kernels"] if kernel["name"] == view.call["kernel"])
     code = next(pane["lines"] for pane in capture["panes"] if pane["id"] == view.graph["panes"]["code"])
-    header = f"{comment} {kernel['name']}: {capture['model']['name']}, {capture['target']['label']}\n"
+    header = f"{comment} {kernel['name']}: {capture['model']['name']}, {Wording().label(capture)}\n"
     return header + "\n".join(code[kernel["first"] - 1 : kernel["last"]]) + "\n"
 
 
-def write_plain_files(capture: dict, paths: dict[str, str | Path]) -> None:
-    """Write the texts; `paths` has a path for each of `TEXTS` and for `kernel`."""
+def write_plain_files(capture: Capture, paths: dict[str, str | Path]) -> None:
+    """Write the texts of a capture, made here or brought back from the record.
+
+    Args:
+        capture: the data of its capture.json.
+        paths: a path for each of `TEXTS` and for `kernel`.
+    """
     for name, kind in TEXTS.items():
         write_text(paths[name], text_of(capture, kind))
     write_text(paths["kernel"], interesting_kernel(capture))
-
-
-def write_exported(model: torch.nn.Module, inputs: tuple, path: str | Path) -> None:
-    """Write the model as `torch.export` sees it.
-
-    Raises:
-        LabError: the model cannot be exported; the sentence carries torch's reason.
-    """
-    try:
-        program = torch.export.export(model, inputs)
-    except Exception as error:  # of many kinds
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise LabError(
-            f"torch.export cannot export {type(model).__name__} ({reason[0]}); rewrite what it names so that it traces "
-            f"without graph breaks."
-        ) from error
-    with replacing(path) as temporary:
-        torch.export.save(program, temporary)

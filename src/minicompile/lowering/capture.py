@@ -13,22 +13,20 @@ from collections.abc import Callable
 
 import torch
 
+from minicompile.lowering.captured import Graph
 from minicompile.lowering.coverage import check_complete, coverage
+from minicompile.lowering.panes import Panes
 from minicompile.lowering.record import Record
-from minicompile.lowering.triton_assembly import add_assembly
+from minicompile.lowering.triton_assembly import with_assembly
 from minicompile.torch_private.paths import without_paths
-from minicompile.torch_private.session import guards, recompile_reasons, watch
+from minicompile.torch_private.session import Session, guards, recompile_reasons, watch
 from minilab import LabError
 from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
 from minilab.records.provenance import versions
 
 FORMAT = 1
 SIMULATED_DEVICE = "simulated-h200"
-LABELS = {
-    "cpu": "C++ for this machine's CPU",
-    "cuda": "Triton for {gpu}",
-    "simulated": "simulated target: Triton for an H200 (sm_90), written on a machine without one and never run",
-}
+TARGETS = ("cpu", "cuda", "simulated")
 
 
 def capture(
@@ -69,21 +67,14 @@ def capture(
             f"torch.compile found nothing to compile in {name}; capture a model that computes with tensors, and unset "
             f"TORCHDYNAMO_DISABLE if it is set."
         )
-    record = Record(session)
-    if target != "cpu":
-        for graph, lowered in zip(record.graphs, session.lowered, strict=True):
-            add_assembly(record.panes, graph, lowered["code"].split("\n"), target)
-    links = record.panes.links()
-    for graph, lowered in zip(record.graphs, session.lowered, strict=True):
-        graph["code_sha256"] = code_digest(lowered["code"])
-        graph["coverage"] = coverage(graph, links)
+    graphs, panes = _built(Record(session), session, target)
     made = {
         "format": FORMAT,
         "model": {"name": name, "class": type(model).__qualname__, "train": train, "inputs": [_shown(a) for a in args]},
         "target": {
             "kind": target,
             "device": device_slug(target),
-            "label": LABELS[target].format(gpu=gpu_names()[0] if target == "cuda" else None),
+            "gpu": gpu_names()[0] if target == "cuda" else None,
             "simulated": target == "simulated",
         },
         "environment": environment(target, options or {}),
@@ -93,13 +84,29 @@ def capture(
         "guards": guards(session),
         "recompiles": recompile_reasons(session),
         "choices": session.choices,
-        "graphs": record.graphs,
-        "links": links,
-        "panes": record.panes.panes,
+        "graphs": graphs,
+        "links": panes.links(),
+        "panes": panes.panes,
     }
     made = without_paths(made)
     check_complete(made)
     return made
+
+
+def _built(record: Record, session: Session, target: str) -> tuple[list[Graph], Panes]:
+    """The graphs with all that is known of them, and all panes with their links."""
+    panes, graphs = record.panes, record.graphs
+    codes = [lowered["code"] for lowered in session.lowered]
+    if target != "cpu":
+        compiled = [with_assembly(graph, code.split("\n"), target) for graph, code in zip(graphs, codes, strict=True)]
+        graphs = [graph for graph, _ in compiled]
+        for _, texts in compiled:
+            panes.extend(texts)
+    links = panes.links()
+    return [
+        {**graph, "code_sha256": code_digest(code), "coverage": coverage(graph, links)}
+        for graph, code in zip(graphs, codes, strict=True)
+    ], panes
 
 
 def code_digest(code: str) -> str:
@@ -129,8 +136,8 @@ def environment(target: str, options: dict) -> dict:
 
 
 def _check_target(model: torch.nn.Module, args: tuple, target: str) -> None:
-    if target not in LABELS:
-        raise LabError(f"target {target!r} is not one of {', '.join(LABELS)}; write one of those.")
+    if target not in TARGETS:
+        raise LabError(f"target {target!r} is not one of {', '.join(TARGETS)}; write one of those.")
     if target == "cuda" and not torch.cuda.is_available():
         raise LabError("target 'cuda' needs a GPU, and torch sees none; write target='simulated' for its code alone.")
     wanted = "cuda" if target == "cuda" else "cpu"

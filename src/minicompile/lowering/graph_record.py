@@ -1,63 +1,96 @@
 """One compiled graph of a capture: panes from ATen to kernels, and the links between them.
 
-Works on the plain data of a `torch_internals.session.Session`; nothing of torch is touched here.
+Works on the plain data of a `torch_private.session.Session`, which it leaves as it is; nothing of torch is touched.
 """
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, cast
 
-from minicompile.lowering.fates import fate
-from minicompile.lowering.fusion_reasons import sentence
-from minicompile.lowering.generated_code import STRUCTURE, arguments, kernel_spans, operation_lines
-from minicompile.lowering.panes import Panes, definition_lines, stacked
+from minicompile.lowering.captured import Buffer, Call, Decision, Direction, Graph, Group, Kernel, Node, SchedulerNode
+from minicompile.lowering.outcomes import fate, reason
+from minicompile.lowering.panes import Panes
+from minicompile.lowering.printed_text import (
+    STRUCTURE,
+    arguments,
+    definition_lines,
+    kernel_spans,
+    operation_lines,
+    parameter_names,
+    stacked,
+)
 
 STORES = ("store", "store_reduction")
+NODE = ("name", "op", "target", "inputs", "size", "dtype", "bytes", "lowering")
 
 
-class GraphRecord:
-    """Builds the record of one lowered graph and adds its panes and links."""
+@dataclass(frozen=True)
+class BuiltGraph:
+    """A graph's entry in the capture, its panes with the links between them, and the line of each ATen node."""
 
-    def __init__(self, panes: Panes, lowered: dict) -> None:
-        self.panes, self.lowered = panes, lowered
-        self.direction = "backward" if lowered["backward"] else "forward"
+    graph: Graph
+    panes: Panes
+    aten_lines: dict[str, int]
+
+
+def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
+    """The record of one lowered graph, from one of `Session.lowered`, which stays as it is."""
+    builder = _Builder(lowered)
+    kernels = builder.kernels()
+    calls = builder.calls(kernels)
+    return BuiltGraph(builder.entry(kernels, calls), builder.panes, builder.aten_line)
+
+
+def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
+    """By scheduler node, the ATen nodes that it computes: Inductor's `origins` reach back over what others compute."""
+    nodes = {node["name"]: node for node in lowered["scheduler_nodes"]}
+    owners: dict[str, set[str]] = defaultdict(set)
+    made_by = {buffer: name for name, node in nodes.items() for buffer in node["buffers"]}
+    for name, node in nodes.items():
+        for operation in node["operations"]:
+            owners[operation["producer"]].add(name)
+    for buffer in lowered["buffers"]:
+        if buffer["node"] and buffer["name"] in made_by:
+            owners[buffer["node"]].add(made_by[buffer["name"]])
+    found = {}
+    for name, node in nodes.items():
+        own = {producer for producer, names in owners.items() if producer and name in names}
+        own |= {one for one in node["origins"] if one not in owners}
+        found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
+    return found
+
+
+class _Builder:
+    """Holds a graph's lines while its panes, links and entry are made."""
+
+    def __init__(self, lowered: dict[str, Any]) -> None:
+        self.panes, self.lowered = Panes(), lowered
+        self.direction: Direction = "backward" if lowered["backward"] else "forward"
         self.id = f"{lowered['index']}.{self.direction}"
-        self.code = lowered["code"].rstrip("\n").split("\n")
-        self.nodes = {node["name"]: node for node in lowered["scheduler_nodes"]}
+        self.code: list[str] = lowered["code"].rstrip("\n").split("\n")
+        self.nodes: dict[str, dict] = {node["name"]: node for node in lowered["scheduler_nodes"]}
         self.buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
-        self._assign_aten_nodes()
+        self.aten_nodes = own_aten_nodes(lowered)
+        # by scheduler node and position in its loop body
+        self.operation_line: dict[tuple[str, int], int | None] = {}
+        self.emitted: set[tuple[str, int]] = set()
         self._add_panes()
-        self.kernels = self._kernels()
-        self.calls = self._calls()
-
-    def _assign_aten_nodes(self) -> None:
-        """Each scheduler node's own ATen nodes: Inductor's `origins` reach back over what other nodes compute."""
-        owners: dict[str, set[str]] = defaultdict(set)
-        made_by = {buffer: name for name, node in self.nodes.items() for buffer in node["buffers"]}
-        for name, node in self.nodes.items():
-            for operation in node["operations"]:
-                owners[operation["producer"]].add(name)
-        for origin, buffer in self.buffers.items():
-            if buffer["name"] in made_by:
-                owners[origin].add(made_by[buffer["name"]])
-        for name, node in self.nodes.items():
-            own = {producer for producer, names in owners.items() if producer and name in names}
-            own |= {one for one in node["origins"] if one not in owners}
-            node["aten_nodes"] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
 
     def _add_panes(self) -> None:
-        def pane(kind: str, title: str, language: str, lines: list[str]) -> str:
+        def pane(kind: str, language: str, lines: list[str]) -> str:
+            title = {"code": kind if self.direction == "forward" else f"{kind}_backward"}
             return self.panes.add(f"{kind}.{self.id}", kind, title, language, lines, self.id)
 
-        what = "" if self.direction == "forward" else ", backward"
         lines = self.lowered["aten"]["text"].rstrip().splitlines()
-        self.aten = pane("aten", f"ATen graph as Inductor lowers it{what}", "python", lines)
+        self.aten = pane("aten", "python", lines)
         self.aten_line = definition_lines(lines)
         lines, self.before_line = stacked((node["name"], node["text"]) for node in self.lowered["ir_before"])
-        self.ir_before = pane("ir_before", f"Inductor's IR before fusion{what}", "python", lines)
+        self.ir_before = pane("ir_before", "python", lines)
         lines, self.after_line = stacked((node["name"], node["text"]) for node in self.nodes.values())
-        self.ir_after = pane("ir_after", f"Inductor's IR after fusion{what}", "python", lines)
-        self.groups = pane("groups", f"Scheduler groups{what}", "text", self._group_lines())
-        self.code_pane = pane("code", f"Wrapper and kernels{what}", "python", self.code)
+        self.ir_after = pane("ir_after", "python", lines)
+        self.groups = pane("groups", "text", self._group_lines())
+        self.code_pane = pane("code", "python", self.code)
         for name, line in self.before_line.items():
             self.panes.link("node", self.ir_before, line, self.ir_after, self.after_line.get(name))
         for node in self.nodes.values():
@@ -65,33 +98,35 @@ class GraphRecord:
 
     def _link_node(self, node: dict) -> None:
         name, aten = node["name"], self.aten_line
-        for origin in node["aten_nodes"]:
+        for origin in self.aten_nodes[name]:
             self.panes.link("node", self.aten, aten.get(origin), self.ir_before, self.before_line.get(name))
             self.panes.link("node", self.aten, aten.get(origin), self.ir_after, self.after_line[name])
         self.panes.link("node", self.ir_after, self.after_line[name], self.groups, self.node_line[name])
         places = operation_lines(node["text"])
-        for operation in node["operations"]:
+        for position, operation in enumerate(node["operations"]):
             offset = places.get((operation["block"], operation["name"]))
-            operation["line"] = None if offset is None else self.after_line[name] + offset
-            producer = aten.get(operation["producer"])
-            self.panes.link("operation", self.aten, producer, self.ir_after, operation["line"])
+            line = None if offset is None else self.after_line[name] + offset
+            self.operation_line[name, position] = line
+            self.panes.link("operation", self.aten, aten.get(operation["producer"]), self.ir_after, line)
 
     def _group_lines(self) -> list[str]:
-        lines, self.node_line, self.group_line = [], {}, {}
+        lines: list[str] = []
+        self.node_line: dict[str, int] = {}
+        self.group_line: dict[int, int] = {}
         for number, group in enumerate(self.lowered["groups"]):
-            members = [self.nodes[member] for member in group["members"]]
             self.group_line[number] = len(lines) + 1
             lines.append(f"group {number}: {', '.join(group['members'])}  ({group['kind']}, {group['bytes']} bytes)")
-            for node in members:
-                self.node_line[node["name"]] = len(lines) + 1
-                lines.append("    " + describe(node))
+            for member in group["members"]:
+                self.node_line[member] = len(lines) + 1
+                lines.append("    " + describe(self.nodes[member]))
         return lines
 
-    def _kernels(self) -> list[dict]:
+    def kernels(self) -> list[Kernel]:
+        """The kernels of the code, each line linked to the operations that it was written for."""
         spans, defined = kernel_spans(self.code), defaultdict(list)
         for definition in self.lowered["definitions"]:
             defined[definition.name].append(definition)
-        kernels = []
+        kernels: list[Kernel] = []
         for name, span in spans.items():
             first, last = span["first"], span["last"]
             tied: set[int] = set()
@@ -99,16 +134,17 @@ class GraphRecord:
             for definition in defined[name]:
                 exact &= self._link_lines(definition, first, last, tied)
             body = [line for line in range(first, last + 1) if not STRUCTURE.match(self.code[line - 1])]
-            nodes = list(dict.fromkeys(member for made in defined[name] for member in made.scheduler_nodes))
+            members = list(dict.fromkeys(member for made in defined[name] for member in made.scheduler_nodes))
+            nodes = [self.nodes[member] for member in members]
             kernels.append(
                 {
                     "name": name,
-                    **span,
+                    "language": span["language"],
+                    "first": first,
+                    "last": last,
                     "granularity": "operation" if exact and tied else "kernel",
-                    "scheduler_nodes": nodes,
-                    "reductions": [
-                        self.nodes[node]["reduction_type"] for node in nodes if self.nodes[node]["is_reduction"]
-                    ],
+                    "scheduler_nodes": members,
+                    "reductions": [node["reduction_type"] for node in nodes if node["is_reduction"]],
                     "lines": len(body),
                     "lines_tied": len(tied & set(body)),
                     "assembly": None,
@@ -116,30 +152,34 @@ class GraphRecord:
             )
         return kernels
 
-    def _link_lines(self, definition, first: int, last: int, tied: set[int]) -> bool:
+    def _link_lines(self, definition: Any, first: int, last: int, tied: set[int]) -> bool:
         """Link the tagged lines of one definition of a kernel; False where the emitted text is not the defined one."""
         for index, operation in definition.operations:
-            line = first + index
+            line, node = first + index, operation.scheduler_node
             if line > last or definition.source[index].strip() != self.code[line - 1].strip():
                 return False
-            found = [one for one in self.nodes[operation.scheduler_node]["operations"] if one["name"] == operation.name]
-            found = [one for one in found if one["identity"] == operation.block] or found
-            for one in found:
-                one["emitted"] = True
-                self.panes.link("operation", self.ir_after, one["line"], self.code_pane, line)
-                self.panes.link("operation", self.aten, self.aten_line.get(one["producer"]), self.code_pane, line)
+            loop = self.nodes[node]["operations"]
+            named = [position for position, one in enumerate(loop) if one["name"] == operation.name]
+            same_block = [position for position in named if loop[position]["identity"] == operation.block]
+            for position in same_block or named:
+                self.emitted.add((node, position))
+                producer = self.aten_line.get(loop[position]["producer"])
+                ir_line = self.operation_line[node, position]
+                self.panes.link("operation", self.ir_after, ir_line, self.code_pane, line)
+                self.panes.link("operation", self.aten, producer, self.code_pane, line)
                 tied.add(line)
         return True
 
-    def _calls(self) -> list[dict]:
-        spans = {kernel["name"]: kernel for kernel in self.kernels}
+    def calls(self, kernels: list[Kernel]) -> list[Call]:
+        """The wrapper's calls of kernels, each linked to what it runs."""
+        by_name = {kernel["name"]: kernel for kernel in kernels}
         group_of = {member: n for n, group in enumerate(self.lowered["groups"]) for member in group["members"]}
-        calls = []
+        calls: list[Call] = []
         for number, call in enumerate([*self.lowered["calls"], *self._unmarked_calls()]):
             nodes, line = [node for node in call["scheduler_nodes"] if node in self.nodes], call["line"]
-            aten = sorted({origin for node in nodes for origin in self.nodes[node]["aten_nodes"]})
+            aten = sorted({origin for node in nodes for origin in self.aten_nodes[node]})
             groups = sorted({group_of[node] for node in nodes})
-            kernel = spans.get(call["kernel"])
+            kernel = by_name.get(call["kernel"])
             for name in aten:
                 self.panes.link("call", self.aten, self.aten_line.get(name), self.code_pane, line)
             for group in groups:
@@ -177,49 +217,26 @@ class GraphRecord:
             line = next((number for number, text in enumerate(self.code, 1) if statement.match(text)), None)
             if node["extern"] and line:
                 found.append({"kernel": node["extern"], "line": line, "scheduler_nodes": [name]})
-            for origin in node["aten_nodes"]:
+            for origin in self.aten_nodes[name]:
                 self.panes.link("call", self.aten, self.aten_line.get(origin), self.code_pane, line)
         return found
 
-    def _arguments(self, line: int, kernel: dict | None) -> list[list[str | None]]:
+    def _arguments(self, line: int, kernel: Kernel | None) -> list[list[str | None]]:
         """(the kernel's parameter, what the wrapper hands it) pairs; parameters of library calls are not named."""
         match = re.search(r"[\w.]+\((.*)\)", self.code[line - 1])
         given = arguments(match[1]) if match else []
         if kernel is None:
             return [[None, value] for value in given]
-        body = "\n".join(self.code[kernel["first"] - 1 : kernel["last"]])
-        if kernel["language"] == "cpp":
-            start = body.find('extern "C"')
-            names = [
-                part.split()[-1].lstrip("*")
-                for part in arguments(body[body.find("(", start) + 1 : body.find(")", start)])
-            ]
-        else:
-            match = re.search(r"^def \w+\((.*?)\)", body, re.M | re.S)
-            parameters = re.sub(r"#.*", "", match[1]) if match else ""
-            names = [part.split(":")[0].strip() for part in arguments(parameters)]
+        names = parameter_names("\n".join(self.code[kernel["first"] - 1 : kernel["last"]]), kernel["language"])
         return [[names[i] if i < len(names) and "=" not in value else None, value] for i, value in enumerate(given)]
 
-    def record(self) -> dict:
+    def entry(self, kernels: list[Kernel], calls: list[Call]) -> Graph:
         """The graph's entry in the capture."""
-        lowered = self.lowered
-        buffers = self.buffers
-        producers = {one["producer"] for node in self.nodes.values() for one in node["operations"]}
-        removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
-        stored = {
-            one["producer"]
-            for node in self.nodes.values()
-            if not {write["buffer"] for write in node["writes"]} <= removed
-            for one in node["operations"]
-            if one["operation"] in STORES
-        }
-        opaque = [node for node in self.nodes.values() if node["extern"] or node["user_triton"]]
-        extern = {origin for node in opaque for origin in node["aten_nodes"]}
         return {
             "id": self.id,
-            "index": lowered["index"],
+            "index": self.lowered["index"],
             "direction": self.direction,
-            "inference": lowered["inference"],
+            "inference": self.lowered["inference"],
             "panes": {
                 "aten": self.aten,
                 "ir_before": self.ir_before,
@@ -227,47 +244,65 @@ class GraphRecord:
                 "groups": self.groups,
                 "code": self.code_pane,
             },
-            "nodes": [
-                {
-                    **{
-                        key: node[key]
-                        for key in ("name", "op", "target", "inputs", "size", "dtype", "bytes", "lowering")
-                    },
-                    "line": self.aten_line.get(node["name"]),
-                    "fate": fate(node, buffers, extern, producers, stored) if node["op"] == "call_function" else None,
-                    "buffer": buffers[node["name"]]["name"] if node["name"] in buffers else None,
-                }
-                for node in lowered["aten"]["nodes"]
-            ],
-            "buffers": lowered["buffers"],
+            "nodes": self._nodes(),
+            "buffers": [cast(Buffer, dict(buffer)) for buffer in self.lowered["buffers"]],
             "scheduler_nodes": [self._scheduler_node(node) for node in self.nodes.values()],
-            "groups": [
-                {
-                    "line": self.group_line[number],
-                    "kind": group["kind"],
-                    "members": group["members"],
-                    "bytes": group["bytes"],
-                }
-                for number, group in enumerate(lowered["groups"])
-            ],
+            "groups": [self._group(number, group) for number, group in enumerate(self.lowered["groups"])],
             "decisions": [
-                {**decision, "sentence": sentence(decision["taken"], decision["reasons"])}
-                for decision in lowered["decisions"]
+                cast(Decision, {**decision, "reason": reason(decision["taken"], decision["reasons"])})
+                for decision in self.lowered["decisions"]
             ],
-            "kernels": self.kernels,
-            "calls": self.calls,
+            "kernels": kernels,
+            "calls": calls,
         }
 
-    def _scheduler_node(self, node: dict) -> dict:
-        kept = {key: value for key, value in node.items() if key not in ("text", "operations")}
+    def _nodes(self) -> list[Node]:
+        """The ATen nodes, each with what became of its result."""
+        loops = [(node, one) for node in self.nodes.values() for one in node["operations"]]
+        producers = {one["producer"] for _, one in loops}
+        removed = {buffer["name"] for buffer in self.lowered["buffers"] if buffer["removed"]}
+        stored = {
+            one["producer"]
+            for node, one in loops
+            if one["operation"] in STORES and not {write["buffer"] for write in node["writes"]} <= removed
+        }
+        opaque = [name for name, node in self.nodes.items() if node["extern"] or node["user_triton"]]
+        extern = {origin for name in opaque for origin in self.aten_nodes[name]}
+        found = []
+        for node in self.lowered["aten"]["nodes"]:
+            name, called = node["name"], node["op"] == "call_function"
+            made = {
+                **{key: node[key] for key in NODE},
+                "line": self.aten_line.get(name),
+                "fate": fate(node, self.buffers, extern, producers, stored) if called else None,
+                "buffer": self.buffers[name]["name"] if name in self.buffers else None,
+            }
+            found.append(cast(Node, made))
+        return found
+
+    def _group(self, number: int, group: dict) -> Group:
+        line = self.group_line[number]
+        return {"line": line, "kind": group["kind"], "members": group["members"], "bytes": group["bytes"]}
+
+    def _scheduler_node(self, node: dict) -> SchedulerNode:
+        name = node["name"]
         operations = [
-            {key: one[key] for key in ("name", "operation", "producer", "line")}
-            | {"emitted": one.get("emitted", False)}
-            for one in node["operations"]
+            {
+                **{key: one[key] for key in ("name", "operation", "producer")},
+                "line": self.operation_line[name, position],
+                "emitted": (name, position) in self.emitted,
+            }
+            for position, one in enumerate(node["operations"])
             if one["operation"] != "output"
         ]
-        lines = {"before": self.before_line.get(node["name"]), "after": self.after_line[node["name"]]}
-        return {**kept, "lines": {**lines, "groups": self.node_line[node["name"]]}, "operations": operations}
+        lines = {"before": self.before_line.get(name), "after": self.after_line[name], "groups": self.node_line[name]}
+        made = {
+            **{key: value for key, value in node.items() if key not in ("text", "operations")},
+            "aten_nodes": self.aten_nodes[name],
+            "lines": lines,
+            "operations": operations,
+        }
+        return cast(SchedulerNode, made)
 
 
 def describe(node: dict) -> str:

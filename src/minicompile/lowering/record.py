@@ -5,8 +5,11 @@ import re
 from pathlib import Path
 
 from minicompile.lowering.bytecode import disassembled, rewritten
-from minicompile.lowering.graph_record import GraphRecord
-from minicompile.lowering.panes import Panes, definition_lines
+from minicompile.lowering.captured import Graph
+from minicompile.lowering.graph_record import BuiltGraph, built_graph
+from minicompile.lowering.panes import Panes
+from minicompile.lowering.printed_text import definition_lines
+from minicompile.torch_private.session import Session
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 LIBRARIES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")
@@ -25,16 +28,17 @@ def user_frames(stack: str | None) -> list[tuple[str, int]]:
 class Record:
     """Builds the panes, links and graphs of a capture out of a session."""
 
-    def __init__(self, session) -> None:
+    def __init__(self, session: Session) -> None:
         self.session, self.panes = session, Panes()
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(session.dynamo)]
         self._joint = {index: self._add_joint(index, graph) for index, graph in session.joint.items()}
-        self.graphs = []
+        self.graphs: list[Graph] = []
         for lowered in session.lowered:
-            graph = GraphRecord(self.panes, lowered)
-            self._link_upwards(graph)
-            self.graphs.append(graph.record())
+            built = built_graph(lowered)
+            self.panes.extend(built.panes)
+            self._link_upwards(built, lowered["aten"]["nodes"])
+            self.graphs.append(built.graph)
 
     def _add_sources(self) -> dict[str, str]:
         graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
@@ -42,11 +46,13 @@ class Record:
         found = {}
         for file in dict.fromkeys(files):
             lines = [line.rstrip("\n") for line in linecache.getlines(file)]
-            found[file] = self.panes.add(f"source.{len(found)}", "source", shown_path(file), "python", lines)
+            title = {"code": "source", "file": shown_path(file)}
+            found[file] = self.panes.add(f"source.{len(found)}", "source", title, "python", lines)
         for number, (old, new) in enumerate(self.session.bytecode):
-            title = f"Dynamo's bytecode for {old.co_qualname}"
             if python := rewritten(old, new):
-                self.panes.add(f"decompiled.{number}", "bytecode", f"{title}, decompiled", "python", python)
+                title = {"code": "bytecode_decompiled", "function": old.co_qualname}
+                self.panes.add(f"decompiled.{number}", "bytecode", title, "python", python)
+            title = {"code": "bytecode", "function": old.co_qualname}
             self.panes.add(f"bytecode.{number}", "bytecode", title, "text", disassembled(new))
         return found
 
@@ -56,7 +62,7 @@ class Record:
 
     def _add_dynamo(self, index: int, graph: dict) -> dict[str, int]:
         lines = graph["text"].rstrip().splitlines()
-        pane = self.panes.add(f"dynamo.{index}", "dynamo", "Dynamo's graph", "python", lines)
+        pane = self.panes.add(f"dynamo.{index}", "dynamo", {"code": "dynamo"}, "python", lines)
         at = definition_lines(lines)
         for node in graph["nodes"]:
             self._link_source(node["stack"], pane, at.get(node["name"]))
@@ -65,7 +71,7 @@ class Record:
     def _add_joint(self, index: int, graph: dict) -> dict:
         lines = graph["text"].rstrip().splitlines()
         training = any(node["name"].startswith("tangents") for node in graph["nodes"])
-        title = "Joint graph, forward and backward" if training else "ATen graph before Inductor's passes"
+        title = {"code": "joint" if training else "joint_forward"}
         pane = self.panes.add(f"joint.{index}", "joint", title, "python", lines)
         at = definition_lines(lines)
         dynamo, identity = self._dynamo[index], self.session.dynamo[index]["identity"]
@@ -82,12 +88,13 @@ class Record:
                 self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
         return {"pane": pane, "at": at, "origins": origins, "by_sequence": by_sequence, "identity": identity}
 
-    def _link_upwards(self, graph: GraphRecord) -> None:
-        """From an ATen graph to the joint graph, to Dynamo's, and to the source."""
-        index, nodes = graph.lowered["index"], graph.lowered["aten"]["nodes"]
+    def _link_upwards(self, built: BuiltGraph, nodes: list[dict]) -> None:
+        """From an ATen graph, whose nodes are these, to the joint graph, to Dynamo's, and to the source."""
+        graph, aten = built.graph, built.graph["panes"]["aten"]
+        index = graph["index"]
         joint, dynamo = self._joint.get(index), self._dynamo[index]
         for node in nodes:
-            line = graph.aten_line.get(node["name"])
+            line = built.aten_lines.get(node["name"])
             # what replaced a pattern may have no origin itself; then that of the next node that uses its result counts
             found = self._origins(index, node)
             users = [node["name"]]
@@ -97,22 +104,21 @@ class Record:
                 if set(one["inputs"]) & set(users) and one["op"] == "call_function":
                     users.append(one["name"])
                     found = {**self._origins(index, one), "joint": found["joint"]}
-            for name in found["joint"] or self._replaced(graph, node, found["dynamo"]):
-                self.panes.link("node", joint["pane"], joint["at"][name], graph.aten, line)
+            for name in found["joint"] or self._replaced(graph, nodes, node, found["dynamo"]):
+                self.panes.link("node", joint["pane"], joint["at"][name], aten, line)
             for name in found["dynamo"]:
-                self.panes.link("node", f"dynamo.{index}", dynamo[name], graph.aten, line)
-            self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), graph.aten, line)
+                self.panes.link("node", f"dynamo.{index}", dynamo[name], aten, line)
+            self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), aten, line)
 
-    def _replaced(self, graph: GraphRecord, node: dict, dynamo: list[str]) -> list[str]:
+    def _replaced(self, graph: Graph, nodes: list[dict], node: dict, dynamo: list[str]) -> list[str]:
         """The earlier graph's nodes that a pattern of Inductor's took together and put an ATen node in the place of.
 
         They are gone from the compiled graph and come from the same node of Dynamo's. With a backward pass that is no
         longer telling: what one forward node became is then spread over both directions.
         """
-        joint = self._joint.get(graph.lowered["index"])
-        if joint is None or not graph.lowered["inference"] or node["op"] != "call_function":
+        joint = self._joint.get(graph["index"])
+        if joint is None or not graph["inference"] or node["op"] != "call_function":
             return []
-        nodes = graph.lowered["aten"]["nodes"]
         kept = {name for one in nodes for name in (one["name"], *(origin for origin, _ in one["origins"]))}
         return [name for name, found in joint["origins"].items() if name not in kept and set(found) & set(dynamo)]
 

@@ -127,30 +127,21 @@ def _kernel(simulated: _Side, real: _Side, first: str, second: str) -> dict:
     }
 
 
-def _reasons(graph: dict) -> list[str]:
-    """What differs in a graph and why, a sentence each; none where all is the same."""
-    reasons = []
-    only = graph["operations_only"]
-    if any(only.values()):
-        said = [
-            f"{side} has {', '.join(f'{count} x {target}' for target, count in targets.items())}"
-            for side, targets in only.items()
-            if targets
-        ]
-        reasons.append(f"Inductor was given other operations: {' and '.join(said)}.")
+def _reasons(graph: dict) -> list[dict]:
+    """What differs in a graph and why, each a code with its fields; none where all is the same."""
+    reasons: list[dict] = []
+    only = {side: targets for side, targets in graph["operations_only"].items() if targets}
+    if only:
+        reasons.append({"code": f"{'both' if len(only) == 2 else next(iter(only))}_operations", **only})
     if not graph["library_calls"]["same"]:
-        reasons.append("Other library calls are made, which are chosen by what the device can do.")
+        reasons.append({"code": "library_calls"})
     other = [kernel["name"] for kernel in graph["kernels"] if not kernel["source_same"]]
     if other:
         headers = all(kernel["body_same"] for kernel in graph["kernels"])
-        where = "only above their bodies, in what is said of the device" if headers else "in their bodies"
-        reasons.append(f"Kernels differ in their text, {where}: {', '.join(other)}.")
+        reasons.append({"code": "headers" if headers else "bodies", "kernels": other})
     tuned = [kernel["name"] for kernel in graph["kernels"] if not kernel["configuration"]["same"]]
     if tuned:
-        reasons.append(
-            "Kernels run in another configuration, which the real GPU chose by timing and the simulated one cannot: "
-            f"{', '.join(tuned)}."
-        )
+        reasons.append({"code": "configuration", "kernels": tuned})
     compiled = [
         kernel["name"]
         for kernel in graph["kernels"]
@@ -159,5 +150,5 @@ def _reasons(graph: dict) -> list[str]:
         and False in (kernel["ttir_same"], kernel["ptx_same"])
     ]
     if compiled:
-        reasons.append(f"Triton compiled the same text to other code: {', '.join(compiled)}.")
+        reasons.append({"code": "compiled", "kernels": compiled})
     return reasons

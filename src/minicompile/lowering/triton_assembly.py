@@ -6,15 +6,13 @@ calls it.
 """
 
 import re
-import shutil
-import subprocess
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 
+from minicompile.lowering.captured import Assembly, Graph, Kernel
 from minicompile.lowering.panes import Panes
 from minicompile.torch_private.triton_kernels import CompiledKernel, compile_kernels
-from minikernel.proof.compile_check import parse_resource_usage
+from minikernel.proof.cubin import ask_cuda_tool, parse_resource_usage
 
 Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel's file
 
@@ -92,8 +90,16 @@ def sass_lines(text: str, file: str) -> Mapped:
     return lines
 
 
-def add_assembly(panes: Panes, graph: dict, code: list[str], target: str) -> None:
-    """Compile a graph's Triton kernels; add their panes, links and resource figures.
+def with_assembly(graph: Graph, code: list[str], target: str) -> tuple[Graph, Panes]:
+    """Compile a graph's Triton kernels.
+
+    Args:
+        graph: as it was built, which stays as it is.
+        code: the lines of its code pane.
+        target: `cuda` or `simulated`.
+
+    Returns:
+        The graph with its kernels' resource figures, and the panes of TTIR, PTX and SASS with the links to them.
 
     Raises:
         LabError: Triton cannot compile one of them.
@@ -104,48 +110,39 @@ def add_assembly(panes: Panes, graph: dict, code: list[str], target: str) -> Non
         if header:
             text = "\n".join(code[kernel["first"] - 1 : kernel["last"]]) + "\n"
             sources[kernel["name"]] = (header[1], text)
-    compiled = compile_kernels(sources, target)
+    compiled, panes = compile_kernels(sources, target), Panes()
+    kernels: list[Kernel] = []
     for number, kernel in enumerate(graph["kernels"]):
-        if kernel["name"] in compiled:
-            kernel["assembly"] = _assembly(panes, graph, number, kernel, compiled[kernel["name"]])
+        made = compiled.get(kernel["name"])
+        kernels.append({**kernel, "assembly": _assembly(panes, graph, number, kernel, made)} if made else kernel)
+    return {**graph, "kernels": kernels}, panes
 
 
-def _assembly(panes: Panes, graph: dict, number: int, kernel: dict, made: CompiledKernel) -> dict:
+def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: CompiledKernel) -> Assembly:
+    """A kernel's figures; its texts and their links are added to `panes`."""
     file = f"{kernel['name']}.py"
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(made.cubin)
-        usage = parse_resource_usage(_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
-        sass = _tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin))
+        usage = parse_resource_usage(ask_cuda_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
+        sass = ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin))
     texts = {"ttir": ("mlir", ttir_lines(made.ttir, file)), "ptx": ("ptx", ptx_lines(made.ptx, file))}
     if sass is not None:
         texts["sass"] = ("sass", sass_lines(sass, file))
     ids: dict[str, str | None] = {"sass": None}
     for kind, (language, lines) in texts.items():
         pane = f"{kind}.{graph['id']}.{number}"
-        title = f"{kind.upper()} of {kernel['name']}"
+        title = {"code": kind, "kernel": kernel["name"]}
         ids[kind] = panes.add(pane, kind, title, language, [line for line, _ in lines], graph["id"])
         for place, (_, line) in enumerate(lines, 1):
-            code_line = line and kernel["first"] + line - 1
+            code_line = kernel["first"] + line - 1 if line else None
             panes.link("machine", graph["panes"]["code"], code_line, pane, place)
-    used = usage[0] if usage else {"registers": None, "stack_bytes": None}
     return {
         "architecture": made.architecture,
         "configuration": made.configuration,
         "candidates": made.candidates,
-        "registers": used["registers"],
+        "registers": usage[0]["registers"] if usage else None,
         "shared_bytes": made.shared_bytes,
-        "stack_bytes": used["stack_bytes"],
+        "stack_bytes": usage[0]["stack_bytes"] if usage else None,
         "panes": ids,
     }
-
-
-def _tool(name: str, *arguments: str) -> str | None:
-    """The output of one of CUDA's tools, as Triton ships it or as it is installed; None without it."""
-    triton = find_spec("triton")
-    shipped = Path(triton.origin).parent / "backends" / "nvidia" / "bin" if triton else Path()
-    command = shutil.which(name, path=str(shipped)) or shutil.which(name)
-    if command is None:
-        return None
-    done = subprocess.run([command, *arguments], capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else None

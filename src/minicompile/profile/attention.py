@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minicompile.profile.breakdown import Anatomy, dissect
+from minicompile.profile.breakdown import Breakdown, break_down
+from minicompile.profile.rows import Core, Variant
 from minicompile.profile.work import attention_calls, kernel_work, softmax_calls
 from minilab import LabError
 from minimodel.torch_minigpt import Attention
@@ -39,17 +40,17 @@ def with_fused_attention(model: nn.Module) -> nn.Module:
         LabError: the model has no such attention.
     """
     swapped = copy.deepcopy(model)
-    names = [name for name, module in swapped.named_modules() if isinstance(module, Attention)]
-    if not names:
+    attentions = {name: module for name, module in swapped.named_modules() if isinstance(module, Attention)}
+    if not attentions:
         raise LabError(f"{type(model).__name__} has no attention of the port to swap; give it a GrammarMiniGPT.")
-    for name in names:
+    for name, attention in attentions.items():
         parent, _, attribute = name.rpartition(".")
-        setattr(swapped.get_submodule(parent), attribute, FusedAttention(swapped.get_submodule(name)))
+        setattr(swapped.get_submodule(parent), attribute, FusedAttention(attention))
     return swapped
 
 
 def compare_attention(
-    module: nn.Module, ids: Tensor, dtype: str, samples: int, explicit: Anatomy | None = None
+    module: nn.Module, ids: Tensor, dtype: str, samples: int, explicit: Breakdown | None = None
 ) -> dict:
     """Compile `module` with its attention written out and with it fused, and take both apart.
 
@@ -58,7 +59,7 @@ def compare_attention(
         ids: its input (B, T), on the same device.
         dtype: of the weights, and so of the attention: float32 or bfloat16.
         samples: timed calls of each.
-        explicit: the anatomy of `module` itself on `ids`, if it is known already.
+        explicit: the breakdown of `module` itself on `ids`, if it is known already.
 
     Returns:
         `shape`, `dtype`, `max_difference` between the two eager outputs, and `explicit` and `fused`, as `variant`
@@ -69,43 +70,43 @@ def compare_attention(
     with torch.no_grad():
         difference = (written_out(ids) - fused(ids)).abs().max().item()
     if explicit is None or dtype != "float32":
-        explicit = dissect(written_out, (ids,), samples, "MiniGPT")
+        explicit = break_down(written_out, (ids,), samples, "MiniGPT")
     return {
         "shape": list(ids.shape),
         "dtype": dtype,
         "max_difference": difference,
         "explicit": variant(explicit, ids.shape[1]),
-        "fused": variant(dissect(fused, (ids,), samples, "MiniGPT with fused attention"), ids.shape[1]),
+        "fused": variant(break_down(fused, (ids,), samples, "MiniGPT with fused attention"), ids.shape[1]),
     }
 
 
-def variant(anatomy: Anatomy, length: int) -> dict:
+def variant(breakdown: Breakdown, length: int) -> Variant:
     """Kernels, bytes and time of a compiled model, and of attention's core in it, all layers together.
 
     Returns:
-        `split` as `Anatomy.split`, and the `rounds` that it follows from; `generated_kernels` and `library_calls` in
+        `split` as `Breakdown.split`, and the `rounds` that it follows from; `generated_kernels` and `library_calls` in
         a call of the model; `bytes` of all; `softmax_kernel`, the generated kernel that holds attention's softmax, or
         None; `operator`, the library call that runs attention as one, or None; and `core`: `calls`, `bytes`, `us` of
         attention alone.
     """
-    times = iter(anatomy.libraries_us)
-    core = {"calls": 0, "bytes": 0, "us": 0.0}
+    times = iter(breakdown.libraries_us)
+    core: Core = {"calls": 0, "bytes": 0, "us": 0.0}
     bytes_moved, softmax, operators = 0, [], []
-    for graph in anatomy.graphs:
+    for graph in breakdown.graphs:
         inside = {call["id"] for call in attention_calls(graph, length)}
         softmax += [call["kernel"] for call in softmax_calls(graph, length)]
         for call in graph["calls"]:
-            us = next(times) if call["extern"] else anatomy.kernels_us[call["kernel"]]
+            us = next(times) if call["extern"] else breakdown.kernels_us[call["kernel"]]
             bytes_moved += call["bytes"]
             if call["id"] in inside:
                 core = {"calls": core["calls"] + 1, "bytes": core["bytes"] + call["bytes"], "us": core["us"] + us}
                 operators += [call["kernel"]] if call["extern"] and "scaled_dot_product" in call["kernel"] else []
-    work = kernel_work(anatomy.graphs)
+    work = kernel_work(breakdown.graphs)
     return {
-        "split": anatomy.split(),
-        "rounds": anatomy.rounds,
+        "split": breakdown.split(),
+        "rounds": breakdown.rounds,
         "generated_kernels": sum(row["calls"] for row in work),
-        "library_calls": len(anatomy.libraries_us),
+        "library_calls": len(breakdown.libraries_us),
         "bytes": bytes_moved,
         "softmax_kernel": next(iter(softmax), None),
         "operator": next(iter(operators), None),

@@ -16,12 +16,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from minicompile.lowering.record import Record
+from minicompile.profile.rows import Parts, Round, Split, TimedKernel, Work
 from minicompile.profile.work import kernel_work, library_calls
 from minicompile.torch_private.profiling import (
     COMPILE_OPTIONS,
@@ -43,7 +45,7 @@ GRAPH_PREFIX = re.compile(r"^graph_\d+_")  # Inductor puts it before a C++ kerne
 
 
 @dataclass
-class Anatomy:
+class Breakdown:
     """A compiled call's parts, times in microseconds: medians over `samples` calls, in the quietest of five rounds.
 
     Attributes:
@@ -64,9 +66,9 @@ class Anatomy:
     wrapper_us: float
     kernels_us: dict[str, float]
     libraries_us: list[float]
-    rounds: list[dict]
+    rounds: list[Round]
 
-    def split(self) -> dict:
+    def split(self) -> Split:
         """How the call's time divides.
 
         Returns:
@@ -77,27 +79,29 @@ class Anatomy:
         calls = {row["name"]: row["calls"] for row in kernel_work(self.graphs)}
         return split(quietest(self.rounds), calls, self.samples, self.on_gpu)
 
-    def kernels(self, copy_gb_per_s: float) -> list[dict]:
+    def kernels(self, copy_gb_per_s: float) -> list[TimedKernel]:
         """A row for each generated kernel: `kernel_work`'s, with its time, bandwidth and share of the call's time."""
         return [timed(row, quietest(self.rounds), copy_gb_per_s) for row in kernel_work(self.graphs)]
 
 
-def split(parts: dict, calls: dict[str, int], samples: int, on_gpu: bool) -> dict:
-    """`Anatomy.split`, from the parts that `quietest` gives and how often each kernel is called."""
+def split(parts: Parts, calls: dict[str, int], samples: int, on_gpu: bool) -> Split:
+    """`Breakdown.split`, from the parts that `quietest` gives and how often each kernel is called."""
     kernels = sum(times * parts["kernels_us"][name] for name, times in calls.items())
     libraries = sum(parts["libraries_us"])
     rest = parts["call_us"] - parts["guards_us"] - parts["wrapper_us"] - kernels - libraries
     return {
         "samples": samples,
         "overlapping": on_gpu,
-        **{key: parts[key] for key in ("call_us", "guards_us", "wrapper_us")},
+        "call_us": parts["call_us"],
+        "guards_us": parts["guards_us"],
+        "wrapper_us": parts["wrapper_us"],
         "kernels_us": kernels,
         "libraries_us": libraries,
         "rest_us": None if on_gpu else rest,
     }
 
 
-def timed(row: dict, parts: dict, copy_gb_per_s: float) -> dict:
+def timed(row: Work, parts: Parts, copy_gb_per_s: float) -> TimedKernel:
     """A row of `kernel_work` with what follows from its kernel's time."""
     median_us = parts["kernels_us"][row["name"]]
     gb_per_s = row["bytes"] / median_us / 1e3
@@ -112,7 +116,7 @@ def timed(row: dict, parts: dict, copy_gb_per_s: float) -> dict:
     }
 
 
-def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> Anatomy:
+def break_down(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> Breakdown:
     """Compile `module` on `inputs` with Inductor's default mode and time its parts.
 
     Args:
@@ -124,7 +128,7 @@ def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> 
         LabError: torch.compile made no graph of the model, or a kernel or library call of it could not be timed.
     """
     on_gpu, each = inputs[0].is_cuda, max(1, samples // ROUNDS)
-    rounds = []
+    rounds: list[Round] = []
 
     @torch.no_grad()
     def run(compiled: Callable) -> None:
@@ -134,7 +138,8 @@ def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> 
             compiled(*inputs)
         for _ in range(ROUNDS):
             found = _by_profiler(compiled, inputs, each, on_gpu)
-            rounds.append({**found, **_by_clock(compiled, inputs, graphs, found["kernels_us"], each, on_gpu)})
+            clocked = _by_clock(compiled, inputs, graphs, found["kernels_us"], each, on_gpu)
+            rounds.append(cast(Round, {**found, **clocked}))  # the clock's library calls, where it has them
 
     with fresh_caches():
         session = watch(run, module, "cuda" if on_gpu else "cpu", {**COMPILE_OPTIONS, **KERNEL_EVENTS})
@@ -152,10 +157,10 @@ def dissect(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> 
         raise LabError(
             f"the profile of {name} found no time for {what}; report this with the installed torch's version."
         )
-    return Anatomy(graphs=graphs, on_gpu=on_gpu, samples=each, rounds=rounds, **parts)
+    return Breakdown(graphs=graphs, on_gpu=on_gpu, samples=each, rounds=rounds, **parts)
 
 
-def quietest(rounds: list[dict]) -> dict:
+def quietest(rounds: list[Round]) -> Parts:
     """Of every time the least median of its samples that a round found for it."""
 
     def least(samples: Iterable[list[float]]) -> float:
@@ -163,7 +168,9 @@ def quietest(rounds: list[dict]) -> dict:
 
     libraries = zip(*(one["libraries_us"] for one in rounds), strict=True)
     return {
-        **{key: least(one[key] for one in rounds) for key in ("call_us", "guards_us", "wrapper_us")},
+        "call_us": least(one["call_us"] for one in rounds),
+        "guards_us": least(one["guards_us"] for one in rounds),
+        "wrapper_us": least(one["wrapper_us"] for one in rounds),
         "kernels_us": {name: least(one["kernels_us"][name] for one in rounds) for name in rounds[0]["kernels_us"]},
         "libraries_us": [least(call) for call in libraries],
     }

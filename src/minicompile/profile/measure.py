@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from minicompile.profile.attention import compare_attention
-from minicompile.profile.breakdown import dissect
+from minicompile.profile.breakdown import break_down
 from minicompile.profile.timing import affordable_calls, model_at, time_mode
 from minicompile.safe.compile_config import CompileConfig
 from minilab import LabError
@@ -45,13 +45,13 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
                 timed["compiled"]["median_us"],
             )  # fmt: skip
             timings.append(timed)
-        anatomy = None
+        broken = None
         if case["kernels"]:
-            anatomy = dissect(module, inputs, samples, model)
-            rows = anatomy.kernels(ceilings["copy_gb_per_s"])
-            shapes.append({"shape": shape, "split": anatomy.split(), "kernels": rows, "rounds": anatomy.rounds})
+            broken = break_down(module, inputs, samples, model)
+            rows = broken.kernels(ceilings["copy_gb_per_s"])
+            shapes.append({"shape": shape, "split": broken.split(), "kernels": rows, "rounds": broken.rounds})
         for dtype in case["attention"]:
-            attention.append(compare_attention(module, inputs[0], dtype, samples, anatomy))
+            attention.append(compare_attention(module, inputs[0], dtype, samples, broken))
     return {
         "model": model,
         "unit": "tokens" if model == "minigpt" else "rows",

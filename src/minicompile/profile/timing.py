@@ -14,6 +14,7 @@ from torch import nn
 
 from minicompile import models
 from minicompile.profile.breakdown import DIGITS
+from minicompile.profile.rows import Side, Spread, Timing
 from minicompile.safe.compile_benchmark import Row, benchmark
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.safe_compile import maybe_compile, uncompile
@@ -55,7 +56,7 @@ def affordable_calls(module: nn.Module, inputs: tuple, calls: int) -> int:
     return calls if seconds <= SLOW_SECONDS else min(calls, max(FEWEST_CALLS, int(SLOW_CALLS_SECONDS / seconds)))
 
 
-def time_mode(module: nn.Module, inputs: tuple, cfg: CompileConfig, calls: int, logger: logging.Logger) -> dict:
+def time_mode(module: nn.Module, inputs: tuple, cfg: CompileConfig, calls: int, logger: logging.Logger) -> Timing:
     """Time one mode against eager on one batch.
 
     Args:
@@ -84,6 +85,7 @@ def time_mode(module: nn.Module, inputs: tuple, cfg: CompileConfig, calls: int, 
         output = module(*inputs).clone()  # with CUDA graphs the next call writes where this result lies
         warm = time.perf_counter() - began
         difference = (output - uncompile(module)(*inputs)).abs().max().item()
+    eager, compiled = (_side(row, timed.tokens) for row in (timed.eager, timed.compiled))
     return {
         "mode": cfg.mode,
         "calls": calls,
@@ -92,21 +94,18 @@ def time_mode(module: nn.Module, inputs: tuple, cfg: CompileConfig, calls: int, 
         "max_difference": difference,
         "recompiles": timed.recompiles,
         "graph_breaks": len(timed.report.graph_breaks),
-        **compared(*(_side(row, timed.tokens) for row in (timed.eager, timed.compiled))),
+        "speedup": eager["median_us"] / compiled["median_us"],
+        "eager": eager,
+        "compiled": compiled,
     }
 
 
-def compared(eager: dict, compiled: dict) -> dict:
-    """Both sides, and the `speedup` from one to the other."""
-    return {"speedup": eager["median_us"] / compiled["median_us"], "eager": eager, "compiled": compiled}
-
-
-def _side(row: Row, tokens: int) -> dict:
+def _side(row: Row, tokens: int) -> Side:
     samples_us = [round(1e6 * seconds, DIGITS) for seconds in row.seconds]
     return {**spread(samples_us, tokens), "peak_bytes": row.peak_bytes, "tokens": tokens, "samples_us": samples_us}
 
 
-def spread(samples_us: list[float], tokens: int) -> dict[str, float]:
+def spread(samples_us: list[float], tokens: int) -> Spread:
     """`median_us`, `p20_us` and `p80_us` of calls of so many tokens (or rows), and how many of them `per_second`."""
     median = statistics.median(samples_us)
     fifths = statistics.quantiles(samples_us, n=5) if len(samples_us) > 1 else [median] * 4

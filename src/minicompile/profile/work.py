@@ -5,15 +5,17 @@ data/profile_operations.yaml. Williams, Waterman and Patterson's roofline (2009)
 """
 
 from functools import cache
-from importlib.resources import files
 from math import prod
+from pathlib import Path
 
 import yaml
+
+from minicompile.profile.rows import Work
 
 
 @cache
 def _prices() -> dict:
-    return yaml.safe_load((files("minicompile.profile") / "data" / "profile_operations.yaml").read_text())
+    return yaml.safe_load((Path(__file__).parent / "data/profile_operations.yaml").read_text())
 
 
 def node_flop(node: dict) -> int:
@@ -35,14 +37,14 @@ def node_flop(node: dict) -> int:
     return elements * each
 
 
-def kernel_work(graphs: list[dict]) -> list[dict]:
+def kernel_work(graphs: list[dict]) -> list[Work]:
     """A row for each generated kernel of a capture's `graphs` that is called, in the order of their first calls.
 
     Returns:
         Rows of `name`, `graph` (its id), `calls` in one run of the model, and, for one call, `bytes` read and written
         as Inductor counts them (a table that is looked up in counts whole) and `flop`; means where calls differ.
     """
-    rows = []
+    rows: list[Work] = []
     for graph in graphs:
         flop = {node["name"]: node_flop(node) for node in graph["scheduler_nodes"]}
         generated = [call for call in graph["calls"] if not call["extern"]]

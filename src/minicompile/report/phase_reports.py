@@ -7,7 +7,7 @@ Each line of the list is worked out from the phase's manifest and the few artefa
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from minicompile.pages import render, retold
+from minilab.templates import render
 from minilab.translations import Translations
 
 COMPILE_MATCH = 1e-6  # largest difference of TinyHead, compiled, from eager
@@ -23,7 +23,7 @@ class Check(NamedTuple):
 
 def words(language: str) -> Translations:
     """The words of both reports: their checks, their titles, and what their links are called."""
-    return Translations("minicompile", "phases", language)
+    return Translations("minicompile.report", "phases", language)
 
 
 def checks_24(manifest: dict, training: dict, language: str = "en") -> list[Check]:
@@ -55,7 +55,7 @@ def checks_24(manifest: dict, training: dict, language: str = "en") -> list[Chec
             text("24.port.asked"),
             text(
                 "24.port.found",
-                outcome=retold(language)(outcome),
+                outcome=text(f"24.port.{outcome}"),
                 difference=text.number(port["max_abs_diff_to_numpy_reference"], ".1e"),
             ),
             outcome == "passed",
@@ -143,4 +143,4 @@ def phase_report(
         language: of the text, and so of all that is handed in.
     """
     values = {"phase": phase, "title": title, "checks": checks, "pictures": pictures, "files": files}
-    return render("phase_report", language, values)
+    return render("minicompile.report", "phase_report", language, values)

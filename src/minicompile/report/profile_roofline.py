@@ -4,30 +4,29 @@ On the left the roofline that stage 24 draws for the lab's own kernels, here wit
 on the right every kernel's bandwidth as a share of a copy's, those among them that only move data.
 """
 
-import re
-import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from minicompile.report.words import duration, kernel_number, short_kernel
 from minikernel.report.roofline import ridge
 from minikernel.report.roofline_plot import INTENSITY, ROOFS, label_slopes, slopes, stale_mark
 from minilab.style import INK, PALETTE, use_style
 from minilab.translations import Translations
 
 SOFTMAX, OTHERS = PALETTE["triton"], PALETTE["fused"]
-WORDS = 46  # characters of a kernel's name beside its bar
 HEADROOM = 5  # factor between the highest roof and the end of the axis
 LABELS = 20  # factor between the last ridge and the end of the axis: the roofs are named there
 
 
 def draw(profile: dict, png: str | Path, language: str = "en") -> None:
     """Draw a profile (profile.json) and save it as PNG."""
-    text = Translations("minicompile", "profile", language)
+    text = Translations("minicompile.report", "profile", language)
     use_style()
     heights = [max(4.4, 0.31 * len(shape["kernels"]) + 1.6) for shape in profile["shapes"]]
-    figure = plt.figure(figsize=(12, sum(heights)), layout="constrained")
+    figure = plt.figure(figsize=(12, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.1))
     parts = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights).flat
     drawn = []
     for part, shape in zip(parts, profile["shapes"], strict=True):
@@ -36,30 +35,11 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
         _bars(bar_axes, shape["kernels"], text)
         part.supxlabel(_caption(shape["kernels"], text), x=0.02, ha="left", fontsize=10)
         drawn.append(roofline_axes)
-    figure.get_layout_engine().set(h_pad=0.1)
     figure.draw_without_rendering()
     for axes in drawn:
         label_slopes(axes, profile["roofline"], language)
     figure.savefig(png, metadata={"Software": None})
     plt.close(figure)
-
-
-def number(name: str) -> str:
-    """The number that Inductor ends a kernel's name in, by which the dots are named."""
-    return re.search(r"\d*$", name)[0]
-
-
-def short(name: str) -> str:
-    """A kernel's name as far as people read it: its number, and what was fused."""
-    words = re.sub(r"^(cpp|triton_[a-z]+)_fused_+|_\d+$", "", name).replace("_", " ")
-    return f"{number(name)}  {textwrap.shorten(' '.join(words.split()), WORDS, placeholder=' ...')}"
-
-
-def time_text(text: Translations, microseconds: float) -> str:
-    """A time with its unit."""
-    if microseconds < 999.5:
-        return f"{text.number(microseconds, ',.3g')} µs"
-    return f"{text.number(microseconds / 1e3, ',.4g')} ms"
 
 
 def _colour(name: str) -> str:
@@ -88,7 +68,9 @@ def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> Non
     for row in computing:
         at = (row["flop_per_byte"], row["tflop_per_s"])
         axes.plot(*at, "o", markersize=14, color=_colour(row["name"]), markeredgecolor="white", clip_on=False, zorder=3)
-        axes.annotate(number(row["name"]), at, color="white", fontsize=8.5, ha="center", va="center_baseline", zorder=4)
+        axes.annotate(
+            kernel_number(row["name"]), at, color="white", fontsize=8.5, ha="center", va="center_baseline", zorder=4
+        )
     title = text(
         "picture.title",
         name=limits["name"],
@@ -108,20 +90,20 @@ def _bars(axes: Axes, kernels: list[dict], text: Translations) -> None:
         axes.barh(place, share, color=_colour(row["name"]), height=0.66)
         times = f" x {row['calls']}" if row["calls"] > 1 else ""
         percent = text.number(share, ",.0f" if share >= 100 else ".2g")
-        label = f"{percent} %, {time_text(text, row['median_us'])}{times}"
+        label = f"{percent} %, {duration(text.language, row['median_us'])}{times}"
         inside = share > 0.6 * longest
         axes.text(
             share + (-0.01 if inside else 0.01) * longest, place, label, va="center", fontsize=9.5,
             ha="right" if inside else "left", color="white" if inside else INK,
         )  # fmt: skip
     axes.axvline(100, color=INK, linewidth=1.2, linestyle=":")
-    axes.set_yticks(range(len(kernels)), [short(row["name"]) for row in kernels], fontsize=9.5)
+    axes.set_yticks(range(len(kernels)), [short_kernel(row["name"]) for row in kernels], fontsize=9.5)
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, longest), ylim=(max(len(kernels), 4) - 0.4, -0.6), xlabel=text("picture.share_axis"))
     axes.set_title(text("picture.share"), loc="left", fontsize=12)
 
 
 def _caption(kernels: list[dict], text: Translations) -> str:
-    moving = [number(row["name"]) for row in kernels if row["flop"] == 0]
+    moving = [kernel_number(row["name"]) for row in kernels if row["flop"] == 0]
     told = f" {text('picture.moving', numbers=', '.join(moving))}" if moving else ""
     return text("picture.caption") + told

@@ -9,25 +9,28 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from minicompile.pages import render
+from minicompile.explain.wording import Wording
+from minicompile.report import words
 from minicompile.report.profile_report import interpretation
+from minilab.templates import render
 
 SAME = ("source_same", "ttir_same", "ptx_same", "sass_same")
 NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach memory
 
 
-def capture_view(capture: dict, folder: str) -> dict:
+def capture_view(capture: dict, folder: str, language: str = "en") -> dict:
     """What there is to say about one capture, a graph at a time.
 
     Args:
         capture: a `capture.json`.
         folder: its folder, relative to the report.
+        language: of its label.
     """
     return {
         "model": capture["model"]["name"],
         "train": capture["model"]["train"],
         "device": capture["target"]["device"],
-        "label": capture["target"]["label"],
+        "label": Wording(language).label(capture),
         "simulated": capture["target"]["simulated"],
         "seconds": capture["compile"]["seconds"],
         "graph_breaks": sum(each["count"] for each in capture["graph_breaks"]),
@@ -58,10 +61,11 @@ def graph_view(graph: dict) -> dict:
     }
 
 
-def refusals(captures: list[dict], most: int = 5) -> list[tuple[str, int]]:
+def refusals(captures: list[dict], most: int = 5, language: str = "en") -> list[tuple[str, int]]:
     """The commonest reasons for which fusions were refused, in plain words, with how often each was given."""
+    wording = Wording(language)
     sentences = Counter(
-        decision["sentence"]
+        wording.fusion(decision["reason"])
         for capture in captures
         for graph in capture["graphs"]
         for decision in graph["decisions"]
@@ -85,23 +89,24 @@ def matches(profiles: list[dict]) -> list[dict]:
     ]
 
 
-def comparison_view(compared: dict) -> dict:
+def comparison_view(compared: dict, language: str = "en") -> dict:
     """What there is to say of a `simulated_vs_real.json`: its graphs with how many kernels are the same in what."""
+    wording = Wording(language)
     graphs = [
         {
             **graph,
+            "why": [wording.difference(why) for why in graph["why"]],
             "count": len(graph["kernels"]) + len(graph["only"]["real"]),
             **{what: sum(kernel[what] is True for kernel in graph["kernels"]) for what in SAME},
             "same_configuration": sum(kernel["configuration"]["same"] for kernel in graph["kernels"]),
         }
         for graph in compared["graphs"]
     ]
-    restored = compared.get("restored")
     return {
         **compared,
         "graphs": graphs,
         "date": compared["provenance"]["date"][:10],
-        "stale": bool(restored and restored["stale"]),
+        "stale": words.is_stale(compared),
     }
 
 
@@ -123,11 +128,11 @@ def report_25(
         compared: the `simulated_vs_real.json` of every model.
         language: of the text, and so of `safety`.
     """
-    views = [capture_view(capture, folder) for folder, capture in captures]
+    views = [capture_view(capture, folder, language) for folder, capture in captures]
     values = {
         "views": views,
         "models": list(dict.fromkeys(view["model"] for view in views)),
-        "refusals": refusals([capture for _, capture in captures]),
+        "refusals": refusals([capture for _, capture in captures], language=language),
         "profiles": [
             {**profile, "folder": folder, "sentences": interpretation(profile, language)}
             for folder, profile in profiles
@@ -135,9 +140,9 @@ def report_25(
         "matches": matches([profile for _, profile in profiles]),
         "devices": [made["provenance"]["device"] for made in distributed],
         "safety": safety,
-        "compared": [comparison_view(made) for made in compared],
+        "compared": [comparison_view(made, language) for made in compared],
     }
-    text = render("report_25", language, values)
+    text = render("minicompile.report", "report_25", language, values, filters=words.filters(language))
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 
 

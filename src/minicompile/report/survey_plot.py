@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from minicompile.distributed.collectives import sent_bytes
-from minicompile.report.survey import in_order, place, words
+from minicompile.report.survey import in_order, labels, place
+from minicompile.report.words import is_stale, size
 from minilab.style import INK, use_style
 from minilab.translations import Translations
 
@@ -27,14 +29,14 @@ class Bar(NamedTuple):
 
 def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
     """Draw every `distributed.json` given and save the picture as PNG; runs of a stale record are hollow."""
-    text = words(language)
+    text = labels(language)
     use_style()
     rows = [
         (artefact, ranks, [run for run in artefact["runs"] if run["ranks"] == ranks])
         for artefact in in_order(artefacts)
         for ranks in dict.fromkeys(run["ranks"] for run in artefact["runs"])
     ]
-    figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout="constrained")
+    figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout=ConstrainedLayoutEngine(h_pad=0.12))
     for part, (artefact, ranks, runs) in zip(figure.subfigures(len(rows), 1, squeeze=False).flat, rows, strict=True):
         title = text(
             "picture.title",
@@ -44,7 +46,7 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
             date=artefact["provenance"]["date"][:10],
         )
         part.suptitle(title, x=0.01, ha="left", fontsize=13)
-        stale = artefact.get("restored", {}).get("stale", False)
+        stale = is_stale(artefact)
         shown = [artefact["single"], *runs]
         panels = part.subplots(1, 3, sharey=True)
         for axes, name, bars in zip(panels, PANELS, quantities(text, shown), strict=True):
@@ -52,7 +54,6 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
             axes.set_title(text(f"picture.{name}"), loc="left", fontsize=12)
         panels[0].set_yticks(range(len(shown)), [text(f"names.{run['pattern']}") for run in shown])
         panels[0].invert_yaxis()
-    figure.get_layout_engine().set(h_pad=0.12)
     figure.savefig(path, metadata={"Software": None})
     plt.close(figure)
 
@@ -63,10 +64,10 @@ def quantities(text: Translations, runs: list[dict]) -> list[list[Bar]]:
     formula = [max(sent_bytes(counts, run["ranks"]) for counts in run["formula"]) for run in runs]
     return [
         [Bar(run["tokens_per_s"], text.number(run["tokens_per_s"], ",.0f")) for run in runs],
-        [Bar(size, megabytes(text, size)) for size in (max(run["peak_memory_bytes"]) for run in runs)],
+        [Bar(peak, size(text.language, peak)) for peak in (max(run["peak_memory_bytes"]) for run in runs)],
         [
-            Bar(size, megabytes(text, size) if size else text("picture.nothing"), mark)
-            for size, mark in zip(sent, formula, strict=True)
+            Bar(count, size(text.language, count) if count else text("picture.nothing"), mark)
+            for count, mark in zip(sent, formula, strict=True)
         ],
     ]
 
@@ -84,9 +85,3 @@ def draw_bars(axes: Axes, patterns: list[str], bars: list[Bar], hollow: bool) ->
     axes.set(xlim=(0, 1.32 * longest), xticks=[])
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-
-
-def megabytes(text: Translations, size: float) -> str:
-    """A size for a label: `16.9 MB`, `5.3 GB`."""
-    scale, unit = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
-    return f"{text.number(size / scale, ',.3g')} {unit}"

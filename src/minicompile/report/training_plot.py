@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from minicompile.report.words import is_stale
 from minilab.device import short_name
 from minilab.style import FAINT, INK, PALETTE, use_style
 from minilab.translations import Translations
@@ -26,10 +27,10 @@ def draw(training: dict, path: str | Path, language: str = "en") -> None:
         path: of the picture.
         language: of its words.
     """
-    text = Translations("minicompile", "training", language)
+    text = Translations("minicompile.report", "training", language)
     use_style()
     figure = plt.figure(figsize=(11, 5), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1))
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(1.15, 1)).flat
     losses, apart = left.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
     draw_losses(losses, training, text)
     draw_differences(apart, training, text)
@@ -41,7 +42,7 @@ def draw(training: dict, path: str | Path, language: str = "en") -> None:
 
 def heading(training: dict, language: str = "en") -> str:
     """What was trained where and when, and whether it still holds."""
-    text = Translations("minicompile", "training", language)
+    text = Translations("minicompile.report", "training", language)
     made = training["provenance"]
     gpu = made["hardware"]["gpu"]
     return text(
@@ -49,7 +50,7 @@ def heading(training: dict, language: str = "en") -> str:
         name=short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
         source=text("picture.restored" if "restored" in training else "picture.measured"),
         date=made["date"][:10],
-        stale=text("picture.stale") if training.get("restored", {}).get("stale", False) else "",
+        stale=text("picture.stale") if is_stale(training) else "",
     )
 
 

@@ -6,6 +6,7 @@ timed; one that falls back to eager is reported with its reason and no time.
 """
 
 import logging
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -70,12 +71,13 @@ class Benchmark:
     @property
     def peak_bytes_delta(self) -> int | None:
         """The compiled step's peak over the eager one's; negative where compiling saves memory."""
-        peaks = (self.compiled and self.compiled.peak_bytes, self.eager.peak_bytes)
-        return None if None in peaks else peaks[0] - peaks[1]
+        compiled, eager = None if self.compiled is None else self.compiled.peak_bytes, self.eager.peak_bytes
+        return None if compiled is None or eager is None else compiled - eager
 
     def to_dict(self) -> dict:
         """Plain data for JSON."""
-        return {**asdict(self), "speedup": self.speedup, "peak_bytes_delta": self.peak_bytes_delta}
+        found = {**asdict(self), "report": self.report.to_dict()}
+        return {**found, "speedup": self.speedup, "peak_bytes_delta": self.peak_bytes_delta}
 
     def table(self) -> str:
         """The rows as a Markdown table, and one line on what happened."""
@@ -140,7 +142,8 @@ def benchmark(
     finally:
         uncompile(model)
     count = tokens or count_tokens(batch)
-    firsts = {"eager": first, "compiled": started.compile_seconds}
+    # A compile that failed has no seconds, and no row to put them in.
+    firsts = {"eager": first, "compiled": started.compile_seconds or math.nan}
     rows = {name: _row(name, firsts[name], values, count, peaks[name]) for name, values in seconds.items()}
     recompiles = len(report.recompiles) - len(started.recompiles)
     return Benchmark(rows["eager"], rows.get("compiled"), recompiles, count, trains, report)

@@ -6,7 +6,7 @@ torch.compile.html); the others belong to the safety net around it.
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +21,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 FAIL_POLICIES = ("fallback_eager", "raise")
 
 
+@dataclass
 class PlainData:
     """To and from dictionaries, YAML and JSON, for a dataclass whose fields are plain data."""
 
@@ -119,7 +120,7 @@ class CompileConfig(PlainData):
     enabled: bool = False
     mode: str = "default"
     dynamic: bool | None = None
-    backend: str = "inductor"
+    backend: str | Callable = "inductor"
     fullgraph: bool = False
     options: dict | None = None
     allowlist: Sequence[str] = ()

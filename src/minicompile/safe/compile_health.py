@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -26,21 +27,22 @@ def health(
 
     Returns:
         Plain data for JSON: `healthy` (compiled, without graph breaks, cache limits or recompiles in the steady
-        state), `complaints` (a sentence each, empty when healthy), `config`, `benchmark` (with its `report`) and
-        `versions`.
+        state), `complaints` (empty when healthy; each a `code`, `not_compiled`, `graph_break`, `cache_limit` or
+        `recompile`, with its fields), `config`, `benchmark` (with its `report`) and `versions`.
 
     Raises:
         LabError: the configuration or a pattern of it cannot be.
     """
     measured = benchmark(model, cfg, batch, loss_fn=loss_fn, optimizer=optimizer, steps=steps, logger=logger)
     report = measured.report
-    complaints = [f"graph break: {reason}" for reason in report.graph_breaks] + report.cache_limits
+    complaints: list[dict] = []
     if not report.compiled:
-        complaints.insert(0, f"not compiled: failed at {report.stage}: {report.reason}")
+        complaints.append({"code": "not_compiled", "stage": report.stage, "failure": report.failure})
+    complaints += [{"code": "graph_break", "reason": reason} for reason in report.graph_breaks]
+    complaints += [{"code": "cache_limit", **asdict(limit)} for limit in report.cache_limits]
     if measured.recompiles:
-        complaints += [
-            f"recompile in the steady state: {reason}" for reason in report.recompiles[-measured.recompiles :]
-        ]
+        steady = report.recompiles[-measured.recompiles :]
+        complaints += [{"code": "recompile", "guard": guard} for guard in steady]
     config = {**cfg.to_dict(), "backend": report.backend}
     return {
         "healthy": not complaints,

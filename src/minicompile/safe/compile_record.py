@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from minicompile.safe.watch import Watch
+from minicompile.torch_private.dynamo import CacheLimit
 
 
 @dataclass
@@ -20,7 +21,8 @@ class CompileReport:
         stage: `compiled`; `unchecked` (compiled, no smoketest yet); `none` (never went through `maybe_compile`, or
             is a copy of one that did); or where it failed: `compile`, `ranks`, `call` (a later compile, at a call),
             or a stage of `minicompile.safe.smoketest.SmoketestOutcome`.
-        reason: the failure in one line; None without one.
+        reason: the failure in one line, for people; None without one.
+        failure: the same as `code` and fields, as `minicompile.safe.failures.coded` gives them; None without one.
         exception: its type.
         stack: its traceback.
         seconds: wall time of `maybe_compile`.
@@ -43,6 +45,7 @@ class CompileReport:
     compiled: bool = False
     stage: str = "none"
     reason: str | None = None
+    failure: dict | None = None
     exception: str | None = None
     stack: str | None = None
     seconds: float | None = None
@@ -58,15 +61,17 @@ class CompileReport:
     guards: int = 0
     graph_breaks: list[str] = field(default_factory=list)
     recompiles: list[str] = field(default_factory=list)
-    cache_limits: list[str] = field(default_factory=list)
+    cache_limits: list[CacheLimit] = field(default_factory=list)
     dtype: str | None = None
     tolerance: float | None = None
     differences: dict[str, float] = field(default_factory=dict)
     torch: str = torch.__version__
 
     def to_dict(self) -> dict:
-        """Plain data for JSON."""
-        return dataclasses.asdict(self)
+        """Plain data for JSON: all but `reason`, which `failure` says in codes."""
+        values = dataclasses.asdict(self)
+        del values["reason"]
+        return values
 
 
 @dataclass
@@ -87,9 +92,9 @@ def compile_report(model: nn.Module) -> CompileReport:
     record = records.get(model)
     if record is None:
         reason = "maybe_compile has not compiled this object; a copy of a compiled model is eager until it has"
-        return CompileReport(reason=reason)
+        return CompileReport(reason=reason, failure={"code": "never_compiled"})
     watch = record.watch
-    eager = [*record.report.ran_eager, *watch.failed_frames, *watch.cache_limits]
+    eager = [*record.report.ran_eager, *watch.failed_frames, *(limit.function for limit in watch.cache_limits)]
     return dataclasses.replace(
         record.report,
         graphs=watch.graphs,

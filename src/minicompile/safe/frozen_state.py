@@ -140,8 +140,9 @@ def frozen_state(model: nn.Module, optimizer: torch.optim.Optimizer | None = Non
 
     def restore() -> None:
         for module in model.modules():
-            if hasattr(module, "reshard"):  # FSDP2: a step cut short may leave parameters gathered
-                module.reshard()
+            reshard = getattr(module, "reshard", None)
+            if reshard is not None:  # FSDP2: a step cut short may leave parameters gathered
+                reshard()
         state.restore()
         generators.restore()
 

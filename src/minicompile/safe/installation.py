@@ -12,6 +12,7 @@ from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.selection import Selection
 from minicompile.safe.watch import Watch
 from minicompile.torch_private import dynamo as dynamo_internals
+from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
 
 BLOCKED = "in the blocklist of maybe_compile"
 
@@ -46,7 +47,7 @@ class Compiled:
 
     @property
     def slot(self) -> str:
-        return "forward" if dynamo_internals.is_fsdp(self.module) else "_compiled_call_impl"
+        return "forward" if dynamo_internals.is_fsdp(self.module) else COMPILED_CALL
 
     def put(self, call: Callable | None = None) -> None:
         """Have the module called through `call`, which is the compiled call by default."""
@@ -63,14 +64,17 @@ class Compiled:
         as BatchNorm's averages, is updated twice in that one call.
         """
         compiled, reference = self.call, weakref.ref(self.module)
-        eager = type(self.module).forward if self.slot == "forward" else type(self.module)._call_impl
+        eager = type(self.module).forward if self.slot == "forward" else uncompiled_call(type(self.module))
         failures = failures or dynamo_internals.compile_errors()
 
         def call(*args: object, **kwargs: object) -> object:
             try:
                 return compiled(*args, **kwargs)
             except failures as error:
-                output = eager(reference(), *args, **kwargs)
+                module = reference()
+                if module is None:
+                    raise
+                output = eager(module, *args, **kwargs)
                 on_failure(error)
                 return output
 
@@ -126,7 +130,7 @@ def _entry(module: nn.Module) -> Callable:
     Dynamo does not begin in a frame of torch.nn: `nn.Sequential(...).compile()` compiles nothing, and says nothing.
     Such a module gets a frame of its own around it, with a code object of its own, by which Dynamo keeps its graphs.
     """
-    inner = module.forward if dynamo_internals.is_fsdp(module) else module._call_impl
+    inner = module.forward if dynamo_internals.is_fsdp(module) else uncompiled_call(module)
     if not dynamo_internals.passes_over(type(module).forward):
         return inner
 

@@ -14,17 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from minilab import LabError
+from minicompile.safe.failures import WrongNumbers
 
 # Several hundred times the rounding error of each dtype: room for reordered sums through a deep model.
 # "tf32" is float32 whose matrix products are rounded to 10 bits (torch.backends.cuda.matmul.allow_tf32).
 TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "tf32": 1e-2, "float16": 2e-2, "bfloat16": 8e-2}
 GRADIENT_FACTOR = 10  # a gradient passes through the model twice and is summed over the batch
 NOISE_SHARE = 0.1  # of the root mean square over all gradients
-
-
-class WrongNumbers(LabError):
-    """The compiled model computes something else than the eager one."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +78,16 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
     if ours.shape != reference.shape or ours.dtype != reference.dtype:
         raise WrongNumbers(
             f"{name} is {ours.dtype} of shape {tuple(ours.shape)} compiled and {reference.dtype} of shape "
-            f"{tuple(reference.shape)} eager; the compiled model is wrong."
+            f"{tuple(reference.shape)} eager; the compiled model is wrong.",
+            "other_shape",
+            tensor=name,
+            compiled=f"{ours.dtype} {list(ours.shape)}",
+            eager=f"{reference.dtype} {list(reference.shape)}",
         )
     if not (reference.is_floating_point() or reference.is_complex()):
         if not torch.equal(ours, reference):
-            raise WrongNumbers(f"{name} ({reference.dtype}) differs from eager's; the compiled model is wrong.")
+            sentence = f"{name} ({reference.dtype}) differs from eager's; the compiled model is wrong."
+            raise WrongNumbers(sentence, "unequal", tensor=name, dtype=str(reference.dtype))
         return Difference(name, 0.0)
     ours, reference = dense(ours), dense(reference)
     if not reference.numel():
@@ -97,15 +98,18 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
     finite = reference.isfinite()
     if not torch.equal(ours.isfinite(), finite) or not same_where_not(finite, ours, reference):
         raise WrongNumbers(
-            f"{name} has NaN or infinity where eager has not, or not where it has; it is wrong compiled."
+            f"{name} has NaN or infinity where eager has not, or not where it has; it is wrong compiled.",
+            "not_finite",
+            tensor=name,
         )
     ours, reference = (ours, reference) if finite.all() else (ours[finite], reference[finite])
     if not reference.numel():
         return Difference(name, 0.0)
     relative = largest_relative(ours, reference, noise)
     if relative > tolerance:
+        off = f"{name} is off by {relative:.3g} of its size, and {tolerance:.3g} is allowed"
         raise WrongNumbers(
-            f"{name} is off by {relative:.3g} of its size, and {tolerance:.3g} is allowed; the compiled model is wrong."
+            f"{off}; the compiled model is wrong.", "too_far", tensor=name, relative=relative, allowed=tolerance
         )
     return Difference(name, relative)
 

@@ -10,7 +10,6 @@ import logging
 import time
 import traceback
 from collections.abc import Callable
-from textwrap import shorten
 from typing import Any
 
 import torch
@@ -18,21 +17,13 @@ from torch import nn
 
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, records
+from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import install
-from minicompile.safe.ranks import failures_of_ranks, ranks_present
 from minicompile.safe.selection import select
 from minicompile.safe.smoketest import CompileSmoketest, SmoketestOutcome
 from minicompile.safe.watch import Watch
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
-
-
-class NothingCompiled(LabError):
-    """Every step ran, and none of it through compiled code."""
-
-
-class OtherRankFailed(LabError):
-    """This rank's compile was fine, another one's was not."""
 
 
 def maybe_compile(
@@ -71,7 +62,7 @@ def maybe_compile(
     if not cfg.enabled:
         return model
     cfg.validate()
-    inner = model.module if dynamo_internals.is_ddp(model) else model
+    inner = model.get_submodule("module") if dynamo_internals.is_ddp(model) else model
     if hasattr(inner, "_orig_mod"):
         raise LabError("the model is wrapped by torch.compile already; give maybe_compile the plain model.")
     uncompile(model)
@@ -95,21 +86,22 @@ def maybe_compile(
         compiled = install(selection, cfg, watch, undo)
         outcome = SmoketestOutcome(stage="unchecked")
         if cfg.healthcheck and sample_batch is not None:
-            synchronised = model.no_sync() if inner is not model else contextlib.nullcontext()
+            synchronised = contextlib.nullcontext() if inner is model else getattr(model, "no_sync")()  # noqa: B009
             with watch.start_up(), synchronised:
                 outcome = _smoketest(inner, compiled, cfg, logger, sample_batch, optimizer, loss_fn)
             if outcome.passed and not watch.graphs:
                 outcome.stage = "compile"
-                raise NothingCompiled("the compiler found nothing to compile in the model; leave it eager.")
+                sentence = "the compiler found nothing to compile in the model; leave it eager."
+                raise NothingCompiled(sentence, "nothing_compiled")
     except Exception as error:
         outcome.exception = error
     except BaseException:  # the user's own interrupt leaves nothing behind either
         uncompile(model)
         raise
     if ranks_present(process_group):
-        failures = failures_of_ranks(first_line(outcome.exception), process_group)
-        if failures and outcome.exception is None:
-            outcome.stage, outcome.exception = "ranks", OtherRankFailed(f"another rank fell back: {failures[0]}")
+        elsewhere = failure_of_ranks(outcome.exception, process_group)
+        if elsewhere is not None and outcome.exception is None:
+            outcome.stage, outcome.exception = "ranks", elsewhere
 
     report.seconds = time.perf_counter() - started
     report.compile_seconds, report.step_seconds = outcome.compile_seconds, outcome.step_seconds
@@ -165,19 +157,10 @@ def fall_back(record: Record, stage: str, error: BaseException, logger: logging.
     record.uninstall()
     report = record.report
     report.compiled, report.stage = False, stage
-    report.exception, report.reason = type(error).__name__, first_line(error)
+    report.exception, report.reason, report.failure = type(error).__name__, first_line(error), coded(error)
     report.stack = "".join(traceback.format_exception(error))
     logger.error(
         "torch.compile failed, the model stays eager: stage=%s exception=%s seconds=%.2f reason=%s\n%s",
         *(stage, report.exception, report.seconds or 0.0, report.reason, report.stack),
         extra={"compile_report": report.to_dict()},
     )
-
-
-def first_line(error: BaseException | None) -> str | None:
-    """An exception in one line of at most 300 characters; None for none."""
-    if error is None:
-        return None
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
-    return shorten(f"{type(error).__name__}: {text}" if text else type(error).__name__, 300, placeholder=" …")

@@ -19,18 +19,18 @@ import torch
 from torch import Tensor, nn
 
 from minicompile.safe.batches import call_loss, clone_batch, split_batch, tensors_of
+from minicompile.safe.failures import TimeLimitExceeded, WrongNumbers
 from minicompile.safe.frozen_state import RandomState, frozen_state
 from minicompile.safe.numerics import (
     GRADIENT_FACTOR,
     NOISE_SHARE,
     TOLERANCES,
     Difference,
-    WrongNumbers,
     compare,
     comparison_dtype,
     root_mean_square,
 )
-from minicompile.safe.time_limit import TimeLimitExceeded, time_limit
+from minicompile.safe.time_limit import time_limit
 from minicompile.torch_private import dynamo as dynamo_internals
 
 
@@ -221,7 +221,8 @@ class CompileSmoketest:
     def _compare_all(self, kind: str, ours: dict, reference: dict, tolerance: float, noise: float = 0.0) -> None:
         if ours.keys() != reference.keys():
             odd = sorted(ours.keys() ^ reference.keys())[0]
-            raise WrongNumbers(f"{kind} {odd} is there on one side only; the compiled model is wrong.")
+            sentence = f"{kind} {odd} is there on one side only; the compiled model is wrong."
+            raise WrongNumbers(sentence, "one_side_only", kind=kind, tensor=odd)
         found: list[Difference] = []
         for name, tensor in reference.items():
             label = f"gradient of {name}" if kind == "gradient" else name

@@ -19,9 +19,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
-class TimeLimitExceeded(BaseException):
-    """The limit passed. Not an `Exception`, so that a compiler's own `except Exception` cannot swallow it."""
+from minicompile.safe.failures import TimeLimitExceeded
 
 
 def _can_interrupt() -> bool:
@@ -47,7 +45,7 @@ def time_limit(seconds: float | None, what: str, logger: logging.Logger) -> Iter
         logger.error("%s It cannot be interrupted where it stands:\n%s", sentence, place)
 
     def interrupt(_signal: int, _frame: object) -> None:
-        raise TimeLimitExceeded(sentence)
+        raise TimeLimitExceeded(sentence, seconds)
 
     interruptible = _can_interrupt()
     # A second later than the alarm: it speaks only where the alarm could not act.
@@ -67,4 +65,4 @@ def time_limit(seconds: float | None, what: str, logger: logging.Logger) -> Iter
             if left:
                 signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - started), 1e-6), interval)
     if time.monotonic() - started > seconds:
-        raise TimeLimitExceeded(sentence)
+        raise TimeLimitExceeded(sentence, seconds)

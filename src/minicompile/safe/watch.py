@@ -24,19 +24,22 @@ class Watch:
 
     Attributes:
         graphs: graphs handed to the backend, forward only.
-        graph_breaks, recompiles, cache_limits: one sentence each, in order.
+        graph_breaks, recompiles: Dynamo's reason for each, in order.
+        cache_limits: the frames that Dynamo gave up on.
+        backend: the other one, set when the model is compiled.
         backend_seconds: time spent in the backend; backward graphs that compile later are not in it.
     """
 
+    backend: Callable
+
     def __init__(self, name: str, logger: logging.Logger) -> None:
-        self.backend: Callable | None = None  # set when the model is compiled
         self.logger = logger
         self.__name__ = name  # what Dynamo's messages call the backend
         self.graphs = 0
         self.backend_seconds = 0.0
         self.graph_breaks: list[str] = []
         self.recompiles: list[str] = []
-        self.cache_limits: list[str] = []
+        self.cache_limits: list[dynamo_internals.CacheLimit] = []
         self.failed_frames: list[str] = []
         self._frames: dict[int, set[str]] = {}  # compile ids by frame
         self._metrics: dict[str, dynamo_internals.FrameMetrics] = {}
@@ -105,20 +108,20 @@ class Watch:
             if metrics.compile_id in ids:
                 self._metrics[metrics.compile_id] = metrics
 
-    def hear_cache_limit(self, compile_id: str, sentence: str) -> None:
+    def hear_cache_limit(self, compile_id: str, limit: dynamo_internals.CacheLimit) -> None:
         """Record that Dynamo gave up on a frame, if its graph `compile_id` is one of this model's."""
         ours = any(compile_id in ids for ids in self._frames.values())
-        if ours and sentence not in self.cache_limits:
-            self.cache_limits.append(sentence)
-            self.logger.warning("torch.compile: %s", sentence)
+        if ours and limit not in self.cache_limits:
+            self.cache_limits.append(limit)
+            self.logger.warning("torch.compile: %s", limit)
 
 
 @cache
 def _listen() -> None:
     """Have every watch hear of cache limits, from the first watch on."""
 
-    def tell_all(compile_id: str, sentence: str) -> None:
+    def tell_all(compile_id: str, limit: dynamo_internals.CacheLimit) -> None:
         for watch in list(_watches):
-            watch.hear_cache_limit(compile_id, sentence)
+            watch.hear_cache_limit(compile_id, limit)
 
     dynamo_internals.listen_for_cache_limit(tell_all)

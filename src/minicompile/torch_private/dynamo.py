@@ -1,7 +1,6 @@
-"""Every private name of torch that the safety net needs, in one place.
+"""What the safety net asks of Dynamo and Inductor beyond torch's public interface.
 
-Nothing here is promised by torch; each function says what it gives where a name is missing. Tried on torch
-2.11 and 2.13.
+The names are those of `names.NAMES`; where one is missing, `owner` says so in a sentence.
 """
 
 import inspect
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
+from minicompile.torch_private.names import lookup, owner
+
 CACHE_LIMIT_LOGGER = "torch._dynamo.convert_frame"
 CACHE_LIMIT = re.compile(r"hit config\.(\w+) \((\d+)\)\s+function: (.+?)\n\s+last reason: (.*)")
 
@@ -23,12 +24,12 @@ def inner_backend(backend: str | Callable, mode: str, options: dict | None, dyna
 
     Raises:
         RuntimeError: Inductor does not know an option.
-        torch._dynamo.exc.InvalidBackend: no backend has that name.
+        TorchDynamoException: no backend has that name.
     """
     if backend == "inductor":
-        merged = {**torch._inductor.list_mode_options(mode, dynamic), **(options or {})}
-        return torch._TorchCompileInductorWrapper(None, merged, dynamic)
-    return torch._TorchCompileWrapper(backend, None, options, dynamic)
+        merged = {**owner("mode_options").list_mode_options(mode, dynamic), **(options or {})}
+        return owner("inductor_wrapper")._TorchCompileInductorWrapper(None, merged, dynamic)
+    return owner("backend_wrapper")._TorchCompileWrapper(backend, None, options, dynamic)
 
 
 def torch_compile(function: Callable, isolated: bool, **arguments: object) -> Callable:
@@ -41,39 +42,39 @@ def torch_compile(function: Callable, isolated: bool, **arguments: object) -> Ca
 
 def passes_over(function: Callable) -> bool:
     """Whether Dynamo compiles nothing of a function's own frame, as with the forwards of torch.nn's modules."""
-    return bool(torch._dynamo.trace_rules.check(function))
+    return bool(owner("skipped_frames").check(function))
 
 
 def compile_errors() -> tuple[type[Exception], ...]:
     """The exceptions with which a compile fails at a call, as opposed to those of the model itself."""
-    exceptions = torch._dynamo.exc
     # Inductor's own errors are among the first; the limit on recompiles under fullgraph is not.
-    return (exceptions.TorchDynamoException, exceptions.FailOnRecompileLimitHit)
+    return (owner("compile_error").TorchDynamoException, owner("recompile_limit").FailOnRecompileLimitHit)
 
 
 def fallback_random(value: bool):
     """A context in which compiled code draws the random numbers that eager draws, in the same order."""
-    return torch._inductor.config.patch(fallback_random=value)
+    return owner("fallback_random").patch(fallback_random=value)
 
 
 def draws_as_eager() -> bool:
-    return torch._inductor.config.fallback_random
+    """Whether compiled code draws its random numbers as eager does."""
+    return owner("fallback_random").fallback_random
 
 
 def failing_backward_early():
     """A context in which a backward graph compiles with its forward graph, so that both fail at the call."""
-    return torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+    return owner("functorch_config").patch(force_non_lazy_backward_lowering=True)
 
 
 def current_compile() -> tuple[int, str] | None:
     """(which frame, id of this compile of it) while a backend runs; None outside, or where torch does not say."""
-    compile_id = torch._guards.CompileContext.current_compile_id()
+    compile_id = owner("compile_context").current_compile_id()
     return None if compile_id is None else (compile_id.frame_id, str(compile_id))
 
 
 def current_recompile_reason() -> str | None:
     """The guard that failed, while a backend runs for a recompile; None for a first compile or where unknown."""
-    metrics = getattr(torch._dynamo.utils.get_metrics_context(), "_metrics", {})
+    metrics = getattr(owner("metrics_context").get_metrics_context(), "_metrics", {})
     reason = metrics.get("recompile_reason")
     return None if reason is None else " ".join(reason.split("\n")[0].split())
 
@@ -91,7 +92,7 @@ class FrameMetrics:
 def frame_metrics() -> list[FrameMetrics]:
     """The last compiles of the process, oldest first (torch keeps 64); empty where torch keeps none."""
     found = []
-    for metrics in torch._dynamo.utils.get_compilation_metrics():
+    for metrics in owner("compile_metrics").get_compilation_metrics():
         if metrics.co_name is None:  # a backward graph's
             continue
         function = f"'{metrics.co_name}' ({metrics.co_filename}:{metrics.co_firstlineno})"
@@ -117,7 +118,7 @@ def breaks_since(count: int) -> list[str]:
 
 
 def _break_list() -> list:
-    return getattr(torch._dynamo.output_graph, "graph_break_reasons", [])
+    return lookup("break_list") or []
 
 
 def _describe_break(reason) -> str:
@@ -130,11 +131,25 @@ def _describe_break(reason) -> str:
     return f"{text} [{stack[-1].filename}:{stack[-1].lineno}]" if stack else text
 
 
-class CacheLimitHandler(logging.Handler):
-    """Hears Dynamo's one warning that it will compile a frame no more, and hands on (compile id, sentence): the id of
-    the graph whose guard failed last, which tells one model from another of its class."""
+@dataclass(frozen=True)
+class CacheLimit:
+    """A frame that Dynamo compiles no more: its `function`, the `limit` that it reached and that limit's `value`, and
+    the `guard` that failed last."""
 
-    def __init__(self, listener: Callable[[str, str], None]) -> None:
+    function: str
+    limit: str
+    value: int
+    guard: str
+
+    def __str__(self) -> str:
+        return f"{self.function} reached {self.limit} = {self.value} and compiles no more; last: {self.guard}"
+
+
+class CacheLimitHandler(logging.Handler):
+    """Hears Dynamo's one warning that it will compile a frame no more, and hands on (compile id, `CacheLimit`): the id
+    of the graph whose guard failed last, which tells one model from another of its class."""
+
+    def __init__(self, listener: Callable[[str, CacheLimit], None]) -> None:
         super().__init__(logging.WARNING)
         self.listener = listener
 
@@ -143,10 +158,10 @@ class CacheLimitHandler(logging.Handler):
         if match:
             limit, value, function, reason = match.groups()
             compile_id, _, guard = reason.partition(": ")
-            self.listener(compile_id, f"{function} reached {limit} = {value} and compiles no more; last: {guard}")
+            self.listener(compile_id, CacheLimit(function, limit, int(value), guard))
 
 
-def listen_for_cache_limit(listener: Callable[[str, str], None]) -> None:
+def listen_for_cache_limit(listener: Callable[[str, CacheLimit], None]) -> None:
     logging.getLogger(CACHE_LIMIT_LOGGER).addHandler(CacheLimitHandler(listener))
 
 
@@ -165,7 +180,8 @@ def _is_instance(value: object, module: str, name: str) -> bool:
 
 
 def mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
-    torch._dynamo.mark_dynamic(tensor, dim)
+    """Tell Dynamo that a tensor's size along `dim` varies from call to call."""
+    owner("mark_dynamic").mark_dynamic(tensor, dim)
 
 
 def peak_cpu_bytes(profiler: torch.profiler.profile) -> int | None:
@@ -183,10 +199,11 @@ def peak_cpu_bytes(profiler: torch.profiler.profile) -> int | None:
 @contextmanager
 def without_cpp_compiler() -> Iterator[None]:
     """Inductor as on a machine without a C++ compiler, and without anything compiled before."""
-    with torch._inductor.utils.fresh_cache(), torch._inductor.config.patch({"cpp.cxx": (None, "/nonexistent/c++")}):
+    no_compiler = owner("config").patch({"cpp.cxx": (None, "/nonexistent/c++")})
+    with owner("fresh_cache").fresh_cache(), no_compiler:
         yield
 
 
 def mode_options(mode: str) -> dict[str, object]:
     """The Inductor options that a mode stands for."""
-    return torch._inductor.list_mode_options(mode)
+    return owner("mode_options").list_mode_options(mode)

@@ -1,27 +1,33 @@
-"""Every private name of torch that the lab leans on, in one table, with what it is for.
+"""Every private name of torch that the compiler's side leans on, in one table, with what it is for.
 
-A torch release may move or drop any of them. `tests/minicompile/torch_private/` looks each one up
-in the torch that is installed, so that a new minor version is checked where it first runs. The names that are
-not `required` are the hooks that tie lines within a kernel to the operations that they came from; without
-one of them a capture still works, links whole kernels only, and says so.
+A torch release may move or drop any of them. `tests/minicompile/torch_private/test_names.py` looks each one up in the
+torch that is installed and holds it against `minors`, and fails on a minor version that `MINORS` does not have. The
+names that are not `required` are those without which the work goes on with less: the hooks that tie lines within a
+kernel to the operations that they came from (a capture then links whole kernels only, and says so), and torch's list
+of graph breaks.
 """
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
 from minilab import LabError
+
+MINORS = ("2.11", "2.12", "2.13")  # torch's minor versions that the lab supports
 
 
 @dataclass(frozen=True)
 class PrivateName:
-    """Where a private name lives and what for."""
+    """Where a private name lives, what for, and which of torch's minor versions have it."""
 
     path: str  # module, a colon, the attributes below it
     use: str
     required: bool = True
+    minors: tuple[str, ...] = MINORS
 
 
 NAMES = {
+    # the capture (session.py and what it enters)
     "dynamo": PrivateName("torch._dynamo:reset", "start without what was compiled before"),
     "counters": PrivateName("torch._dynamo.utils:counters", "graph breaks"),
     "timed": PrivateName("torch._dynamo.utils:compilation_time_metrics", "seconds by phase"),
@@ -73,6 +79,12 @@ NAMES = {
     "code_cache": PrivateName("torch._inductor.codecache:PyCodeCache.modules", "the configuration autotuning chose"),
     "ptxas": PrivateName("torch._inductor.runtime.compile_tasks:_set_triton_ptxas_path", "Inductor's assembler"),
     "cache_dir": PrivateName("torch._inductor.runtime.cache_dir_utils:cache_dir", "a path to leave out of the record"),
+    "tree_map": PrivateName("torch.utils._pytree:tree_map", "tensors in nested arguments"),
+    "cuda_init": PrivateName("torch.cuda:_lazy_init", "that wakes no driver, simulated target"),
+    "cuda_guard": PrivateName("torch.cuda:_DeviceGuard", "nor does a guard of a device, simulated target"),
+    "caches_off": PrivateName("torch._inductor.config:force_disable_caches", "compile anew"),
+    "shape_padding": PrivateName("torch._inductor.config:shape_padding", "a pass that runs on the device"),
+    "compile_threads": PrivateName("torch._inductor.config:compile_threads", "compile in this process"),
     "loops": PrivateName("torch._inductor.ir:IRNode.__post_init__", "which ATen node made a loop", required=False),
     "tracer": PrivateName("torch._inductor.loop_body:LightTracer", "... a loop-body operation", required=False),
     "run_node": PrivateName(
@@ -81,15 +93,41 @@ NAMES = {
     "writeline": PrivateName("torch._inductor.utils:IndentedBuffer.writeline", "... a kernel line", required=False),
     "cse": PrivateName("torch._inductor.codegen.common:CSE.generate", "... but compare untagged code", required=False),
     "deferred": PrivateName("torch._inductor.utils:DeferredLineBase", "lines decided on later", required=False),
+    "new_line": PrivateName("torch._inductor.utils:DeferredLineBase._new_line", "... rewritten", required=False),
+    # the safety net and the profile (dynamo.py, profiling.py)
+    "mode_options": PrivateName("torch._inductor:list_mode_options", "the options that a mode stands for"),
+    "inductor_wrapper": PrivateName("torch:_TorchCompileInductorWrapper", "Inductor as torch.compile calls it"),
+    "backend_wrapper": PrivateName("torch:_TorchCompileWrapper", "another backend as torch.compile calls it"),
+    "skipped_frames": PrivateName("torch._dynamo.trace_rules:check", "frames of which Dynamo compiles nothing"),
+    "compile_error": PrivateName("torch._dynamo.exc:TorchDynamoException", "a compile that fails at a call"),
+    "recompile_limit": PrivateName("torch._dynamo.exc:FailOnRecompileLimitHit", "... by the limit on recompiles"),
+    "fallback_random": PrivateName("torch._inductor.config:fallback_random", "random numbers as eager draws them"),
+    "compile_context": PrivateName("torch._guards:CompileContext.current_compile_id", "which compile this is"),
+    "metrics_context": PrivateName("torch._dynamo.utils:get_metrics_context", "why this is a recompile"),
+    "compile_metrics": PrivateName("torch._dynamo.utils:get_compilation_metrics", "guards and failures of compiles"),
+    "break_list": PrivateName("torch._dynamo.output_graph:graph_break_reasons", "graph breaks, told", required=False),
+    "mark_dynamic": PrivateName("torch._dynamo:mark_dynamic", "a size that varies"),
+    "call_impl": PrivateName("torch.nn:Module._call_impl", "a module's call, hooks included, uncompiled"),
+    "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),
+    "fresh_cache": PrivateName("torch._inductor.utils:fresh_cache", "a folder without anything compiled before"),
+    "cpp_compiler": PrivateName("torch._inductor.config:cpp.cxx", "a machine without a C++ compiler"),
+    "clear_caches": PrivateName("torch._inductor.utils:clear_caches", "nothing kept in memory"),
+    "vec_isa_ok": PrivateName("torch._inductor.config:cpp.vec_isa_ok", "vector code not probed"),
+    "kernel_profile": PrivateName("torch._inductor.config:cpp.enable_kernel_profile", "C++ kernels in a profile"),
+    "post_compile": PrivateName("torch._inductor.output_code:CompiledFxGraph.post_compile", "a graph's callable"),
+    # torch's operators and tensors (tensors.py)
+    "dispatch_mode": PrivateName("torch.utils._python_dispatch:TorchDispatchMode", "a look at each operator called"),
+    "tree_leaves": PrivateName("torch.utils._pytree:tree_leaves", "the tensors in a result"),
 }
-LINE_HOOKS = tuple(name for name, entry in NAMES.items() if not entry.required)
+# without one of these, no line of a kernel is tied to an operation
+LINE_HOOKS = ("loops", "tracer", "run_node", "writeline", "cse", "deferred", "new_line")
 
 
-def lookup(name: str) -> object | None:
+def lookup(name: str) -> Any:
     """What `NAMES[name]` names in the installed torch, or None where it is absent."""
     module, _, attributes = NAMES[name].path.partition(":")
     try:
-        found = importlib.import_module(module)
+        found: Any = importlib.import_module(module)
     except ImportError:
         return None
     for attribute in attributes.split("."):
@@ -100,14 +138,14 @@ def lookup(name: str) -> object | None:
     return found
 
 
-def owner(name: str) -> object:
+def owner(name: str) -> Any:
     """The class or module that holds `NAMES[name]`, to patch it there.
 
     Raises:
         LabError: the installed torch does not have it.
     """
     module, _, attributes = NAMES[name].path.partition(":")
-    holder: object | None = None
+    holder: Any = None
     try:
         holder = importlib.import_module(module)
         for attribute in attributes.split(".")[:-1]:
@@ -137,4 +175,4 @@ def absence(name: str) -> str:
     import torch
 
     entry = NAMES[name]
-    return f"torch {torch.__version__} has no {entry.path.replace(':', '.')}, which the capture needs: {entry.use}"
+    return f"torch {torch.__version__} has no {entry.path.replace(':', '.')}, which the lab needs: {entry.use}"

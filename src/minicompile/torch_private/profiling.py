@@ -1,10 +1,5 @@
-"""Every private name of torch that the profile needs, in one place, beside those of the capture.
+"""Time what a compiled call does: its graphs' wrappers, what they call, and the compile itself from cold caches."""
 
-Nothing here is promised by torch. Tried on torch 2.13; `tests/minicompile/torch_private/` looks each of
-them up in the torch that is installed.
-"""
-
-import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,14 +21,14 @@ LIBRARIES = ("extern_kernels", "torch")  # what a wrapper calls that it did not 
 @contextmanager
 def fresh_caches() -> Iterator[None]:
     """A block whose first compile is a cold one: folders of its own, nothing kept in memory, vector code not probed."""
-    importlib.import_module("torch._inductor.compile_fx")  # else the first compile of the process imports it
+    owner("compile_fx")  # imports it, else the process' first compile would
     # A torch built for CUDA brings a ptxas, which its compile workers take, while this process would take Triton's. As
     # its version is part of a compiled kernel's name, nothing that the workers compile would then be found, and each of
     # max-autotune's choices would be compiled once more, one after the other.
     owner("ptxas")._set_triton_ptxas_path()
     with own_caches(), inductor_options(COMPILE_OPTIONS):
         torch.compiler.reset()
-        importlib.import_module("torch._inductor.utils").clear_caches()
+        owner("clear_caches").clear_caches()
         try:
             yield
         finally:
@@ -42,14 +37,14 @@ def fresh_caches() -> Iterator[None]:
 
 def inductor_options(options: dict):
     """A context in which Inductor compiles with `options`."""
-    return importlib.import_module("torch._inductor.config").patch(options)
+    return owner("config").patch(options)
 
 
 @contextmanager
 def keeping_graphs() -> Iterator[list]:
     """Collects the callables of graphs compiled in the block: each is given tensors and runs the wrapper alone."""
-    kind = importlib.import_module("torch._inductor.output_code").CompiledFxGraph
-    finish, graphs = kind.post_compile, []
+    kind, graphs = owner("post_compile"), []
+    finish = kind.post_compile
 
     def keeping(graph, *arguments, **keywords) -> None:
         finish(graph, *arguments, **keywords)

@@ -172,10 +172,10 @@ def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphMo
     graph.output(graph.graph_copy(module.graph, {}))
     module.graph = graph
     for node in graph.nodes:
-        node.args, node.kwargs = torch.utils._pytree.tree_map(elsewhere, (node.args, node.kwargs))
+        node.args, node.kwargs = owner("tree_map").tree_map(elsewhere, (node.args, node.kwargs))
         for key in ("example_value", "val"):
             if key in node.meta:
-                node.meta[key] = torch.utils._pytree.tree_map(moved, node.meta[key])
+                node.meta[key] = owner("tree_map").tree_map(moved, node.meta[key])
     module.recompile()
     return module, [moved(value) for value in inputs]
 

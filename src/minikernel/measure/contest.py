@@ -25,11 +25,12 @@ from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samp
 from minikernel.measure.standards import LEFT_OUT_ALL, OURS, standards
 from minikernel.measure.timing import last_level_cache_bytes, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS
-from minikernel.ops.registry import first_line, kernels
+from minikernel.ops.registry import kernels
 from minikernel.proof.accuracy import softmax_error
 from minikernel.proof.gradient_accuracy import GRADIENT_TOLERANCE, gradient_error
 from minikernel.proof.proof import REFERENCE_TOLERANCE
 from minilab import LabError
+from minilab.user_code import first_line
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 MAX_AUTOTUNE = "compile-max-autotune"

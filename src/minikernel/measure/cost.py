@@ -1,25 +1,32 @@
 """What a row softmax and the LM head before it cost by the count: bytes to move, operations to do."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 import yaml
 
+HERE = Path(__file__).parent
+
 
 @cache
-def _data(name: str) -> dict:
-    return yaml.safe_load((files("minikernel.measure") / "data" / f"{name}.yaml").read_text())
+def _operations() -> dict:
+    return yaml.safe_load((HERE / "data/operations.yaml").read_text())
+
+
+@cache
+def _datasheets() -> dict:
+    return yaml.safe_load((HERE / "data/datasheets.yaml").read_text())
 
 
 def softmax_bytes(rows: int, cols: int, itemsize: int, direction: str = "forward") -> int:
     """The fewest bytes a softmax moves, `forward` or `backward`: each operand read once, each result written once."""
-    price = _data("operations")[direction]
+    price = _operations()[direction]
     return rows * cols * itemsize * (price["reads_per_element"] + price["writes_per_element"])
 
 
 def softmax_flop(rows: int, cols: int, direction: str = "forward") -> int:
     """Floating-point operations of a softmax in one direction, by the prices in `data/operations.yaml`."""
-    return rows * cols * sum(_data("operations")[direction]["flop_per_element"].values())
+    return rows * cols * sum(_operations()[direction]["flop_per_element"].values())
 
 
 def linear_softmax_bytes(rows: int, features: int, cols: int, itemsize: int, fused: bool) -> int:
@@ -31,16 +38,16 @@ def linear_softmax_bytes(rows: int, features: int, cols: int, itemsize: int, fus
     moved = (rows * features + cols * features + rows * cols) * itemsize
     if fused:
         return moved
-    price = _data("operations")["linear_softmax"]
+    price = _operations()["linear_softmax"]
     return moved + rows * cols * itemsize * (price["unfused_reads_per_logit"] + price["unfused_writes_per_logit"])
 
 
 def linear_softmax_flop(rows: int, features: int, cols: int) -> int:
     """Floating-point operations of softmax(h weight^T): the product's and the softmax's."""
-    product = rows * features * cols * _data("operations")["linear_softmax"]["flop_per_product"]
+    product = rows * features * cols * _operations()["linear_softmax"]["flop_per_product"]
     return product + softmax_flop(rows, cols)
 
 
 def datasheet(device: str) -> dict | None:
     """The maker's promised peaks for a device slug; None for hardware whose datasheet is not in the data."""
-    return _data("datasheets").get(device)
+    return _datasheets().get(device)

@@ -1,7 +1,7 @@
 """Which kernel `minikernel.softmax` launches on a GPU: a table made by tuning, and a default beyond it.
 
-`data/dispatch/{device}.json`, small enough to read, says for each shape that was tuned on a device which of
-`fused` and `triton` was faster there, by what times. `snakemake record` writes it from autotune's log. At a
+`dispatch/{device}.json`, small enough to read, says for each shape that was tuned on a device which of
+`fused` and `triton` was faster there, by what times; `dispatch_table` makes it of autotune's log. At a
 width that it holds, the nearest number of rows decides. Any other width, and a device that nobody tuned, gets
 `fused`, or where CuPy is missing, which compiles it, the Triton kernel in its default configuration.
 """
@@ -18,7 +18,8 @@ from minilab.device import slug
 from minilab.files import read_json, write_json
 
 HAS_CUDA_C = find_spec("cupy") is not None  # which compiles the CUDA C kernels
-TABLES = Path(__file__).parent / "dispatch"
+HERE = Path(__file__).parent
+TABLES = "dispatch/*.json"  # one for each device that was tuned, by its slug
 
 
 class Choice(NamedTuple):
@@ -28,13 +29,17 @@ class Choice(NamedTuple):
     config: dict[str, int] | None = None
 
 
-def write_table(device: str, tuning: dict, folder: Path = TABLES) -> Path:
-    """Write a device's table from the result of `autotune.autotune`; returns its path.
+def dispatch_table(tuning: dict) -> list[dict]:
+    """Make a device's table out of its tuning.
 
     Args:
-        device: the device's slug, such as `h200`.
+        tuning: `autotune.json`, as `minikernel.measure.autotune.autotune` returns it.
+
+    Returns:
+        For each tuned shape and dtype: rows, cols, dtype, the kernel to launch, its config (None for the default),
+        and the microseconds of both kernels.
     """
-    table = [
+    return [
         {
             "rows": choice["rows"],
             "cols": choice["cols"],
@@ -45,16 +50,18 @@ def write_table(device: str, tuning: dict, folder: Path = TABLES) -> Path:
         }
         for choice in tuning["choices"]
     ]
-    path = folder / f"{device}.json"
-    write_json(path, table)
-    return path
+
+
+def write_table(path: str | Path, tuning: dict) -> None:
+    """Write `dispatch_table` of a tuning to a file, `.../{device}.json`."""
+    write_json(path, dispatch_table(tuning))
 
 
 @functools.cache
-def table(device: str, folder: Path = TABLES) -> list[dict]:
-    """The table of a device, by its slug; empty for one that nobody tuned."""
-    path = folder / f"{device}.json"
-    return list(read_json(path)) if path.exists() else []
+def table(device: str, folder: Path = HERE) -> list[dict]:
+    """Read the table of a device, by its slug; empty for one that nobody tuned."""
+    tables = {path.stem: path for path in folder.glob(TABLES)}
+    return list(read_json(tables[device])) if device in tables else []
 
 
 def choose(entries: list[dict], dtype: torch.dtype, rows: int, cols: int, cuda_c: bool) -> Choice:

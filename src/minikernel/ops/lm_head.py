@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from minikernel.ops.softmax_cuda import VECTOR_BYTES, compiled, largest_shared_bytes, multiprocessors, stream_of
 from minilab import LabError
 
+SOURCE = "cuda/linear_softmax.cu"
 FEATURES, COLUMNS = 64, 600  # the widths that the kernel is written for: MiniGPT's d_model and vocabulary
 TILE_ROWS, THREADS, SHARED_BYTES = 16, 512, 195_856  # as in the source
 # float16 products per product. "tf32" keeps 11 significant bits of each factor, as TF32 does.
@@ -110,10 +111,15 @@ def fused_linear_softmax(
     if out.numel():
         blocks = min(-(-rows.shape[0] // TILE_ROWS), multiprocessors(device))
         pointers = (rows.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), out.data_ptr())
-        kernel = compiled("linear_softmax", f"linear_softmax<{products}>", device)
+        kernel = compiled(SOURCE, f"linear_softmax<{products}>", device)
         stream = stream_of(torch._C._cuda_getCurrentRawStream(device))
         kernel((blocks,), (THREADS,), (*pointers, rows.shape[0]), SHARED_BYTES, stream)
     return out
+
+
+def instances() -> list[str]:
+    """The C++ name of every kernel that can be launched here."""
+    return [f"linear_softmax<{products}>" for products in PRODUCTS.values()]
 
 
 def products_of(precision: str) -> int:

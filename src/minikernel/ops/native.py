@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 
-from minikernel.ops import dispatch, softmax_cuda
+from minikernel.ops import dispatch, softmax_cuda, softmax_fused
 from minikernel.ops import softmax_cuda_backward as softmax_backward
 
-SOURCE = Path(__file__).with_name("native.cpp")
+SOURCE = Path(__file__).parent / "native.cpp"
 logger = logging.getLogger(__name__)
 
 
@@ -40,7 +40,7 @@ def resolve(backward: bool, dtype: str, rows: int, cols: int, aligned: bool, dev
     if backward:
         plan = softmax_backward.backward_plan(torch_dtype, rows, cols, aligned, device)
     else:
-        plan = softmax_cuda.fused_plan(torch_dtype, cols, aligned, softmax_cuda.limits_of(device))
+        plan = softmax_fused.fused_plan(torch_dtype, cols, aligned, softmax_cuda.limits_of(device))
     kernel = softmax_cuda.compiled(plan.source, plan.expression, device)
     return kernel.ptr, plan.rows, plan.blocks, plan.threads, plan.shared_bytes
 

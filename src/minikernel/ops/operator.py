@@ -13,7 +13,15 @@ eager call does not come here at all: `native.cpp` goes to the kernels at once.
 import torch
 from torch.autograd import forward_ad
 
-from minikernel.ops import dispatch, native, softmax_cuda, softmax_triton, softmax_triton_backward, triton_operator
+from minikernel.ops import (
+    dispatch,
+    native,
+    softmax_cuda,
+    softmax_fused,
+    softmax_triton,
+    softmax_triton_backward,
+    triton_operator,
+)
 from minikernel.ops import softmax_cuda_backward as cuda_backward
 
 NAMESPACE = "minikernel"
@@ -44,7 +52,7 @@ def cuda_rows_softmax(x: torch.Tensor) -> torch.Tensor:
     cols = x.shape[-1] if x.dim() else 1
     chosen = dispatch.choice(x.dtype, x.numel() // max(cols, 1), cols, x.get_device())
     if chosen.kernel == "fused":
-        return softmax_cuda.fused(x)
+        return softmax_fused.fused(x)
     return softmax_triton.softmax(x, chosen.config or softmax_triton.default_config(cols))
 
 

@@ -1,14 +1,12 @@
 """Every softmax by its name: the lab's kernels, what they are compared with, and a user's own.
 
 Nothing is imported before a kernel is asked for, so that listing the names costs nothing and a machine
-without Triton or CuPy can still use the others. Modules are named by strings for a second reason: the
-workflow reads import statements to learn what a job depends on, and an edit of one kernel must not
-rerun the others'.
+without Triton or CuPy can still use the others. Each entry of the table names its module and its source as plain
+strings for a second reason: the workflow reads them to learn what a job on one kernel depends on, and an edit of
+one kernel must not rerun the others'.
 """
 
 import importlib
-import importlib.util
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from minilab import LabError
+from minilab.user_code import load_function, module_of
 
 HERE = Path(__file__).parent
 ALL_DTYPES = ("float32", "bfloat16", "float16")
@@ -40,33 +39,32 @@ class KernelSpec:
         return getattr(importlib.import_module(self.module), self.function)
 
 
-def _cuda_kernel(name: str) -> KernelSpec:
-    return KernelSpec(name, "minikernel.ops.softmax_cuda", name, HERE / "cuda" / f"{name}.cu", accurate=True)
-
-
-def _reference(name: str, function: str, **more) -> KernelSpec:
-    return KernelSpec(name, "minikernel.ops.softmax_reference", function, HERE / "softmax_reference.py", **more)
+def _spec(name: str, module: str, function: str, source: str, **more) -> KernelSpec:
+    """Describe one of the lab's own; `source` is relative to this folder."""
+    return KernelSpec(name, module, function, HERE / source, **more)
 
 
 SPECS = {
-    spec.name: spec
-    for spec in (
-        _cuda_kernel("naive"),
-        _cuda_kernel("smem"),
-        _cuda_kernel("fused"),
-        KernelSpec(
-            "triton",
-            "minikernel.ops.softmax_triton",
-            "softmax",
-            HERE / "softmax_triton.py",
-            tuned=True,
-            accurate=True,
-        ),
-        _reference("numpy", "numpy_softmax", dtypes=("float32",)),
-        _reference("F.softmax", "torch_softmax"),
-        _reference("compile", "compile_default", static=True),
-        _reference("compile-max-autotune", "compile_max_autotune", static=True),
-    )
+    "naive": _spec("naive", "minikernel.ops.softmax_naive", "naive", "cuda/naive.cu", accurate=True),
+    "smem": _spec("smem", "minikernel.ops.softmax_smem", "smem", "cuda/smem.cu", accurate=True),
+    "fused": _spec("fused", "minikernel.ops.softmax_fused", "fused", "cuda/fused.cu", accurate=True),
+    "triton": _spec(
+        "triton", "minikernel.ops.softmax_triton", "softmax", "softmax_triton.py", tuned=True, accurate=True
+    ),
+    "numpy": _spec(
+        "numpy", "minikernel.ops.softmax_reference", "numpy_softmax", "softmax_reference.py", dtypes=("float32",)
+    ),
+    "F.softmax": _spec("F.softmax", "minikernel.ops.softmax_reference", "torch_softmax", "softmax_reference.py"),
+    "compile": _spec(
+        "compile", "minikernel.ops.softmax_reference", "compile_default", "softmax_reference.py", static=True
+    ),
+    "compile-max-autotune": _spec(
+        "compile-max-autotune",
+        "minikernel.ops.softmax_reference",
+        "compile_max_autotune",
+        "softmax_reference.py",
+        static=True,
+    ),
 }
 
 
@@ -87,7 +85,7 @@ class Kernels(Mapping):
 
     @staticmethod
     def spec(name: str) -> KernelSpec:
-        """What is known of the kernel `name` without loading it.
+        """Return what is known of the kernel `name` without loading it.
 
         Raises:
             KeyError: no kernel has that name; the message lists those that are.
@@ -102,7 +100,7 @@ kernels = Kernels()
 
 @cache
 def load_user_kernel(name: str, source: str, function: str) -> Callable:
-    """The softmax that a user's Python file defines.
+    """Load the softmax that a user's Python file defines, once.
 
     Args:
         name: what the configuration calls it, for messages.
@@ -112,56 +110,27 @@ def load_user_kernel(name: str, source: str, function: str) -> Callable:
     Raises:
         LabError: the file is missing, cannot be imported, or defines no such function.
     """
-    where = f"kernel {name}: {source}"
-    if not Path(source).is_file():
-        raise LabError(f"{where} does not exist; write the path of the kernel's Python file.")
-    module_name = user_module(name)
-    module_spec = importlib.util.spec_from_file_location(module_name, source)
-    if module_spec is None or module_spec.loader is None:
-        raise LabError(f"{where} is not a Python file; a kernel of your own is a .py file with a function in it.")
-    module = sys.modules[module_name] = importlib.util.module_from_spec(module_spec)
-    try:
-        module_spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise LabError(f"{where} cannot be imported ({first_line(error)}); mend the file.") from error
-    if not callable(getattr(module, function, None)):
-        defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        raise LabError(f"{where} has no function {function!r}; it defines {', '.join(defined) or 'none'}.")
-    return getattr(module, function)
-
-
-def user_module(name: str) -> str:
-    """The name under which a user's kernel file is imported."""
-    return f"user_kernel_{name}"
-
-
-def first_line(failure: BaseException) -> str:
-    """What a kernel raised, in one line: CUDA's and Triton's messages run to many.
-
-    Triton's compiler puts the place first and the reason last; its interpreter wraps the reason, once a call.
-    """
-    while type(failure).__name__ == "InterpreterError" and failure.__cause__ is not None:
-        failure = failure.__cause__
-    lines = f"{type(failure).__name__}: {failure}".strip().splitlines()
-    if type(failure).__name__ == "CompilationError" and len(lines) > 1:
-        lines[0] += f" {lines[-1].strip()}"
-    return lines[0].removesuffix(".")
+    return load_function("kernel", name, source, function)
 
 
 def user_spec(name: str, entry: dict) -> KernelSpec:
-    """What is known of a user's kernel, once it is loaded: proven and timed in float32, tuned where it offers `TUNING`.
+    """Load a user's kernel and describe it: proven and timed in float32, tuned where it offers `TUNING`.
 
     Raises:
         LabError: as `load_user_kernel`.
     """
     load_user_kernel(name, entry["source"], entry["function"])
-    module = user_module(name)
+    module = module_of("kernel", name)
     tuned = all(hasattr(sys.modules[module], offered) for offered in TUNING)
     return KernelSpec(name, module, entry["function"], Path(entry["source"]), dtypes=("float32",), tuned=tuned)
 
 
 def spec_of(name: str, entry: dict | None) -> KernelSpec | None:
-    """The lab's own kernel behind a name and its entry in the configuration; None for a user's.
+    """Return the lab's own kernel behind a name and its entry in the configuration; None for a user's.
+
+    Args:
+        name: the kernel's name.
+        entry: its entry, whose `source` is relative to the working directory; None for one that has none.
 
     Raises:
         LabError: the entry names CUDA C that is not the lab's, or there is neither entry nor kernel.
@@ -169,27 +138,40 @@ def spec_of(name: str, entry: dict | None) -> KernelSpec | None:
     if entry is None:
         if name in SPECS:
             return SPECS[name]
-        raise LabError(
-            f"kernel {name!r} is neither the lab's nor configured; the lab has {', '.join(SPECS)}, and your own "
-            "goes under `kernels:` with its source and function."
-        )
-    source = Path(entry["source"])
+        raise _unknown(name)
+    source = Path(entry["source"]).resolve()
     for spec in SPECS.values():
-        if spec.function == entry["function"] and spec.source.parts[-2:] == source.parts[-2:]:
+        if spec.function == entry["function"] and spec.source.resolve() == source:
             return spec
     if source.suffix == ".cu":
         raise LabError(
-            f"kernel {name}: {source} is CUDA C with no launcher; wrap it in a Python file (as softmax_cuda.py "
-            "does with CuPy's RawModule) and name that file and its function."
+            f"kernel {name}: {entry['source']} is CUDA C with no launcher; wrap it in a Python file (as "
+            "softmax_cuda.py does with CuPy's RawModule) and name that file and its function."
         )
     return None
 
 
-def load_kernel(name: str, entry: dict | None = None) -> Callable:
-    """The kernel behind a name: the lab's own, or the user's by its `source` and `function`.
+def _unknown(name: str) -> LabError:
+    return LabError(
+        f"kernel {name!r} is neither the lab's nor configured; the lab has {', '.join(SPECS)}, and your own "
+        "goes under `kernels:` with its source and function."
+    )
+
+
+def any_spec(name: str, entry: dict | None) -> KernelSpec:
+    """Describe the kernel behind a name: the lab's own, or the user's by its `source` and `function`.
 
     Raises:
         LabError: there is no such kernel, or the user's file is no good.
     """
     spec = spec_of(name, entry)
-    return spec.load() if spec else load_user_kernel(name, entry["source"], entry["function"])
+    if spec is None:
+        if entry is None:
+            raise _unknown(name)
+        spec = user_spec(name, entry)
+    return spec
+
+
+def load_kernel(name: str, entry: dict | None = None) -> Callable:
+    """Load the kernel behind a name, as `any_spec` finds it."""
+    return any_spec(name, entry).load()

@@ -1,9 +1,9 @@
-"""The CUDA C softmax kernels, compiled by NVRTC through CuPy and launched on torch's tensors.
+"""Compiles the CUDA C kernels by NVRTC through CuPy and launches them on torch's tensors.
 
-The sources in `cuda/` are three steps of one lesson: `naive` (a thread a row), `smem` (a block a row,
-shared memory) and `fused` (a row in registers, read once and written once). CuPy's `RawModule` compiles
-them for the device at hand and torch allocates the output; nothing is copied, and the launch goes to
-torch's current stream. CuPy is imported at the first launch, so that this module loads anywhere.
+The sources in `cuda/` are three steps of one lesson, each with a module that launches it: `softmax_naive` (a thread a
+row), `softmax_smem` (a block a row, shared memory) and `softmax_fused` (a row in registers, read once and written
+once). CuPy's `RawModule` compiles them for the device at hand and torch allocates the output; nothing is copied, and
+the launch goes to torch's current stream. CuPy is imported at the first launch, so that this module loads anywhere.
 """
 
 import functools
@@ -15,18 +15,18 @@ import torch
 
 from minilab import LabError
 
-SOURCES = Path(__file__).parent / "cuda"
+HERE = Path(__file__).parent
 C_TYPES = {torch.float32: "float", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 VECTOR_BYTES = 16
-NAIVE_BLOCK, SMEM_BLOCK = 128, 256  # threads a block
 COMPILER_OPTIONS = ("--std=c++17",)
+NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14  # a CUfunction_attribute of the CUDA driver: more than eight blocks
 
 
 class Layout(NamedTuple):
-    """How `fused` spreads a row: the kernel and what each of its threads holds.
+    """How a kernel spreads a row: the kernel and what each of its threads holds.
 
     Attributes:
-        kernel: the kernel's name in `cuda/fused.cu`.
+        kernel: the kernel's name in its .cu file.
         threads: threads of a block that share a row, at most.
         vectors: 16-byte vectors that a thread holds in registers.
         slots: vectors that a thread may hold in shared memory besides.
@@ -53,56 +53,12 @@ class Layout(NamedTuple):
 class Launch(NamedTuple):
     """How a kernel is launched: `blocks` blocks of `threads` for each `rows` rows."""
 
-    source: str  # name of the .cu file
+    source: str  # the .cu file, relative to this folder
     expression: str  # C++ name of the kernel
     rows: int
     blocks: int
     threads: int
     shared_bytes: int = 0  # dynamic shared memory of a block
-
-
-# The first layout that holds the row is used. Lanes of one warp up to 256 vectors (1,024 float32
-# columns): no barrier. Then a block, several vectors a thread so that as many loads are in flight; its
-# shared memory besides; four to sixteen blocks. Rows that those cannot hold are read twice.
-SHORT = tuple(
-    Layout("fused_short", threads, vectors)
-    for threads, vectors in (
-        (4, 1), (4, 2), (8, 2), (16, 2), (32, 2), (32, 3), (32, 4), (32, 5), (32, 6), (32, 8)
-    )
-)  # fmt: skip
-LARGEST = (Layout("fused_cluster", 512, 8, 13, 8), Layout("fused_cluster", 1024, 8, 13, 8))
-# By bytes of an element. Where several blocks share a multiprocessor, some compute while others load and store:
-# clusters of small blocks were fastest on an H200 at 8,192, 16,384 and 32,768 vectors (GPT-2's 50,257 columns,
-# which start anywhere, in one block). A block as large as the cluster before it is for devices without clusters.
-LAYOUTS = {
-    4: (
-        *SHORT,
-        Layout("fused_block", 256, 4),
-        Layout("fused_block", 512, 8),
-        Layout("fused_cluster", 256, 8, blocks=4),
-        Layout("fused_block", 1024, 8),
-        Layout("fused_shared", 1024, 8, 5),
-        Layout("fused_cluster", 512, 8, blocks=4),
-        Layout("fused_cluster", 256, 8, blocks=16),
-        Layout("fused_cluster", 512, 8, blocks=8),
-        *LARGEST,
-    ),
-    2: (
-        *SHORT,
-        Layout("fused_block", 128, 4),
-        Layout("fused_block", 256, 8),
-        Layout("fused_kept", 128, 8, blocks=4),
-        Layout("fused_block", 512, 8),
-        Layout("fused_shared", 512, 8, 5),
-        Layout("fused_cluster", 256, 8, blocks=4),
-        Layout("fused_cluster", 512, 8, blocks=4),
-        Layout("fused_cluster", 512, 8, blocks=8),
-        *LARGEST,
-    ),
-}
-LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}
-LINE_BYTES = 128
-NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14  # a CUfunction_attribute of the CUDA driver: more than eight blocks
 
 
 class Limits(NamedTuple):
@@ -118,72 +74,34 @@ class Limits(NamedTuple):
 HOPPER = Limits(232448, 16)
 
 
-def source(name: str) -> str:
-    """The text of `cuda/{name}.cu` with the headers beside it written in place of their includes."""
-    text = (SOURCES / f"{name}.cu").read_text()
-    return re.sub(r'#include "(\w+\.cuh)"', lambda include: (SOURCES / include[1]).read_text(), text)
-
-
-def vectors_of(cols: int, itemsize: int, aligned: bool) -> int:
-    """16-byte vectors that a row of `cols` elements may touch; `aligned`: it starts on a 16-byte boundary."""
-    return -(-cols * itemsize // VECTOR_BYTES) + (not aligned)
-
-
-def layout_for(cols: int, itemsize: int, aligned: bool, limits: Limits = HOPPER) -> Layout:
-    """The layout with which `fused` takes rows of `cols` elements of `itemsize` bytes.
-
-    Args:
-        cols: elements of a row.
-        itemsize: bytes of an element, 2 or 4.
-        aligned: every row starts on a 16-byte boundary. Where not, a row may touch one vector more.
-        limits: of the device.
-    """
-    for layout in LAYOUTS[itemsize]:
-        # a short row's lanes hold its whole vectors, and a few elements of its ends besides
-        short = layout.kernel == "fused_short"
-        needed = cols * itemsize // VECTOR_BYTES if short else vectors_of(cols, itemsize, aligned)
-        shared_bytes = layout.shared_bytes if layout.slots else 0
-        if layout.capacity >= needed and layout.blocks <= limits.blocks and shared_bytes <= limits.shared_bytes:
-            return layout
-    return LONG[itemsize]
+def source(path: str) -> str:
+    """The text of a .cu file, relative to this folder, with the headers beside it in place of their includes."""
+    file = HERE / path
+    return re.sub(r'#include "(\w+\.cuh)"', lambda include: (file.parent / include[1]).read_text(), file.read_text())
 
 
 def short_block(vectors: int) -> int:
-    """Threads of a `fused_short` block whose threads hold `vectors` each, as its source says."""
+    """Threads of a block whose warps hold several rows each, `vectors` a thread, as `cuda/parts.cuh` says."""
     return 32 if vectors >= 4 else 64 if vectors >= 2 else 128
 
 
-def instances() -> list[tuple[str, str]]:
-    """Every kernel that the functions here can launch, as (source name, C++ name expression)."""
-    found = [(name, f"{name}<{c_type}>") for name in ("naive", "smem") for c_type in C_TYPES.values()]
-    for dtype, c_type in C_TYPES.items():
-        for layout in (*LAYOUTS[dtype.itemsize], LONG[dtype.itemsize]):
-            found += [("fused", fused_expression(layout, c_type, aligned)) for aligned in (True, False)]
-    return list(dict.fromkeys(found))
-
-
-def fused_expression(layout: Layout, c_type: str, aligned: bool) -> str:
-    """The C++ name of the instance of `fused.cu` for a layout, such as `fused_short<float, 32, 5, true>`."""
-    if layout.kernel in ("fused_short", "fused_long"):
-        return f"{layout.kernel}<{c_type}, {layout.threads}, {layout.vectors}, {str(aligned).lower()}>"
-    if layout.blocks > 1:
-        return f"{layout.kernel}<{c_type}, {layout.vectors}, {layout.blocks}>"
-    return f"{layout.kernel}<{c_type}, {layout.vectors}>"
-
-
 @functools.cache
-def compiled(name: str, expression: str, device: int):
-    """The kernel `expression` of `cuda/{name}.cu`, compiled and loaded on CUDA device number `device`."""
+def compiled(path: str, expression: str, device: int):
+    """Compile and load the kernel `expression` of a .cu file, relative to this folder, on CUDA device number `device`.
+
+    Raises:
+        LabError: CuPy is missing.
+    """
     try:
         import cupy
     except ImportError:
         raise LabError(
-            f"the CUDA C kernel {name} needs CuPy, which is not installed; "
+            f"the CUDA C kernel {path} needs CuPy, which is not installed; "
             "install the GPU extra with `pip install -e .[gpu]`."
         ) from None
     with cupy.cuda.Device(device):
         module = cupy.RawModule(
-            code=source(name), options=COMPILER_OPTIONS, backend="nvrtc", name_expressions=(expression,)
+            code=source(path), options=COMPILER_OPTIONS, backend="nvrtc", name_expressions=(expression,)
         )
         function = module.get_function(expression)
         function.max_dynamic_shared_size_bytes = largest_shared_bytes(device) - function.shared_size_bytes
@@ -262,59 +180,3 @@ def contiguous_rows(name: str, x: torch.Tensor) -> torch.Tensor:
             "use minikernel.softmax, which gives other dtypes to torch."
         )
     return x.contiguous() if x.dim() else x.reshape(1)
-
-
-def naive(x: torch.Tensor) -> torch.Tensor:
-    """Softmax over the last axis, one thread a row (`cuda/naive.cu`). Any shape; raises LabError off CUDA."""
-    rows = contiguous_rows("naive", x)
-    y = torch.empty_like(rows)
-    if rows.numel():
-        launch(Launch("naive", f"naive<{C_TYPES[x.dtype]}>", NAIVE_BLOCK, 1, NAIVE_BLOCK), rows, y)
-    return y if x.dim() else y.view(())
-
-
-def smem(x: torch.Tensor) -> torch.Tensor:
-    """Softmax over the last axis, one block a row (`cuda/smem.cu`). Any shape; raises LabError off CUDA."""
-    rows = contiguous_rows("smem", x)
-    y = torch.empty_like(rows)
-    if rows.numel():
-        launch(Launch("smem", f"smem<{C_TYPES[x.dtype]}>", 1, 1, SMEM_BLOCK), rows, y)
-    return y if x.dim() else y.view(())
-
-
-@functools.cache
-def fused_plan(dtype: torch.dtype, cols: int, aligned: bool, limits: Limits = HOPPER) -> Launch:
-    """How `fused` is launched on rows of `cols`; the arguments are those of `layout_for`."""
-    layout = layout_for(cols, dtype.itemsize, aligned, limits)
-    expression = fused_expression(layout, C_TYPES[dtype], aligned)
-    if layout.kernel == "fused_short":
-        threads = short_block(layout.vectors)
-        return Launch("fused", expression, threads // layout.threads, 1, threads)
-    # Runs of vectors begin on lines of memory, where the layout has room for that.
-    past_line = LINE_BYTES // VECTOR_BYTES - 1 if cols * dtype.itemsize % LINE_BYTES or not aligned else 0
-    needed = min(vectors_of(cols, dtype.itemsize, aligned) + past_line, layout.capacity)
-    if layout.kernel == "fused_long":
-        return Launch("fused", expression, 1, 1, layout.threads)
-    if not layout.slots:
-        warps = -(-needed // (layout.blocks * 32 * layout.vectors))  # no more than the row needs
-        return Launch("fused", expression, 1, layout.blocks, warps * 32)
-    slots = max(-(-needed // (layout.blocks * layout.threads)) - layout.vectors, 0)
-    return Launch("fused", expression, 1, layout.blocks, layout.threads, slots * layout.threads * VECTOR_BYTES)
-
-
-def fused(x: torch.Tensor) -> torch.Tensor:
-    """Softmax over the last axis, each row read once and written once (`cuda/fused.cu`).
-
-    Any shape, float32, bfloat16 or float16. Rows that no cluster holds (more than 688,128 float32
-    columns, twice that in 16 bits; 32,768 on a device without clusters) are read twice.
-
-    Raises:
-        LabError: `x` is not on a CUDA device, its dtype has no kernel here, or CuPy is missing.
-    """
-    rows = contiguous_rows("fused", x)
-    y = allocate_like(rows)
-    if rows.numel():
-        cols = rows.shape[-1]
-        aligned = rows.data_ptr() % VECTOR_BYTES == 0 and cols * rows.element_size() % VECTOR_BYTES == 0
-        launch(fused_plan(rows.dtype, cols, aligned, limits_of(rows.get_device())), rows, y)
-    return y if x.dim() else y.view(())

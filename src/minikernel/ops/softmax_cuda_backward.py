@@ -1,4 +1,4 @@
-"""The backward pass of a row softmax, dx = (dy - sum(dy y)) y, by the CUDA C kernels of `fused_backward.cu`.
+"""The backward pass of a row softmax, dx = (dy - sum(dy y)) y, by the CUDA C kernels of `cuda/fused_backward.cu`.
 
 Compiled and launched as `softmax_cuda` does: NVRTC through CuPy, torch's memory, torch's current stream.
 A row of y and one of dy stay in registers: those of a few lanes, a warp, a block, or on compute capability
@@ -23,7 +23,7 @@ from minikernel.ops.softmax_cuda import (
 )
 from minilab import LabError
 
-SOURCE = "fused_backward"
+SOURCE = "cuda/fused_backward.cu"
 
 # By bytes of an element. The first layout that holds the row is used; a thread holds `vectors` of y and as many of
 # dy. On an H200, rows of 65 to 384 vectors were fastest in a block that holds one a thread; long rows in clusters of
@@ -146,7 +146,7 @@ def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             f"the gradient of a softmax is {dy.dtype} of shape {tuple(dy.shape)} on {dy.device} and its output "
             f"{y.dtype} of shape {tuple(y.shape)} on {y.device}; give both alike."
         )
-    probabilities, incoming = contiguous_rows(SOURCE, y), contiguous_rows(SOURCE, dy)
+    probabilities, incoming = contiguous_rows("fused_backward", y), contiguous_rows("fused_backward", dy)
     dx = allocate_like(probabilities)
     if not probabilities.numel():
         return dx

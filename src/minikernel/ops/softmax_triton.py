@@ -9,7 +9,6 @@ that do not start on 16-byte boundaries are moved in whole vectors all the same,
 With TRITON_INTERPRET=1 set before the import, the same kernel runs in Triton's interpreter on CPU tensors.
 """
 
-import os
 from importlib.metadata import version
 
 import numpy as np
@@ -17,14 +16,18 @@ import torch
 import triton
 import triton.language as tl
 
-from minikernel.ops.softmax_triton_configs import PACKED_COLS, candidates, default_config, in_lab_grid, specialization
-from minilab import LabError
+from minikernel.ops.softmax_triton_configs import candidates, default_config, in_lab_grid, specialization
+from minikernel.ops.softmax_triton_rows import (
+    INTERPRETED,
+    LONGEST_UNPACKED,
+    check_operand,
+    computed_anew,
+    edge_columns,
+    load_tiles,
+    place,
+)
 
 __all__ = ["candidates", "default_config", "in_lab_grid", "launch", "softmax"]
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-COMPILED = tl.constexpr(not INTERPRETED)
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-LONGEST_UNPACKED = tl.constexpr(PACKED_COLS)
 
 
 def round_fused_multiply_add_once() -> None:
@@ -78,55 +81,6 @@ def exponential(x, shift, ACCURATE: tl.constexpr):
 
 
 @triton.jit
-def whole_vectors(start, cols: tl.constexpr, VECTOR: tl.constexpr):
-    """The 16-byte vectors that lie wholly in the row that begins at element `start`: (first element, elements).
-
-    Rounding by a constant shows the compiler that both are multiples of VECTOR, so that it moves vectors.
-    """
-    if cols % VECTOR == 0:
-        return start, cols
-    else:
-        begin = (start + VECTOR - 1) // VECTOR * VECTOR
-        return begin, ((start + cols) // VECTOR * VECTOR - begin).to(tl.int32)
-
-
-@triton.jit
-def edge_columns(head, count, VECTOR: tl.constexpr):
-    """The columns that `whole_vectors` leaves: the first `head`, and those past its `count` elements."""
-    edge = tl.arange(0, 2 * VECTOR)[None, :]
-    return edge + tl.where(edge < head, 0, tl.maximum(count, 0))
-
-
-@triton.jit
-def load_tiles(x, lane, first, count, inside, other, TILES: tl.constexpr):
-    """TILES tiles of a row from column `first` on, as a tuple; `other` from column `count` on.
-
-    The L2 cache is to keep them over what is written, as `cuda/parts.cuh` explains.
-    """
-    tiles = ()
-    for tile in tl.static_range(TILES):
-        col = first + tile * lane.shape[1] + lane
-        tiles += (tl.load(x + col, mask=inside & (col < count), other=other, eviction_policy="evict_last"),)
-    return tiles
-
-
-@triton.jit
-def computed_anew(values, reduced):
-    """`values`, of which the compiler no longer knows that it has widened them to float32 before.
-
-    Else it would keep what it widened, a register each, where two 16-bit elements fit. It cannot know that
-    a reduction's result is no NaN; where it is one, so is the whole row.
-    """
-    if COMPILED:
-        flip = (reduced != reduced).to(tl.int16)
-        return tl.inline_asm_elementwise(
-            "xor.b32 $0, $1, $2;", "=r,r,r", [values, flip], dtype=values.dtype, is_pure=True, pack=2
-        )
-    else:
-        return values
-
-
-@triton.jit
 def largest(tiles, TILES: tl.constexpr):
     """The elementwise maximum of the tiles, float32."""
     peak = tiles[0].to(tl.float32)
@@ -164,11 +118,7 @@ def softmax_kernel(
     PACKED: tl.constexpr = dtype != tl.float32 and cols > LONGEST_UNPACKED
     VECTOR: tl.constexpr = 128 // dtype.primitive_bitwidth
     EDGES: tl.constexpr = cols % VECTOR != 0
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    lane = tl.arange(0, BLOCK)[None, :]
-    inside = row < rows
-    start = row * cols
-    begin, count = whole_vectors(start, cols, VECTOR)
+    lane, inside, start, begin, count = place(rows, cols, ROWS, BLOCK, VECTOR)
     if EDGES:
         edge = edge_columns(begin - start, count, VECTOR)
         edge_mask = inside & (edge < cols)
@@ -261,16 +211,7 @@ def softmax(x: torch.Tensor, config: dict[str, int] | None = None) -> torch.Tens
     Raises:
         LabError: `x` is not on a CUDA device (and the interpreter is off), or its dtype has no kernel.
     """
-    if not (x.is_cuda or INTERPRETED):
-        raise LabError(
-            f"the Triton kernel takes CUDA tensors, not one on {x.device}; set TRITON_INTERPRET=1 before "
-            "Python starts to run it in Triton's interpreter."
-        )
-    if x.dtype not in DTYPES:
-        raise LabError(
-            f"the Triton kernel takes float32, bfloat16 and float16, not {x.dtype}; "
-            "use minikernel.softmax, which gives other dtypes to torch."
-        )
+    check_operand(x)
     contiguous = x.contiguous() if x.dim() else x.reshape(1)
     y = torch.empty_like(contiguous)
     if not x.numel():

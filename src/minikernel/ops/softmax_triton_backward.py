@@ -9,16 +9,15 @@ import torch
 import triton
 import triton.language as tl
 
-from minikernel.ops.softmax_triton import (
-    DTYPES,
-    INTERPRETED,
+from minikernel.ops.softmax_triton_configs import default_config, specialization
+from minikernel.ops.softmax_triton_rows import (
     LONGEST_UNPACKED,
+    check_operand,
     computed_anew,
     edge_columns,
     load_tiles,
-    whole_vectors,
+    place,
 )
-from minikernel.ops.softmax_triton_configs import default_config, specialization
 from minilab import LabError
 
 
@@ -37,11 +36,7 @@ def softmax_backward_kernel(
     PACKED: tl.constexpr = dtype != tl.float32 and cols > LONGEST_UNPACKED
     VECTOR: tl.constexpr = 128 // dtype.primitive_bitwidth
     EDGES: tl.constexpr = cols % VECTOR != 0
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    lane = tl.arange(0, BLOCK)[None, :]
-    inside = row < rows
-    start = row * cols
-    begin, count = whole_vectors(start, cols, VECTOR)
+    lane, inside, start, begin, count = place(rows, cols, ROWS, BLOCK, VECTOR)
     if EDGES:
         edge = edge_columns(begin - start, count, VECTOR)
         edge_mask = inside & (edge < cols)
@@ -104,15 +99,11 @@ def softmax_backward(dy: torch.Tensor, y: torch.Tensor, config: dict[str, int] |
     Raises:
         LabError: `y` is not where the kernel runs, its dtype has no kernel, or `dy` is not like `y`.
     """
-    if not (y.is_cuda or INTERPRETED):
+    check_operand(y)
+    if dy.dtype != y.dtype or dy.shape != y.shape or dy.device != y.device:
         raise LabError(
-            f"the Triton kernel takes CUDA tensors, not one on {y.device}; set TRITON_INTERPRET=1 before "
-            "Python starts to run it in Triton's interpreter."
-        )
-    if y.dtype not in DTYPES or dy.dtype != y.dtype or dy.shape != y.shape or dy.device != y.device:
-        raise LabError(
-            "the Triton kernel takes a gradient and probabilities of one shape, device and dtype out of float32, "
-            f"bfloat16 and float16, not {dy.dtype} {tuple(dy.shape)} with {y.dtype} {tuple(y.shape)}."
+            "the Triton kernel takes a gradient and probabilities of one shape, device and dtype, not "
+            f"{dy.dtype} {tuple(dy.shape)} on {dy.device} with {y.dtype} {tuple(y.shape)} on {y.device}."
         )
     probabilities, incoming = y.contiguous(), dy.contiguous()
     dx = torch.empty_like(probabilities)

@@ -132,6 +132,16 @@ def compared(cpu: Tensor, before: Tensor, after: Tensor) -> dict:
     }
 
 
+def recompute(artefact: dict) -> dict:
+    """Compute again what follows from all probabilities: those of the most probable words, and the differences."""
+    vectors = {side: torch.tensor(p, dtype=torch.float64) for side, p in artefact["probabilities"].items()}
+    top = {
+        side: {"top": [{"probability": value} for value in p.topk(len(artefact[side]["top"])).values.tolist()]}
+        for side, p in vectors.items()
+    }
+    return {**top, **compared(**vectors)}
+
+
 def _encode(prompt: str, tokenizer: Tokenizer, vocab_size: int) -> list[int]:
     """The prompt's ids, <bos> in front; refuses a foreign vocabulary and unknown words."""
     if len(tokenizer) != vocab_size:

@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 import torch
 
-from minikernel.ops.registry import first_line, spec_of, user_spec
+from minikernel.ops.registry import any_spec
 from minikernel.ops.softmax_reference import softmax_float64
 from minikernel.proof.accuracy import relative_error
 from minikernel.proof.redzones import GuardZones
 from minilab import LabError
+from minilab.user_code import first_line
 
 COLS = (1, 7, 600, 1000, 50257)
 ROWS = 5
@@ -212,7 +213,7 @@ def prove_kernel(
         LabError: there is no such kernel, or it is wrong.
     """
     announce(f"kernel {name} on {device}, while it was loaded")
-    spec = spec_of(name, entry) or user_spec(name, entry)
+    spec = any_spec(name, entry)
     function = _untuned(spec.load(), spec.module) if spec.tuned else spec.load()
     accurate = INTERPRETER_TOLERANCE if interpreted else TOLERANCE
     tolerances = accurate if spec.accurate else REFERENCE_TOLERANCE

@@ -21,9 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from minikernel.ops.registry import first_line
 from minilab import LabError
 from minilab.files import read_json, write_json, write_text
+from minilab.user_code import first_line
 
 GRACE_SECONDS = 5  # after its limit the process ends itself and says where it was; a little later it is killed
 REAPING_SECONDS = 60  # a GPU takes a while to drop what a killed process was running

@@ -148,12 +148,12 @@ def _line(rows: list[dict]) -> dict:
 
 def layout_of(direction: str, made: dict) -> Callable[[int, int], str]:
     """(columns, bytes of an element) -> the CUDA C kernel that takes such rows on the device of a provenance."""
-    from minikernel.ops import softmax_cuda
+    from minikernel.ops import softmax_cuda, softmax_fused
     from minikernel.ops import softmax_cuda_backward as softmax_backward
 
     def forward(cols: int, itemsize: int) -> str:
         aligned = cols * itemsize % softmax_cuda.VECTOR_BYTES == 0
-        return softmax_cuda.layout_for(cols, itemsize, aligned).kernel
+        return softmax_fused.layout_for(cols, itemsize, aligned).kernel
 
     def backward(cols: int, itemsize: int) -> str:
         major = int(made["hardware"]["gpu"]["compute_cap"].split(".")[0])

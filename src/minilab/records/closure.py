@@ -1,51 +1,215 @@
-"""Which of the lab's own modules a script uses, read from its import statements.
+"""What a script depends on, computed from its text: the modules that it imports, and the data files that they read.
 
-Snakemake reruns a job when its declared inputs change, and a module under `src/` is one only if it is
-declared. Reading the imports keeps that declaration true by itself. Imports made inside functions count;
-names built at run time do not, so a registry may load kernels by name without tying them all together.
-`minilab` is left out: plumbing moves results about and does not decide them.
+Three things are followed, from module to module:
+
+- imports, those inside functions too;
+- names that are resolved by string: a dotted name of a module of the lab, written as one string
+  (`"minikernel.proof.proof:prove_kernel"`), counts as an import of it;
+- data files: a string that is the path of a file, or a pattern of several, relative to the folder of the module that it
+  stands in (`"data/grammar.yaml"`, `"dispatch/*.json"`); of C++ and CUDA sources also what they include;
+- words and looks: in a module that uses minilab's translations or templates, a string that is the name of a catalogue
+  (`locale/en/NAME.yaml`) or of a template (`templates/NAME.md`) in its folder or the one above; of templates also what
+  they include; in any module the name of a file in its `page/`.
+
+A table that names things by string (a dict whose keys are plain strings, as the registry of kernels is) is followed
+entry by entry where the caller says which entries it will look up; so an edit of one kernel does not touch the others'
+jobs. The table of a package that resolves its public names by string, in `__getattr__`, is followed for the names that
+are imported from it.
+
+`minilab` is left out: it moves results about and decides none of them; but the parts of it that give pictures and pages
+their looks count.
 """
 
 import ast
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-PLUMBING = "minilab"
+PLUMBING, LOOKS = "minilab", ("minilab.site", "minilab.style", "minilab.web_page")
+WORDS = ("minilab.translations", "minilab.templates")
+DOTTED = re.compile(r"([a-z_]\w*(?:\.\w+)+)(?::\w+)?")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+TEMPLATE = re.compile(r'{%-?\s*(?:include|import|extends|from)\s+"([^"]+)"')
+DATA = re.compile(r"[\w-][\w./*-]*\.\w+")
+PAGE = re.compile(r"\w+")
+LONGEST = 200  # characters of a string that can be a path or a module's name
+CPP = (".cu", ".cuh", ".cpp", ".h")
 
 
-def _module_file(name: str, src: Path) -> Path | None:
-    path = src.joinpath(*name.split("."))
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-        if candidate.exists():
-            return candidate
-    return None
+@dataclass
+class Text:
+    """What stands in a Python file, or in one entry of a table: imports as (module, name or None), and strings."""
+
+    imports: set[tuple[str, str | None]] = field(default_factory=set)
+    strings: set[str] = field(default_factory=set)
+    tables: list[dict[str, "Text"]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Named:
+    """The files that a Python file names, each with the name that is imported from it, or None."""
+
+    always: tuple[tuple[str, str | None], ...]
+    tables: tuple[dict[str, tuple[tuple[str, str | None], ...]], ...]
+    lazy: bool  # it resolves names in `__getattr__`, by its tables
+
+
+def closure(start: str | Path | Iterable[str | Path], names: Iterable[str] = (), src: str | Path = "src") -> list[str]:
+    """The files that a script, or several files, depend on, themselves among them.
+
+    Args:
+        start: paths of Python, C++ or CUDA files.
+        names: what will be looked up in tables; of a table that has one of them as a key, those entries alone count.
+        src: the folder of the packages.
+
+    Returns:
+        Paths, sorted; those below the working directory are relative to it.
+    """
+    here, names = os.getcwd(), frozenset(names)
+    starts = [start] if isinstance(start, str | Path) else list(start)
+    waiting: list[tuple[str, str | None]] = [(os.path.abspath(path), None) for path in starts]
+    seen: set[tuple[str, str | None]] = set()
+    while waiting:
+        file, asked = waiting.pop()
+        if (file, asked) in seen or not os.path.isfile(file):
+            continue
+        seen.add((file, asked))
+        state = os.stat(file)
+        named = _named_by(file, os.path.abspath(src), state.st_mtime_ns, state.st_size)
+        waiting += named.always
+        for table in named.tables:
+            keys = ({asked} if named.lazy else names) & table.keys()
+            for key in keys if named.lazy or keys else table:
+                waiting += table[key]
+    files = {file for file, _ in seen}
+    return sorted(os.path.relpath(file, here) if file.startswith(here + os.sep) else file for file in files)
 
 
 @cache
-def _imported_names(file: Path) -> frozenset[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(), str(file))):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            # `from a import b` may name a module a.b; a name that is not one is dropped later.
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return frozenset(names)
+def _named_by(file: str, src: str, changed: int, size: int) -> Named:
+    """What a file names; `changed` and `size` are the file's, which is read anew when either is another."""
+    path = Path(file)
+    if path.suffix in CPP:
+        included = INCLUDE.findall(path.read_text(errors="replace"))
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False)
+    if path.suffix == ".md":
+        included = TEMPLATE.findall(path.read_text(errors="replace"))
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False)
+    if path.suffix != ".py":
+        return Named((), (), False)
+    text = Text()
+    try:
+        tree = ast.parse(path.read_bytes())
+    except SyntaxError:
+        return Named((), (), False)  # whoever runs it says what is wrong
+    _collect(tree, text, _docstrings(tree))
+    lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
+    worded = any(module in WORDS or name in ("render", "templates") for module, name in text.imports)
+    tables = tuple(
+        {key: _resolved(part, path, Path(src), worded) for key, part in table.items()} for table in text.tables
+    )
+    return Named(
+        _resolved(text, path, Path(src), worded), tuple(table for table in tables if any(table.values())), lazy
+    )
 
 
-def modules_used_by(script: str | Path, src: str | Path = "src") -> list[str]:
-    """The files under `src` that `script` imports, directly or through one another, sorted."""
-    src = Path(src)
-    waiting, found = [Path(script)], set()
-    while waiting:
-        for name in _imported_names(waiting.pop()):
-            parts = name.split(".")
-            if parts[0] == PLUMBING:
-                continue
-            for depth in range(1, len(parts) + 1):  # importing a.b runs a/__init__.py too
-                file = _module_file(".".join(parts[:depth]), src)
-                if file and file not in found:
-                    found.add(file)
-                    waiting.append(file)
-    return sorted(map(str, found))
+def _resolved(text: Text, file: Path, src: Path, worded: bool) -> tuple[tuple[str, str | None], ...]:
+    """The files behind imports and strings of `file`."""
+    found: list[tuple[Path, str | None]] = []
+    for module, name in text.imports:
+        found += _modules(module, name, file, src)
+    for string in text.strings:
+        if (dotted := DOTTED.fullmatch(string)) and not _is_plumbing(dotted[1]):
+            found += [(path, None) for path in _chain(dotted[1], src, whole=True)]
+        found += [
+            (path, None) for path in (_data(string, file.parent) or (worded and _words(string, file.parent)) or [])
+        ]
+    return tuple((os.path.normpath(path), name) for path, name in found)
+
+
+def _modules(module: str, name: str | None, file: Path, src: Path) -> list[tuple[Path, str | None]]:
+    """The files behind `import module` or `from module import name`: packages run their `__init__` too."""
+    if _is_plumbing(module if name is None else f"{module}.{name}"):
+        return []
+    for root in (src, file.parent):
+        if chain := _chain(module, root):
+            inside = _chain(f"{module}.{name}", root, whole=True) if name else []
+            return [*((path, None) for path in chain[:-1]), (chain[-1], name), *((path, None) for path in inside[-1:])]
+    return []
+
+
+def _is_plumbing(module: str) -> bool:
+    return module.partition(".")[0] == PLUMBING and not any(f"{module}.".startswith(f"{looks}.") for looks in LOOKS)
+
+
+def _chain(module: str, root: Path, whole: bool = False) -> list[Path]:
+    """The files that importing a dotted name runs, from the package down; with `whole`, only if the last is there."""
+    files = []
+    path = root
+    for depth, part in enumerate(module.split(".")):
+        path = path / part
+        file = next((one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()), None)
+        if file is None and not path.is_dir():
+            return [] if whole or depth == 0 else files
+        files += [file] if file else []
+    return files
+
+
+def _data(string: str, folder: Path) -> list[Path]:
+    """The data files that a string names, relative to the folder of its module; none for any other string."""
+    if len(string) > LONGEST:
+        return []
+    if not DATA.fullmatch(string):
+        return []
+    if (folder / "page" / string).is_file():
+        return [folder / "page" / string]
+    if "*" in string:
+        return sorted(path for path in folder.glob(string) if path.is_file())
+    return [folder / string] if (folder / string).is_file() else []
+
+
+def _words(string: str, folder: Path) -> list[Path]:
+    """The catalogues and templates of a page that a string names, in all languages."""
+    if not PAGE.fullmatch(string):
+        return []
+    patterns = (f"templates/{string}.md", f"templates/{string}.*.md", f"locale/*/{string}.yaml")
+    return [path for home in (folder, folder.parent) for pattern in patterns for path in sorted(home.glob(pattern))]
+
+
+def _docstrings(tree: ast.Module) -> set[ast.AST]:
+    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, holders) and ast.get_docstring(node) is not None and isinstance(node.body[0], ast.Expr)
+    }
+
+
+def _collect(node: ast.AST, text: Text, skipped: set[ast.AST]) -> None:
+    """Add what stands under a node to `text`, tables apart."""
+    if isinstance(node, ast.Import):
+        text.imports |= {(alias.name, None) for alias in node.names}
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        text.imports |= {(node.module, alias.name) for alias in node.names}
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
+        text.strings.add(node.value)
+    elif isinstance(node, ast.Dict) and node.keys and all(_is_string(key) for key in node.keys):
+        table: dict[str, Text] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            part = table[key.value] = Text()  # type: ignore[union-attr]  # a Constant, as was just seen
+            _collect(value, part, skipped)
+            for inner in part.tables:  # a table in a table belongs to its entry
+                for one in inner.values():
+                    part.strings |= one.strings
+                    part.imports |= one.imports
+        text.tables.append(table)
+        return
+    for child in ast.iter_child_nodes(node):
+        _collect(child, text, skipped)
+
+
+def _is_string(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

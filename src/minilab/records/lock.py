@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minilab.device import cpu_name
-from minilab.files import digest, read_json, sha256
+from minilab.files import read_json, sha256
+from minilab.records.digests import digest_of_code, digest_of_content
 from minilab.records.provenance import packages
 
 
@@ -52,15 +53,10 @@ def lock(
         "machine": {"cpu": cpu_name(), "system": platform.platform(), "python": platform.python_version()},
         "packages": packages(),
         "config": dict(flat(config)),
-        "sources": {path: sha256(path) for path in sources},
+        "sources": {path: digest_of_code(path) for path in sources},
         "choices": {path: choices_of(read_json(path)) for path in autotunes},
         "graphs": {path: sha256(path) for path in graphs},
-        "results": {path: {"sha256": content(path), **parts} for path, parts in made.items() if Path(path).exists()},
+        "results": {
+            path: {"sha256": digest_of_content(path), **parts} for path, parts in made.items() if Path(path).exists()
+        },
     }
-
-
-def content(path: str) -> str:
-    """A result's digest; a JSON file's without its provenance, which holds the date."""
-    if not path.endswith(".json"):
-        return sha256(path)
-    return digest({key: value for key, value in read_json(path).items() if key != "provenance"})

@@ -5,13 +5,33 @@ the checkout; `stale_reasons` says what has changed since.
 """
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any, TypedDict
 
 from minilab.device import cpu_device, hardware
-from minilab.files import digest, sha256
+from minilab.files import digest
+from minilab.records.digests import digest_of_code, digest_of_content
+
+Reason = dict[str, Any]  # {"code": ..., and the fields that its wording names}
+
+
+class Provenance(TypedDict, total=False):
+    """Where a result comes from; `content_sha256` is added when it is written."""
+
+    device: str  # slug of the hardware
+    date: str  # ISO 8601, UTC
+    versions: dict[str, str]  # of Python and of the packages that decide figures
+    environment_sha256: str  # of all installed packages
+    hardware: dict[str, Any]  # cpu, cores, system, gpu
+    sources: dict[str, str]  # file -> digest of what it means
+    inputs: dict[str, str]  # other result -> digest of its content
+    params: dict[str, Any]
+    params_sha256: str
+    content_sha256: str  # of the whole artefact but this
+
 
 PACKAGES = ("torch", "triton", "cupy-cuda13x", "cupy-cuda12x", "numpy", "snakemake")
 
@@ -33,13 +53,17 @@ def packages() -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
-def provenance(sources: Iterable[str | Path], params: dict, device: str | None = None) -> dict:
+def provenance(
+    sources: Iterable[str | Path], params: dict, device: str | None = None, inputs: Iterable[str | Path] = ()
+) -> Provenance:
     """The provenance of a result made now, here.
 
     Args:
-        sources: files that the result depends on, relative to the project's root; each is digested.
+        sources: files that the result depends on, relative to the project's root; each is digested by what it means
+            (`minilab.records.digests.digest_of_code`).
         params: the configuration that the result depends on, as plain data.
         device: slug of the hardware that it was measured on; this machine's CPU by default.
+        inputs: other results that decide its figures; each is digested by its content.
     """
     device = device or cpu_device()
     return {
@@ -48,26 +72,59 @@ def provenance(sources: Iterable[str | Path], params: dict, device: str | None =
         "versions": versions(),
         "environment_sha256": digest(packages()),
         "hardware": hardware(device),
-        "sources": {str(path): sha256(path) for path in sorted(map(str, sources))},
+        "sources": {str(path): digest_of_code(path) for path in sorted(map(str, sources))},
+        "inputs": {str(path): digest_of_content(path) for path in sorted(map(str, inputs))},
         "params": params,
         "params_sha256": digest(params),
     }
 
 
-def stale_reasons(record: dict, params: dict | None = None) -> list[str]:
+def stale_reasons(
+    made: Mapping,
+    params: dict | None = None,
+    sources: Mapping[str, str] | None = None,
+    record: str | Path | None = None,
+    results: bool = True,
+) -> list[Reason]:
     """Why a provenance object no longer describes this checkout; empty while it does.
 
     Args:
-        record: what `provenance` returned when the result was made.
+        made: what `provenance` returned when the result was made.
         params: today's parameters, compared with the recorded ones when given.
+        sources: today's digests of all that the result depends on, compared with the recorded ones when given;
+            otherwise the recorded files are digested again.
+        record: the folder of the device's record, where other artefacts that decide its figures may lie.
+        results: whether those that lie there not are looked for under `results/`.
+
+    Returns:
+        Each reason as a code with its fields: `source_gone`, `source_changed`, `source_new` and `input_differs` with
+        `path`, `parameter_changed` with `name`.
     """
-    reasons = []
-    for path, recorded in record["sources"].items():
-        if not Path(path).exists():
-            reasons.append(f"{path} is gone")
-        elif sha256(path) != recorded:
-            reasons.append(f"{path} has changed")
+    if sources is None:
+        sources = {path: digest_of_code(path) for path in made["sources"] if Path(path).exists()}
+    reasons: list[Reason] = []
+    for path, recorded in made["sources"].items():
+        if path not in sources:
+            reasons.append({"code": "source_gone", "path": path})
+        elif sources[path] != recorded:
+            reasons.append({"code": "source_changed", "path": path})
+    reasons += [{"code": "source_new", "path": path} for path in sources.keys() - made["sources"].keys()]
     if params is not None:
-        names = sorted(params.keys() | record["params"].keys())
-        reasons += [f"parameter {name} has changed" for name in names if params.get(name) != record["params"].get(name)]
-    return reasons
+        names = sorted(params.keys() | made["params"].keys())
+        changed = [name for name in names if params.get(name) != made["params"].get(name)]
+        reasons += [{"code": "parameter_changed", "name": name} for name in changed]
+    for path, recorded in made.get("inputs", {}).items():
+        today = _today(path, made["device"], record, results)
+        if today is not None and digest_of_content(today) != recorded:
+            reasons.append({"code": "input_differs", "path": path})
+    return sorted(reasons, key=lambda reason: (reason["code"], *map(str, reason.values())))
+
+
+def _today(path: str, device: str, record: str | Path | None, results: bool) -> Path | None:
+    """Where an input of a result is to be found now: in the record that the result belongs to, or in `results/`."""
+    if record is not None:
+        recorded = Path(record, *(part for part in Path(path).parts[1:] if part != device))
+        for candidate in (recorded, recorded.with_name(f"{recorded.name}.xz")):
+            if candidate.exists():
+                return candidate
+    return Path(path) if results and Path(path).exists() else None

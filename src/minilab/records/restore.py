@@ -4,11 +4,18 @@ An artefact is a dict with a `provenance`; the bench has one provenance more for
 `kernels`, and its rows then go stale kernel by kernel.
 """
 
-from minilab.config import check_schema
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from minilab.config import read_schema
 from minilab.errors import LabError
 from minilab.files import read_json, sha256
-from minilab.records.checksums import NAME, is_altered
-from minilab.records.provenance import stale_reasons
+from minilab.records.artefact import Artefact
+from minilab.records.checksums import NAME, is_published, signature_of
+from minilab.records.provenance import Reason, stale_reasons
+from minilab.records.store import check_artefact, is_edited
+from minilab.records.words import worded
 
 RECORD_OF_OLD = (
     "a record that another version of the lab published, or that was edited, does not fit; bring it back with git, "
@@ -16,58 +23,97 @@ RECORD_OF_OLD = (
 )
 
 
-def restore(path: str, schema: dict, today: dict, on_stale: str) -> dict:
+@dataclass(frozen=True)
+class Today:
+    """What a record is held against: parameters and the digests of sources; for a bench, by kernel."""
+
+    params: dict
+    sources: dict
+
+
+def todays(entry: Artefact, config: dict, wildcards: Mapping[str, str], kernels: list[str] | None = None) -> Today:
+    """What the checkout would measure an artefact with now; `kernels` are those of a bench."""
+    if kernels is None:
+        return Today(entry.params(config, wildcards), entry.digests(config, wildcards))
+    places = {kernel: {**wildcards, "kernel": kernel} for kernel in kernels}
+    return Today(
+        {kernel: entry.params(config, at) for kernel, at in places.items()},
+        {kernel: entry.digests(config, at) for kernel, at in places.items()},
+    )
+
+
+def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today, on_stale: str) -> dict:
     """Read a record and mark what has changed since it was measured.
 
     Args:
         path: the record's file.
-        schema: JSON Schema of the artefact.
-        today: today's measuring parameters; for a bench, by kernel.
+        entry: what it is.
+        folder: the record of its device, where the digests lie.
+        today: what it is held against.
         on_stale: `mark` or `fail`.
 
     Returns:
-        The record with `restored` added: the file it came from, its digest, `stale` and the reasons. Each
-        row gets `stale`: its kernel's own in a bench, the artefact's elsewhere.
+        The record with `restored` added: the file it came from, its digest, who signed it, `stale` and the reasons,
+        each a code with its fields. Each row gets `stale`: its kernel's own in a bench, the artefact's elsewhere.
 
     Raises:
         LabError: the record does not fit its schema, is not what was published, or is stale and `on_stale` is `fail`.
     """
+    path = Path(path)
     artefact = read_json(path)
-    check_schema(artefact, schema, path, RECORD_OF_OLD)
-    if is_altered(path):
+    device = Path(folder).name
+    again = f"measure it again on {device} and publish it with `snakemake record`"
+    if not is_published(path, folder):
         raise LabError(
-            f"the record {path} is not what was published: its SHA-256 is not the one in {NAME}; bring it back with "
-            f"`git checkout {path}`, or measure it again on {artefact['provenance']['device']} and publish it with "
-            "`snakemake record`."
+            f"the record {path} is not what was published: its SHA-256 is not the one in {Path(folder) / NAME}; bring "
+            f"both back with `git checkout {folder}`, or {again}."
         )
-    reasons = _by_kernel(artefact, today)
+    signature = signature_of(folder)
+    if signature.state == "invalid":
+        raise LabError(
+            f"the signature of the record {folder} is not of its {NAME}; bring both back with `git checkout {folder}`, "
+            "or publish and sign the record again with `snakemake record`."
+        )
+    check_artefact(artefact, read_schema(entry.schema), str(path), RECORD_OF_OLD)
+    if is_edited(artefact):
+        raise LabError(
+            f"the record {path} is not what was measured: the digest in its provenance is not its content's; bring it "
+            f"back with `git checkout {path}`, or {again}."
+        )
+    by_kernel = reasons_by_kernel(artefact, today, folder)
     for row in artefact.get("rows", []):
-        row["stale"] = bool(reasons.get(row["kernel"], reasons.get("")))
-    sentences = reasons_of(artefact, today)
-    if sentences and on_stale == "fail":
+        row["stale"] = bool(by_kernel.get(row["kernel"], by_kernel.get("")))
+    reasons = flattened(by_kernel)
+    if reasons and on_stale == "fail":
         raise LabError(
-            f"the record {path} is stale ({'; '.join(sentences)}) and records.stale is 'fail'; measure it again "
-            f"on {artefact['provenance']['device']} and publish it with `snakemake record`, or set records.stale "
-            "to 'mark'."
+            f"the record {path} is stale ({'; '.join(map(worded, reasons))}) and records.stale is 'fail'; {again}, or "
+            "set records.stale to 'mark'."
         )
-    restored = {"from": path, "sha256": sha256(path), "stale": bool(sentences), "reasons": sentences}
-    return {**artefact, "restored": restored}
+    restored = {"from": str(path), "sha256": sha256(path), "stale": bool(reasons), "reasons": reasons}
+    return {**artefact, "restored": {**restored, "signed_by": signature.by}}
 
 
-def reasons_of(artefact: dict, today: dict) -> list[str]:
-    """Why a record no longer describes this checkout, in words; empty while it does. Arguments as of `restore`."""
-    reasons = _by_kernel(artefact, today)
-    return [f"{kernel}: {reason}" if kernel else reason for kernel in reasons for reason in reasons[kernel]]
+def flattened(by_kernel: dict[str, list[Reason]]) -> list[Reason]:
+    """Reasons in one list; one that is a kernel's own names it."""
+    return [{**reason, "kernel": kernel} if kernel else reason for kernel in by_kernel for reason in by_kernel[kernel]]
 
 
-def _by_kernel(artefact: dict, today: dict) -> dict[str, list[str]]:
-    if isinstance(artefact.get("kernels"), dict):  # a bench
-        return _bench_reasons(artefact, today)
-    return {"": stale_reasons(artefact["provenance"], today)}
+def reasons_by_kernel(
+    artefact: dict, today: Today, folder: str | Path | None = None, results: bool = True
+) -> dict[str, list[Reason]]:
+    """Why a record no longer describes this checkout; empty lists while it does.
 
-
-def _bench_reasons(bench: dict, today: dict) -> dict[str, list[str]]:
-    reasons = {kernel: stale_reasons(made, today.get(kernel)) for kernel, made in bench["kernels"].items()}
-    for kernel in today.keys() - reasons.keys():
-        reasons[kernel] = ["was not measured"]
+    Args:
+        artefact: the record.
+        today: what it is held against.
+        folder, results: where other artefacts that decide its figures are looked for, as `stale_reasons` takes them.
+    """
+    if not isinstance(artefact.get("kernels"), dict):
+        return {"": stale_reasons(artefact["provenance"], today.params, today.sources, folder, results)}
+    reasons = {
+        kernel: stale_reasons(made, today.params.get(kernel), today.sources.get(kernel), folder, results)
+        for kernel, made in artefact["kernels"].items()
+    }
+    for kernel in today.params.keys() - reasons.keys():
+        reasons[kernel] = [{"code": "not_measured"}]
     return reasons

@@ -1,71 +1,109 @@
-"""Whether a published record can be trusted: its bytes, its figures, its age.
+"""Whether a published record can be trusted: its bytes, its signature, its figures, its age.
 
-A record is altered when its bytes are not those that were published, or when a figure does not follow from the raw
-samples beside it; stale when what it was measured with has changed since, or when it was published without what
-this version of the lab checks; fresh otherwise. The figures are computed again by the functions that made them.
+A file of a record is altered when its bytes are not those that were published, when its content is not what was
+measured, or when a figure does not follow from the raw samples beside it; stale when what it was measured with, or
+drawn by, has changed since; fresh otherwise. The figures are computed again by the functions that made them.
 """
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
-from minilab.config import check_schema
+from minilab.config import read_schema
 from minilab.errors import LabError
 from minilab.files import read_json
-from minilab.records.checksums import NAME, is_altered, read_sums
-from minilab.records.restore import reasons_of
+from minilab.records.artefact import artefact_recorded_at
+from minilab.records.checksums import NAME, SIGNATURE, Signature, is_published, read_sums, signature_of
+from minilab.records.provenance import Reason, stale_reasons
+from minilab.records.publish import PAGES, read_pages
+from minilab.records.restore import flattened, reasons_by_kernel, todays
+from minilab.records.store import check_artefact, is_edited
+from minilab.records.words import worded
 
 RELATIVE = 1e-9  # the same arithmetic on the same samples; another processor may round the last digits otherwise
 SHOWN = 3  # reasons of one record in the table
-Recount = Callable[[dict], dict]  # an artefact -> those parts of it that follow from the rest
+Recompute = Callable[[dict], dict]  # an artefact -> those parts of it that follow from the rest
 
 
 @dataclass
 class Verdict:
-    """What is known about one file of a record."""
+    """What is known about one file of a record: `state` is fresh, stale or altered."""
 
     path: str
-    state: str  # fresh, stale or altered
-    reasons: list[str]
+    state: str
+    reasons: list[Reason] = field(default_factory=list)
 
 
-def verify(path: Path, folder: Path, schema: dict | None, today: dict | None, recount: Recount | None) -> Verdict:
-    """Judge one file.
+def verify_device(folder: Path, config: dict) -> tuple[list[Verdict], Signature]:
+    """Judge every file of a device's record.
 
     Args:
-        path: the file.
-        folder: the record of its device, where the digests lie.
-        schema: of the artefact; None for a picture or a report, of which only the bytes are checked.
-        today: today's measuring parameters, as `minilab.records.restore.restore` takes them.
-        recount: computes again what follows from the samples; None where nothing does.
+        folder: the record, `results/recorded/{device}`.
+        config: today's configuration.
+
+    Returns:
+        The verdicts, files that are listed and gone among them, and who signed the record.
     """
+    own = (NAME, SIGNATURE)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in own)
+    verdicts = [verify(path, folder, config) for path in files]
+    gone = sorted(name for name in read_sums(folder) if not (folder / name).is_file())
+    verdicts += [Verdict(str(folder / name), "altered", [{"code": "missing"}]) for name in gone]
+    signature = signature_of(folder)
+    if signature.state == "invalid":
+        verdicts.append(Verdict(str(folder / SIGNATURE), "altered", [{"code": "signature"}]))
+    return verdicts, signature
+
+
+def verify(path: Path, folder: Path, config: dict) -> Verdict:
+    """Judge one file of the record in `folder`."""
     name = str(path)
-    sums = read_sums(folder)
-    if sums and is_altered(path):
-        return Verdict(name, "altered", [f"its SHA-256 is not the one in {NAME}"])
-    stale = [] if sums else [f"it was published without {NAME}"]
-    if schema is None:
-        return Verdict(name, "stale" if stale else "fresh", stale)
+    if not is_published(path, folder):
+        return Verdict(name, "altered", [{"code": "not_published"}])
+    found = artefact_recorded_at(path, folder.parent)
+    if found is None:
+        reasons = _drawn_otherwise(path, folder)
+        return Verdict(name, "stale" if reasons else "fresh", reasons)
+    entry, wildcards = found
     try:
         artefact = read_json(path)
-        check_schema(artefact, schema, name, "measure it again.")
+        check_artefact(artefact, read_schema(entry.schema), name, "measure it again.")
     except LabError as error:
-        return Verdict(name, "stale" if sums else "altered", [str(error).rstrip(".")])
-    if recount is not None:
+        return Verdict(name, "stale", [{"code": "schema", "error": str(error).rstrip(".")}])
+    if is_edited(artefact):
+        return Verdict(name, "altered", [{"code": "edited"}])
+    reasons = []
+    if entry.recompute is not None:
         try:
-            wrong = list(differences(artefact, recount(artefact)))
+            wrong = list(differences(artefact, resolve(entry.recompute)(artefact)))
         except KeyError as lacking:
-            stale.append(f"it holds no {lacking}, from which its figures follow")
+            reasons.append({"code": "no_samples", "name": str(lacking)})
         else:
             if wrong:
                 return Verdict(name, "altered", wrong)
-    if today is not None:
-        stale += reasons_of(artefact, today)
-    return Verdict(name, "stale" if stale else "fresh", stale)
+    kernels = list(artefact["kernels"]) if isinstance(artefact.get("kernels"), dict) else None
+    today = todays(entry, config, wildcards, kernels)
+    reasons += flattened(reasons_by_kernel(artefact, today, folder, results=False))
+    return Verdict(name, "stale" if reasons else "fresh", reasons)
 
 
-def differences(stored: object, again: object, where: str = "") -> Iterator[str]:
+def _drawn_otherwise(path: Path, folder: Path) -> list[Reason]:
+    """Why a picture or page of a record is no longer what would be drawn of it."""
+    if path.name == PAGES:
+        return []
+    made = read_pages(folder).get(path.relative_to(folder).as_posix())
+    return stale_reasons(made, None, None, folder, results=False) if made else [{"code": "undescribed"}]
+
+
+def resolve(name: str) -> Recompute:
+    """The function that `module:function` names."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)
+
+
+def differences(stored: object, again: object, where: str = "") -> Iterator[Reason]:
     """Where a value differs from what was computed again; keys that `again` lacks are not compared."""
     if isinstance(again, dict) and isinstance(stored, dict):
         for key, value in again.items():
@@ -74,7 +112,7 @@ def differences(stored: object, again: object, where: str = "") -> Iterator[str]
         for index, (one, other) in enumerate(zip(stored, again, strict=True)):
             yield from differences(one, other, f"{where}[{index}]")
     elif not _same(stored, again):
-        yield f"{where} is {_short(stored)}, and its samples give {_short(again)}"
+        yield {"code": "figure", "where": where, "stored": _short(stored), "again": _short(again)}
 
 
 def _same(stored: object, again: object) -> bool:
@@ -92,6 +130,15 @@ def table(verdicts: list[Verdict]) -> str:
     lines = ["| record | state | why |", "|---|---|---|"]
     for verdict in verdicts:
         more = len(verdict.reasons) - SHOWN
-        why = "; ".join([*verdict.reasons[:SHOWN], *([f"and {more} more"] if more > 0 else [])])
-        lines.append(f"| {verdict.path} | {verdict.state} | {why or 'all of it holds'} |")
+        why = [worded(reason) for reason in verdict.reasons[:SHOWN]] + ([f"and {more} more"] if more > 0 else [])
+        lines.append(f"| {verdict.path} | {verdict.state} | {'; '.join(why) or 'all of it holds'} |")
     return "\n".join(lines)
+
+
+def signed(folder: Path, signature: Signature) -> str:
+    """A sentence on who signed a record."""
+    if signature.state == "unsigned":
+        return f"{folder} is not signed: that nobody edited it and renewed its digests rests on git alone."
+    if signature.state == "invalid":
+        return f"{folder} has a signature that is not of its digests."
+    return f"{folder} is signed by {signature.by}."

@@ -1,4 +1,4 @@
-"""What Snakemake itself says of a workflow: its detailed summary, read into jobs.
+"""Snakemake's summary of a workflow, read into jobs.
 
 The summary (`snakemake --detailed-summary`) has one line for each output; a job is the outputs of one rule that share
 their wildcards.
@@ -21,7 +21,7 @@ class Rule:
         stage: stem of the .smk file that it stands in.
         outputs, log, benchmark: patterns with wildcards, without their constraints.
         captions: output pattern -> file of the caption, for those that Snakemake's report shows.
-        needs_gpu: no device that is here could be its wildcard; a CPU always is.
+        needs_gpu: whether it runs on GPUs only and none is here.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Output:
-    """A line of the summary: `status` is Snakemake's own, such as `ok`, `missing`, `params changed`."""
+    """A line of the summary; `status` is Snakemake's own, such as `ok`, `missing`, `params changed`."""
 
     path: str
     rule: str
@@ -56,7 +56,7 @@ class Job:
 
     @property
     def inputs(self) -> list[str]:
-        """What its outputs were made of, in Snakemake's order; empty where it was never run."""
+        """The inputs of its outputs, in Snakemake's order; empty where it was never run."""
         return list(dict.fromkeys(path for output in self.outputs for path in output.inputs))
 
     @property
@@ -65,7 +65,7 @@ class Job:
 
 
 def read_summary(text: str) -> list[Output]:
-    """The lines of `snakemake --detailed-summary`, in its order, from the targets to what they need."""
+    """Read the lines of `snakemake --detailed-summary`, in its order: targets first, then what they need."""
     rows = csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     return [
         Output(
@@ -80,7 +80,7 @@ def read_summary(text: str) -> list[Output]:
 
 
 def match(pattern: str, path: str) -> dict[str, str] | None:
-    """The wildcards with which an output pattern becomes a path, or None; a wildcard's value has no slash in it."""
+    """Find the wildcards with which an output pattern gives a path; None where it cannot. Values hold no slash."""
     literals, names = WILDCARD.split(pattern)[0::2], WILDCARD.findall(pattern)
     expression, seen = re.escape(literals[0]), set()
     for name, literal in zip(names, literals[1:], strict=True):
@@ -91,12 +91,12 @@ def match(pattern: str, path: str) -> dict[str, str] | None:
 
 
 def wildcards_of(rule: Rule, path: str) -> dict[str, str] | None:
-    """The wildcards of the first of a rule's outputs that a path can be, or None."""
+    """Find the wildcards of the first of a rule's output patterns that gives a path; None where none does."""
     return next((found for pattern in rule.outputs if (found := match(pattern, path)) is not None), None)
 
 
 def jobs_of(summary: list[Output], rules: list[Rule]) -> list[Job]:
-    """The jobs behind a summary, what is made first coming first."""
+    """Group the outputs of a summary into jobs, in the order in which they are made."""
     by_name = {rule.name: rule for rule in rules}
     grouped: dict[tuple, list[Output]] = {}
     wildcards: dict[tuple, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""What Snakemake prints about the workflow when it is asked for no job: graphs and summaries."""
+"""Ask Snakemake about the workflow without running a job: graphs and summaries."""
 
 import subprocess
 import sys
@@ -11,17 +11,17 @@ from minilab.errors import LabError
 
 
 def ask_snakemake(config: dict, *question: str) -> str:
-    """What Snakemake prints of the workflow in the working directory.
+    """Return what Snakemake prints about the workflow in the working directory.
 
-    A process of its own answers, through the command line, which is Snakemake's public face; it may be asked while a
-    run goes on, because it locks nothing.
+    Another process answers, through the command line, which is Snakemake's public interface. This may be called during
+    a run, because it takes no lock.
 
     Args:
         config: the whole configuration of the run that asks, `--config` and `--configfile` included.
         question: arguments, such as `--rulegraph dot`.
 
     Raises:
-        LabError: it could not answer.
+        LabError: Snakemake ended with an error; the sentence quotes its last line.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "config.yaml")

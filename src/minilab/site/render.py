@@ -1,4 +1,4 @@
-"""Write lab.html: all of it in one file that asks nothing of the network but the files beside it."""
+"""Write lab.html: one file that works offline and links to the results beside it."""
 
 import posixpath
 import re
@@ -10,17 +10,17 @@ from markupsafe import Markup, escape
 
 from minilab.files import write_text
 from minilab.site.account import Job, Rule, jobs_of, read_summary
-from minilab.site.page_parts import asset, base_style, embedded_json, script_text
 from minilab.site.views import Lab, file_table
 from minilab.templates import environment
 from minilab.translations import Translations
+from minilab.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minilab.site"
 CODE = re.compile(r"`([^`]+)`")
 
 
 def with_code(sentence: str) -> Markup:
-    """A sentence in which `this` is code, as HTML."""
+    """Write a sentence as HTML, with what stands in `backquotes` as code."""
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(sentence))))
 
 
@@ -58,12 +58,12 @@ def render_lab_page(
         graph_file="dag.svg",
         base=base_style(),
         style=Markup(asset(PACKAGE, "lab.css")),
-        program=script_text(("minilab.site", "theme.js"), (PACKAGE, "lab.js")),
+        program=script_text(("minilab", "theme.js"), (PACKAGE, "lab.js")),
         data=embedded_json(file_table(lab) | {"text": text.under("program")}),
     )
     write_text(path, html)
 
 
 def _makes(job: Job, page: str) -> bool:
-    """Whether this is the job that is writing the page, whose own state says nothing."""
+    """Tell whether a job is the one that writes the page; its own state is left out."""
     return any(posixpath.normpath(output.path) == page for output in job.outputs)

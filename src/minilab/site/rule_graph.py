@@ -33,7 +33,7 @@ def draw_rule_graph(dot: str, stages: dict[str, str], docstrings: dict[str, str]
     printed = pygraphviz.AGraph(string=dot)
     rules = {node: node.attr["label"] for node in printed.nodes()}
     arrows = networkx.DiGraph((rules[source], rules[target]) for source, target in printed.edges())
-    if networkx.is_directed_acyclic_graph(arrows):  # it has a circle where a rule comes before and after another
+    if networkx.is_directed_acyclic_graph(arrows):  # a rule that comes before and after another makes a cycle
         arrows = networkx.transitive_reduction(arrows)
     hues = dict(zip(sorted(set(stages.values())), PALETTE.values(), strict=False))
     legend = "&#160;&#160; ".join(f'<font color="{hue}">&#9632;</font> {stage}' for stage, hue in hues.items())

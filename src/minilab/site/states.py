@@ -1,7 +1,7 @@
-"""Where a job's results come from: made here, brought back from a record, out of date, not there.
+"""Where a job's results come from: made here, restored from a record, out of date, or missing.
 
-Nothing is taken on trust: a restored file says itself which record it came from and what has changed since; whether
-a file made here still is what its inputs make of it, Snakemake says.
+A restored file holds the record that it came from and what has changed since. Snakemake says whether a file that was
+made here is up to date with its inputs.
 """
 
 import csv
@@ -18,31 +18,31 @@ RECORDS = "results/recorded/"
 MISSING, STALE, OUTDATED, RESTORED, BUILT = "missing", "stale", "outdated", "restored", "built"
 NEEDS_GPU, NOT_ASKED = "needs_gpu", "not_asked"
 WORST_FIRST = (MISSING, STALE, OUTDATED, RESTORED, BUILT, NEEDS_GPU, NOT_ASKED)
-SAMPLED = 1.0  # seconds: Snakemake looks at a job's memory every half second, so of a shorter one it knows nothing
+SAMPLED = 1.0  # seconds: Snakemake samples a job's memory every half second, so a shorter job has no figure
 
 
 @dataclass(frozen=True)
 class State:
-    """What can be said of a job's results.
+    """What is known of a job's results.
 
     Attributes:
         kind: one of the names above.
         date: when it was built, or measured, as YYYY-MM-DD.
         device: slug of the hardware that a record was measured on.
-        reasons: why it is stale or out of date, in the words of the record or of Snakemake.
+        reasons: why it is stale, as codes with their fields, or out of date, in Snakemake's words.
         seconds, megabytes: time and peak resident memory of the run, from the rule's benchmark.
     """
 
     kind: str
     date: str | None = None
     device: str | None = None
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[dict | str, ...] = ()
     seconds: float | None = None
     megabytes: float | None = None
 
 
 def _restored(job: Job) -> dict | None:
-    """The first of a job's artefacts that says it was restored."""
+    """Read the first of a job's artefacts that was restored; None where none was."""
     if not any(path.startswith(RECORDS) for path in job.inputs):
         return None
     artefacts = (read_json(output.path) for output in job.outputs if output.path.endswith(".json"))
@@ -50,7 +50,7 @@ def _restored(job: Job) -> dict | None:
 
 
 def _benchmark(path: str | None) -> dict[str, float | None]:
-    """Seconds and megabytes of a benchmark file; no memory of a job too short to be sampled."""
+    """Read seconds and megabytes from a benchmark file; a job too short to be sampled has no megabytes."""
     if path is None or not Path(path).exists():
         return {}
     with Path(path).open(newline="") as file:
@@ -61,7 +61,7 @@ def _benchmark(path: str | None) -> dict[str, float | None]:
 
 
 def state_of(job: Job) -> State:
-    """Where the results of a job come from and whether they still hold."""
+    """Find out where the results of a job come from and whether they still hold."""
     if not all(Path(output.path).exists() for output in job.outputs):
         return State(MISSING)
     spent: dict[str, Any] = _benchmark(job.benchmark)
@@ -78,5 +78,5 @@ def state_of(job: Job) -> State:
 
 
 def worst(kinds: Iterable[str]) -> str:
-    """The state that a reader must know of first."""
+    """Choose the state that a reader must know of first."""
     return min(kinds, key=WORST_FIRST.index)

@@ -1,13 +1,13 @@
-"""What each part of the page shows: stages, rules, jobs and files, from Snakemake's account and from the results."""
+"""What each part of the front door shows: stages, rules, jobs and files, from Snakemake's summary and the results."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from minilab.records.words import worded
 from minilab.site.account import Job, Rule, match, wildcards_of
-from minilab.site.captions import read_caption
-from minilab.site.reports import report_html
+from minilab.site.contents import read_caption, report_html, thumbnail
 from minilab.site.states import (
     BUILT,
     MISSING,
@@ -20,16 +20,15 @@ from minilab.site.states import (
     state_of,
     worst,
 )
-from minilab.site.thumbnails import thumbnail
 from minilab.translations import Translations
 
-MADE = "results/"  # what lies below is made by the lab; all else is written by hand
+MADE = "results/"  # files below it are made by the lab, all others are written by hand
 READABLE = (".html", ".md")
 HEADING = re.compile(r"^# (.+)$", re.M)
 
 
 def duration(seconds: float | None, text: Translations) -> str:
-    """Seconds as a person writes them."""
+    """Write seconds for a reader: `4.2 s`, `2 min 3 s`."""
     if seconds is None:
         return text("rule.unmeasured")
     if seconds < 10:
@@ -39,14 +38,14 @@ def duration(seconds: float | None, text: Translations) -> str:
 
 
 def memory(megabytes: float | None, text: Translations) -> str:
-    """Megabytes as a person writes them."""
+    """Write megabytes for a reader: `178 MB`, `1.2 GB`."""
     if megabytes is None:
         return text("rule.unmeasured")
     return f"{text.number(megabytes / 1000, '.1f')} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
 
 
 class Lab:
-    """Everything that the page shows, for one account of the workflow.
+    """Everything that the page shows, for one state of the workflow and its results.
 
     Attributes:
         jobs: with their states, what is made first coming first.
@@ -80,7 +79,7 @@ class Lab:
         return self.text(key) if key in self.text else name
 
     def _measuring(self, job: Job, restoring: set[str]) -> str | None:
-        """The rule that would make the same files on hardware that is here: the one whose patterns say most."""
+        """Name the rule that would measure these files on hardware that is here: the one with the fewest wildcards."""
         paths = [output.path for output in job.outputs]
         able = [
             (len(wildcards_of(rule, paths[0]) or {}), rule.name)
@@ -90,23 +89,23 @@ class Lab:
         return min(able)[1] if able else None
 
     def address(self, path: str) -> str:
-        """A file's address from the page."""
+        """Write a file's address as seen from the page."""
         inside = f"{self.folder}/"
         return path.removeprefix(inside) if path.startswith(inside) else "../" * (inside.count("/")) + path
 
     def link(self, path: str) -> str:
-        """Where a file's name leads: to it, or to what the page knows of it where it is not there."""
+        """Choose where a file's name leads: to the file, or to the page's own entry of it when the file is missing."""
         return self.address(path) if Path(path).exists() else f"#file={quote(path, safe='')}"
 
     def tally(self) -> list[tuple[str, int]]:
-        """State -> how many files are in it, the one to know of first coming first."""
+        """Count the files in each state, the most urgent state first."""
         counts = dict.fromkeys(WORST_FIRST, 0)
         for job, state in zip(self.jobs, self.states, strict=True):
             counts[state.kind] += len(job.outputs)
         return [(kind, count) for kind, count in counts.items() if count]
 
     def title_of(self, path: str) -> str:
-        """What a reader calls a file: a report's heading; one of many of its kind, by what tells it from the others."""
+        """Title a file for a reader: a report by its heading, one of several of a kind with its wildcards."""
         if path not in self.titles:
             return self.address(path)
         title, wildcards = self.titles[path]
@@ -116,16 +115,17 @@ class Lab:
         return " · ".join([title[0].upper() + title[1:], *wildcards])
 
     def reading(self, path: str) -> dict:
+        """Collect what the page writes of a file: its path, address, title and link."""
         return {"path": path, "address": self.address(path), "title": self.title_of(path), "link": self.link(path)}
 
     def first(self, targets: Sequence[str]) -> list[dict]:
-        """What a plain `snakemake` is run for, as far as a person reads it and it is there."""
+        """List the targets of a plain `snakemake` that a person can read and that exist."""
         known = {output.path for job in self.jobs for output in job.outputs}
         shown = [path for path in targets if path in known and path.endswith((*READABLE, ".png"))]
         return [self.reading(path) for path in shown if Path(path).exists()]
 
     def stages(self) -> list[dict]:
-        """One for each file of rules, in the workflow's order."""
+        """Describe each stage, one for each file in rules/, in the workflow's order."""
         names = dict.fromkeys(rule.stage for rule in self.rules)
         return [self._stage(name) for name in names]
 
@@ -159,7 +159,7 @@ class Lab:
 
     @staticmethod
     def _caption(job: Job, path: str) -> str | None:
-        """The file of an output's caption, where Snakemake's report shows it."""
+        """Find the file of an output's caption; None where Snakemake's report does not show the output."""
         return next((file for pattern, file in job.rule.captions.items() if match(pattern, path) is not None), None)
 
     def _rule(self, rule: Rule) -> dict:
@@ -197,20 +197,26 @@ class Lab:
             "label": " · ".join(job.wildcards.values()) or job.rule.name,
             "state": state.kind,
             "says": self.says(state),
-            "reasons": state.reasons,
+            "reasons": self.reasons(state),
             "time": duration(state.seconds, self.text),
             "memory": memory(state.megabytes, self.text),
             "outputs": [self.reading(output.path) for output in job.outputs],
         }
 
+    def reasons(self, state: State) -> list[str]:
+        """Word why a result is stale or out of date."""
+        language = self.text.language
+        return [reason if isinstance(reason, str) else worded(reason, language) for reason in state.reasons]
+
     def says(self, state: State) -> str:
+        """Say where a result comes from, in a sentence."""
         if state.kind in (RESTORED, STALE):
             return self.text(f"says.{state.kind}", date=state.date, device=state.device)
         return self.text(f"says.{state.kind}", **({} if state.kind == MISSING else {"date": state.date}))
 
 
 def file_table(lab: Lab) -> dict:
-    """Every file and job, by number, for the page's program.
+    """Number every file and describe every job, for the page's JavaScript.
 
     Returns:
         `files`: path, address as it is shown and as it is linked; `jobs`: rule, numbers of the files it is made of
@@ -228,7 +234,7 @@ def file_table(lab: Lab) -> dict:
             "state": state.kind,
             "badge": lab.text(f"state.{state.kind}"),
             "says": lab.says(state),
-            "reasons": state.reasons,
+            "reasons": lab.reasons(state),
             "time": None if state.seconds is None else duration(state.seconds, lab.text),
             "memory": None if state.megabytes is None else memory(state.megabytes, lab.text),
         }

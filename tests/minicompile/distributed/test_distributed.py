@@ -218,7 +218,7 @@ def test_gpus_are_used_as_far_as_they_go(monkeypatch: pytest.MonkeyPatch):
         *((pattern, "cuda:1", "cuda:3") for pattern in ("ddp", "fsdp", "tp", "pp")),
     }
     assert {job["backend"] for job in jobs} == {"nccl"}
-    assert [left["ranks"] for left in report["left_out"]] == [4]
+    assert report["left_out"] == [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
     assert not any(run["matches_formula"] for run in report["runs"])  # nothing was communicated
 
 

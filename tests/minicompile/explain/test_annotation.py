@@ -305,8 +305,8 @@ def test_registers_and_spills_are_the_captures():
 
 def test_a_refused_fusion_is_told_with_its_reason(softmax):
     refused = {"first": ["op4"], "second": ["op0"], "shared_buffers": [], "taken": False, "reasons": []}
-    graph_of(softmax)["decisions"].append({**refused, "sentence": "Not fused; for the test's sake."})
-    assert "- op4 with op0: Not fused; for the test's sake." in section(annotate(softmax), 1)
+    graph_of(softmax)["decisions"].append({**refused, "reason": {"code": "devices"}})
+    assert "- op4 with op0: Not fused; they run on different devices." in section(annotate(softmax), 1)
 
 
 def test_a_users_own_kernel_is_not_claimed_to_be_fused(softmax):

@@ -14,7 +14,7 @@ from minicompile.explain.annotation.patterns import SECTIONS, _patterns, meaning
 from minicompile.explain.annotation.pointers import plain
 from minilab.translations import Translations
 
-UNTIED = Translations("minicompile", "annotation")("lines.operation")
+UNTIED = Translations("minicompile.explain", "annotation")("lines.operation")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_lines_of_no_kernel_are_not_recognised(section, language):
 @pytest.mark.parametrize("language", ["cpp", "python"])
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_sentence_can_be_filled_in(section, language):
-    sentences = Translations("minicompile", "kernel_lines").under(section)
+    sentences = Translations("minicompile.explain", "kernel_lines").under(section)
     for pattern, key in _patterns(section, language):
         names = set(re.findall(r"\{(\w+)\}", sentences[key.removeprefix(f"{section}.")]))
         assert names <= set(pattern.groupindex)
@@ -135,7 +135,7 @@ def test_every_sentence_has_its_pattern(section):
     keys = {
         key.removeprefix(f"{section}.") for language in ("cpp", "python") for _, key in _patterns(section, language)
     }
-    assert keys == set(Translations("minicompile", "kernel_lines").under(section))
+    assert keys == set(Translations("minicompile.explain", "kernel_lines").under(section))
 
 
 def test_a_loops_end_is_named():

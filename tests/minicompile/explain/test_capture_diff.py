@@ -63,7 +63,7 @@ def test_another_target_shows_what_its_lowering_does_otherwise(a):
     assert names(graph["appeared"]) == ["prepare_softmax_online_default", "getitem", "getitem_1"]
     assert [(one["a"]["fate"], one["b"]["fate"]) for one in graph["fates"]] == [("fused away", "inlined")]
     assert not found["same"]
-    assert next(one["what"] for one in found["environment"]) == "target"
+    assert next(one["what"] for one in found["environment"]) == {"code": "target"}
     assert "`prims.prepare_softmax_online.default`" in described(found).split("### Vanished")[0]
 
 
@@ -72,6 +72,10 @@ def test_an_edit_of_the_source_is_found(a, b):
     pane["lines"] = [line.replace("F.softmax(logits, dim=-1)", "F.softmax(logits, -1)") for line in pane["lines"]]
     graph = compared(a, b)["graphs"][0]
     assert names(graph["vanished"]) == names(graph["appeared"]) == ["amax", "sub", "exp", "sum_1", "div"]
+
+
+SO_IT_IS = {"code": "own_words", "reason": "so it is"}
+SOMETHING_ELSE = {"code": "own_words", "reason": "about something else"}
 
 
 def split(capture: dict) -> dict:
@@ -83,9 +87,8 @@ def split(capture: dict) -> dict:
     second |= {"id": "second", "scheduler_nodes": ["op2", "op3", "op4"], "aten_nodes": ["sub", "exp", "sum_1", "div"]}
     graph["calls"].append(second)
     refused = {"shared_buffers": ["buf0"], "taken": False, "reasons": ["because"]}
-    told = [(["op1"], ["op2", "op3"], "Not fused; so it is."), (["op0"], ["op4"], "Not fused; about something else.")]
-    for first, second_nodes, sentence in told:
-        graph["decisions"].append({"first": first, "second": second_nodes, "sentence": sentence, **refused})
+    for first, second_nodes, reason in [(["op1"], ["op2", "op3"], SO_IT_IS), (["op0"], ["op4"], SOMETHING_ELSE)]:
+        graph["decisions"].append({"first": first, "second": second_nodes, "reason": reason, **refused})
     return capture
 
 
@@ -94,10 +97,10 @@ def test_a_kernel_that_became_two_is_told_with_the_reason(a, b):
     (entry,) = found["graphs"][0]["fused"]
     assert entry["nodes"] == ["amax", "div", "exp", "sub", "sum_1"]
     assert [one["nodes"] for one in entry["b"]] == [["amax"], ["div", "exp", "sub", "sum_1"]]
-    assert entry["reasons"] == ["Not fused; so it is."]
+    assert entry["reasons"] == [SO_IT_IS]
     text = described(found)
     assert "Fused differently" in text
-    assert "Not fused; so it is." in text
+    assert "in its own words: so it is." in text
     assert "about something else" not in text
 
 
@@ -106,7 +109,7 @@ def test_two_kernels_that_became_one_are_told_with_the_old_reason(a, b):
     rest = ["div", "exp", "sub", "sum_1"]
     joined = [(one["nodes"], one["others"]) for entry in fused for one in entry["b"]]
     assert joined == [(["amax"], rest), (rest, ["amax"])]
-    assert [entry["reasons"] for entry in fused] == [["Not fused; so it is."]] * 2
+    assert [entry["reasons"] for entry in fused] == [[SO_IT_IS]] * 2
 
 
 def test_views_make_no_kernel_differ(a, b):
@@ -129,7 +132,7 @@ def test_a_changed_fate_is_told_with_the_refusal_over_its_buffer(a, b):
     (entry,) = compared(a, b)["graphs"][0]["fates"]
     assert (entry["a"]["fate"], entry["b"]["fate"]) == ("fused away", "materialised")
     assert entry["reasons"] == [
-        d["sentence"] for d in graph["decisions"] if not d["taken"] and "buf2" in d["shared_buffers"]
+        d["reason"] for d in graph["decisions"] if not d["taken"] and "buf2" in d["shared_buffers"]
     ]
     assert entry["reasons"]
 
@@ -146,10 +149,11 @@ def test_versions_and_options_are_compared(a, b):
     b["environment"]["versions"]["torch"] = "9.9"
     b["environment"]["options"]["cpp.simdlen"] = "128"
     found = compared(a, b)
-    assert {one["what"]: one["b"] for one in found["environment"]} == {
-        "version of torch": "9.9",
-        "option cpp.simdlen": "128",
-    }
+    assert [(one["what"], one["b"]) for one in found["environment"]] == [
+        ({"code": "version", "name": "torch"}, "9.9"),
+        ({"code": "option", "name": "cpp.simdlen"}, "128"),
+    ]
+    assert "| version of torch |" in described(found)
     assert found["same"]
 
 

@@ -10,6 +10,7 @@ from captured import FAST, Links, compiled_code, pane_of, small_minigpt
 from torch import nn
 from torch.nn import functional as F
 
+from minicompile.explain.wording import Wording
 from minicompile.lowering.capture import capture, code_digest
 from minicompile.lowering.coverage import check_complete
 from minicompile.lowering.simulated_vs_real import compare_with_real
@@ -173,13 +174,14 @@ def test_the_fates_of_tiny_heads_nodes_are_what_its_kernel_shows(tiny):
     assert lowering["aten.addmm.default"]["file"] == "torch/_inductor/kernel/mm.py"
 
 
-def test_what_is_fused_was_decided_on_and_each_decision_has_a_sentence(made):
+def test_what_is_fused_was_decided_on_and_each_decision_has_a_reason(made):
     for graph in made["graphs"]:
         taken = [set(d["first"] + d["second"]) for d in graph["decisions"] if d["taken"]]
         for group in graph["groups"]:
             if len(group["members"]) > 1:
                 assert set(group["members"]) in taken
-        assert all(decision["sentence"].endswith(".") for decision in graph["decisions"])
+        assert all(Wording().fusion(decision["reason"]).endswith(".") for decision in graph["decisions"])
+        assert all((decision["reason"]["code"] == "taken") == decision["taken"] for decision in graph["decisions"])
     assert any(d["reasons"] for graph in made["graphs"] for d in graph["decisions"]) or made["target"]["simulated"]
 
 
@@ -195,7 +197,7 @@ def test_the_arguments_of_a_call_are_those_of_the_kernels_signature(made):
 def test_simulated_kernels_come_with_machine_code_tied_to_their_lines(training_simulated):
     links = Links(training_simulated)
     assert training_simulated["target"]["simulated"] is True
-    assert "never run" in training_simulated["target"]["label"]
+    assert "never run" in Wording().label(training_simulated)
     for graph in training_simulated["graphs"]:
         above_loads = []
         for kernel in graph["kernels"]:

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of, write_exported
-from minicompile.lowering import fusion_reasons
+from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of
+from minicompile.explain.wording import Wording
 from minicompile.lowering.coverage import coverage
-from minicompile.lowering.fates import fate
-from minicompile.lowering.panes import definition_lines
+from minicompile.lowering.exported import write_exported
+from minicompile.lowering.outcomes import fate, reason, reason_codes
+from minicompile.lowering.printed_text import definition_lines
 from minicompile.lowering.record import shown_path, user_frames
 from minicompile.lowering.triton_assembly import ptx_lines, sass_lines, ttir_lines
 from minicompile.models import BUILT_IN, build, minigpt
@@ -20,6 +21,7 @@ from minicompile.torch_private import triton_kernels
 from minicompile.torch_private.calls import split_marks
 from minicompile.torch_private.line_hooks import Operation, split_tags
 from minilab import LabError
+from minilab.translations import LANGUAGES
 from minimodel.checkpoint import save_checkpoint
 from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
 
@@ -88,22 +90,30 @@ def test_what_became_of_a_node(node, expected):
     assert fate(node, buffers, {"library"}, {"kept", "written", "copied"}, {"copied"}) == expected
 
 
-def test_a_known_reason_has_its_sentence_and_an_unknown_one_is_quoted():
-    assert "library" in fusion_reasons.sentence(False, ["node1 is extern but not a triton kernel"])
-    assert fusion_reasons.sentence(False, ["the moon is full"]).endswith("in its own words: the moon is full.")
-    assert fusion_reasons.sentence(False, []) == fusion_reasons.UNGIVEN
-    assert fusion_reasons.sentence(True, []) == fusion_reasons.TAKEN
+def test_a_known_reason_has_its_code_and_an_unknown_one_is_quoted():
+    assert reason(False, ["node1 is extern but not a triton kernel"]) == {"code": "library"}
+    assert reason(False, ["the moon is full"]) == {"code": "own_words", "reason": "the moon is full"}
+    assert reason(False, []) == {"code": "ungiven"}
+    assert reason(True, []) == {"code": "taken"}
     # the last reason is the one that decided
-    decided = fusion_reasons.sentence(False, ["memory deps did not match", "numel/rnumel mismatch (reduce) (2, 4)"])
-    assert decided == fusion_reasons.sentence(False, ["numel/rnumel mismatch (reduce) (2, 4)"])
+    given = ["memory deps did not match", "numel/rnumel mismatch (reduce) (2, 4)"]
+    assert reason(False, given) == {"code": "reductions_differ"}
 
 
-def test_every_reason_of_the_installed_torch_has_a_sentence():
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_code_of_a_fusion_has_a_sentence_of_its_own(language):
+    wording = Wording(language)
+    codes = [{"code": code} for _, code in reason_codes()] + [{"code": "taken"}, {"code": "ungiven"}]
+    said = [wording.fusion(coded) for coded in [*codes, {"code": "own_words", "reason": "because"}]]
+    assert len(set(said)) == len(said)
+
+
+def test_every_reason_of_the_installed_torch_has_a_code():
     inductor = Path(torch.__file__).parent / "_inductor"
     text = "".join((inductor / name).read_text() for name in ("scheduler.py", "choices.py", "codegen/simd.py"))
     given = re.findall(r'(?:\bwhy|WhyNoFuse\(node1, node2\))\(\s*"([^"]+)"', text)
     assert len(given) > 30
-    unknown = [reason for reason in given if "own words" in fusion_reasons.sentence(False, [reason])]
+    unknown = [words for words in given if reason(False, [words])["code"] == "own_words"]
     assert unknown == []
 
 
@@ -217,8 +227,8 @@ def test_a_users_model_is_made_by_its_factory(tmp_path):
     ("text", "factory", "message"),
     [
         (None, "make", "does not exist; write the path"),
-        (MODEL, "build", "defines no function 'build'"),
-        ("import nothing_of_this_name\n", "make", "cannot be imported: ModuleNotFoundError"),
+        (MODEL, "build", "has no function 'build'"),
+        ("import nothing_of_this_name\n", "make", r"cannot be imported \(ModuleNotFoundError"),
         ("def make():\n    return 3\n", "make", r"must return \(nn.Module, tuple of example inputs\) and returned int"),
     ],
 )
@@ -256,12 +266,13 @@ def checkpoint(tmp_path):
 
 def test_plain_files_of_two_directions_stand_under_their_titles():
     panes = [
-        {"id": "aten.0.forward", "kind": "aten", "title": "forward", "lines": ["a", "b"]},
-        {"id": "aten.0.backward", "kind": "aten", "title": "backward", "lines": ["c"]},
-        {"id": "code.0.forward", "kind": "code", "title": "code", "lines": ["import torch", "x = 1"]},
+        {"id": "aten.0.forward", "kind": "aten", "title": {"code": "aten"}, "lines": ["a", "b"]},
+        {"id": "aten.0.backward", "kind": "aten", "title": {"code": "aten_backward"}, "lines": ["c"]},
+        {"id": "code.0.forward", "kind": "code", "title": {"code": "code"}, "lines": ["import torch", "x = 1"]},
     ]
-    assert (
-        text_of({"panes": panes}, "aten") == "# forward (aten.0.forward)\na\nb\n\n\n# backward (aten.0.backward)\nc\n"
+    aten = "# ATen graph as Inductor lowers it"
+    assert text_of({"panes": panes}, "aten") == (
+        f"{aten} (aten.0.forward)\na\nb\n\n\n{aten}, backward (aten.0.backward)\nc\n"
     )
     assert text_of({"panes": panes}, TEXTS["output_code"]) == "import torch\nx = 1\n"
 

@@ -5,6 +5,7 @@ import copy
 import pytest
 from annotation_models import load
 
+from minicompile.explain.wording import Wording
 from minicompile.lowering.simulated_vs_real import compare_with_real
 from minicompile.report.stage_25 import report_25
 from minilab import LabError
@@ -20,7 +21,7 @@ def simulated() -> dict:
 def real(simulated: dict) -> dict:
     """What an H200 would have given, were it the same."""
     made = copy.deepcopy(simulated)
-    made["target"] = {"kind": "cuda", "device": "h200", "label": "Triton for NVIDIA H200", "simulated": False}
+    made["target"] = {"kind": "cuda", "device": "h200", "gpu": "NVIDIA H200", "simulated": False}
     return made
 
 
@@ -46,7 +47,7 @@ def test_a_changed_byte_in_a_kernels_body_is_found_and_shown(simulated, real):
     assert not entry["source_same"]
     assert not entry["body_same"]
     assert any(line.endswith("# other") for line in entry["difference"])
-    assert "in their bodies" in found["graphs"][0]["why"][0]
+    assert found["graphs"][0]["why"][0] == {"code": "bodies", "kernels": [kernel["name"]]}
 
 
 def test_what_is_said_of_the_device_above_the_body_is_told_from_the_body(simulated, real):
@@ -54,7 +55,7 @@ def test_what_is_said_of_the_device_above_the_body_is_told_from_the_body(simulat
     lines(real, graph["panes"]["code"])[graph["kernels"][0]["first"] - 1] += "  # other"
     found = compare_with_real(simulated, real)["graphs"][0]
     assert found["kernels"][0]["body_same"]
-    assert "above their bodies" in found["why"][0]
+    assert found["why"][0]["code"] == "headers"
 
 
 def test_another_configuration_explains_other_machine_code(simulated, real):
@@ -64,14 +65,14 @@ def test_another_configuration_explains_other_machine_code(simulated, real):
     found = compare_with_real(simulated, real)
     (reason,) = found["graphs"][0]["why"]
     assert found["same"]  # the text that Inductor wrote is
-    assert "chose by timing" in reason
+    assert reason == {"code": "configuration", "kernels": [kernel["name"]]}
 
 
 def test_other_code_from_the_same_text_and_configuration_is_laid_to_triton(simulated, real):
     kernel = real["graphs"][0]["kernels"][0]
     lines(real, kernel["assembly"]["panes"]["ptx"])[5] += " "
     (reason,) = compare_with_real(simulated, real)["graphs"][0]["why"]
-    assert reason == f"Triton compiled the same text to other code: {kernel['name']}."
+    assert reason == {"code": "compiled", "kernels": [kernel["name"]]}
 
 
 def test_other_operations_are_the_reason_for_other_kernels(simulated, real):
@@ -81,9 +82,10 @@ def test_other_operations_are_the_reason_for_other_kernels(simulated, real):
     graph["kernels"] = []
     found = compare_with_real(simulated, real)
     assert found["graphs"][0]["only"]["simulated"] == [k["name"] for k in simulated["graphs"][0]["kernels"]]
-    assert (
-        "simulated has 1 x aten.addmm.default and real has 1 x aten._addmm_activation" in found["graphs"][0]["why"][0]
-    )
+    only = {"simulated": {"aten.addmm.default": 1}, "real": {"aten._addmm_activation.default": 1}}
+    assert found["graphs"][0]["why"][0] == {"code": "both_operations", **only}
+    said = Wording().difference(found["graphs"][0]["why"][0])
+    assert "simulated has 1 x aten.addmm.default and real has 1 x aten._addmm_activation.default" in said
 
 
 def test_captures_of_other_versions_or_models_are_refused(simulated, real):

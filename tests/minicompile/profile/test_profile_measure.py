@@ -89,13 +89,13 @@ def test_only_slow_calls_are_timed_less_often(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture(scope="module")
-def anatomies() -> dict:
-    from minicompile.profile.breakdown import dissect
+def breakdowns() -> dict:
+    from minicompile.profile.breakdown import break_down
 
     torch.manual_seed(0)
     model = GrammarMiniGPT(SMALL).eval()
     models = {"explicit": model, "fused": with_fused_attention(model)}
-    return {name: dissect(module, (ids(),), 5, name) for name, module in models.items()}
+    return {name: break_down(module, (ids(),), 5, name) for name, module in models.items()}
 
 
 def test_on_a_gpu_only_the_operators_that_the_wrapper_calls_itself_are_library_calls():
@@ -132,46 +132,46 @@ def test_each_part_is_that_of_its_quietest_round():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpus_call_is_taken_apart_into_host_and_device():
-    from minicompile.profile.breakdown import dissect
+    from minicompile.profile.breakdown import break_down
 
     model = GrammarMiniGPT(SMALL).eval().cuda()
-    anatomy = dissect(model, (ids().cuda(),), 5, "small")
-    split = anatomy.split()
+    breakdown = break_down(model, (ids().cuda(),), 5, "small")
+    split = breakdown.split()
     assert split["overlapping"]
     assert split["rest_us"] is None
     assert split["kernels_us"] > 0
     assert split["libraries_us"] > 0
-    assert variant(anatomy, 8)["core"]["calls"] == 3 * SMALL.n_layer
+    assert variant(breakdown, 8)["core"]["calls"] == 3 * SMALL.n_layer
 
 
-def test_every_kernel_and_library_call_has_a_time(anatomies: dict):
-    for anatomy in anatomies.values():
-        rows = anatomy.kernels(copy_gb_per_s=10.0)
-        called = {call["kernel"] for graph in anatomy.graphs for call in graph["calls"] if not call["extern"]}
+def test_every_kernel_and_library_call_has_a_time(breakdowns: dict):
+    for breakdown in breakdowns.values():
+        rows = breakdown.kernels(copy_gb_per_s=10.0)
+        called = {call["kernel"] for graph in breakdown.graphs for call in graph["calls"] if not call["extern"]}
         assert {row["name"] for row in rows} == called
         assert all(row["median_us"] > 0 and row["bytes"] > 0 for row in rows)
-        assert all(us > 0 for us in anatomy.libraries_us)
+        assert all(us > 0 for us in breakdown.libraries_us)
 
 
-def differences_of_split(anatomy) -> list[str]:
+def differences_of_split(breakdown) -> list[str]:
     from minicompile.recompute import profile
 
-    shape = {"split": anatomy.split(), "rounds": anatomy.rounds, "kernels": anatomy.kernels(copy_gb_per_s=10.0)}
+    shape = {"split": breakdown.split(), "rounds": breakdown.rounds, "kernels": breakdown.kernels(copy_gb_per_s=10.0)}
     stored = {"timings": [], "shapes": [shape], "attention": [], "roofline": {"roofs": {"copy_gb_per_s": 10.0}}}
     return list(differences(stored, profile(stored)))
 
 
-def test_the_parts_and_the_rest_are_the_call(anatomies: dict):
-    split = anatomies["explicit"].split()
+def test_the_parts_and_the_rest_are_the_call(breakdowns: dict):
+    split = breakdowns["explicit"].split()
     parts = sum(split[key] for key in ("guards_us", "wrapper_us", "kernels_us", "libraries_us", "rest_us"))
     assert parts == pytest.approx(split["call_us"])
-    assert differences_of_split(anatomies["explicit"]) == []
+    assert differences_of_split(breakdowns["explicit"]) == []
     assert split["guards_us"] > 0
     assert split["wrapper_us"] > 0
 
 
-def test_attention_is_two_products_and_a_softmax_a_layer_or_one_call(anatomies: dict):
-    explicit, fused = (variant(anatomies[name], 8) for name in ("explicit", "fused"))
+def test_attention_is_two_products_and_a_softmax_a_layer_or_one_call(breakdowns: dict):
+    explicit, fused = (variant(breakdowns[name], 8) for name in ("explicit", "fused"))
     assert explicit["core"]["calls"] == 3 * SMALL.n_layer
     assert "softmax" in explicit["softmax_kernel"]
     assert explicit["operator"] is None

@@ -104,11 +104,11 @@ def test_a_stale_record_says_so():
         "from": "results/recorded/h200/25/distributed.json",
         "sha256": "",
         "stale": True,
-        "reasons": ["x changed"],
+        "reasons": [{"code": "source_changed", "path": "x"}],
     }
     page = text({**data, "restored": restored})
     assert "NVIDIA H200 (stale)" in page
-    assert "stale: x changed." in page
+    assert "stale: x has changed." in page
     fresh = text({**data, "restored": {**restored, "stale": False, "reasons": []}})
     assert "(stale)" not in fresh
     assert "its sources are unchanged" in fresh
@@ -116,7 +116,7 @@ def test_a_stale_record_says_so():
 
 def test_what_was_left_out_is_said():
     data = artefact("h200")
-    data["left_out"] = [{"ranks": 4, "reason": "4 GPUs are asked for and 2 are here"}]
+    data["left_out"] = [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
     assert "Not measured on NVIDIA H200: 4 GPUs are asked for and 2 are here." in text(data)
 
 

@@ -7,7 +7,8 @@ import pytest
 from profile_artefact import profile
 
 from minicompile.report.profile_report import attention_sentences, interpretation, report
-from minicompile.report.profile_roofline import draw, number, short
+from minicompile.report.profile_roofline import draw
+from minicompile.report.words import duration, kernel_number, shape, short_kernel, size
 from minilab.config import check_schema, read_schema
 
 ROOT = Path(__file__).parents[3]
@@ -92,6 +93,12 @@ def test_attention_compares_nothing_that_is_not_there():
     assert "no times are compared" in said
 
 
+def test_attentions_table_names_both_sides():
+    text = report(profile())
+    assert "\n| written out | " in text
+    assert "\n| `scaled_dot_product_attention` | " in text
+
+
 def test_every_table_of_the_report_has_as_many_cells_as_its_head():
     tables = re.findall(r"(?:^\|.*\n)+", report(profile()), re.M)
     assert len(tables) == 4
@@ -102,7 +109,12 @@ def test_every_table_of_the_report_has_as_many_cells_as_its_head():
 def test_a_stale_record_is_called_so():
     changed = {
         **profile(),
-        "restored": {"from": "x", "sha256": "0", "stale": True, "reasons": ["model.py has changed"]},
+        "restored": {
+            "from": "x",
+            "sha256": "0",
+            "stale": True,
+            "reasons": [{"code": "source_changed", "path": "model.py"}],
+        },
     }
     assert "model.py has changed" in report(changed)
     assert "stale" not in report(profile())
@@ -125,5 +137,23 @@ def test_the_picture_has_a_dot_for_each_kernel_that_computes(tmp_path: Path, mon
 
 def test_names_are_shortened_to_what_was_fused():
     name = "triton_per_fused__softmax_div_masked_fill_3"
-    assert number(name) == "3"
-    assert short(name) == "3  softmax div masked fill"
+    assert kernel_number(name) == "3"
+    assert short_kernel(name) == "3  softmax div masked fill"
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(600, "600 B"), (9624, "9.62 kB"), (16_900_000, "16.9 MB"), (5.3e9, "5.3 GB"), (None, "")]
+)
+def test_bytes_are_written_with_their_unit(count: float | None, said: str):
+    assert size("en", count) == said
+    assert size("es", count) == said.replace(".", ",")
+
+
+def test_times_and_shapes_are_written_as_people_read_them():
+    assert [duration("en", us) for us in (2.0, 999.4, 999.6, 1_234_567.0)] == [
+        "2 µs",
+        "999 µs",
+        "0.9996 ms",
+        "1,235 ms",
+    ]
+    assert shape([2, 64]) == "(2, 64)"

@@ -11,7 +11,7 @@ from profile_artefact import profile
 from minicompile.report.phase_reports import checks_24, checks_25, phase_report
 from minicompile.report.stage_25 import capture_view, manifest_25, refusals, report_25
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 
 def captured(name: str) -> dict:
@@ -47,9 +47,12 @@ def test_what_is_never_written_follows_the_fates(captures):
 
 
 def test_the_commonest_refusal_comes_first():
-    decision = {"taken": False, "sentence": "rare"}
-    graph = {"decisions": [decision, *[{**decision, "sentence": "common"}] * 3, {"taken": True, "sentence": "fused"}]}
-    assert refusals([{"graphs": [graph]}]) == [("common", 3), ("rare", 1)]
+    codes = ["devices", "between", "between", "between", "taken"]
+    decisions = [{"taken": code == "taken", "reason": {"code": code}} for code in codes]
+    (common, three), (rare, one) = refusals([{"graphs": [{"decisions": decisions}]}])
+    assert (three, one) == (3, 1)
+    assert "something else must run" in common
+    assert "different devices" in rare
 
 
 def test_the_report_shows_every_capture_and_says_what_is_simulated(captures):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import jinja2
 import pytest
-import yaml
 from annotation_models import CAPTURED, load
 from distributed_artefact import artefact
 from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
@@ -23,9 +22,6 @@ from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.explorer.payload import payload
-from minicompile.lowering.capture import LABELS
-from minicompile.lowering.fusion_reasons import DATA, TAKEN, UNGIVEN, reasons
-from minicompile.pages import retold, template_name
 from minicompile.report import profile_roofline as roofline
 from minicompile.report import survey_plot
 from minicompile.report import training_plot as plot
@@ -34,16 +30,35 @@ from minicompile.report.profile_report import report
 from minicompile.report.safety_report import safety_entries, safety_section
 from minicompile.report.stage_25 import manifest_25, report_25
 from minicompile.report.survey import survey
+from minilab.templates import twin
 from minilab.translations import LANGUAGES, Translations
 from minimodel.model_config import MiniGPTConfig
 
 SOURCES = Path(survey_plot.__file__).parents[1]
-TEMPLATES = sorted(path.stem for path in (SOURCES / "templates").glob("*.md") if "." not in path.stem)
+TEMPLATES = {path.stem: path for path in sorted(SOURCES.rglob("templates/*.md")) if "." not in path.stem}
 OTHERS = [language for language in LANGUAGES if language != "en"]
 NOT_WORDS = re.compile(r"`[^`]*`|\]\([^)]*\)|\([^)]*\)|\S*[\d_./=:+*\[\]]\S*")
 WORDS = re.compile(r"(?<!\S)[a-záéíóúñüA-Z][a-záéíóúñü]*[,;.:]?(?!\S)")
 TRAININGS = [training(), training(speedup=1.0), training(speedup=0.5), training(compiled=False)]
-HEALTH = [health("mlp", []), health("odd", ["graph break: X", "not compiled: failed at forward: X"])]
+FAILURES = [
+    {"code": "raised", "exception": "RuntimeError", "message": ""},
+    {"code": "never_compiled"},
+    {"code": "nothing_compiled"},
+    {"code": "other_rank", "rank": 1, "failure": {"code": "nothing_compiled"}},
+    {"code": "time_limit", "seconds": 30.0},
+    {"code": "one_side_only", "kind": "gradient", "tensor": "a.weight"},
+    {"code": "other_shape", "tensor": "output", "compiled": "torch.float32 [2]", "eager": "torch.float32 [3]"},
+    {"code": "unequal", "tensor": "output", "dtype": "torch.int64"},
+    {"code": "not_finite", "tensor": "output"},
+    {"code": "too_far", "tensor": "output", "relative": 0.01, "allowed": 1e-4},
+]
+COMPLAINTS = [
+    {"code": "graph_break", "reason": "X"},
+    {"code": "recompile", "guard": "X"},
+    {"code": "cache_limit", "function": "f", "limit": "recompile_limit", "value": 8, "guard": "X"},
+    *({"code": "not_compiled", "stage": "forward", "failure": failure} for failure in FAILURES),
+]
+HEALTH = [health("mlp", []), health("odd", COMPLAINTS)]
 
 
 def prose(text: str) -> set[str]:
@@ -89,7 +104,9 @@ def phases(language: str) -> str:
         *checks_25(manifest, [artefact()], language),
         *checks_25(nothing, [], language),
     ]
-    return phase_report(25, Translations("minicompile", "phases", language)("25.title"), checks, {}, {}, language)
+    return phase_report(
+        25, Translations("minicompile.report", "phases", language)("25.title"), checks, {}, {}, language
+    )
 
 
 def full_report(language: str) -> str:
@@ -101,7 +118,7 @@ def full_report(language: str) -> str:
 def survey_of_all(language: str) -> str:
     restored, short = artefact("h200", (2, 4)), artefact()
     restored["restored"] = RESTORED
-    short["left_out"] = [{"ranks": 4, "reason": "4 GPUs are asked for and 2 are here"}]
+    short["left_out"] = [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
     return survey([restored, short], MiniGPTConfig(vocab_size=600, block_size=128), language)
 
 
@@ -193,44 +210,14 @@ def skeleton(template: str) -> list[str]:
 @pytest.mark.parametrize("language", OTHERS)
 @pytest.mark.parametrize("page", TEMPLATES)
 def test_a_template_asks_for_the_same_in_every_language(page: str, language: str):
-    english, other = ((SOURCES / "templates" / template_name(page, each)).read_text() for each in ("en", language))
+    english, other = (TEMPLATES[page].with_name(twin(each, page)).read_text() for each in ("en", language))
     assert structure(other) == structure(english)
     assert skeleton(other) == skeleton(english)
 
 
 def test_every_template_is_known():
-    assert len(TEMPLATES) * len(LANGUAGES) == len(list((SOURCES / "templates").glob("*.md")))
-    assert {"report_25", "survey_25", "kernel_annotation"} <= set(TEMPLATES)
-
-
-# -- what artefacts say ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sentence", [TAKEN, UNGIVEN, *(text for _, text in reasons()), *LABELS.values()])
-def test_what_a_capture_says_is_retold(sentence: str):
-    assert retold("es")(sentence) != sentence
-    assert retold("en")(sentence) == sentence
-
-
-def test_a_restored_capture_says_of_what_day_it_is():
-    label = "Triton for NVIDIA H200, captured on 2026-11-21"
-    assert retold("es")(label) == "Triton para NVIDIA H200, capturado el 2026-11-21"
-    assert retold("es")(f"{label}, stale") == "Triton para NVIDIA H200, capturado el 2026-11-21, caduco"
-
-
-def test_a_newer_sentence_stays_as_it_is():
-    assert retold("es")("Not fused; for a reason of next year's.") == "Not fused; for a reason of next year's."
-
-
-def test_what_a_sentence_names_is_kept():
-    assert retold("es")("parameter steps has changed") == "el parámetro steps ha cambiado"
-    assert "(a|b)" in retold("es")("Not fused; Inductor's reason, in its own words: (a|b).")
-
-
-def test_each_reason_is_there_once():
-    entries = yaml.safe_load(DATA.read_text())
-    told = [retold("es")(entry["sentence"]) for entry in entries]
-    assert len(set(told)) == len({entry["sentence"] for entry in entries})
+    assert len(TEMPLATES) * len(LANGUAGES) == len(list(SOURCES.rglob("templates/*.md")))
+    assert {"report_25", "survey_25", "profile_sentences", "kernel_annotation"} <= set(TEMPLATES)
 
 
 # -- the explorer ---------------------------------------------------------------------------------------------------
@@ -264,7 +251,7 @@ def test_the_tour_and_the_panes_are_told_in_spanish():
 
 def test_the_pages_program_asks_for_words_that_are_there():
     words = Translations("minicompile", "explorer").under("program")
-    program = "".join(path.read_text() for path in (SOURCES / "explorer/page").glob("*.js"))
+    program = "".join(path.read_text() for path in SOURCES.rglob("explorer/page/*.js"))
     keys = re.findall(r"\bsay\((?:[^()\"`]* \? )?\"([^\"]+)\"(?: : \"([^\"]+)\")?", program)
     asked = {key for pair in keys for key in pair if key} | {
         f"count.{what}" for what in re.findall(r"count(?:ed)?\([^\n]*?, \"(\w+)\"\)", program)

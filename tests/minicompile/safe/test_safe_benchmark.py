@@ -67,9 +67,13 @@ def test_health_is_plain_data_with_complaints():
     json.dumps(good)
     bad = health(MLP(), CompileConfig(backend=failing), features(), steps=2, logger=quiet)
     assert bad["healthy"] is False
-    assert "failed at forward" in bad["complaints"][0]
+    (complaint,) = bad["complaints"]
+    assert (complaint["code"], complaint["stage"]) == ("not_compiled", "forward")
+    assert complaint["failure"]["code"] == "raised"
+    assert complaint["failure"]["exception"] in bad["benchmark"]["report"]["exception"]
     assert bad["config"]["backend"] == "failing"
     json.dumps(bad)
     model, batch = build("data_dependent")
     broken = health(model, CompileConfig(backend="eager"), batch, steps=2, logger=quiet)
-    assert "graph break" in broken["complaints"][0]
+    (reason, *_) = broken["benchmark"]["report"]["graph_breaks"]
+    assert broken["complaints"][0] == {"code": "graph_break", "reason": reason}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("safe_ranks.py")
+SCRIPT = Path(__file__).parents[1] / "safe_ranks.py"
 
 
 @pytest.fixture(scope="module")

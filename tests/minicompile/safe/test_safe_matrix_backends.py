@@ -9,7 +9,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
 from minicompile.safe.compile_config import FAIL_POLICIES
-from minicompile.safe.numerics import WrongNumbers
+from minicompile.safe.failures import WrongNumbers
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)

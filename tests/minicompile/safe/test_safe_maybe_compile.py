@@ -26,7 +26,7 @@ from torch import nn
 from torch._inductor.utils import fresh_cache
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
-from minicompile.safe.numerics import WrongNumbers
+from minicompile.safe.failures import WrongNumbers
 from minilab import LabError
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")

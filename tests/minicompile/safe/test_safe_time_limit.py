@@ -10,7 +10,8 @@ import pytest
 from safe_models import MLP, features, fingerprint
 
 from minicompile import CompileConfig, compile_report, maybe_compile
-from minicompile.safe.time_limit import TimeLimitExceeded, time_limit
+from minicompile.safe.failures import TimeLimitExceeded
+from minicompile.safe.time_limit import time_limit
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)

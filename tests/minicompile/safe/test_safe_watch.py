@@ -62,9 +62,11 @@ def test_the_cache_limit_is_noticed(caplog):
         for rows in (2, 3, 4, 5):
             model(torch.ones(rows, 8))
     report = compile_report(model)
-    assert len(report.cache_limits) == 1
-    assert "recompile_limit = 2" in report.cache_limits[0]
-    assert report.cache_limits[0] in report.ran_eager
+    (limit,) = report.cache_limits
+    assert (limit.limit, limit.value) == ("recompile_limit", 2)
+    assert "reached recompile_limit = 2 and compiles no more" in str(limit)
+    assert limit.function in report.ran_eager
+    assert report.to_dict()["cache_limits"] == [vars(limit)]
     assert sum(r.name == "limited" and "recompile_limit" in r.getMessage() for r in caplog.records) == 1
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safe_models import lying
 
-from minicompile.recompute import RECOUNTS
+from minicompile.recompute import training
+from minicompile.report.safety_report import interpretation
 from minicompile.report.training_plot import draw, heading
-from minicompile.report.training_words import interpretation
 from minicompile.training.measure import largest_difference, measure, recorded_steps
 from minicompile.training.trainer import Trainer, batches
 from minilab import LabError
@@ -185,11 +185,11 @@ def test_the_picture_is_drawn_and_says_where_its_figures_come_from(made: dict, t
 
 
 def test_the_figures_follow_from_the_losses_and_the_clocks(made: dict):
-    assert list(differences(made, RECOUNTS["training"](made))) == []
+    assert list(differences(made, training(made))) == []
     edited = copy.deepcopy(made)
     edited["compiled"]["tokens_per_second"] *= 2
     edited["largest_difference"]["nats"] = 0.5
-    found = list(differences(edited, RECOUNTS["training"](edited)))
+    found = list(differences(edited, training(edited)))
     assert [line.split(" is ")[0] for line in found] == ["compiled.tokens_per_second", "largest_difference.nats"]
 
 

@@ -18,7 +18,7 @@ from minikernel.report.exercise_plot import draw_exercise, panel_of
 from minikernel.report.exercise_report import moved_bytes_ratio, next_steps, report, step_of_case, steps, words
 from minilab.files import read_json
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 ROOT = HERE.parents[1]
 BENCH = {"shapes": [[64, 600], [256, 600]], "dtype": "float32", "launches": 10, "warmup": 3, "seed": 42}
 LIMITS = {"proof": 120, "bench": 120}

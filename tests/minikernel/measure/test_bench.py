@@ -61,7 +61,7 @@ def test_a_tuned_kernel_is_launched_with_the_tracked_choice():
     assert rows[0]["config"] == {"BLOCK": 4800}
 
 
-MINE = {"source": str(Path(__file__).parent / "misbehaving.py"), "function": "good"}
+MINE = {"source": str(Path(__file__).parents[1] / "misbehaving.py"), "function": "good"}
 
 
 def test_a_users_kernel_says_what_it_is_about_to_do():

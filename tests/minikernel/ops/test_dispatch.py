@@ -63,8 +63,7 @@ def test_what_tuning_found_is_what_is_read(tmp_path):
             {**choice, "rows": 4096, "rival_us": 3.0, "faster": "fused"},
         ],
     }
-    path = dispatch.write_table("a-gpu", tuning, tmp_path)
-    assert path == tmp_path / "a-gpu.json"
+    dispatch.write_table(tmp_path / "dispatch/a-gpu.json", tuning)
     read = dispatch.table("a-gpu", tmp_path)
     assert choose(read, torch.float32, 64, 600, cuda_c=True) == Choice("triton", CONFIG)
     assert choose(read, torch.float32, 4096, 600, cuda_c=True) == Choice("fused")
@@ -73,7 +72,7 @@ def test_what_tuning_found_is_what_is_read(tmp_path):
 
 
 def test_every_tracked_table_holds_kernels_that_can_be_launched():
-    for path in dispatch.TABLES.glob("*.json"):
+    for path in dispatch.HERE.glob(dispatch.TABLES):
         for row in dispatch.table(path.stem):
             chosen = choose([row], getattr(torch, row["dtype"]), row["rows"], row["cols"], cuda_c=True)
             assert chosen.kernel in ("fused", "triton")

@@ -14,6 +14,7 @@ from minikernel.ops.lm_head import (
     LEAST_ROWS,
     PRODUCTS,
     SHARED_BYTES,
+    SOURCE,
     THREADS,
     TILE_ROWS,
     fused_linear_softmax,
@@ -22,7 +23,7 @@ from minikernel.ops.lm_head import (
 )
 from minikernel.ops.softmax_cuda import source
 from minikernel.proof.accuracy import relative_error
-from minikernel.proof.compile_check import parse_resource_usage
+from minikernel.proof.cubin import ask_cuda_tool, resource_usage
 from minikernel.proof.proof import poisoned_memory
 from minilab import LabError
 
@@ -104,7 +105,7 @@ def test_shapes_that_do_not_fit_are_torchs_error():
 
 
 def test_the_launcher_knows_the_sources_sizes():
-    text = source("linear_softmax")
+    text = source(SOURCE)
     assert f"sizeof(Shared) == {SHARED_BYTES}" in text
     assert f"#define COLUMNS {COLUMNS}\n" in text
     assert f"#define FEATURES {FEATURES}\n" in text
@@ -117,18 +118,16 @@ def test_the_launcher_knows_the_sources_sizes():
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not here")
 def test_it_compiles_for_sm_90_on_tensor_cores_and_nothing_spills(tmp_path):
-    cuobjdump = pytest.importorskip("triton").__path__[0] + "/backends/nvidia/bin/cuobjdump"
     unit, cubin = tmp_path / "linear_softmax.cu", tmp_path / "linear_softmax.cubin"
     arguments = "const float*, const float*, const float*, float*, long long"
     instances = [f"template __global__ void linear_softmax<{n}>({arguments});" for n in PRODUCTS.values()]
-    unit.write_text("\n".join([source("linear_softmax"), *instances]))
+    unit.write_text("\n".join([source(SOURCE), *instances]))
     subprocess.run(["nvcc", "--std=c++17", "-arch=sm_90", "-cubin", str(unit), "-o", str(cubin)], check=True)
-    usage = subprocess.run([cuobjdump, "--dump-resource-usage", str(cubin)], capture_output=True, text=True, check=True)
-    kernels = parse_resource_usage(usage.stdout)
+    kernels = resource_usage(cubin.read_bytes())
     assert len(kernels) == len(PRODUCTS)
     assert [kernel["stack_bytes"] for kernel in kernels] == [0, 0]
     assert max(kernel["registers"] for kernel in kernels) * THREADS <= 65536
-    machine = subprocess.run([cuobjdump, "--dump-sass", str(cubin)], capture_output=True, text=True, check=True).stdout
+    machine = ask_cuda_tool("cuobjdump", "--dump-sass", str(cubin))
     assert "HMMA.16816.F32" in machine
     assert "LDSM" in machine
     assert "STG.E.128" in machine

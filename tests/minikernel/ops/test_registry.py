@@ -97,6 +97,16 @@ def test_the_configurations_entries_lead_to_the_labs_kernels():
     assert spec_of("F.softmax", None) is SPECS["F.softmax"]
 
 
+def test_a_file_with_the_same_last_names_elsewhere_is_the_user_s_own(tmp_path):
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops/softmax_triton.py").write_text("def softmax(x):\n    return x.softmax(-1)\n")
+    entry = {"source": str(tmp_path / "ops/softmax_triton.py"), "function": "softmax"}
+    assert spec_of("triton", entry) is None
+    assert load_kernel("mine", entry)(torch.zeros(1, 2)).tolist() == [[0.5, 0.5]]
+    with pytest.raises(LabError, match="no launcher"):
+        spec_of("fused", {"source": str(tmp_path / "ops/cuda/fused.cu"), "function": "fused"})
+
+
 def test_cuda_c_without_a_launcher_is_refused():
     with pytest.raises(LabError, match="no launcher"):
         load_kernel("mine", {"source": "my_kernels/mine.cu", "function": "mine"})

@@ -16,7 +16,7 @@ from minikernel.ops import softmax_cuda_backward as softmax_backward
 from minikernel.proof.gradient_accuracy import gradient_error
 from minilab import LabError
 
-RUN_BACKWARD = Path(__file__).parent / "interpreter" / "run_backward.py"
+RUN_BACKWARD = Path(__file__).parents[1] / "interpreter" / "run_backward.py"
 WIDTHS = (1, 7, 600, 1000, 4096, 32768, 50257, 131072)
 # Of the largest |dx| in a row: rounding of the result, and 2e-6 for the arithmetic before it.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8 + 2e-6, torch.float16: 2**-11 + 2e-6}

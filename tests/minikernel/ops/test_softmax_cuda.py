@@ -5,9 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikernel.ops import softmax_cuda
+from minikernel.ops import softmax_cuda, softmax_smem
 from minikernel.ops.registry import SPECS
-from minikernel.ops.softmax_cuda import HOPPER, LAYOUTS, LONG, Limits, fused_plan, instances, layout_for, source
+from minikernel.ops.softmax_cuda import HOPPER, Limits, source
+from minikernel.ops.softmax_fused import LAYOUTS, LONG, fused, fused_expression, fused_plan, instances, layout_for
 from minikernel.proof.proof import numpy_error
 from minilab import LabError
 
@@ -73,7 +74,7 @@ def test_without_clusters_no_row_is_held_in_shared_memory(itemsize):
 def test_every_layout_that_can_be_chosen_is_among_the_instances(cols, itemsize, aligned):
     layout = layout_for(cols, itemsize, aligned)
     c_type = {4: "float", 2: "bfloat16"}[itemsize]
-    assert ("fused", softmax_cuda.fused_expression(layout, c_type, aligned)) in instances()
+    assert fused_expression(layout, c_type, aligned) in instances()
 
 
 def test_a_row_goes_to_the_smallest_that_holds_it_a_warp_a_block_a_cluster():
@@ -88,20 +89,20 @@ def test_a_row_goes_to_the_smallest_that_holds_it_a_warp_a_block_a_cluster():
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_sources_are_whole_and_include_no_header(name):
-    assert "#include" not in source(name)
-    assert "__global__" in source(name)
+    assert "#include" not in source(f"cuda/{name}.cu")
+    assert "__global__" in source(f"cuda/{name}.cu")
 
 
 def test_block_sizes_are_those_of_the_sources():
-    assert f"#define THREADS {softmax_cuda.SMEM_BLOCK}" in source("smem")
-    assert "((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)" in source("fused")
+    assert f"#define THREADS {softmax_smem.THREADS}" in source("cuda/smem.cu")
+    assert "((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)" in source("cuda/fused.cu")
     assert [softmax_cuda.short_block(vectors) for vectors in (1, 2, 3, 4, 8)] == [128, 64, 64, 32, 32]
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_cpu_tensor_is_refused_with_a_sentence(name):
     with pytest.raises(LabError, match=f"{name} takes CUDA tensors"):
-        getattr(softmax_cuda, name)(torch.zeros(2, 3))
+        SPECS[name].load()(torch.zeros(2, 3))
 
 
 @gpu
@@ -109,7 +110,7 @@ def test_a_cpu_tensor_is_refused_with_a_sentence(name):
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_float64_tensor_is_refused_with_a_sentence(name):
     with pytest.raises(LabError, match="float64"):
-        getattr(softmax_cuda, name)(torch.zeros(2, 3, dtype=torch.float64, device="cuda"))
+        SPECS[name].load()(torch.zeros(2, 3, dtype=torch.float64, device="cuda"))
 
 
 @gpu
@@ -131,7 +132,7 @@ def test_fused_is_right_at_every_layout_and_every_offset(dtype):
     for cols in {cols for edge in edges for cols in (edge - 1, edge, edge + 1) if cols} | {50257, 131072}:
         for offset in (0, 1, 8):
             x = torch.randn(3 * cols + offset, device="cuda").to(dtype)[offset:].view(3, cols)
-            assert numpy_error(softmax_cuda.fused(x), x) < tolerance, (cols, offset)
+            assert numpy_error(fused(x), x) < tolerance, (cols, offset)
 
 
 @gpu

@@ -23,7 +23,7 @@ from minikernel.proof.gradient_accuracy import gradient_error
 from minikernel.proof.proof import INTERPRETER_TOLERANCE, prove
 from minilab import LabError
 
-INTERPRETER = Path(__file__).parent / "interpreter"
+INTERPRETER = Path(__file__).parents[1] / "interpreter"
 SHAPES = ((64, 600), (524288, 600), (65536, 1000), (32768, 4096), (8192, 32768), (16, 50257), (4096, 131072))
 LOOPED = {"BLOCK": 32, "ROWS": 1, "num_warps": 1}  # narrow tiles: 32 of them hold 1,024 columns, and no more
 gpu = pytest.mark.gpu

@@ -13,7 +13,7 @@ from minilab import LabError
 from minilab.device import gpu_devices
 from minimodel.port import port
 from minimodel.tokenizer import Tokenizer
-from minimodel.torch_minigpt import final_softmax
+from minimodel.torch_minigpt import last_axis_softmax
 
 TOKENIZER = Tokenizer.from_words(f"word{i:02}" for i in range(3, SQUARE.vocab_size))  # word03 has id 3
 PROMPT = "word03 word07"
@@ -103,7 +103,7 @@ def test_the_model_is_left_as_it_was_even_when_the_kernel_fails(model):
 
     with pytest.raises(RuntimeError, match="no device"):
         swap(model, broken)
-    assert model.softmax is final_softmax
+    assert model.softmax is last_axis_softmax
 
 
 def entry_of(name):

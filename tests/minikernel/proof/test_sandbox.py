@@ -10,7 +10,7 @@ import torch
 from minikernel.proof.proof import REFERENCE_TOLERANCE, adversarial_cases
 from minikernel.proof.sandbox import PRINTED_BYTES, run_guarded
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 FIRST_CASE = r"kernel mine on cpu, case 'random' of shape \(5, 1\) in float32: "
 
 

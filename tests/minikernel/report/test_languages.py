@@ -158,7 +158,7 @@ def test_the_report_of_the_exercise(marks: dict):
 
 
 def test_every_layout_of_fused_says_what_is_new_in_it():
-    sources = [files("minikernel") / f"{name}.py" for name in ("softmax_cuda", "softmax_backward")]
+    sources = [files("minikernel.ops") / f"{name}.py" for name in ("softmax_fused", "softmax_cuda_backward")]
     layouts = {name for source in sources for name in re.findall(r'Layout\("(\w+)"', source.read_text())}
     said = Translations("minikernel.report", "report_24").under("layouts").keys()
     assert layouts == said - {"stale", "forward", "backward", "head"}

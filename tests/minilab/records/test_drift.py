@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from minilab import LabError
-from minilab.files import write_json
+from minilab.files import sha256, write_json
+from minilab.records.digests import digest_of_code
 from minilab.records.drift import described, drift
 from minilab.records.lock import choices_of, flat, lock
 
@@ -87,7 +88,8 @@ def test_a_lock_holds_versions_digests_and_choices(tmp_path, monkeypatch):
     made = lock({"a": {"b": [1]}, "c": {}}, ["a.py"], {"a.py": {"of": []}, "absent": {}}, ["a.py"], ["autotune.json"])
     assert made["config"] == {"a.b": [1], "c": {}}
     assert made["choices"] == {"autotune.json": {"64x600 float32": {"config": {"BLOCK": 4}, "faster": "fused"}}}
-    assert made["sources"]["a.py"] == made["graphs"]["a.py"] == made["results"]["a.py"]["sha256"]
+    assert made["graphs"]["a.py"] == made["results"]["a.py"]["sha256"] == sha256("a.py")
+    assert made["sources"]["a.py"] == digest_of_code("a.py")
     assert "absent" not in made["results"]
     assert "numpy" in made["packages"]
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from minilab import LabError
 from minilab.device import cpu_device
 from minilab.files import write_json
 from minilab.records.provenance import provenance, stale_reasons
-from minilab.records.restore import restore
+from minilab.records.restore import Today, flattened, reasons_by_kernel
+from minilab.records.words import worded
 
 
 @pytest.fixture
@@ -28,55 +28,50 @@ def test_provenance_names_device_versions_and_digests(source: Path):
 
 def test_what_makes_a_record_stale(source: Path):
     made = provenance([source], {"launches": 100, "seed": 1})
-    assert stale_reasons(made, {"launches": 200, "seed": 1}) == ["parameter launches has changed"]
+    assert stale_reasons(made, {"launches": 200, "seed": 1}) == [{"code": "parameter_changed", "name": "launches"}]
+    source.write_text("one // a comment")
+    assert stale_reasons(made) == []
     source.write_text("two")
-    assert stale_reasons(made) == ["kernel.cu has changed"]
+    assert stale_reasons(made) == [{"code": "source_changed", "path": "kernel.cu"}]
     source.unlink()
-    assert stale_reasons(made) == ["kernel.cu is gone"]
+    assert stale_reasons(made) == [{"code": "source_gone", "path": "kernel.cu"}]
 
 
-def bench_record(path: str) -> dict:
-    made = provenance(["kernel.cu"], {"launches": 100})
-    bench = {
-        "provenance": made,
-        "kernels": {"mine": made, "F.softmax": {**made, "sources": {}}},
-        "rows": [{"kernel": "mine", "stale": False}, {"kernel": "F.softmax", "stale": False}],
-    }
-    write_json(path, bench)
-    return bench
+def test_a_source_that_joined_what_it_depends_on_makes_it_stale(source: Path):
+    made = provenance([source], {})
+    today = {**made["sources"], "header.cuh": "0"}
+    assert stale_reasons(made, None, today) == [{"code": "source_new", "path": "header.cuh"}]
+
+
+def test_another_input_makes_it_stale_wherever_that_now_lies(source: Path):
+    write_json("results/24/h200/autotune.json", {"choices": [1], "provenance": {}})
+    made = provenance([], {}, "h200", ["results/24/h200/autotune.json"])
+    differs = [{"code": "input_differs", "path": "results/24/h200/autotune.json"}]
+    assert stale_reasons(made) == []
+    write_json("results/24/h200/autotune.json", {"choices": [2], "provenance": {}})
+    assert stale_reasons(made) == differs
+    assert stale_reasons(made, results=False) == []
+    write_json("recorded/h200/24/autotune.json", {"choices": [1], "provenance": {"date": "another"}})
+    assert stale_reasons(made, record="recorded/h200") == []
+    write_json("recorded/h200/24/autotune.json", {"choices": [3], "provenance": {}})
+    assert stale_reasons(made, record="recorded/h200", results=False) == differs
+
+
+def reasons_of(bench: dict, today: Today) -> list[str]:
+    return [worded(reason) for reason in flattened(reasons_by_kernel(bench, today))]
 
 
 def test_bench_goes_stale_kernel_by_kernel(source: Path):
-    bench_record("record.json")
-    today = {"mine": {"launches": 100}, "F.softmax": {"launches": 100}}
-    assert restore("record.json", {}, today, "fail")["restored"]["stale"] is False
-    source.write_text("two")
-    restored = restore("record.json", {}, today, "mark")
-    assert {row["kernel"]: row["stale"] for row in restored["rows"]} == {"mine": True, "F.softmax": False}
-    assert restored["restored"]["reasons"] == ["mine: kernel.cu has changed"]
-
-
-def test_stale_records_are_refused_when_asked(source: Path):
-    bench_record("record.json")
-    source.write_text("two")
-    with pytest.raises(LabError, match=r"record.json is stale \(mine: kernel.cu has changed\)"):
-        restore("record.json", {}, {}, "fail")
-
-
-def test_a_kernel_without_a_record_is_said(source: Path):
-    bench_record("record.json")
-    restored = restore("record.json", {}, {"newer": {}}, "mark")
-    assert "newer: was not measured" in restored["restored"]["reasons"]
-
-
-def test_a_record_must_fit_its_schema(source: Path):
-    bench_record("record.json")
-    with pytest.raises(LabError, match=r"record.json lacks the key 'ceiling'"):
-        restore("record.json", {"required": ["ceiling"]}, {}, "mark")
+    made = provenance(["kernel.cu"], {"launches": 100})
+    bench = {"provenance": made, "kernels": {"mine": made, "F.softmax": {**made, "sources": {}}}}
+    params = {"mine": {"launches": 100}, "F.softmax": {"launches": 100}}
+    sources = {"mine": made["sources"], "F.softmax": {}}
+    assert reasons_of(bench, Today(params, sources)) == []
+    assert reasons_of(bench, Today(params, {**sources, "mine": {"kernel.cu": "0"}})) == ["mine: kernel.cu has changed"]
+    assert reasons_of(bench, Today({**params, "newer": {}}, sources)) == ["newer: was not measured"]
 
 
 def test_rows_measured_in_one_process_go_stale_together(source: Path):
-    rows = [{"kernel": "mine", "stale": False}, {"kernel": "theirs", "stale": False}]
-    write_json("contest.json", {"provenance": provenance([source], {}), "rows": rows})
-    source.write_text("two")
-    assert all(row["stale"] for row in restore("contest.json", {}, {}, "mark")["rows"])
+    artefact = {"provenance": provenance([source], {})}
+    found = reasons_by_kernel(artefact, Today({}, {"kernel.cu": "0"}))
+    assert found == {"": [{"code": "source_changed", "path": "kernel.cu"}]}

@@ -4,95 +4,140 @@ import copy
 from pathlib import Path
 
 import pytest
+from recorded import DEVICE, record
 
 from minilab.files import read_json, write_json
 from minilab.records.checksums import NAME, read_sums, write_sums
-from minilab.records.provenance import provenance
-from minilab.records.verify import differences, table, verify
+from minilab.records.provenance import stale_reasons
+from minilab.records.store import write_artefact
+from minilab.records.verify import Verdict, differences, table, verify, verify_device
 
-SCHEMA = {"type": "object", "required": ["provenance", "median_us"]}
-
-
-def recount(artefact: dict) -> dict:
-    return {"median_us": sorted(artefact["samples_us"])[1]}
+CONFIG = {"kernels": {}, "models": {}}
 
 
 @pytest.fixture
-def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("kernel.cu").write_text("one")
-    made = provenance(["kernel.cu"], {"launches": 3})
-    path = tmp_path / "recorded/h200/24/timing.json"
-    write_json(path, {"provenance": made, "median_us": 2.0, "samples_us": [3.0, 2.0, 1.0]})
-    write_sums(tmp_path / "recorded/h200", [path])
+def published(tmp_path: Path) -> Path:
+    return record(tmp_path)
+
+
+def judged(path: Path) -> Verdict:
+    return verify(path, path.parents[1], CONFIG)
+
+
+def renewed(path: Path, value: dict) -> Path:
+    """The file with other content, and its digest in SHA256SUMS with it, as somebody who knows of that would do it."""
+    write_json(path, value)
+    write_sums(path.parents[1], [path])
     return path
 
 
-def judged(path: Path, params: dict | None = None):
-    return verify(path, path.parents[1], SCHEMA, params or {"launches": 3}, recount)
+def test_a_published_record_is_fresh(published: Path):
+    verdicts, signature = verify_device(published.parents[1], CONFIG)
+    assert [verdict.state for verdict in verdicts] == ["fresh"] * 3
+    assert signature.state == "unsigned"
+    assert "| fresh | all of it holds |" in table(verdicts)
 
 
-def test_a_published_record_is_fresh(record: Path):
-    assert judged(record).state == "fresh"
-    assert "| fresh | all of it holds |" in table([judged(record)])
+def test_changed_sources_make_it_stale(published: Path):
+    made = read_json(published)
+    path = "src/minikernel/measure/ceilings.py"
+    write_artefact(
+        published, made | {"provenance": made["provenance"] | {"sources": {path: "0" * 64, "src/gone.py": "1"}}}
+    )
+    write_sums(published.parents[1], [published])
+    found = judged(published)
+    assert found.state == "stale"
+    assert {"code": "source_changed", "path": path} in found.reasons
+    assert {"code": "source_gone", "path": "src/gone.py"} in found.reasons
+    assert {"code": "source_new", "path": "scripts/ceilings.py"} in found.reasons
 
 
-def test_changed_sources_and_parameters_make_it_stale(record: Path):
-    assert judged(record, {"launches": 5}).reasons == ["parameter launches has changed"]
-    Path("kernel.cu").write_text("two")
-    found = judged(record)
-    assert (found.state, found.reasons) == ("stale", ["kernel.cu has changed"])
+def test_changed_parameters_make_it_stale():
+    made = {"device": DEVICE, "sources": {}, "params": {"launches": 3, "seed": 1}}
+    assert stale_reasons(made, {"launches": 5, "seed": 1}) == [{"code": "parameter_changed", "name": "launches"}]
+    assert stale_reasons(made, {"launches": 3}) == [{"code": "parameter_changed", "name": "seed"}]
 
 
-def test_an_edited_byte_makes_it_altered(record: Path):
-    record.write_text(record.read_text() + " ")
-    found = judged(record)
-    assert (found.state, found.reasons) == ("altered", [f"its SHA-256 is not the one in {NAME}"])
+def test_an_edited_byte_makes_it_altered(published: Path):
+    published.write_text(published.read_text() + " ")
+    assert judged(published) == Verdict(str(published), "altered", [{"code": "not_published"}])
 
 
-def test_a_figure_that_its_samples_do_not_give_is_altered_even_with_a_new_digest(record: Path):
-    write_json(record, {**read_json(record), "median_us": 1.5})
-    write_sums(record.parents[1], [record])
-    found = judged(record)
-    assert (found.state, found.reasons) == ("altered", ["median_us is 1.5, and its samples give 2"])
+@pytest.mark.parametrize(
+    ("where", "value"), [("copy_gb_per_s", 4.2), ("date", "2030-01-01T00:00:00+00:00"), ("versions", {"torch": "9.9"})]
+)
+def test_an_edited_figure_date_or_version_with_renewed_sums_is_altered(published: Path, where: str, value: object):
+    held = read_json(published)
+    target = held if where in held else held["provenance"]
+    assert target[where] != value
+    target[where] = value
+    assert judged(renewed(published, held)).reasons == [{"code": "edited"}]
 
 
-def test_a_file_that_was_never_published_is_altered(record: Path):
-    other = record.with_name("more.json")
-    other.write_bytes(record.read_bytes())
+def test_a_figure_that_its_samples_do_not_give_is_altered_even_with_all_digests_renewed(published: Path):
+    write_artefact(published, {**read_json(published), "copy_gb_per_s": 2.5})
+    write_sums(published.parents[1], [published])
+    found = judged(published)
+    assert found.state == "altered"
+    assert found.reasons == [{"code": "figure", "where": "copy_gb_per_s", "stored": "2.5", "again": "2"}]
+    assert "| altered | copy_gb_per_s is 2.5, and its samples give 2 |" in table([found])
+
+
+def test_a_file_that_was_never_published_is_altered(published: Path):
+    other = published.with_name("more.json")
+    other.write_bytes(published.read_bytes())
     assert judged(other).state == "altered"
 
 
-def test_a_record_of_an_older_lab_is_stale(record: Path):
-    (record.parents[1] / NAME).unlink()
-    old = read_json(record)
-    del old["samples_us"]
-    write_json(record, old)
-    found = judged(record)
+@pytest.mark.parametrize("sums", [None, "", "not a digest"])
+def test_a_record_without_its_digests_is_altered(published: Path, sums: str | None):
+    file = published.parents[1] / NAME
+    file.unlink() if sums is None else file.write_text(sums)
+    verdicts, _ = verify_device(published.parents[1], CONFIG)
+    assert {verdict.state for verdict in verdicts} == {"altered"}
+
+
+def test_a_published_file_that_is_gone_is_said(published: Path):
+    published.unlink()
+    verdicts, _ = verify_device(published.parents[1], CONFIG)
+    assert Verdict(str(published), "altered", [{"code": "missing"}]) in verdicts
+
+
+def test_a_published_record_that_todays_schema_refuses_is_stale(published: Path):
+    found = judged(renewed(published, {"provenance": {}}))
     assert found.state == "stale"
-    assert found.reasons == [
-        f"it was published without {NAME}",
-        "it holds no 'samples_us', from which its figures follow",
-    ]
+    assert "lacks the key" in found.reasons[0]["error"]
 
 
-def test_a_published_record_that_todays_schema_refuses_is_stale(record: Path):
-    write_json(record, {"provenance": {}})
-    write_sums(record.parents[1], [record])
-    found = judged(record)
-    assert found.state == "stale"
-    assert "lacks the key 'median_us'" in found.reasons[0]
+def test_a_picture_that_other_code_drew_is_stale(published: Path):
+    folder = published.parents[1]
+    pages = read_json(folder / "pages.json")
+    pages["24/roofline.svg"]["sources"]["scripts/roofline.py"] = "0" * 64
+    write_json(folder / "pages.json", pages)
+    write_sums(folder, [folder / "pages.json"])
+    found = judged(published.with_name("roofline.svg"))
+    assert (found.state, found.reasons) == ("stale", [{"code": "source_changed", "path": "scripts/roofline.py"}])
 
 
-def test_publishing_one_stage_keeps_the_digests_of_the_other_and_forgets_files_that_are_gone(record: Path):
-    folder = record.parents[1]
+def test_a_picture_of_other_figures_is_stale(published: Path):
+    folder = published.parents[1]
+    pages = read_json(folder / "pages.json")
+    pages["24/roofline.svg"]["inputs"] = {f"results/24/{DEVICE}/ceilings.json": "0" * 64}
+    write_json(folder / "pages.json", pages)
+    write_sums(folder, [folder / "pages.json"])
+    found = judged(published.with_name("roofline.svg"))
+    assert found.reasons == [{"code": "input_differs", "path": f"results/24/{DEVICE}/ceilings.json"}]
+
+
+def test_publishing_again_keeps_the_digests_of_the_rest_and_forgets_files_that_are_gone(published: Path):
+    folder = published.parents[1]
     other, gone = folder / "25/profile.json", folder / "24/gone.json"
     for path in (other, gone):
         write_json(path, {})
     write_sums(folder, [other, gone])
     gone.unlink()
     write_sums(folder, [other])
-    assert set(read_sums(folder)) == {"24/timing.json", "25/profile.json"}
+    assert set(read_sums(folder)) == {"24/ceilings.json", "24/roofline.svg", "pages.json", "25/profile.json"}
 
 
 def test_differences_name_the_place_and_ignore_the_last_digits():
@@ -101,6 +146,7 @@ def test_differences_name_the_place_and_ignore_the_last_digits():
     again["rows"][0]["us"] *= 1 + 1e-13
     assert list(differences(stored, again)) == []
     again["rows"][1]["us"] = 2.1
-    assert list(differences(stored, {"rows": again["rows"]})) == ["rows[1].us is 2, and its samples give 2.1"]
+    found = list(differences(stored, {"rows": again["rows"]}))
+    assert found == [{"code": "figure", "where": "rows[1].us", "stored": "2", "again": "2.1"}]
     assert list(differences(stored, {"rows": []}))
-    assert list(differences({"us": None}, {"us": 1.0})) == ["us is None, and its samples give 1"]
+    assert [reason["stored"] for reason in differences({"us": None}, {"us": 1.0})] == ["None"]

@@ -4,12 +4,11 @@ import json
 import re
 
 import pytest
-from front_door import LINES, RULES, SUMMARY, make_files, make_page, rule
+from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, rule
 
 from minilab.site.account import Job, jobs_of, match, read_summary
-from minilab.site.reports import moved
+from minilab.site.contents import WIDTH, readdressed, thumbnail
 from minilab.site.states import state_of
-from minilab.site.thumbnails import WIDTH, thumbnail
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def test_each_result_says_where_it_comes_from(jobs):
 
 def test_a_record_gives_its_device_its_date_and_why_it_is_stale(jobs, tmp_path):
     state = state_of(jobs["results/24/h200/bench.json"])
-    assert (state.device, state.date, state.reasons) == ("h200", "2026-11-20", ("naive.cu has changed",))
+    assert (state.device, state.date, state.reasons) == ("h200", "2026-11-20", (CHANGED,))
     artefact = json.loads((tmp_path / "results/24/h200/bench.json").read_text())
     artefact["restored"] |= {"stale": False, "reasons": []}
     (tmp_path / "results/24/h200/bench.json").write_text(json.dumps(artefact))
@@ -101,7 +100,7 @@ def test_memory_of_a_job_too_short_to_be_sampled_is_not_told(jobs, tmp_path, sec
     ],
 )
 def test_a_reports_links_hold_from_the_page(address, as_moved):
-    assert moved(address, "results/24/README.md", "results/lab.html") == as_moved
+    assert readdressed(address, "results/24/README.md", "results/lab.html") == as_moved
 
 
 def test_thumbnails_are_small_and_keep_their_shape(jobs):
@@ -154,6 +153,8 @@ def test_html_in_a_report_stays_text(page):
     assert "&lt;script&gt;alert" in page
 
 
-def test_the_page_can_be_had_in_every_language(tmp_path):
-    (tmp_path / "one").mkdir()
-    assert '<html lang="en">' in make_page(tmp_path / "one").read_text()
+def test_the_page_can_be_had_in_spanish_reasons_included(tmp_path):
+    page = make_page(tmp_path, "es").read_text()
+    assert '<html lang="es">' in page
+    assert "naive.cu ha cambiado" in page or "ha cambiado naive.cu" in page
+    assert "has changed" not in page

@@ -33,6 +33,6 @@ def test_rules_of_one_stage_have_one_colour():
     assert colours["corpus"] == colours["train"] != colours["port"]
 
 
-def test_a_graph_with_a_circle_is_drawn_as_it_is():
+def test_a_graph_with_a_cycle_is_drawn_as_it_is():
     dot = 'digraph { 1[label="corpus"]; 2[label="train"]; 1->2; 2->1; }'
     assert len(edges(draw_rule_graph(dot, STAGES, WORDS))) == 2

@@ -1,8 +1,8 @@
 """`annotate`: a walkthrough of a capture's most interesting kernel, in Markdown, from the capture alone.
 
 Five questions: what was fused, where the input is read, where the output is written, how it reduces, and what is not
-there; then the kernel line by line. This module gathers the answers (annotation_facts, annotation_patterns,
-annotation_lines); `templates/kernel_annotation.md` says them, and leaves out what the capture does not hold.
+there; then the kernel line by line. This module gathers the answers (facts, patterns, lines);
+`templates/kernel_annotation.md` says them, and leaves out what the capture does not hold.
 """
 
 import re
@@ -12,12 +12,13 @@ from minicompile.explain.annotation.choice import holds_softmax, most_interestin
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
-from minicompile.pages import render
+from minicompile.explain.wording import Wording
+from minilab.templates import render
 from minilab.translations import Translations
 
 
 def annotate(capture: dict, notes: str | None = None, language: str = "en") -> str:
-    """Explain the most interesting kernel of a capture; `annotation_choice` says which that is.
+    """Explain the most interesting kernel of a capture; `choice` says which that is.
 
     Args:
         capture: as `minicompile.lowering.capture.capture` makes it (schemas/capture.schema.yaml).
@@ -27,7 +28,7 @@ def annotate(capture: dict, notes: str | None = None, language: str = "en") -> s
     Returns:
         KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so and lists the library's calls.
     """
-    words = Translations("minicompile", "annotation", language)
+    words = Translations("minicompile.explain", "annotation", language)
     view = most_interesting(capture, language)
     values = {
         "model": capture["model"],
@@ -35,8 +36,14 @@ def annotate(capture: dict, notes: str | None = None, language: str = "en") -> s
         "torch": capture["environment"]["versions"].get("torch", words("unknown_version")),
         **(_answers(view) if view else _library_only(capture)),
     }
-    filters = {"count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value)}
-    text = _spaced(render("kernel_annotation", language, values, filters=filters, trimmed=True))
+    wording = Wording(language)
+    filters = {
+        **wording.filters(),
+        "count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value),
+    }
+    values["label"] = wording.label(capture)
+    page = render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True)
+    text = _spaced(page)
     return f"{text}\n{words('notes')}\n\n{notes.strip()}\n" if notes else text
 
 

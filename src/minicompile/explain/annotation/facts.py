@@ -9,6 +9,7 @@ import re
 from minicompile.explain.annotation.pointers import pointer_accesses
 from minicompile.explain.annotation.results import in_memory, operation_record, parts
 from minicompile.explain.annotation.view import KernelView
+from minicompile.lowering.captured import Coded, Decision
 
 READS, WRITES = {"load"}, {"store", "store_reduction", "atomic_add"}
 REUSE = re.compile(r"^\s*(?P<new>\w+) = (?:reinterpret_tensor\()?(?P<old>\w+)\b.*\bdel (?P=old)\s+# reuse")
@@ -38,16 +39,20 @@ def groups(view: KernelView) -> list[dict]:
 
 
 def decisions(view: KernelView) -> dict:
-    """Fusions that made the kernel's groups (`taken`), and, by sentence, pairs of its nodes with others (`refused`)."""
+    """Fusions that made the kernel's groups (`taken`), and by reason its nodes' with others (`refused`)."""
     inside = {node["name"] for node in view.scheduler_nodes}
-    taken: list[dict] = []
-    refused: dict[str, list[dict]] = {}
+    taken: list[Decision] = []
+    refused: list[tuple[Coded, list[Decision]]] = []
     for decision in view.graph["decisions"]:
         first, second = set(decision["first"]), set(decision["second"])
         if decision["taken"] and first | second <= inside:
             taken.append(decision)
         elif not decision["taken"] and (first <= inside) != (second <= inside) and (first | second) & inside:
-            refused.setdefault(decision["sentence"], []).append(decision)
+            alike = next((found for reason, found in refused if reason == decision["reason"]), None)
+            if alike is None:
+                refused.append((decision["reason"], [decision]))
+            else:
+                alike.append(decision)
     return {"taken": taken, "refused": refused}
 
 

@@ -25,7 +25,7 @@ def _patterns(section: str, language: str) -> list[tuple[re.Pattern, str]]:
 
 
 def _words(reader: str) -> Translations:
-    return Translations("minicompile", "kernel_lines", reader)
+    return Translations("minicompile.explain", "kernel_lines", reader)
 
 
 @cache

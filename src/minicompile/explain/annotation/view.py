@@ -40,7 +40,7 @@ class KernelView:
 
     def __init__(self, capture: dict, graph: dict, call: dict, reader: str = "en") -> None:
         self.capture, self.graph, self.call = capture, graph, call
-        self.reader, self.words = reader, Translations("minicompile", "annotation", reader)
+        self.reader, self.words = reader, Translations("minicompile.explain", "annotation", reader)
         self.kernel = next(kernel for kernel in graph["kernels"] if kernel["name"] == call["kernel"])
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.buffers = {buffer["name"]: buffer for buffer in graph["buffers"]}
@@ -142,8 +142,9 @@ class KernelView:
         for link in self.capture["links"]:
             if link["kind"] == "source" and link["to"] == self.graph["panes"]["aten"]:
                 pane = self._panes[link["from"]]
+                file = pane["title"]["file"]
                 for line, node in link["pairs"]:
-                    found[node].append({"file": pane["title"], "line": line, "text": pane["lines"][line - 1].strip()})
+                    found[node].append({"file": file, "line": line, "text": pane["lines"][line - 1].strip()})
         return found
 
     @cached_property

@@ -7,7 +7,7 @@ once and the whole compressed, MiniGPT's capture takes a tenth of its size.
 from minicompile.explain.explorer.highlight import highlight, highlight_line
 from minicompile.explain.explorer.links import body_links
 from minicompile.explain.explorer.tour import tour
-from minicompile.pages import retold
+from minicompile.explain.wording import Wording
 
 COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
 NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer")
@@ -26,6 +26,8 @@ SCHEDULER_NODE = (
     "lines",
 )
 OPERATION = ("operation", "producer", "line")
+DECISION = ("first", "second", "shared_buffers", "taken", "reasons")
+TARGET = ("kind", "device", "simulated")
 BUFFER = ("name", "size", "bytes", "removed", "input")
 LINEWISE = ("ir_before", "ir_after", "ttir", "ptx", "sass")  # long texts whose lines repeat, each whole in itself
 GRAPH = ("id", "index", "direction", "inference", "panes", "groups", "decisions", "kernels", "calls", "coverage")
@@ -66,9 +68,8 @@ def classes_of(pane: dict, graph: dict | None) -> list[str]:
     return classes
 
 
-def packed_graph(graph: dict, language: str) -> dict:
-    """A graph without what the page does not show."""
-    told = retold(language)
+def packed_graph(graph: dict, wording: Wording) -> dict:
+    """A graph without what the page does not show, its fusions' reasons worded."""
     nodes = [
         {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
         for node in graph["scheduler_nodes"]
@@ -78,22 +79,25 @@ def packed_graph(graph: dict, language: str) -> dict:
         "nodes": [only(node, NODE) for node in graph["nodes"] if node["line"]],
         "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
         "scheduler_nodes": nodes,
-        "decisions": [{**decision, "sentence": told(decision["sentence"])} for decision in graph["decisions"]],
+        "decisions": [
+            {**only(decision, DECISION), "sentence": wording.fusion(decision["reason"])}
+            for decision in graph["decisions"]
+        ],
     }
 
 
 def packed_capture(capture: dict, texts: Texts, profile: dict | None, language: str) -> dict:
-    told = retold(language)
+    wording = Wording(language)
     graphs = {graph["id"]: graph for graph in capture["graphs"]}
     return {
         **only(capture, COPIED),
-        "target": {**capture["target"], "label": told(capture["target"]["label"])},
+        "target": {**only(capture["target"], TARGET), "label": wording.label(capture)},
         "guards": len(capture["guards"]),
-        "graphs": [packed_graph(graph, language) for graph in capture["graphs"]],
+        "graphs": [packed_graph(graph, wording) for graph in capture["graphs"]],
         "panes": [
             {
                 **pane,
-                "title": told(pane["title"]),
+                "title": wording.title(pane["title"]),
                 "lines": texts.add(pane["lines"], classes_of(pane, graphs.get(pane["graph"]))),
             }
             for pane in capture["panes"]

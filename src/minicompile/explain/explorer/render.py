@@ -13,11 +13,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from minicompile.explain.explorer.payload import payload
-from minicompile.pages import retold
+from minicompile.explain.wording import Wording
 from minilab import LabError
 from minilab.files import write_text
-from minilab.site.page_parts import asset, base_style, embedded_json, script_text
 from minilab.translations import MARKS, Translations
+from minilab.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minicompile.explain.explorer"
 PROGRAM = (
@@ -91,17 +91,17 @@ def render_explorer(
     profiles: list[dict | None] = [None] * len(captures) if given is None else list(given)
     if len(profiles) != len(captures):
         raise LabError(f"There are {len(captures)} captures but {len(profiles)} profiles; give one, or None, for each.")
-    text = Translations("minicompile", "explorer", language)
+    text = Translations("minicompile.explain", "explorer", language)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     environment.filters["marked"] = marked
     html = environment.from_string(asset(PACKAGE, "explorer.html")).render(
         text=text,
         language=language,
         model=captures[0]["model"]["name"],
-        label=text("page.joint").join(retold(language)(each["target"]["label"]) for each in captures),
+        label=text("page.joint").join(Wording(language).label(each) for each in captures),
         base=base_style(),
         style=Markup(asset(PACKAGE, "explorer.css")),
-        program=script_text(("minilab.site", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
+        program=script_text(("minilab", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
         words=embedded_json({"sentences": text.under("program"), "marks": MARKS[language]}),
         encoding="gzip" if compress else "text",
         data=Markup(_embedded(payload(captures, profiles, language), compress)),

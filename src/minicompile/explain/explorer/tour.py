@@ -6,7 +6,7 @@ capture has nothing for is left out.
 
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.explorer.links import Line, Links
-from minicompile.pages import retold
+from minicompile.explain.wording import Wording
 from minilab.translations import Translations
 
 REDUCTION, MOVES = "reduction", ("load", "store", "store_reduction")  # Inductor's names of operations
@@ -29,8 +29,8 @@ class Guide:
     """Finds the stops of one graph of a capture, and tells of them in a language."""
 
     def __init__(self, capture: dict, position: int, graph: dict, language: str) -> None:
-        self.position, self.graph, self.language = position, graph, language
-        self.words = Translations("minicompile", "explorer", language)
+        self.position, self.graph, self.wording = position, graph, Wording(language)
+        self.words = Translations("minicompile.explain", "explorer", language)
         self.capture, self.links = capture, Links(capture)
         self.panes = {pane["id"]: pane for pane in capture["panes"]}
         chosen = most_interesting({**capture, "graphs": [graph]})
@@ -150,7 +150,7 @@ class Guide:
             fields = {
                 "first": ", ".join(each["first"]),
                 "second": ", ".join(each["second"]),
-                "sentence": retold(self.language)(each["sentence"]),
+                "sentence": self.wording.fusion(each["reason"]),
                 "words": each["reasons"][-1] if each["reasons"] else self.words("tour.refuses.none"),
             }
             stops.append(self._stop(at, "refuses", **fields))
@@ -210,7 +210,7 @@ def tour(captures: list[dict], language: str = "en") -> list[dict]:
             stops += _there_too(Guide(captures[0], 0, graph, language), "backward")
             break
     for position, capture in enumerate(captures[1:], start=1):
-        target = retold(language)(capture["target"]["label"])
+        target = Wording(language).label(capture)
         stops += _there_too(Guide(capture, position, capture["graphs"][0], language), "other_side", target=target)
     return stops
 

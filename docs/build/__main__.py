@@ -1,0 +1,90 @@
+"""Write the generated pages of docs/ again: `python -m docs.build`, or one part of them, `python -m docs.build config`.
+
+Run it after `snakemake record`, after a change of the configuration's schema, and with every torch release that is
+supported: what compile failures say under each release is kept side by side.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from docs.build import concept_pages, config_page, playbook
+from minicompile import capture
+from minicompile.models import tiny_head
+from minilab import LabError
+from minilab.files import read_json, write_text
+
+
+def write_concepts(options: argparse.Namespace) -> None:
+    """Write the concept pages and their figures from the record and from a capture of `tiny_head`."""
+    if options.capture:
+        captured = read_json(options.capture)
+    else:
+        head = tiny_head()
+        captured = capture(head.module, head.inputs, target="simulated", name=head.name)
+    config = concept_pages.read_config(options.config)
+    concept_pages.write_pages(concept_pages.facts(options.record, config, captured), options.docs)
+
+
+def write_playbook(options: argparse.Namespace) -> None:
+    """Write the generated parts of the torch.compile playbook, and keep what failures say under the installed torch."""
+    playbook.remember_failures()
+    for page in [options.docs / "torch_compile.md", *sorted((options.docs / "torch_compile").glob("*.md"))]:
+        write_text(page, playbook.refresh(page.read_text()))
+
+
+def write_config(options: argparse.Namespace) -> None:
+    """Write the table of all keys of the configuration."""
+    write_text(options.docs / "config.md", config_page.document(options.schema, options.config))
+
+
+def write_faults(options: argparse.Namespace) -> None:
+    """Write the table of what can go wrong, from the tests that cause it.
+
+    Raises:
+        LabError: the tests cannot be imported; they need what `pip install -e '.[test]'` brings.
+    """
+    command = [sys.executable, "tests/faults/faults.py", "--print"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"`{' '.join(command[1:])}` failed: {done.stderr.strip().splitlines()[-1]}")
+    write_text(options.docs / "faults.md", done.stdout)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "config": write_config,
+    "faults": write_faults,
+    "concepts": write_concepts,
+    "playbook": write_playbook,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the parts that are named, or all; return 1 after a refusal, whose sentence is printed."""
+    parser = argparse.ArgumentParser(prog="python -m docs.build", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"out of {', '.join(PARTS)}; all of them by default")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="the folder that is written (default: docs)")
+    parser.add_argument(
+        "--record", type=Path, default=Path("results/recorded/h200/24"), help="the record that the concept pages quote"
+    )
+    parser.add_argument("--capture", type=Path, help="a capture of tiny_head as JSON, instead of making one")
+    parser.add_argument("--config", type=Path, default=Path("config.yaml"))
+    parser.add_argument("--schema", type=Path, default=Path("schemas/config.schema.yaml"))
+    options = parser.parse_args(arguments)
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]!r}; write one of {', '.join(PARTS)}")
+    try:
+        for part in options.parts or PARTS:
+            PARTS[part](options)
+            print(f"{part}: written under {options.docs}")
+    except LabError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Reading what torch prints: FX graphs, loop bodies of the IR, and the code that Inductor writes."""
+
+import re
+from collections.abc import Iterable
+
+# `    add: "f32[2, 16]" = torch.ops...`: how FX writes a node's definition
+DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
+SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
+KERNEL = re.compile(r"^(?P<name>\w+) = async_compile\.(?P<how>\w+)\(")
+OPERATION = re.compile(r"^\s+(\w+) = ops\.")
+BLOCK = re.compile(r"^\s*def (\w+)\(")
+STRUCTURE = re.compile(r"^\s*(?:[{}();]*|//.*|#include.*|\#.*)$")
+
+
+def definition_lines(lines: list[str]) -> dict[str, int]:
+    """Line (from 1) on which each node of a printed FX graph is defined; placeholders are in the signature."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("def forward("):
+            for name in SIGNATURE.findall(line):
+                found.setdefault(name, number)
+        elif match := DEFINITION.match(line):
+            found.setdefault(match[1], number)
+        elif line.lstrip().startswith("return "):
+            found.setdefault("output", number)
+    return found
+
+
+def stacked(items: Iterable[tuple[str, str]]) -> tuple[list[str], dict[str, int]]:
+    """Texts one below the other with a blank line between, and the line (from 1) at which each named one starts."""
+    lines: list[str] = []
+    starts: dict[str, int] = {}
+    for name, text in items:
+        starts[name] = len(lines) + 1
+        lines += [*text.rstrip().splitlines(), ""]
+    return lines, starts
+
+
+def kernel_spans(code: list[str]) -> dict[str, dict]:
+    """Each kernel of an output code: `language`, and its `first` and `last` line (from 1) within the quotes."""
+    spans = {}
+    for number, line in enumerate(code, 1):
+        if match := KERNEL.match(line):
+            last = next(end for end in range(number + 1, len(code) + 1) if code[end - 1].startswith("'''"))
+            language = "python" if match["how"] == "triton" else "cpp"
+            spans[match["name"]] = {"language": language, "first": number + 1, "last": last - 1}
+    return spans
+
+
+def operation_lines(text: str) -> dict[tuple[str, str], int]:
+    """Line (from 0) of each (block, operation) in a scheduler node's printed loop body; the main block is `root`."""
+    found, block = {}, "root"
+    for number, line in enumerate(text.splitlines()):
+        if match := BLOCK.match(line):
+            block = "root" if match[1] == "body" else match[1]
+        elif match := OPERATION.match(line):
+            found.setdefault((block, match[1]), number)
+    return found
+
+
+def arguments(text: str) -> list[str]:
+    """Arguments at the top level of a parenthesis."""
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    return [part for part in (*parts, text[start:].strip()) if part]
+
+
+def parameter_names(kernel: str, language: str) -> list[str]:
+    """The names of a kernel's parameters, in order, off its text; `language` is cpp or python."""
+    if language == "cpp":
+        start = kernel.find('extern "C"')
+        parameters = kernel[kernel.find("(", start) + 1 : kernel.find(")", start)]
+        return [part.split()[-1].lstrip("*") for part in arguments(parameters)]
+    match = re.search(r"^def \w+\((.*?)\)", kernel, re.M | re.S)
+    parameters = re.sub(r"#.*", "", match[1]) if match else ""
+    return [part.split(":")[0].strip() for part in arguments(parameters)]

@@ -1,0 +1,110 @@
+"""The rows of a profile.json, as schemas/profile.schema.yaml describes them; times are microseconds."""
+
+from typing import NotRequired, TypedDict
+
+
+class Spread(TypedDict):
+    """Calls of one kind: the median, percentiles, and tokens (or rows) `per_second` at the median."""
+
+    median_us: float
+    p20_us: float
+    p80_us: float
+    per_second: float
+
+
+class Side(Spread):
+    """Eager or compiled in one mode; `peak_bytes` is None where it is not known."""
+
+    peak_bytes: int | None
+    tokens: int
+    samples_us: list[float]
+
+
+class Timing(TypedDict):
+    """One mode of torch.compile against eager, on one batch."""
+
+    mode: str
+    calls: int
+    cold_compile_seconds: float
+    warm_compile_seconds: float
+    max_difference: float
+    recompiles: int
+    graph_breaks: int
+    speedup: float
+    eager: Side
+    compiled: Side
+
+
+class Round(TypedDict):
+    """Every sample of each part of a call in one round; `libraries_us` by place in the call."""
+
+    call_us: list[float]
+    guards_us: list[float]
+    wrapper_us: list[float]
+    kernels_us: dict[str, list[float]]
+    libraries_us: list[list[float]]
+
+
+class Parts(TypedDict):
+    """One time for each part of a call."""
+
+    call_us: float
+    guards_us: float
+    wrapper_us: float
+    kernels_us: dict[str, float]
+    libraries_us: list[float]
+
+
+class Split(TypedDict):
+    """How a call's time divides; `rest_us` is None where host and device overlap."""
+
+    samples: int
+    overlapping: bool
+    call_us: float
+    guards_us: float
+    wrapper_us: float
+    kernels_us: float
+    libraries_us: float
+    rest_us: float | None
+
+
+class Work(TypedDict):
+    """What a generated kernel has to do in one call of it; `graph` is a captured graph's id."""
+
+    name: str
+    graph: str
+    calls: int
+    bytes: float
+    flop: float
+
+
+class TimedKernel(Work):
+    """The same with its time, and what follows from that."""
+
+    median_us: float
+    gb_per_s: float
+    tflop_per_s: float
+    fraction_of_copy: float
+    flop_per_byte: float
+    share_of_call: float
+
+
+class Core(TypedDict):
+    """Attention alone, from queries, keys and values to their mixture, all layers together."""
+
+    calls: int
+    bytes: int
+    us: float
+
+
+class Variant(TypedDict):
+    """A compiled model with its attention written one way."""
+
+    split: Split
+    rounds: NotRequired[list[Round]]
+    generated_kernels: int
+    library_calls: int
+    bytes: int
+    softmax_kernel: str | None
+    operator: str | None
+    core: Core

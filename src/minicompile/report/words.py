@@ -1,0 +1,89 @@
+"""What stage 25's pages say alike: sizes, times, kernels' names, and the short reasons that artefacts hold as codes.
+
+The labels are in `locale/{language}/common.yaml`.
+"""
+
+import re
+import textwrap
+from collections.abc import Callable
+from functools import partial
+
+from minilab.records.words import worded
+from minilab.translations import Translations, number
+
+KERNEL_WIDTH = 46  # characters of a kernel's name
+
+
+def common(language: str) -> Translations:
+    """The labels that all pages share."""
+    return Translations("minicompile.report", "common", language)
+
+
+def size(language: str, count: float | None) -> str:
+    """A number of bytes with its unit: `16.9 MB`; nothing where it is not known."""
+    if count is None:
+        return ""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{number(language, count / scale, '.3g')} {unit}"
+    return f"{number(language, count, '.0f')} B"
+
+
+def duration(language: str, microseconds: float) -> str:
+    """A time with its unit: `12.3 µs`, `1,234 ms`."""
+    if microseconds < 999.5:
+        return f"{number(language, microseconds, ',.3g')} µs"
+    return f"{number(language, microseconds / 1e3, ',.4g')} ms"
+
+
+def shape(axes: list[int]) -> str:
+    """A tensor's shape as Python writes a tuple: `(8, 32)`."""
+    return f"({', '.join(map(str, axes))})"
+
+
+def kernel_number(name: str) -> str:
+    """The number that Inductor ends a kernel's name in; empty where it ends in none."""
+    return name[len(name.rstrip("0123456789")) :]
+
+
+def short_kernel(name: str) -> str:
+    """A kernel's number, and what was fused: `3  softmax div` for `triton_per_fused__softmax_div_3`."""
+    fused = re.sub(r"^(cpp|triton_[a-z]+)_fused_+|_\d+$", "", name).replace("_", " ")
+    return f"{kernel_number(name)}  {textwrap.shorten(' '.join(fused.split()), KERNEL_WIDTH, placeholder=' ...')}"
+
+
+def failure(language: str, failed: dict) -> str:
+    """Why a compile was given up (`minicompile.safe.failures.coded`), in a few words."""
+    text, fields = common(language), dict(failed)
+    code = fields.pop("code")
+    if code == "raised":  # the compiler's own words, which have no translation
+        return ": ".join(part for part in (fields["exception"], fields["message"]) if part)
+    if code == "other_rank":
+        fields["failure"] = failure(language, fields["failure"])
+    numbers = {name: number(language, value, ".3g") for name, value in fields.items() if isinstance(value, float)}
+    return text(f"failure.{code}", **{**fields, **numbers})
+
+
+def complaint(language: str, found: dict) -> str:
+    """One of the complaints of a `compile_health.json`."""
+    fields = {**found, "failure": failure(language, found["failure"])} if found.get("failure") else found
+    return common(language)(f"complaint.{found['code']}", **fields)
+
+
+def is_stale(artefact: dict) -> bool:
+    """Whether an artefact was restored from a record that no longer describes this checkout."""
+    return artefact.get("restored", {}).get("stale", False)
+
+
+def filters(language: str) -> dict[str, Callable]:
+    """These functions for templates, by the names that they have there."""
+    return {
+        "size": partial(size, language),
+        "time": partial(duration, language),
+        "shape": shape,
+        "kernel": short_kernel,
+        "direction": lambda code: common(language)(f"direction.{code}"),
+        "failure": partial(failure, language),
+        "complaint": partial(complaint, language),
+        "stale": partial(worded, language=language),
+    }

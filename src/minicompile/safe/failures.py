@@ -1,0 +1,89 @@
+"""Why a compile was given up: the exceptions that say so, their codes for JSON, and how ranks tell each other.
+
+An exception of the safety net's own carries a code and fields beside its English sentence, so that a page can word it
+in any language; any other exception is kept as its type and message, which are the compiler's data.
+"""
+
+from textwrap import shorten
+
+import torch.distributed as dist
+
+from minilab import LabError
+
+
+class CompileFailure(LabError):
+    """A failure that the safety net itself found.
+
+    Attributes:
+        code: what was found, in snake_case.
+        fields: what the sentence names, as plain data.
+    """
+
+    def __init__(self, sentence: str, code: str, **fields: object) -> None:
+        super().__init__(sentence)
+        self.code, self.fields = code, fields
+
+
+class WrongNumbers(CompileFailure):
+    """The compiled model computes something else than the eager one."""
+
+
+class NothingCompiled(CompileFailure):
+    """Every step ran, and none of it through compiled code."""
+
+
+class OtherRankFailed(CompileFailure):
+    """This rank's compile was fine, another one's was not."""
+
+
+class TimeLimitExceeded(BaseException):
+    """The limit passed. Not an `Exception`, so that a compiler's own `except Exception` cannot swallow it."""
+
+    def __init__(self, sentence: str, seconds: float) -> None:
+        super().__init__(sentence)
+        self.code, self.fields = "time_limit", {"seconds": seconds}
+
+
+def first_line(error: BaseException | None) -> str | None:
+    """An exception in one line of at most 300 characters; None for none."""
+    if error is None:
+        return None
+    text = message(error)
+    return shorten(f"{type(error).__name__}: {text}" if text else type(error).__name__, 300, placeholder=" …")
+
+
+def message(error: BaseException) -> str:
+    """The first line of an exception's message, and the second where the first ends in a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+
+
+def coded(error: BaseException) -> dict:
+    """An exception as plain data: its `code` and fields; `raised`, `exception` and `message` for a foreign one."""
+    if isinstance(error, CompileFailure | TimeLimitExceeded):
+        return {"code": error.code, **error.fields}
+    text = shorten(message(error), 300, placeholder=" …")
+    return {"code": "raised", "exception": type(error).__name__, "message": text}
+
+
+def ranks_present(group: dist.ProcessGroup | None = None) -> bool:
+    """Whether there is another rank to agree with."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size(group) > 1
+
+
+def failure_of_ranks(error: BaseException | None, group: dist.ProcessGroup | None = None) -> OtherRankFailed | None:
+    """Tell the other ranks why this one falls back, None for success, and hear theirs: if one does, all do.
+
+    Every rank of the group must call it: it waits for all. With NCCL, the current device must be this rank's.
+
+    Returns:
+        The failure of the first rank that falls back; None where none does.
+    """
+    mine = None if error is None else (first_line(error), coded(error))
+    told: list[tuple[str, dict] | None] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(told, mine, group=group)
+    for rank, failure in enumerate(told):
+        if failure is not None:
+            sentence = f"another rank fell back: rank {rank}: {failure[0]}"
+            return OtherRankFailed(sentence, "other_rank", rank=rank, failure=failure[1])
+    return None

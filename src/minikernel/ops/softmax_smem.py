@@ -1,0 +1,22 @@
+"""Launches `cuda/smem.cu`, the second step: one block a row, shared memory."""
+
+import torch
+
+from minikernel.ops.softmax_cuda import C_TYPES, Launch, contiguous_rows, launch
+
+SOURCE = "cuda/smem.cu"
+THREADS = 256  # a block
+
+
+def instances() -> list[str]:
+    """The C++ name of every kernel that can be launched here."""
+    return [f"smem<{c_type}>" for c_type in C_TYPES.values()]
+
+
+def smem(x: torch.Tensor) -> torch.Tensor:
+    """Compute softmax over the last axis, one block a row (`cuda/smem.cu`). Any shape; raises LabError off CUDA."""
+    rows = contiguous_rows("smem", x)
+    y = torch.empty_like(rows)
+    if rows.numel():
+        launch(Launch(SOURCE, f"smem<{C_TYPES[x.dtype]}>", 1, 1, THREADS), rows, y)
+    return y if x.dim() else y.view(())

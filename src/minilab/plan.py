@@ -1,0 +1,306 @@
+"""What a run builds, from its configuration and the devices that are here: plain facts for the rules to ask for."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from minilab.device import devices_here, gpu_devices, gpu_names, is_cpu, slug
+from minilab.errors import LabError
+from minilab.files import read_json
+from minilab.records.artefact import MINIGPT, PAGES, RECORDED, TABLE, Artefact, artefact, kind_of
+
+SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
+SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run
+TRITON_ONLY = ("minigpt_swapped",)  # the lab's Triton kernel in it has no CPU code
+PROFILED = ("tiny_head", "minigpt")
+
+
+def measured_devices(config: dict, elsewhere: bool = False) -> list[str]:
+    """Slugs of the devices whose results are measured in this run.
+
+    Args:
+        config: the whole configuration.
+        elsewhere: whether jobs run on other machines than this one.
+
+    Raises:
+        LabError: the devices shall be found by themselves, and jobs run elsewhere.
+    """
+    measure = config["devices"]["measure"]
+    if measure == "auto" and elsewhere:
+        raise LabError(
+            "devices.measure: auto asks the machine that snakemake runs on, and its jobs run on others; name the "
+            "devices of those, e.g. --config 'devices={measure: [h200], recorded: auto}'."
+        )
+    return devices_here() if measure == "auto" else measure
+
+
+def has_cpp_compiler() -> bool:
+    """Whether torch.compile can build its C++ kernels here; it asks $CXX, or g++."""
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run measures, restores and shows.
+
+    Attributes:
+        config: the whole configuration.
+        measured: slugs of the devices whose results are measured in this run.
+        records: the folder of the records.
+    """
+
+    config: dict
+    measured: list[str]
+    records: str = RECORDED
+
+    @cached_property
+    def recorded(self) -> list[str]:
+        """Slugs of the devices whose results are restored."""
+        recorded = self.config["devices"]["recorded"]
+        if recorded == "auto":
+            recorded = sorted(path.name for path in Path(self.records).glob("*/") if (path / "24").is_dir())
+        return [device for device in recorded if device not in self.measured]
+
+    @cached_property
+    def devices(self) -> list[str]:
+        """Slugs of all devices that are shown, measured ones first."""
+        return [*self.measured, *self.recorded]
+
+    @property
+    def published(self) -> list[str]:
+        """Slugs of the devices whose results `snakemake record` publishes.
+
+        Raises:
+            LabError: none is asked for, and no GPU is measured.
+        """
+        publish = self.config["records"]["publish"]
+        if publish == "auto":
+            publish = [device for device in self.measured if not is_cpu(device)]
+        if not publish:
+            raise LabError(
+                "No GPU is measured here, so there is nothing to record; run it on a machine with a GPU, or publish "
+                f"this CPU's figures with --config 'records={{stale: mark, publish: [{self.measured[-1]}]}}'."
+            )
+        return publish
+
+    @cached_property
+    def headline_gpu(self) -> list[str]:
+        """The GPU that the manifest and the report speak of, as a list: the first one shown, or none."""
+        return [device for device in self.devices if not is_cpu(device)][:1]
+
+    @cached_property
+    def contest_gpu(self) -> list[str]:
+        """The headline GPU, as a list, if it has a contest: one that is here, or one whose record holds it."""
+        return [gpu for gpu in self.headline_gpu if self.has("contest", device=gpu)]
+
+    def has(self, name: str, **wildcards: str) -> bool:
+        """Whether there is an artefact to show: its device is here, or its record is."""
+        if wildcards["device"] in self.measured:
+            return True
+        return Path(artefact(name).record(**wildcards)).exists()
+
+    def timed_kernels(self, device: str) -> list[str]:
+        """Names of everything that is timed on a device: the kernels (on a GPU), then the references.
+
+        On a machine without a C++ compiler torch.compile is left out on the CPU; the rest goes on.
+        """
+        references = self.config["references"][kind_of(device)]
+        if not is_cpu(device):
+            return [*self.config["kernels"], *references]
+        return [name for name in references if has_cpp_compiler() or not name.startswith("compile")]
+
+    @cached_property
+    def captured(self) -> list[str]:
+        """Names of the models whose compile is captured."""
+        return [*self.config["capture"]["models"], *self.config["models"]]
+
+    @cached_property
+    def capture_devices(self) -> list[str]:
+        """Slugs of the devices that models are compiled for, the simulated one last."""
+        return [*self.devices, *([SIMULATED] if self.config["capture"]["simulated"] else [])]
+
+    def made_of_minigpt(self, model: str) -> bool:
+        """Whether a model is the trained MiniGPT in one of its forms."""
+        return model in MINIGPT and model not in self.config["models"]
+
+    def has_capture(self, model: str, device: str) -> bool:
+        """Whether there is a capture of a model for a device: made here, or in the record of one that is not here."""
+        if device == SIMULATED:
+            return True
+        if device in self.measured:
+            return not is_cpu(device) or (model not in TRITON_ONLY and has_cpp_compiler())
+        return self.has("capture", device=device, model=model)
+
+    @cached_property
+    def captures(self) -> list[tuple[str, str]]:
+        """(model, device) of every capture."""
+        return [
+            (model, device)
+            for model in self.captured
+            for device in self.capture_devices
+            if self.has_capture(model, device)
+        ]
+
+    def captured_twice(self, model: str) -> list[str]:
+        """The devices of a model's captures as C++ and as Triton, where there are both; real before simulated."""
+        devices = [device for device in self.capture_devices if self.has_capture(model, device)]
+        pair = [next((device for device in devices if is_cpu(device) is on_cpu), None) for on_cpu in (True, False)]
+        return [device for device in pair if device] if all(pair) else []
+
+    @cached_property
+    def compared_with_simulated(self) -> list[str]:
+        """Models whose simulated kernels are held against a real GPU's: where it is here, or in its record."""
+        if SIMULATED_FOR in self.measured:
+            return self.captured if self.config["capture"]["simulated"] else []
+        if SIMULATED_FOR not in self.devices:
+            return []
+        return [model for model in self.captured if self.has("simulated_vs_real", device=SIMULATED_FOR, model=model)]
+
+    @cached_property
+    def profiles(self) -> list[tuple[str, str]]:
+        """(model, device) of every profile."""
+
+        def profiled(device: str) -> bool:
+            if device in self.measured:
+                return not is_cpu(device) or has_cpp_compiler()
+            return all(self.has("profile", device=device, model=model) for model in PROFILED)
+
+        return [(model, device) for model in PROFILED for device in self.devices if profiled(device)]
+
+    def checks_compile(self, model: str, device: str, name: str) -> bool:
+        """Whether the safety net is tried with a model on a device: here, or in the record of one that is not here."""
+        if not self.config["compile"]["enabled"]:
+            return False
+        return (
+            self.has_capture(model, device) if device in self.measured else self.has(name, device=device, model=model)
+        )
+
+    @cached_property
+    def health(self) -> list[tuple[str, str]]:
+        """(model, device) of every check of a compile's health."""
+        return [
+            (model, device)
+            for model in self.captured
+            for device in self.devices
+            if self.checks_compile(model, device, "compile_health")
+        ]
+
+    @cached_property
+    def port_trainings(self) -> list[str]:
+        """Devices that the port is trained on, eager and compiled."""
+        return [device for device in self.devices if self.checks_compile("minigpt", device, "port_training")]
+
+    def has_ranks(self, device: str) -> bool:
+        """Whether there are devices of this kind for the fewest ranks asked for; a cluster is taken to have them."""
+        if is_cpu(device) or device not in gpu_devices():
+            return True
+        here = sum(slug(name) == device for name in gpu_names())
+        return here >= min(self.config["distributed"]["cuda"]["ranks"])
+
+    @cached_property
+    def measured_together(self) -> list[str]:
+        """Devices of which there are enough to measure distributed training."""
+        return [device for device in self.measured if self.has_ranks(device)]
+
+    @cached_property
+    def surveyed(self) -> list[str]:
+        """Devices whose distributed training the survey shows."""
+        distributed = artefact("distributed")
+        return [
+            device
+            for device in self.devices
+            if device in self.measured_together or Path(distributed.record(device=device)).exists()
+        ]
+
+    def record_of(self, entry: Artefact, wildcards: Mapping[str, str]) -> str:
+        """The record of an artefact.
+
+        Raises:
+            LabError: there is none; the sentence names the missing device, and the command that would measure it.
+        """
+        path, device = entry.record(**wildcards), wildcards["device"]
+        if Path(path).exists():
+            return path
+        fewest = min(self.config["distributed"]["cuda"]["ranks"])
+        missing = f"are not {fewest} devices" if entry.name == "distributed" else "is no device"
+        raise LabError(
+            f"There {missing} {device} here and no record of it in {path}; on a machine that has it, run "
+            f"`snakemake --cores 4 {entry.path(**wildcards)}`, then `snakemake --cores 4 record`."
+        )
+
+    def recorded_sources(self, entry: Artefact, wildcards: Mapping[str, str]) -> list[str]:
+        """The files that decide whether a record is stale: those that it was measured with, and those of today."""
+        record = read_json(self.record_of(entry, wildcards))
+        made = [record["provenance"], *self._kernels(record).values()]
+        measured_with = {path for one in made for path in one["sources"] if Path(path).exists()}
+        kernels = self._kernels(record) or {"": None}
+        today = {path for kernel in kernels for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
+        return sorted(measured_with | today)
+
+    def measured_with(self, entry: Artefact, wildcards: Mapping[str, str]) -> dict:
+        """Today's measuring parameters, by kernel for the bench, to hold a record against."""
+        if entry.name != "bench":
+            return entry.params(self.config, wildcards)
+        kernels = self.timed_kernels(wildcards["device"])
+        return {kernel: entry.params(self.config, {**wildcards, "kernel": kernel}) for kernel in kernels}
+
+    @staticmethod
+    def _kernels(record: dict) -> dict:
+        """The provenance of each kernel of a bench; none of any other record."""
+        return record["kernels"] if isinstance(record.get("kernels"), dict) else {}
+
+    def to_publish(self, device: str) -> list[str]:
+        """The artefacts of a device that `record` publishes: all in the table that this run measures on it."""
+        found = []
+        for entry in TABLE:
+            if not entry.recorded or (entry.gpu_only and is_cpu(device)):
+                continue
+            found += [entry.path(**wildcards) for wildcards in self.places(entry) if wildcards["device"] == device]
+        return found
+
+    def pages(self, device: str) -> dict[str, tuple[str, list[str]]]:
+        """The pictures and pages that `record` publishes of a device: path -> (script that draws it, what it shows)."""
+        found = {}
+        published = set(self.to_publish(device))
+        for page in PAGES:
+            for model in self.captured if "{model}" in page.pattern else [""]:
+                shows = [pattern.format(device=device, model=model) for pattern in page.shows]
+                if all(path in published for path in shows):
+                    found[page.pattern.format(device=device, model=model)] = (page.script, shows)
+        return found
+
+    def to_compare(self) -> list[str]:
+        """The timed artefacts of the published devices that records hold: what `compare_records` measures again.
+
+        Raises:
+            LabError: there is no record of any of these devices.
+        """
+        found = [
+            entry.path(**wildcards)
+            for entry in TABLE
+            if entry.recorded and entry.timed
+            for wildcards in self.places(entry)
+            if wildcards["device"] in self.published and Path(entry.record(**wildcards)).exists()
+        ]
+        if not found:
+            raise LabError(
+                f"There is no record of {', '.join(self.published)} to compare with; publish one with "
+                "`snakemake --cores 4 record`."
+            )
+        return found
+
+    def places(self, entry: Artefact) -> list[dict[str, str]]:
+        """The wildcards with which a recordable artefact exists in this run."""
+        by_model = {
+            "capture": [place for place in self.captures if place[1] != SIMULATED],
+            "simulated_vs_real": [(model, SIMULATED_FOR) for model in self.compared_with_simulated],
+            "profile": self.profiles,
+            "compile_health": self.health,
+        }
+        if entry.name in by_model:
+            return [{"model": model, "device": device} for model, device in by_model[entry.name]]
+        devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "contest": self.contest_gpu}
+        return [{"device": device} for device in devices.get(entry.name, self.devices)]

@@ -1,0 +1,357 @@
+"""The table of artefacts: every JSON result of the workflow, what it is measured with, and how it is judged.
+
+Restoring, publishing, verifying and comparing records, and whether one is stale, follow from this table. A new artefact
+is one entry here and one rule.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from minilab.device import is_cpu
+from minilab.records.closure import closure
+from minilab.records.digests import digest_of_code
+
+RESULTS, RECORDED = "results", "results/recorded"
+TUNED_KERNEL, CUDA_RIVAL = "triton", "fused"  # autotune says which of the two is faster where
+CPP_THREADS = 2  # that Inductor's C++ is written for
+MINIGPT = ("minigpt", "minigpt_train", "minigpt_swapped")  # the trained model in its forms
+
+Config = dict
+Wildcards = Mapping[str, str]
+
+
+def kind_of(device: str) -> str:
+    """The kind of hardware behind a slug, as the configuration names it: cpu or cuda."""
+    return "cpu" if is_cpu(device) else "cuda"
+
+
+def _nothing(config: Config, at: Wildcards) -> dict:
+    return {}
+
+
+def _no_entries(config: Config, at: Wildcards) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One JSON result.
+
+    Attributes:
+        name: its own, and its schema's.
+        pattern: its path, with `{device}`, `{model}` or `{kernel}` in it.
+        script: what measures or computes it; all that this imports is what it depends on.
+        params: the part of the configuration that it depends on.
+        kernels, models: names of the configuration's entries that it runs; their sources count too.
+        recompute: `module:function` that computes again what follows from its raw samples.
+        recorded: whether records hold it; otherwise it is made anew on each machine.
+        gpu_only: whether only GPUs have one.
+        packed: whether records hold it compressed, as `.json.xz`.
+        timed: whether it holds raw samples of times, which a second measurement can be compared with.
+    """
+
+    name: str
+    pattern: str
+    script: str
+    params: Callable[[Config, Wildcards], dict] = _nothing
+    kernels: Callable[[Config, Wildcards], list[str]] = _no_entries
+    models: Callable[[Config, Wildcards], list[str]] = _no_entries
+    recompute: str | None = None
+    recorded: bool = True
+    gpu_only: bool = False
+    packed: bool = False
+    timed: bool = False
+
+    @property
+    def file(self) -> str:
+        """The name of its file without ending, one among those that records hold."""
+        return Path(self.pattern).stem
+
+    @property
+    def schema(self) -> str:
+        return f"schemas/{self.name}.schema.yaml"
+
+    def path(self, **wildcards: str) -> str:
+        """Where it is built."""
+        return self.pattern.format(**wildcards)
+
+    def record(self, **wildcards: str) -> str:
+        """Where a device's record holds it: as under `results/`, without the device's folder."""
+        inside = self.pattern.removeprefix(f"{RESULTS}/").replace("{device}/", "").format(**wildcards)
+        return f"{RECORDED}/{wildcards['device']}/{inside}{'.xz' if self.packed else ''}"
+
+    def match(self, path: str | Path) -> dict[str, str] | None:
+        """The wildcards with which the pattern becomes `path`, or None."""
+        found = _expression(self.pattern).fullmatch(Path(path).as_posix())
+        return found.groupdict() if found else None
+
+    def match_record(self, path: str | Path, recorded: str | Path = RECORDED) -> dict[str, str] | None:
+        """The wildcards with which `path` is this artefact's record, or None."""
+        inside = self.pattern.removeprefix(f"{RESULTS}/").replace("{device}/", "")
+        pattern = f"{Path(recorded).as_posix()}/{{device}}/{inside}{'.xz' if self.packed else ''}"
+        found = _expression(pattern).fullmatch(Path(path).as_posix())
+        return found.groupdict() if found else None
+
+    def sources(self, config: Config, wildcards: Wildcards) -> list[str]:
+        """The files that it depends on: the script, what this imports, the entries' own files and their data."""
+        kernels, models = self.kernels(config, wildcards), self.models(config, wildcards)
+        entries = {name: config["kernels"].get(name) for name in kernels}
+        entries |= {name: config["models"].get(name) for name in models}
+        used = {name: entry for name, entry in entries.items() if entry}
+        functions = [entry["function"] for entry in used.values() if "function" in entry]
+        return closure([self.script, *(entry["source"] for entry in used.values())], [*entries, *functions])
+
+    def digests(self, config: Config, wildcards: Wildcards) -> dict[str, str]:
+        """The digest of each file that it depends on, today."""
+        return {path: digest_of_code(path) for path in self.sources(config, wildcards)}
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", pattern)
+    return re.compile("".join(f"(?P<{part}>[^/]+)" if odd % 2 else re.escape(part) for odd, part in enumerate(parts)))
+
+
+def _bench(config: Config, at: Wildcards) -> dict:
+    bench, kernel = config["bench"], at["kernel"]
+    timing = {"dtype": bench["dtype"], "seed": bench["seed"], **bench[kind_of(at["device"])]}
+    return {**timing, "kernel": kernel, "entry": config["kernels"].get(kernel)}
+
+
+def _autotune(config: Config, at: Wildcards) -> dict:
+    return {"kernel": TUNED_KERNEL, "entry": config["kernels"].get(TUNED_KERNEL), **config["autotune"]}
+
+
+def _kernel_swap(config: Config, at: Wildcards) -> dict:
+    swap = config["swap_kernel"]
+    return {"prompt": config["demo_prompt"], "kernel": swap, "entry": config["kernels"][swap]}
+
+
+def _distributed(config: Config, at: Wildcards) -> dict:
+    distributed = config["distributed"]
+    common = {name: value for name, value in distributed.items() if name not in ("cpu", "cuda")}
+    return {**common, **distributed[kind_of(at["device"])]}
+
+
+def _capture(config: Config, at: Wildcards) -> dict:
+    model = at["model"]
+    sizes = config["model"] if model in MINIGPT and model not in config["models"] else None
+    shape = config["capture"]["shape"]
+    return {"entry": config["models"].get(model), "shape": shape, "threads": CPP_THREADS, "model": sizes}
+
+
+def _compile_health(config: Config, at: Wildcards) -> dict:
+    made = _capture(config, at)
+    return {"compile": config["compile"], **{name: made[name] for name in ("entry", "shape", "model")}}
+
+
+def _profile(config: Config, at: Wildcards) -> dict:
+    profile, model = config["profile"], at["model"]
+    return {
+        "calls": profile["calls"],
+        "samples": profile["samples"],
+        "largest_difference": profile["largest_difference"][model],
+        "cases": profile[kind_of(at["device"])][model],
+        "compile": config["compile"],
+    }
+
+
+def _port_training(config: Config, at: Wildcards) -> dict:
+    own = {"steps": config["port_training"]["steps"][kind_of(at["device"])], "compile": config["compile"]}
+    return {**{section: config[section] for section in ("model", "corpus", "training")}, **own}
+
+
+def _section(name: str) -> Callable[[Config, Wildcards], dict]:
+    return lambda config, at: config[name]
+
+
+def _sections(*names: str) -> Callable[[Config, Wildcards], dict]:
+    return lambda config, at: {name: config[name] for name in names}
+
+
+BY_MODEL, BY_DEVICE = "results/25/{model}/{device}", "results/24/{device}"
+
+TABLE = (
+    Artefact("vocab", "results/17/vocab.json", "scripts/corpus.py", _sections("corpus"), recorded=False),
+    Artefact(
+        "training",
+        "results/17/training.json",
+        "scripts/train.py",
+        _sections("model", "training", "corpus"),
+        recorded=False,
+    ),
+    Artefact(
+        "checkpoint",
+        "results/17/checkpoint.json",
+        "scripts/export_checkpoint.py",
+        recorded=False,
+    ),
+    Artefact("port", "results/24/port.json", "scripts/port.py", recorded=False),
+    Artefact(
+        "equivalence",
+        "results/24/equivalence.json",
+        "scripts/equivalence.py",
+        _section("equivalence"),
+        recorded=False,
+    ),
+    Artefact(
+        "proof",
+        f"{BY_DEVICE}/proof/{{kernel}}.json",
+        "scripts/prove.py",
+        lambda config, at: {"entry": config["kernels"].get(at["kernel"])},
+        kernels=lambda config, at: [at["kernel"]],
+        recorded=False,
+    ),
+    Artefact(
+        "ceilings",
+        f"{BY_DEVICE}/ceilings.json",
+        "scripts/ceilings.py",
+        recompute="minikernel.measure.recompute:ceilings",
+        timed=True,
+    ),
+    Artefact(
+        "autotune",
+        f"{BY_DEVICE}/autotune.json",
+        "scripts/autotune.py",
+        _autotune,
+        kernels=lambda config, at: [TUNED_KERNEL, CUDA_RIVAL],
+        recompute="minikernel.measure.recompute:autotune",
+        timed=True,
+        gpu_only=True,
+    ),
+    Artefact(
+        "bench",
+        f"{BY_DEVICE}/bench.json",
+        "scripts/bench_kernel.py",
+        _bench,
+        kernels=lambda config, at: [at["kernel"], "F.softmax"],
+        recompute="minikernel.measure.recompute:bench_rows",
+        timed=True,
+    ),
+    Artefact(
+        "contest",
+        f"{BY_DEVICE}/contest.json",
+        "scripts/contest.py",
+        _section("contest"),
+        recompute="minikernel.measure.recompute:contest",
+        timed=True,
+        gpu_only=True,
+    ),
+    Artefact(
+        "kernel_swap",
+        f"{BY_DEVICE}/kernel_swap.json",
+        "scripts/kernel_swap.py",
+        _kernel_swap,
+        kernels=lambda config, at: [config["swap_kernel"]],
+        recompute="minikernel.proof.kernel_swap:recompute",
+    ),
+    Artefact(
+        "distributed",
+        "results/25/{device}/distributed.json",
+        "scripts/distributed.py",
+        _distributed,
+        recompute="minicompile.recompute:distributed",
+        timed=True,
+    ),
+    Artefact(
+        "capture",
+        f"{BY_MODEL}/capture.json",
+        "scripts/capture.py",
+        _capture,
+        models=lambda config, at: [at["model"]],
+        gpu_only=True,
+        packed=True,
+    ),
+    Artefact(
+        "simulated_vs_real",
+        f"{BY_MODEL}/simulated_vs_real.json",
+        "scripts/simulated_vs_real.py",
+        _capture,
+        models=lambda config, at: [at["model"]],
+        gpu_only=True,
+    ),
+    Artefact(
+        "profile",
+        f"{BY_MODEL}/profile.json",
+        "scripts/profile_compile.py",
+        _profile,
+        models=lambda config, at: [at["model"]],
+        recompute="minicompile.recompute:profile",
+        timed=True,
+    ),
+    Artefact(
+        "compile_health",
+        f"{BY_MODEL}/compile_health.json",
+        "scripts/compile_health.py",
+        _compile_health,
+        models=lambda config, at: [at["model"]],
+        recompute="minicompile.recompute:compile_health",
+    ),
+    Artefact(
+        "port_training",
+        "results/25/minigpt/{device}/training.json",
+        "scripts/train_port.py",
+        _port_training,
+        recompute="minicompile.recompute:training",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A picture or page that a record keeps, so that it can be looked at where nothing is built.
+
+    Attributes:
+        pattern: its path, with `{device}` or `{model}` in it.
+        script: what draws it.
+        shows: patterns of the results that it shows, of the device whose record it is.
+    """
+
+    pattern: str
+    script: str
+    shows: tuple[str, ...]
+
+
+KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench", "contest"))
+
+PAGES = (
+    Page("results/24/roofline.png", "scripts/roofline.py", KERNELS_SHOWN),
+    Page("results/24/roofline.svg", "scripts/roofline.py", KERNELS_SHOWN),
+    Page("results/24/bandwidth.png", "scripts/bandwidth.py", KERNELS_SHOWN[2:]),
+    Page("results/24/bandwidth.svg", "scripts/bandwidth.py", KERNELS_SHOWN[2:]),
+    Page(f"{BY_MODEL}/roofline.png", "scripts/profile_report.py", (f"{BY_MODEL}/profile.json",)),
+    Page(
+        "results/25/minigpt/{device}/training.png",
+        "scripts/training_picture.py",
+        ("results/25/minigpt/{device}/training.json",),
+    ),
+    Page(
+        "results/25/minigpt/{device}/explorer.html",
+        "scripts/explorer.py",
+        ("results/25/minigpt/{device}/capture.json", "results/25/minigpt/{device}/profile.json"),
+    ),
+)
+
+
+def artefact_at(path: str | Path) -> tuple[Artefact, dict[str, str]] | None:
+    """The entry of the table that a result's path belongs to, with its wildcards; None for any other file."""
+    return next(((one, found) for one in TABLE if (found := one.match(path)) is not None), None)
+
+
+def artefact_recorded_at(path: str | Path, recorded: str | Path = RECORDED) -> tuple[Artefact, dict[str, str]] | None:
+    """The entry of the table that a record's path belongs to, with its wildcards; None for any other file."""
+    found = ((one, one.match_record(path, recorded)) for one in TABLE if one.recorded)
+    return next(((one, wildcards) for one, wildcards in found if wildcards is not None), None)
+
+
+def artefact(name: str) -> Artefact:
+    """The entry of the table with a name."""
+    return next(one for one in TABLE if one.name == name)
+
+
+def recorded_artefact(file: str) -> Artefact:
+    """The entry of the table whose records are called `file`, without ending."""
+    return next(one for one in TABLE if one.recorded and one.file == file)

@@ -1,0 +1,77 @@
+"""Results that stand inside the front door: captions as plain text, pictures made small, Markdown reports as HTML."""
+
+import base64
+import io
+import posixpath
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from PIL import Image
+
+LITERAL = re.compile(r"``([^`]+)``")
+WIDTH = 400  # pixels of a thumbnail: a card shows it at about half of that, and a dense screen shows all of it
+COLOURS = 64
+
+
+def read_caption(path: str | Path) -> str:
+    """Read a caption of Snakemake's report as one paragraph, its ``literals`` in single backticks."""
+    return LITERAL.sub(r"`\1`", " ".join(Path(path).read_text().split()))
+
+
+def data_url(data: bytes, kind: str) -> str:
+    """Write bytes of a media type (`image/png`) as an address that holds them."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def thumbnail(path: str | Path) -> tuple[str, int, int]:
+    """Make a PNG small: its data URL, and its width and height in pixels."""
+    with Image.open(path) as picture:
+        small = picture.convert("RGB")
+        small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
+        few = small.quantize(COLOURS)
+        buffer = io.BytesIO()
+        few.save(buffer, "PNG", optimize=True)
+    return data_url(buffer.getvalue(), "image/png"), *small.size
+
+
+def readdressed(address: str, source: str, target: str) -> str:
+    """Rewrite a relative address in `source` so that it leads to the same file from `target`; others stay unchanged.
+
+    Args:
+        address: as it stands in a link of `source`.
+        source, target: paths of two files, from one root.
+    """
+    parts = urlsplit(address)
+    if parts.scheme or parts.netloc or not parts.path:
+        return address
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(source), parts.path))
+    return parts._replace(path=posixpath.relpath(path, posixpath.dirname(target))).geturl()
+
+
+def report_html(path: str, page: str) -> str:
+    """Render a Markdown report as HTML: tables, code, headings one level down; HTML in it stays text.
+
+    Args:
+        path: the report's file, from the project's root.
+        page: the file that the HTML will stand in, likewise.
+    """
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(Path(path).read_text())
+    for token in _all_tokens(tokens):
+        if token.type == "link_open":
+            token.attrs["href"] = readdressed(str(token.attrs["href"]), path, page)
+        elif token.type == "image":
+            token.attrs["src"] = readdressed(str(token.attrs["src"]), path, page)
+            token.attrs["loading"] = "lazy"
+        elif token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + 1, 6)}"
+        elif token.type == "th_open":
+            token.attrs["scope"] = "col"
+    return markdown.renderer.render(tokens, markdown.options, {})
+
+
+def _all_tokens(tokens: list[Token]) -> list[Token]:
+    return [each for token in tokens for each in (token, *_all_tokens(token.children or []))]

@@ -1,0 +1,71 @@
+"""Loads a function out of a user's own Python file, and says in one sentence why it cannot."""
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from minilab.errors import LabError
+from minilab.translations import Translations
+
+
+class UserCodeError(LabError):
+    """A user's file that cannot be used.
+
+    Attributes:
+        reason: {"code", "kind", "name", "source", ...}: a key of `locale/*/user_code.yaml` and its fields, as an
+            artefact may hold it. The exception's own text is that key's English sentence.
+    """
+
+    def __init__(self, code: str, **fields: str) -> None:
+        self.reason = {"code": code, **fields}
+        super().__init__(Translations("minilab", "user_code")(code, **fields))
+
+
+def load_function(kind: str, name: str, source: str | Path, function: str) -> Callable:
+    """Import a user's file and return a function of it.
+
+    Args:
+        kind: what the configuration calls such a thing: `kernel` or `model`.
+        name: its name in the configuration, for messages.
+        source: path of the file.
+        function: name of the function in it.
+
+    Raises:
+        UserCodeError: the file is missing, cannot be imported, or defines no such function.
+    """
+    about = {"kind": kind, "name": name, "source": str(source)}
+    if not Path(source).is_file():
+        raise UserCodeError("no_file", **about)
+    module_name = module_of(kind, name)
+    spec = importlib.util.spec_from_file_location(module_name, source)
+    if spec is None or spec.loader is None:
+        raise UserCodeError("not_python", **about)
+    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)  # dataclasses and pickles look there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UserCodeError("not_importable", **about, raised=first_line(error)) from error
+    if not callable(getattr(module, function, None)):
+        defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise UserCodeError("no_function", **about, function=function, defined=", ".join(defined) or "–")
+    return getattr(module, function)
+
+
+def module_of(kind: str, name: str) -> str:
+    """The name under which `load_function` imports a user's file."""
+    return f"user_{kind}_{name}"
+
+
+def first_line(failure: BaseException) -> str:
+    """What somebody's code raised, in one line: CUDA's and Triton's messages run to many.
+
+    Triton's compiler puts the place first and the reason last; its interpreter wraps the reason, once a call.
+    """
+    while type(failure).__name__ == "InterpreterError" and failure.__cause__ is not None:
+        failure = failure.__cause__
+    lines = f"{type(failure).__name__}: {failure}".strip().splitlines()
+    if type(failure).__name__ == "CompilationError" and len(lines) > 1:
+        lines[0] += f" {lines[-1].strip()}"
+    return lines[0].removesuffix(".")

@@ -1,0 +1,73 @@
+"""Every file, module and rule that the documents name is there."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "exercises/README.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "templates"),
+]
+FOLDERS = "benchmarks|docs|envs|exercises|profiles|report|rules|schemas|scripts|src|tests"
+FILE = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})/[\w./-]*\w")
+MODULE = re.compile(r"\bmini(?:compile|kernel|lab|model)(?:\.\w+)+")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_file_that_a_page_names_is_there(page: Path):
+    named = set(FILE.findall(page.read_text()))
+    assert {name for name in named if not list(ROOT.glob(f"{name}*"))} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_module_and_function_that_a_page_names_is_there(page: Path):
+    named = set(MODULE.findall(page.read_text()))
+    assert {name for name in named if not is_there(name)} == set()
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or leads from one to what it holds."""
+    parts = name.split(".")
+    for split in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:split]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[split:]:
+            found = getattr(found, attribute, None)
+        return found is not None
+    return False
+
+
+def test_every_rule_that_the_readme_names_is_there():
+    table = (ROOT / "README.md").read_text().split("## The stages")[1].split("\n\n")[1]
+    cells = [line.split(" | ")[1] for line in table.splitlines()[2:]]
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    texts = "".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
+    assert len(named) > 20
+    assert {name for name in named if not re.search(rf"^(rule|use rule \w+ as) {name}\b", texts, re.M)} == set()
+
+
+def test_the_house_has_every_room():
+    page = (ROOT / "docs/house.md").read_text()
+    rooms = {
+        path.parent.relative_to(ROOT / "src")
+        for path in (ROOT / "src").glob("mini*/*/__init__.py")
+        if "__pycache__" not in path.parts
+    }
+    assert len(rooms) > 10
+    assert {str(room) for room in rooms if f"`{room.name}`" not in page and f"src/{room}`" not in page} == set()
+
+
+def test_a_name_that_is_not_there_is_seen():
+    assert is_there("minilab.files.read_json")
+    assert not is_there("minilab.files.read_yaml")
+    assert not is_there("minilab.no_such_module.read")

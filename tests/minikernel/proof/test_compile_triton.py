@@ -1,0 +1,31 @@
+"""Every Triton configuration compiles for sm_90 without a GPU, and none that may not spill does."""
+
+import pytest
+
+from minikernel.proof.compile_triton import compile_triton
+from minilab import LabError
+
+WIDTHS = (1, 7, 600, 1000, 4096, 32768, 50257)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_triton_compiles_in_its_default_configuration_at_any_width_and_nothing_spills(dtype, direction):
+    softmax_triton = pytest.importorskip("minikernel.ops.softmax_triton", exc_type=ImportError)
+    for cols in WIDTHS:
+        resources = compile_triton(cols, dtype, softmax_triton.default_config(cols), direction)
+        assert resources["stack_bytes"] == 0, cols
+        assert 0 < resources["registers"] <= 255
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_every_triton_candidate_at_the_models_width_compiles_and_nothing_spills(dtype):
+    softmax_triton = pytest.importorskip("minikernel.ops.softmax_triton", exc_type=ImportError)
+    for config in softmax_triton.candidates(4096, 600):
+        assert compile_triton(600, dtype, config)["stack_bytes"] == 0, config
+
+
+def test_a_triton_configuration_that_cannot_compile_is_named():
+    pytest.importorskip("triton")
+    with pytest.raises(LabError, match=r"Triton forward kernel with .* at 600 columns of float32 does not compile"):
+        compile_triton(600, "float32", {"BLOCK": 600, "ROWS": 1, "num_warps": 4})

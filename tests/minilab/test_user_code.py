@@ -1,0 +1,57 @@
+"""A user's Python file is loaded, or refused in one sentence, in either language."""
+
+import pytest
+
+from minilab.translations import Translations
+from minilab.user_code import UserCodeError, first_line, load_function, module_of
+
+
+def test_a_function_of_a_user_s_file_is_loaded_and_its_module_stays_importable(tmp_path):
+    text = "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: 'int' = 3\ndef f(): return A().x\n"
+    (tmp_path / "mine.py").write_text(text)
+    assert load_function("model", "a", tmp_path / "mine.py", "f")() == 3
+    assert module_of("model", "a") == "user_model_a"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (None, "no_file"),
+        ("def other(x):\n    return x\n", "no_function"),
+        ("raise SystemExit(4)\n", "not_importable"),
+        ("raise ValueError('first\\nsecond')\n", "not_importable"),
+    ],
+)
+def test_a_file_that_cannot_be_used_has_a_code_and_a_sentence_in_each_language(tmp_path, text, code):
+    source = tmp_path / "mine.py"
+    if text is not None:
+        source.write_text(text)
+    with pytest.raises(UserCodeError) as refusal:
+        load_function("kernel", "mine", source, "softmax")
+    reason = refusal.value.reason
+    assert reason["code"] == code
+    assert str(refusal.value).startswith(f"kernel mine: {source} ")
+    assert "\n" not in str(refusal.value)
+    fields = {key: value for key, value in reason.items() if key != "code"}
+    assert Translations("minilab", "user_code", "es")(code, **fields) != str(refusal.value)
+
+
+def test_a_file_that_is_not_python_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("softmax")
+    with pytest.raises(UserCodeError, match="is not a Python file"):
+        load_function("kernel", "mine", tmp_path / "mine.txt", "softmax")
+
+
+def test_keys_that_are_pressed_while_it_loads_are_not_caught(tmp_path):
+    (tmp_path / "mine.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        load_function("kernel", "mine", tmp_path / "mine.py", "softmax")
+
+
+def test_what_was_raised_is_told_in_one_line():
+    assert first_line(ValueError("a sentence.\nmore")) == "ValueError: a sentence"
+    compilation = type("CompilationError", (Exception,), {})("at 3:4\n  x\nno such name")
+    assert first_line(compilation) == "CompilationError: at 3:4 no such name"
+    interpreted = type("InterpreterError", (Exception,), {})("wrapped")
+    interpreted.__cause__ = KeyError("x")
+    assert first_line(interpreted) == "KeyError: 'x'"
