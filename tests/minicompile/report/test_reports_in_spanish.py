@@ -22,6 +22,7 @@ from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.explorer.payload import payload
+from minicompile.explain.wording import Wording, target_of
 from minicompile.report import profile_roofline as roofline
 from minicompile.report import survey_plot
 from minicompile.report import training_plot as plot
@@ -220,6 +221,42 @@ def test_every_template_is_known():
     assert {"report_25", "survey_25", "profile_sentences", "kernel_annotation"} <= set(TEMPLATES)
 
 
+# -- what artefacts say ---------------------------------------------------------------------------------------------
+
+
+SECTIONS = ("target", "fusion", "why", "pane", "environment", "fate", "direction")
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_code_of_a_capture_has_a_sentence_of_its_own_in_every_language(section: str):
+    english, spanish = (
+        Translations("minicompile.explain", "capture", language).under(section) for language in ("en", "es")
+    )
+    assert english.keys() == spanish.keys()
+    for sentences in (english, spanish):
+        assert len(set(sentences.values())) == len(sentences)
+    named = {"own_words", "restored", "stale", "cuda", "ttir", "ptx", "sass"}  # mostly fields, and technical words
+    assert {key for key in english if english[key] == spanish[key]} <= named
+
+
+def test_a_restored_capture_says_of_what_day_it_is():
+    target = {"kind": "cuda", "device": "h200", "gpu": "NVIDIA H200", "simulated": False}
+    capture = {"target": target, "provenance": {"date": "2026-11-21T00:00:00+00:00"}}
+    for stale, end in ((False, ""), (True, ", caduco")):
+        restored = {**capture, "restored": {"stale": stale}}
+        assert Wording("es").label(restored) == f"Triton para NVIDIA H200, capturado el 2026-11-21{end}"
+    assert Wording("es").label(capture) == "Triton para NVIDIA H200"
+    assert target_of(capture) == {"code": "cuda", "gpu": "NVIDIA H200"}
+
+
+def test_what_a_sentence_names_is_kept():
+    quoted = {"code": "own_words", "reason": "(a|b)"}
+    assert Wording("es").fusion(quoted) != Wording("en").fusion(quoted)
+    assert "(a|b)" in Wording("es").fusion(quoted)
+    differs = {"code": "both_operations", "simulated": {"aten.a": 1, "aten.b": 2}, "real": {"aten.c": 3}}
+    assert "1 x aten.a, 2 x aten.b" in Wording("es").difference(differs)
+
+
 # -- the explorer ---------------------------------------------------------------------------------------------------
 
 
@@ -250,7 +287,7 @@ def test_the_tour_and_the_panes_are_told_in_spanish():
 
 
 def test_the_pages_program_asks_for_words_that_are_there():
-    words = Translations("minicompile", "explorer").under("program")
+    words = Translations("minicompile.explain", "explorer").under("program")
     program = "".join(path.read_text() for path in SOURCES.rglob("explorer/page/*.js"))
     keys = re.findall(r"\bsay\((?:[^()\"`]* \? )?\"([^\"]+)\"(?: : \"([^\"]+)\")?", program)
     asked = {key for pair in keys for key in pair if key} | {

@@ -1,0 +1,71 @@
+"""The record of a graph is made from what one compile left, which stays as it was."""
+
+import copy
+from dataclasses import dataclass
+
+import pytest
+import torch
+from captured import FAST
+
+from minicompile.lowering import triton_assembly
+from minicompile.lowering.graph_record import built_graph, own_aten_nodes
+from minicompile.lowering.record import Record
+from minicompile.models import tiny_head
+from minicompile.torch_private.session import watch
+from minicompile.torch_private.triton_kernels import CompiledKernel
+
+
+@pytest.fixture(scope="module")
+def session():
+    model = tiny_head()
+    with torch.no_grad():
+        return watch(lambda compiled: compiled(*model.inputs), model.module, "cpu", FAST)
+
+
+def test_building_a_graph_leaves_the_compiles_data_as_it_was(session):
+    before = copy.deepcopy(session.lowered)
+    built = built_graph(session.lowered[0])
+    assert session.lowered == before
+    assert {"aten_nodes", "lines"} <= built.graph["scheduler_nodes"][0].keys()
+
+
+def test_what_is_built_twice_is_the_same(session):
+    first, second = Record(session), Record(session)
+    assert first.graphs == second.graphs
+    assert first.panes.panes == second.panes.panes
+    assert first.panes.links() == second.panes.links()
+
+
+def test_an_aten_node_belongs_to_the_loops_that_compute_it(session):
+    lowered = session.lowered[0]
+    own = own_aten_nodes(lowered)
+    assert own.keys() == {node["name"] for node in lowered["scheduler_nodes"]}
+    made = {producer: name for name, producers in own.items() for producer in producers}
+    assert {"addmm", "amax", "sum_1", "div"} <= made.keys()
+    assert len({made["addmm"], made["amax"], made["sum_1"]}) == 3
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What stands in for Triton: one kernel, compiled."""
+
+    kernel: str
+
+    def compile(self, sources: dict, target: str) -> dict[str, CompiledKernel]:
+        assert (target, list(sources)) == ("simulated", [self.kernel])
+        return {self.kernel: CompiledKernel("sm_90", {"num_warps": 4}, 2, 0, "module {\n}", "ret;", b"")}
+
+
+def test_the_assembly_is_added_to_a_copy(monkeypatch):
+    kernel = {"name": "triton_0", "first": 2, "last": 3, "assembly": None}
+    graph = {"id": "0.forward", "panes": {"code": "code.0.forward"}, "kernels": [kernel]}
+    code = ["triton_0 = async_compile.triton('triton_', '''", "def triton_():", "    pass", "''')"]
+    monkeypatch.setattr(triton_assembly, "compile_kernels", Texts("triton_0").compile)
+    before = copy.deepcopy(graph)
+    made, panes = triton_assembly.with_assembly(graph, code, "simulated")
+    assert graph == before
+    assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
+    assert [pane["title"] for pane in panes.panes][:2] == [
+        {"code": "ttir", "kernel": "triton_0"},
+        {"code": "ptx", "kernel": "triton_0"},
+    ]
