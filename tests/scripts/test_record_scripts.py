@@ -2,21 +2,16 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forks import script
 
 from minikernel.measure.ceilings import Rate, ceilings_of
 from minilab.files import read_json, write_json
 from minilab.records.checksums import write_sums
 
 ROOT = Path(__file__).parents[2]
-
-
-def script(name: str, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *arguments]
-    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
 
 
 def ceilings(path: Path, samples_us: list[float], date: str = "2026-01-02T03:04:05+00:00") -> Path:

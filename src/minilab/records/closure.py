@@ -55,15 +55,23 @@ class Named:
     always: tuple[tuple[str, str | None], ...]
     tables: tuple[dict[str, tuple[tuple[str, str | None], ...]], ...]
     lazy: bool  # it resolves names in `__getattr__`, by its tables
+    words: bool  # it uses minilab's translations or templates
 
 
-def closure(start: str | Path | Iterable[str | Path], names: Iterable[str] = (), src: str | Path = "src") -> list[str]:
+def closure(
+    start: str | Path | Iterable[str | Path],
+    names: Iterable[str] = (),
+    src: str | Path = "src",
+    words: bool = True,
+) -> list[str]:
     """The files that a script, or several files, depend on, themselves among them.
 
     Args:
         start: paths of Python, C++ or CUDA files.
         names: what will be looked up in tables; of a table that has one of them as a key, those entries alone count.
         src: the folder of the packages.
+        words: whether modules that use minilab's translations or templates count; they word a result for people, and
+            so decide no figure of it.
 
     Returns:
         Paths, sorted; those below the working directory are relative to it.
@@ -76,9 +84,11 @@ def closure(start: str | Path | Iterable[str | Path], names: Iterable[str] = (),
         file, asked = waiting.pop()
         if (file, asked) in seen or not os.path.isfile(file):
             continue
-        seen.add((file, asked))
         state = os.stat(file)
         named = _named_by(file, os.path.abspath(src), state.st_mtime_ns, state.st_size)
+        if named.words and not words:
+            continue
+        seen.add((file, asked))
         waiting += named.always
         for table in named.tables:
             keys = ({asked} if named.lazy else names) & table.keys()
@@ -94,12 +104,12 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     path = Path(file)
     if path.suffix in CPP:
         included = INCLUDE.findall(path.read_text(errors="replace"))
-        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False)
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False)
     if path.suffix == ".md":
         included = TEMPLATE.findall(path.read_text(errors="replace"))
-        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False)
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False)
     if path.suffix != ".py":
-        return Named((), (), False)
+        return Named((), (), False, False)
     text = Text()
     try:
         tree = ast.parse(path.read_bytes())

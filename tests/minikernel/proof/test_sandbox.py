@@ -67,10 +67,14 @@ def test_a_triton_kernel_that_writes_outside_its_output_is_seen_in_the_interpret
 def test_a_kernel_that_hangs_is_ended_at_the_limit_and_its_place_is_logged(
     function: str, caplog: pytest.LogCaptureFixture
 ):
-    with caplog.at_level(logging.INFO):
-        outcome = outcome_of(function, time_limit_seconds=30)
+    for limit in (5, 30, 180):  # the first in which this machine gets to where the kernel hangs
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            outcome = outcome_of(function, time_limit_seconds=limit)
+        if "before its first case" not in said_of(outcome):
+            break
     assert re.match(
-        FIRST_CASE + r"it did not end within 30 seconds, the limit of proof.time_limit_seconds$", said_of(outcome)
+        FIRST_CASE + rf"it did not end within {limit} seconds, the limit of proof.time_limit_seconds$", said_of(outcome)
     )
     assert re.search(rf"misbehaving.py\", line \d+ in {function}", caplog.text)
 
