@@ -133,10 +133,8 @@ def test_an_edit_of_any_module_makes_the_records_stale_where_it_means_something(
         file = Path(path)
         before = file.read_text()
         made = {"device": "h200", "params": {}, "sources": {path: digest_of_code(file)}}
-        if what == "comment":
-            added = COMMENTS.get(file.suffix, CPP_COMMENT)
-        else:
-            added = MEANING.get(file.suffix, CPP_MEANING)
+        edits, cpp = (COMMENTS, CPP_COMMENT) if what == "comment" else (MEANING, CPP_MEANING)
+        added = edits.get(file.suffix, cpp)
         file.write_text(before + added if added is not None else f'{{"edited": {before}}}')
         expected = [] if what == "comment" else [{"code": "source_changed", "path": path}]
         if stale_reasons(made) != expected:

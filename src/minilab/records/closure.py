@@ -91,7 +91,7 @@ def closure(
         seen.add((file, asked))
         waiting += named.always
         for table in named.tables:
-            keys = ({asked} if named.lazy else names) & table.keys()
+            keys = ({asked or ""} if named.lazy else names) & table.keys()
             for key in keys if named.lazy or keys else table:
                 waiting += table[key]
     files = {file for file, _ in seen}
@@ -114,7 +114,7 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     try:
         tree = ast.parse(path.read_bytes())
     except SyntaxError:
-        return Named((), (), False)  # whoever runs it says what is wrong
+        return Named((), (), False, False)  # whoever runs it says what is wrong
     _collect(tree, text, _docstrings(tree))
     lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
     worded = any(module in WORDS or name in ("render", "templates") for module, name in text.imports)
@@ -157,7 +157,7 @@ def _is_plumbing(module: str) -> bool:
 
 def _chain(module: str, root: Path, whole: bool = False) -> list[Path]:
     """The files that importing a dotted name runs, from the package down; with `whole`, only if the last is there."""
-    files = []
+    files: list[Path] = []
     path = root
     for depth, part in enumerate(module.split(".")):
         path = path / part
