@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture, Graph
 from minicompile.report import words
 from minicompile.report.profile_report import interpretation
 from minilab.templates import render
@@ -18,7 +19,7 @@ SAME = ("source_same", "ttir_same", "ptx_same", "sass_same")
 NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach memory
 
 
-def capture_view(capture: dict, folder: str, language: str = "en") -> dict:
+def capture_view(capture: Capture, folder: str, language: str = "en") -> dict:
     """What there is to say about one capture, a graph at a time.
 
     Args:
@@ -41,7 +42,7 @@ def capture_view(capture: dict, folder: str, language: str = "en") -> dict:
     }
 
 
-def graph_view(graph: dict) -> dict:
+def graph_view(graph: Graph) -> dict:
     """What fusion made of one graph: counts, and bytes that never reached memory."""
     fates = Counter(node["fate"] for node in graph["nodes"] if node["fate"])
     unwritten = sum(node["bytes"] or 0 for node in graph["nodes"] if node["fate"] in NOT_WRITTEN)
@@ -61,7 +62,7 @@ def graph_view(graph: dict) -> dict:
     }
 
 
-def refusals(captures: list[dict], most: int = 5, language: str = "en") -> list[tuple[str, int]]:
+def refusals(captures: list[Capture], most: int = 5, language: str = "en") -> list[tuple[str, int]]:
     """The commonest reasons for which fusions were refused, in plain words, with how often each was given."""
     wording = Wording(language)
     sentences = Counter(
@@ -111,7 +112,7 @@ def comparison_view(compared: dict, language: str = "en") -> dict:
 
 
 def report_25(
-    captures: list[tuple[str, dict]],
+    captures: list[tuple[str, Capture]],
     profiles: list[tuple[str, dict]],
     distributed: list[dict],
     safety: str,
@@ -146,7 +147,7 @@ def report_25(
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 
 
-def manifest_25(seed: int, captures: list[tuple[str, dict]], profiles: list[dict], files: dict[str, str]) -> dict:
+def manifest_25(seed: int, captures: list[tuple[str, Capture]], profiles: list[dict], files: dict[str, str]) -> dict:
     """Write the experiment of stage 25 down, in the form of stage 24's manifest.
 
     Args:
