@@ -12,7 +12,7 @@ from itertools import combinations
 
 from minicompile.explain.annotation.view import COMPUTED
 from minicompile.explain.wording import target_of
-from minicompile.lowering.captured import Capture, Coded
+from minicompile.lowering.captured import Call, Capture, Coded, Decision, Graph, Node
 
 FORMAT = 1
 GRAPH_INPUT = "graph input"
@@ -21,7 +21,7 @@ GRAPH_INPUT = "graph input"
 class _Side:
     """One graph of one capture: its ATen nodes in order, and its calls of generated kernels."""
 
-    def __init__(self, capture: dict, graph: dict) -> None:
+    def __init__(self, capture: Capture, graph: Graph) -> None:
         self.graph = graph
         self.panes = {pane["id"]: pane["lines"] for pane in capture["panes"]}
         self.nodes = {node["name"]: node for node in graph["nodes"]}
@@ -35,13 +35,13 @@ class _Side:
                     if to in by_line:
                         self.source.setdefault(by_line[to], self.panes[link["from"]][line - 1].strip())
 
-    def exact(self, node: dict) -> Hashable:
+    def exact(self, node: Node) -> Hashable:
         """Target, inputs' targets and source text."""
         inputs = [self.nodes[name] for name in node["inputs"]]
         targets = tuple(one["target"] if one["op"] == "call_function" else GRAPH_INPUT for one in inputs)
         return (*self.loose(node), targets)
 
-    def loose(self, node: dict) -> tuple[Hashable, ...]:
+    def loose(self, node: Node) -> tuple[Hashable, ...]:
         """The same without the inputs, for a node whose producer changed."""
         return (node["target"], self.source.get(node["name"]))
 
@@ -49,11 +49,11 @@ class _Side:
         node = self.nodes[name]
         return {key: node[key] for key in ("name", "target", "fate")} | {"source": self.source.get(name)}
 
-    def computed(self, call: dict) -> set[str]:
+    def computed(self, call: Call) -> set[str]:
         """ATen nodes that a call computes; views and folded nodes, which cost no code, are not among them."""
         return {name for name in call["aten_nodes"] if self.nodes[name]["fate"] in COMPUTED}
 
-    def text(self, call: dict) -> list[str]:
+    def text(self, call: Call) -> list[str]:
         kernel = next(one for one in self.graph["kernels"] if one["name"] == call["kernel"])
         return self.panes[self.graph["panes"]["code"]][kernel["first"] - 1 : kernel["last"]]
 
@@ -67,7 +67,7 @@ class _Side:
         return _each_once(found)
 
 
-def diff_compiles(a: dict, b: dict) -> dict:
+def diff_compiles(a: Capture, b: Capture) -> dict:
     """Compare two captures.
 
     Args:
@@ -93,7 +93,7 @@ def diff_compiles(a: dict, b: dict) -> dict:
     }
 
 
-def _identity(capture: dict) -> dict:
+def _identity(capture: Capture) -> dict:
     return {
         "model": capture["model"]["name"],
         "target": target_of(capture),
@@ -102,7 +102,7 @@ def _identity(capture: dict) -> dict:
     }
 
 
-def _environment(a: dict, b: dict) -> list[dict]:
+def _environment(a: Capture, b: Capture) -> list[dict]:
     """Versions, target, threads, settings and inputs that are not the same."""
     first, second = _facts(a), _facts(b)
     return [
@@ -209,7 +209,7 @@ def _kernels(a: _Side, b: _Side, pairs: dict[str, str]) -> dict:
     return {"fused": fused, "rewritten": rewritten}
 
 
-def _neighbours(call: dict, held: list[tuple], others: list[tuple]) -> list[tuple]:
+def _neighbours(call: Call, held: list[tuple], others: list[tuple]) -> list[tuple]:
     """A call and those of its own side that the other side joined with it in a kernel."""
     joined = set().union(*(nodes for _, nodes in others))
     return [one for one in held if one[0] is call or one[1] & joined]
@@ -241,12 +241,12 @@ def _each_once(reasons: list[Coded]) -> list[Coded]:
     return [reason for place, reason in enumerate(reasons) if reason not in reasons[:place]]
 
 
-def _between(decision: dict, first: set[str], second: set[str]) -> bool:
+def _between(decision: Decision, first: set[str], second: set[str]) -> bool:
     one, other = set(decision["first"]), set(decision["second"])
     return (one <= first and other <= second) or (one <= second and other <= first)
 
 
-def _rewritten(a: _Side, call_a: dict, b: _Side, call_b: dict) -> list[dict]:
+def _rewritten(a: _Side, call_a: Call, b: _Side, call_b: Call) -> list[dict]:
     """An entry where two kernels of the same nodes read differently, their own names aside."""
     text_a = [line.replace(call_a["kernel"], "") for line in a.text(call_a)]
     text_b = [line.replace(call_b["kernel"], "") for line in b.text(call_b)]

@@ -10,10 +10,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from typing import cast
 
 import torch
 
-from minicompile.lowering.captured import Graph
+from minicompile.lowering.captured import Capture, Graph, Kind
 from minicompile.lowering.coverage import check_complete, coverage
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.record import Record
@@ -37,7 +38,7 @@ def capture(
     train: bool = False,
     name: str | None = None,
     options: dict | None = None,
-) -> dict:
+) -> Capture:
     """Compile a model once with every stage of torch.compile watched.
 
     All compile caches are off for that one compile, and Dynamo is reset before and after it, so what was compiled
@@ -68,11 +69,11 @@ def capture(
             f"TORCHDYNAMO_DISABLE if it is set."
         )
     graphs, panes = _built(Record(session), session, target)
-    made = {
+    made: Capture = {
         "format": FORMAT,
         "model": {"name": name, "class": type(model).__qualname__, "train": train, "inputs": [_shown(a) for a in args]},
         "target": {
-            "kind": target,
+            "kind": cast(Kind, target),
             "device": device_slug(target),
             "gpu": gpu_names()[0] if target == "cuda" else None,
             "simulated": target == "simulated",

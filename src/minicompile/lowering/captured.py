@@ -25,12 +25,20 @@ class Opaque(Coded):
 Link = TypedDict("Link", {"from": str, "to": str, "kind": str, "pairs": list[list[int]]})
 
 
+class Title(Coded):
+    """What a pane shows: of a source its `file`, of bytecode the `function`, of assembly the `kernel`."""
+
+    file: NotRequired[str]
+    function: NotRequired[str]
+    kernel: NotRequired[str]
+
+
 class Pane(TypedDict):
     """A text, from the source or a stage of the compile."""
 
     id: str
     kind: str
-    title: dict[str, Any]  # Coded: of a source its `file`, of bytecode the `function`, of assembly the `kernel`
+    title: Title
     language: str
     graph: str | None
     lines: list[str]
@@ -192,10 +200,13 @@ class Graph(TypedDict):
     coverage: NotRequired[dict[str, Any]]
 
 
+Kind = Literal["cpu", "cuda", "simulated"]
+
+
 class Target(TypedDict):
     """What the code was made for; `gpu` is the name of one that is here."""
 
-    kind: Literal["cpu", "cuda", "simulated"]
+    kind: Kind
     device: str
     gpu: str | None
     simulated: bool

@@ -5,12 +5,13 @@ nodes; every loop-body operation its ATen node; forward and backward. Views comp
 an operation are structure (loops, pragmas, signatures, accumulators).
 """
 
+from minicompile.lowering.captured import Capture, Graph, Link
 from minilab import LabError
 
 NO_CODE = ("view", "folded")
 
 
-def coverage(graph: dict, links: list[dict]) -> dict:
+def coverage(graph: Graph, links: list[Link]) -> dict:
     """The figures of one graph: pairs of how many are linked and how many there are, and names of those that are not.
 
     Args:
@@ -52,11 +53,11 @@ def coverage(graph: dict, links: list[dict]) -> dict:
     }
 
 
-def _linked_as_wholes(graph: dict) -> set[str]:
+def _linked_as_wholes(graph: Graph) -> set[str]:
     return {kernel["name"] for kernel in graph["kernels"] if kernel["granularity"] == "kernel"}
 
 
-def check_complete(capture: dict) -> None:
+def check_complete(capture: Capture) -> None:
     """Refuse a partial capture.
 
     Raises:

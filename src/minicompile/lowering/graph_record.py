@@ -8,7 +8,18 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, cast
 
-from minicompile.lowering.captured import Buffer, Call, Decision, Direction, Graph, Group, Kernel, Node, SchedulerNode
+from minicompile.lowering.captured import (
+    Buffer,
+    Call,
+    Decision,
+    Direction,
+    Graph,
+    Group,
+    Kernel,
+    Node,
+    SchedulerNode,
+    Title,
+)
 from minicompile.lowering.outcomes import fate, reason
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import (
@@ -79,7 +90,7 @@ class _Builder:
 
     def _add_panes(self) -> None:
         def pane(kind: str, language: str, lines: list[str]) -> str:
-            title = {"code": kind if self.direction == "forward" else f"{kind}_backward"}
+            title: Title = {"code": kind if self.direction == "forward" else f"{kind}_backward"}
             return self.panes.add(f"{kind}.{self.id}", kind, title, language, lines, self.id)
 
         lines = self.lowered["aten"]["text"].rstrip().splitlines()

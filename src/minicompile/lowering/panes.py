@@ -5,9 +5,8 @@ pairs of line numbers between two panes, kept by pane and kind so that thousands
 """
 
 from collections.abc import Iterable
-from typing import Any
 
-from minicompile.lowering.captured import Link, Pane
+from minicompile.lowering.captured import Link, Pane, Title
 
 
 class Panes:
@@ -18,7 +17,7 @@ class Panes:
         self._links: dict[tuple[str, str, str], dict[tuple[int, int], None]] = {}
 
     def add(
-        self, pane: str, kind: str, title: dict[str, Any], language: str, lines: Iterable[str], graph: str | None = None
+        self, pane: str, kind: str, title: Title, language: str, lines: Iterable[str], graph: str | None = None
     ) -> str:
         """Add a pane and return its id; `title` is a code with its fields."""
         self.panes.append(

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from minicompile.lowering.bytecode import disassembled, rewritten
-from minicompile.lowering.captured import Graph
+from minicompile.lowering.captured import Graph, Title
 from minicompile.lowering.graph_record import BuiltGraph, built_graph
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import definition_lines
@@ -46,14 +46,14 @@ class Record:
         found = {}
         for file in dict.fromkeys(files):
             lines = [line.rstrip("\n") for line in linecache.getlines(file)]
-            title = {"code": "source", "file": shown_path(file)}
+            title: Title = {"code": "source", "file": shown_path(file)}
             found[file] = self.panes.add(f"source.{len(found)}", "source", title, "python", lines)
         for number, (old, new) in enumerate(self.session.bytecode):
+            function: Title = {"code": "bytecode", "function": old.co_qualname}
             if python := rewritten(old, new):
-                title = {"code": "bytecode_decompiled", "function": old.co_qualname}
+                title = {**function, "code": "bytecode_decompiled"}
                 self.panes.add(f"decompiled.{number}", "bytecode", title, "python", python)
-            title = {"code": "bytecode", "function": old.co_qualname}
-            self.panes.add(f"bytecode.{number}", "bytecode", title, "text", disassembled(new))
+            self.panes.add(f"bytecode.{number}", "bytecode", function, "text", disassembled(new))
         return found
 
     def _link_source(self, stack: str | None, pane: str, line: int | None) -> None:
@@ -71,7 +71,7 @@ class Record:
     def _add_joint(self, index: int, graph: dict) -> dict:
         lines = graph["text"].rstrip().splitlines()
         training = any(node["name"].startswith("tangents") for node in graph["nodes"])
-        title = {"code": "joint" if training else "joint_forward"}
+        title: Title = {"code": "joint" if training else "joint_forward"}
         pane = self.panes.add(f"joint.{index}", "joint", title, "python", lines)
         at = definition_lines(lines)
         dynamo, identity = self._dynamo[index], self.session.dynamo[index]["identity"]
@@ -104,8 +104,9 @@ class Record:
                 if set(one["inputs"]) & set(users) and one["op"] == "call_function":
                     users.append(one["name"])
                     found = {**self._origins(index, one), "joint": found["joint"]}
-            for name in found["joint"] or self._replaced(graph, nodes, node, found["dynamo"]):
-                self.panes.link("node", joint["pane"], joint["at"][name], aten, line)
+            if joint:
+                for name in found["joint"] or self._replaced(graph, nodes, node, found["dynamo"]):
+                    self.panes.link("node", joint["pane"], joint["at"][name], aten, line)
             for name in found["dynamo"]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[name], aten, line)
             self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), aten, line)

@@ -7,7 +7,9 @@ configuration, of which the real GPU chose its own by timing and the simulated o
 
 from collections import Counter
 from difflib import unified_diff
+from typing import Any
 
+from minicompile.lowering.captured import Capture, Graph
 from minilab import LabError
 
 FORMAT = 1
@@ -16,7 +18,7 @@ VERSIONS = ("torch", "triton")
 DIFF_LINES = 40  # of a kernel's difference, at most
 
 
-def compare_with_real(simulated: dict, real: dict) -> dict:
+def compare_with_real(simulated: Capture, real: Capture) -> dict:
     """Compare two captures of one model.
 
     Args:
@@ -60,7 +62,7 @@ def compare_with_real(simulated: dict, real: dict) -> dict:
 class _Side:
     """One graph of one capture, with its texts."""
 
-    def __init__(self, capture: dict, graph: dict) -> None:
+    def __init__(self, capture: Capture, graph: Graph) -> None:
         self.graph = graph
         self.panes = {pane["id"]: pane["lines"] for pane in capture["panes"]}
         self.kernels = {kernel["name"]: kernel for kernel in graph["kernels"]}
@@ -73,7 +75,8 @@ class _Side:
 
     def stage(self, name: str, stage: str) -> list[str] | None:
         assembly = self.kernels[name]["assembly"]
-        return self.panes[assembly["panes"][stage]] if assembly and assembly["panes"][stage] else None
+        pane = assembly["panes"][stage] if assembly else None
+        return self.panes[pane] if pane else None
 
     def configuration(self, name: str) -> dict | None:
         assembly = self.kernels[name]["assembly"]
@@ -86,7 +89,7 @@ def _graph(simulated: _Side, real: _Side) -> dict:
     only = [dict(a.targets - b.targets) for a, b in ((simulated, real), (real, simulated))]
     calls = {"simulated": simulated.library_calls, "real": real.library_calls}
     same_calls = calls["simulated"] == calls["real"]
-    found = {
+    found: dict[str, Any] = {
         "id": real.graph["id"],
         "direction": real.graph["direction"],
         "operations_only": {"simulated": only[0], "real": only[1]},

@@ -9,7 +9,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from minicompile.lowering.captured import Assembly, Graph, Kernel
+from minicompile.lowering.captured import Assembly, Graph, Kernel, Title
 from minicompile.lowering.panes import Panes
 from minicompile.torch_private.triton_kernels import CompiledKernel, compile_kernels
 from minikernel.proof.cubin import ask_cuda_tool, parse_resource_usage
@@ -132,7 +132,7 @@ def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: Com
     ids: dict[str, str | None] = {"sass": None}
     for kind, (language, lines) in texts.items():
         pane = f"{kind}.{graph['id']}.{number}"
-        title = {"code": kind, "kernel": kernel["name"]}
+        title: Title = {"code": kind, "kernel": kernel["name"]}
         ids[kind] = panes.add(pane, kind, title, language, [line for line, _ in lines], graph["id"])
         for place, (_, line) in enumerate(lines, 1):
             code_line = kernel["first"] + line - 1 if line else None

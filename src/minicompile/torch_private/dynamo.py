@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -32,7 +33,7 @@ def inner_backend(backend: str | Callable, mode: str, options: dict | None, dyna
     return owner("backend_wrapper")._TorchCompileWrapper(backend, None, options, dynamic)
 
 
-def torch_compile(function: Callable, isolated: bool, **arguments: object) -> Callable:
+def torch_compile(function: Callable, isolated: bool, **arguments: Any) -> Callable:
     """`torch.compile`; isolated, with a cache of graphs of its own where torch can (2.13 on): models of one class
     then neither share a limit on recompiles nor recompile for one another."""
     if isolated and "isolate_recompiles" in inspect.signature(torch.compile).parameters:
@@ -187,7 +188,8 @@ def mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
 def peak_cpu_bytes(profiler: torch.profiler.profile) -> int | None:
     """The most bytes that a profiled block (`profile_memory=True`) held at a time beyond those at its start; None
     where the profiler tells of no allocation."""
-    events = profiler.profiler.kineto_results.events()
+    inner: Any = profiler.profiler
+    events = inner.kineto_results.events()
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     held = peak = 0
     for _, change in changes:

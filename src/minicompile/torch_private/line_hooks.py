@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 from unittest import mock
 
 from minicompile.torch_private.names import LINE_HOOKS, missing, owner
@@ -218,12 +219,14 @@ class LineHooks:
         shared: dict[tuple[int, Operation], None] = {}
         for together in holders.values():
             written = next(((operation, kind) for operation, kind in together if operation in lines), None)
-            for operation, kind in together if written else ():
+            if written is None:
+                continue
+            for operation, kind in together:
                 if operation not in lines and kind in (written[1], *PASSED_ON):
                     shared |= dict.fromkeys((index, operation) for index in lines[written[0]])
         return list(shared)
 
-    def _defining(self, scheduling: type) -> AbstractContextManager:
+    def _defining(self, scheduling: Any) -> AbstractContextManager:
         original = scheduling.define_kernel
 
         def define_kernel(backend, source, nodes, *args, **kwargs):

@@ -6,6 +6,7 @@ later they are gone. `TensorBox`es and symbolic sizes become names and strings h
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from minicompile.torch_private.names import owner
 TORCH = Path(torch.__file__).parents[1]
 
 
-def number(value: object) -> int | str:
+def number(value: Any) -> int | str:
     """A size as an int, or as text where it is symbolic."""
     if isinstance(value, torch.SymInt):
         value = value.node.expr  # to ask a symbol itself for its int would fix it to that one
@@ -24,8 +25,10 @@ def number(value: object) -> int | str:
         return str(value)
 
 
-def byte_count(size: list[int | str], dtype: torch.dtype) -> int | None:
-    """Bytes of a dense tensor; None where a size is symbolic."""
+def byte_count(size: list[int | str] | None, dtype: torch.dtype) -> int | None:
+    """Bytes of a dense tensor; None where a size is symbolic or not known."""
+    if size is None:
+        return None
     total = dtype.itemsize
     for length in size:
         if isinstance(length, str):
@@ -34,7 +37,7 @@ def byte_count(size: list[int | str], dtype: torch.dtype) -> int | None:
     return total
 
 
-def buffer_facts(buffer: object) -> dict:
+def buffer_facts(buffer: Any) -> dict:
     """Size, dtype and bytes of an Inductor buffer; nulls for one that is no tensor."""
     try:
         size, dtype = [number(length) for length in buffer.get_size()], buffer.get_dtype()
@@ -45,7 +48,7 @@ def buffer_facts(buffer: object) -> dict:
 
 def fx_node(node: torch.fx.Node) -> dict:
     """An FX node with its origins: the names that it had in earlier graphs, by the identity of those graphs."""
-    value = node.meta.get("val", node.meta.get("example_value"))
+    value: Any = node.meta.get("val", node.meta.get("example_value"))
     tensor = isinstance(value, torch.Tensor)
     size = [number(length) for length in value.shape] if tensor else None
     return {
@@ -89,7 +92,7 @@ def fx_graph(module: torch.fx.GraphModule) -> dict:
     }
 
 
-def lowering_of(target: object) -> dict | None:
+def lowering_of(target: Any) -> dict | None:
     """The function that lowers an FX target: its name, file within site-packages, and line; None if none does."""
     lowered = owner("lowerings").lowerings.get(target) or getattr(target, "_inductor_lowering_function", None)
     if lowered is True:  # the pattern matcher marks the function itself
@@ -107,7 +110,7 @@ def lowering_of(target: object) -> dict | None:
     return {"function": function.__qualname__, "file": str(file), "line": code.co_firstlineno}
 
 
-def dependencies(dependencies: object) -> list[dict]:
+def dependencies(dependencies: Any) -> list[dict]:
     """Reads or writes of a scheduler node: buffer, index, and the loop's sizes (`*`: the whole buffer)."""
     indexed = owner("memory_dep").MemoryDep
     found = []
@@ -119,7 +122,7 @@ def dependencies(dependencies: object) -> list[dict]:
     return sorted(found, key=lambda one: (one["buffer"], one["index"]))
 
 
-def scheduler_node(node: object) -> dict:
+def scheduler_node(node: Any) -> dict:
     """A scheduler node: what it computes, from which ATen nodes, what it reads and writes, its loop body."""
     ir, body = node.node, getattr(node, "_body", None)
     kinds = owner("ir")
@@ -147,7 +150,7 @@ def scheduler_node(node: object) -> dict:
     return record
 
 
-def loop_operations(body: object) -> list[dict]:
+def loop_operations(body: Any) -> list[dict]:
     """The operations of a loop body, in order; `producer` is the ATen node that contributed each."""
     blocks = {"root": body.root_block, **body.subblocks}
     return [
@@ -167,20 +170,21 @@ def loop_operations(body: object) -> list[dict]:
 def _producer(node: torch.fx.Node) -> str | None:
     """The ATen node of an operation; a conversion that a backend adds later has that of its operand."""
     while node.op == "call_method" and "producer" not in node.meta:
-        node = next(
+        before = next(
             (one for one in node.all_input_nodes if one.op == "call_method" and one.target != "get_index"), None
         )
-        if node is None:
+        if before is None:
             return None
+        node = before
     return node.meta.get("producer")
 
 
-def members(node: object) -> list:
+def members(node: Any) -> list:
     """The scheduler nodes of a fused group, or the node itself."""
     return list(node.get_nodes())
 
 
-def lowered_graph(graph: object, code: str) -> dict:
+def lowered_graph(graph: Any, code: str) -> dict:
     """Everything that is read off the live `GraphLowering`."""
     nodes = graph.scheduler.nodes
     known = {**graph.graph_inputs, **graph.name_to_buffer}

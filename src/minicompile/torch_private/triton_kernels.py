@@ -88,6 +88,8 @@ def _loaded(name: str, function: str, text: str):
         path = Path(folder, f"{name}.py")
         path.write_text(text)
         spec = importlib.util.spec_from_file_location(f"captured_kernel_{name}", path)
+        assert spec is not None  # as the path ends in .py
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         try:

@@ -121,9 +121,8 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     tables = tuple(
         {key: _resolved(part, path, Path(src), worded) for key, part in table.items()} for table in text.tables
     )
-    return Named(
-        _resolved(text, path, Path(src), worded), tuple(table for table in tables if any(table.values())), lazy
-    )
+    tables = tuple(table for table in tables if any(table.values()))
+    return Named(_resolved(text, path, Path(src), worded), tables, lazy, worded)
 
 
 def _resolved(text: Text, file: Path, src: Path, worded: bool) -> tuple[tuple[str, str | None], ...]:

@@ -21,6 +21,7 @@ from minicompile.explain.explorer.links import Links, body_links
 from minicompile.explain.explorer.payload import payload
 from minicompile.explain.explorer.tour import tour
 from minilab import LabError
+from minilab.records.store import write_artefact
 
 ROOT = Path(__file__).parents[3]
 MEGABYTE = 1_000_000
@@ -332,7 +333,9 @@ def run_script(*arguments):
 
 
 def test_the_script_shows_two_captures_side_by_side(tmp_path):
-    captures = f"[{DATA / 'tiny_head_capture.json'}, {DATA / 'tiny_head_capture_simulated.json'}]"
+    write_artefact(tmp_path / "cpu.json", {**tiny_head(), "provenance": {}})
+    write_artefact(tmp_path / "simulated.json", {**tiny_head_simulated(), "provenance": {}})
+    captures = f"[{tmp_path / 'cpu.json'}, {tmp_path / 'simulated.json'}]"
     result = run_script(f"input.captures={captures}", f"output.page={tmp_path / 'explorer.html'}")
     assert result.returncode == 0, result.stderr
     assert len(data_of(tmp_path / "explorer.html")["captures"]) == 2
@@ -348,8 +351,8 @@ def test_the_script_refuses_a_capture_that_is_not_there_in_one_sentence(tmp_path
 def test_the_script_shows_the_profile_that_lies_beside_a_capture(tmp_path):
     for name, capture in [("cpu", tiny_head()), ("simulated", tiny_head_simulated())]:
         (tmp_path / name).mkdir()
-        (tmp_path / name / "capture.json").write_text(json.dumps(capture))
-    (tmp_path / "simulated/profile.json").write_text(json.dumps(profile_of(tiny_head_simulated())))
+        write_artefact(tmp_path / name / "capture.json", {**capture, "provenance": {}})
+    write_artefact(tmp_path / "simulated/profile.json", {**profile_of(tiny_head_simulated()), "provenance": {}})
     captures = f"[{tmp_path / 'cpu/capture.json'}, {tmp_path / 'simulated/capture.json'}]"
     profiles = f"input.profiles={tmp_path / 'simulated/profile.json'}"
     result = run_script(f"input.captures={captures}", profiles, f"output.page={tmp_path / 'explorer.html'}")

@@ -13,11 +13,12 @@ from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
 from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture
 from minilab.templates import render
 from minilab.translations import Translations
 
 
-def annotate(capture: dict, notes: str | None = None, language: str = "en") -> str:
+def annotate(capture: Capture, notes: str | None = None, language: str = "en") -> str:
     """Explain the most interesting kernel of a capture; `choice` says which that is.
 
     Args:
@@ -47,7 +48,7 @@ def annotate(capture: dict, notes: str | None = None, language: str = "en") -> s
     return f"{text}\n{words('notes')}\n\n{notes.strip()}\n" if notes else text
 
 
-def _library_only(capture: dict) -> dict:
+def _library_only(capture: Capture) -> dict:
     return {"kernel": None, "calls": [call for graph in capture["graphs"] for call in graph["calls"]]}
 
 

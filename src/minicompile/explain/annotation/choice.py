@@ -9,11 +9,12 @@ bytes; then the first.
 from collections.abc import Iterator
 
 from minicompile.explain.annotation.view import KernelView
+from minicompile.lowering.captured import Capture, Node
 
 ONLINE_SOFTMAX = "online_softmax_reduce"  # Inductor's reduction that finds both in one pass
 
 
-def most_interesting(capture: dict, reader: str = "en") -> KernelView | None:
+def most_interesting(capture: Capture, reader: str = "en") -> KernelView | None:
     """The kernel call to explain, in the reader's language; None where all calls are a library's."""
     views = [
         KernelView(capture, graph, call, reader)
@@ -42,11 +43,11 @@ def _interest(view: KernelView) -> tuple:
     return (not users_own, softmax, 0 if softmax else len(view.fused), moved)
 
 
-def _is(node: dict, target: str) -> bool:
+def _is(node: Node, target: str) -> bool:
     return node["target"].startswith(target + ".")
 
 
-def _chain(view: KernelView, node: dict, targets: list[str]) -> Iterator[dict]:
+def _chain(view: KernelView, node: Node, targets: list[str]) -> Iterator[Node]:
     """Nodes that are reached from `node`, against the data's flow, by way of these targets one after another."""
     if not targets:
         yield node
@@ -56,7 +57,7 @@ def _chain(view: KernelView, node: dict, targets: list[str]) -> Iterator[dict]:
             yield from _chain(view, one, targets[1:])
 
 
-def _inputs(view: KernelView, node: dict) -> Iterator[dict]:
+def _inputs(view: KernelView, node: Node) -> Iterator[Node]:
     """A node's inputs that the kernel computes, seen through views and conversions of dtype."""
     inside = {fused["name"] for fused in view.fused}
     for name in node["inputs"]:

@@ -121,11 +121,13 @@ def absent(view: KernelView) -> dict:
     handed_over = [node for node in gone if view.graph["direction"] == "forward" and _handed_over(view, node["name"])]
     return {
         "intermediates": [operation_record(view, node) for node in gone],
-        "bytes": sum(node["bytes"] for node in gone),
-        "traffic": sum(node["bytes"] * (1 + len(consumers[node["name"]])) for node in gone if node not in scratched),
+        "bytes": sum(node["bytes"] or 0 for node in gone),
+        "traffic": sum(
+            (node["bytes"] or 0) * (1 + len(consumers[node["name"]])) for node in gone if node not in scratched
+        ),
         "scratched": [node["name"] for node in scratched],
         "handed_over": [node["name"] for node in handed_over],
-        "handed_over_bytes": sum(node["bytes"] for node in handed_over),
+        "handed_over_bytes": sum(node["bytes"] or 0 for node in handed_over),
         "eager_calls": len({line for node in view.fused for line in view.dynamo_calls(node["name"])}),
         "partial": partial,
     }
@@ -162,8 +164,10 @@ def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
     for line, text in view.lines:
         for operation in view.operations.get(line, []):
             access = view.access(operation) if operation.operation in kinds else None
-            for pointer, expression in pointer_accesses(text, view) if access else []:
-                buffer, element = access
+            if access is None:
+                continue
+            buffer, element = access
+            for pointer, expression in pointer_accesses(text, view):
                 entry = found.setdefault((buffer, pointer, element), _entry(view, buffer, pointer, element))
                 place = entry["places"].setdefault(expression, [])
                 if line not in place:

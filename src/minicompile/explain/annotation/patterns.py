@@ -70,7 +70,7 @@ def not_as_named(kind: str | None, lines: list[tuple[int, str]], reader: str = "
     def stands(pattern: str) -> bool:
         return any(re.search(pattern, text) for _, text in lines)
 
-    entry = _named_for_more().get(kind)
+    entry = _named_for_more().get(kind or "")
     if entry is None or stands(entry["unless"]) or not all(map(stands, entry["shown"])):
         return None
     return _words(reader)(f"reductions.{kind}.otherwise")

@@ -5,11 +5,12 @@ a view, copied into an input that is changed in place, or as what a later operat
 """
 
 from minicompile.explain.annotation.view import KernelView
+from minicompile.lowering.captured import Node
 
 COPY = "aten.copy_.default"
 
 
-def operation_record(view: KernelView, node: dict) -> dict:
+def operation_record(view: KernelView, node: Node) -> dict:
     """An ATen node with `source` as `file:line` (None without one), its `text`, and in words what it `became`."""
     source = view.source(node["name"])
     return {
@@ -20,18 +21,18 @@ def operation_record(view: KernelView, node: dict) -> dict:
     }
 
 
-def parts(view: KernelView, node: dict) -> list[dict]:
+def parts(view: KernelView, node: Node) -> list[Node]:
     """The results of a node that returns several."""
     found = (one for one in view.graph["nodes"] if one["target"] == "operator.getitem")
     return [one for one in found if one["inputs"] == [node["name"]]]
 
 
-def in_memory(view: KernelView, node: dict) -> bool:
+def in_memory(view: KernelView, node: Node) -> bool:
     """Whether a result is in memory as a whole, under whatever name."""
     return any(_is_written(view, one) for one in (node, *_same_values(view, node)))
 
 
-def _became(view: KernelView, node: dict) -> str:
+def _became(view: KernelView, node: Node) -> str:
     if node["size"] is None:
         results = [f"`{part['name']}` {_became(view, part)}" for part in parts(view, node)]
         return "; ".join(results) or _fate(view, node["fate"])
@@ -41,11 +42,11 @@ def _became(view: KernelView, node: dict) -> str:
     return view.words("fates.elsewhere", name=other["name"]) if other else _fate(view, node["fate"])
 
 
-def _fate(view: KernelView, fate: str) -> str:
+def _fate(view: KernelView, fate: str | None) -> str:
     return view.words(f"fates.{fate}")
 
 
-def _is_written(view: KernelView, node: dict) -> bool:
+def _is_written(view: KernelView, node: Node) -> bool:
     """Whether a buffer that is allocated is the node's result, or some loop stores its values in one."""
     return node["name"] in view.stored or _is_allocated(view, node["buffer"])
 
@@ -54,7 +55,7 @@ def _is_allocated(view: KernelView, buffer: str | None) -> bool:
     return buffer in view.buffers and not view.buffers[buffer]["removed"]
 
 
-def _same_values(view: KernelView, node: dict) -> list[dict]:
+def _same_values(view: KernelView, node: Node) -> list[Node]:
     """Views of a node's result and what it is copied into, and views of those."""
     direct = [
         one

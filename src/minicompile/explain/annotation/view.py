@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
+from minicompile.lowering.captured import Call, Capture, Graph, Node
 from minilab.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
@@ -38,7 +39,7 @@ class KernelView:
         reader: the language that it is explained in.
     """
 
-    def __init__(self, capture: dict, graph: dict, call: dict, reader: str = "en") -> None:
+    def __init__(self, capture: Capture, graph: Graph, call: Call, reader: str = "en") -> None:
         self.capture, self.graph, self.call = capture, graph, call
         self.reader, self.words = reader, Translations("minicompile.explain", "annotation", reader)
         self.kernel = next(kernel for kernel in graph["kernels"] if kernel["name"] == call["kernel"])
@@ -57,7 +58,7 @@ class KernelView:
     @property
     def parameters(self) -> dict[str, str]:
         """What the wrapper hands to each of the kernel's parameters."""
-        return {name: value for name, value in self.call["arguments"] if name is not None}
+        return {name: value for name, value in self.call["arguments"] if name and value}
 
     @cached_property
     def aliases(self) -> dict[str, str]:
@@ -71,21 +72,21 @@ class KernelView:
         return {buffer for node in self.scheduler_nodes for buffer in node["buffers"]}
 
     @cached_property
-    def stored(self) -> set[str]:
+    def stored(self) -> set[str | None]:
         """ATen nodes whose values some loop of the graph stores in a buffer that is allocated."""
         removed = {name for name, buffer in self.buffers.items() if buffer["removed"]}
         loops = [node for node in self.graph["scheduler_nodes"] if not removed & set(node["buffers"])]
         return {one["producer"] for node in loops for one in node["operations"] if one["operation"] == "store"}
 
     @cached_property
-    def fused(self) -> list[dict]:
+    def fused(self) -> list[Node]:
         """The ATen nodes that the kernel computes, in the graph's order; views and folded nodes are not among them."""
         producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"]}
         producers |= set(self.call["aten_nodes"])
         return [node for node in self.graph["nodes"] if node["name"] in producers and node["fate"] in COMPUTED]
 
     @cached_property
-    def views(self) -> list[dict]:
+    def views(self) -> list[Node]:
         """Views among the call's ATen nodes: they cost no code but change the indices."""
         return [
             node for node in self.graph["nodes"] if node["name"] in self.call["aten_nodes"] and node["fate"] == "view"
@@ -94,11 +95,12 @@ class KernelView:
     @cached_property
     def operations(self) -> dict[int, list[Operation]]:
         """By line of the code pane, the operations of this call that Inductor wrote there."""
+        # line 0, which no pane has, where the capture does not know the line
         by_ir_line: dict[int, list[Operation]] = defaultdict(list)
         for node in self.scheduler_nodes:
             for one in node["operations"]:
                 made = Operation(node["name"], one["operation"], one["producer"], one["line"])
-                by_ir_line[one["line"]].append(made)
+                by_ir_line[one["line"] or 0].append(made)
         found: dict[int, list[Operation]] = defaultdict(list)
         for ir_line, line in self._pairs(self.graph["panes"]["ir_after"], self.graph["panes"]["code"], "operation"):
             if self.kernel["first"] <= line <= self.kernel["last"]:
@@ -120,9 +122,9 @@ class KernelView:
                 return (match["buffer"], found) if found else None
         return None
 
-    def users(self, name: str) -> list[dict]:
+    def users(self, name: str) -> list[Node]:
         """ATen nodes that read a node's result, directly or through views of it."""
-        found = []
+        found: list[Node] = []
         for node in self.graph["nodes"]:
             if name in node["inputs"]:
                 found += self.users(node["name"]) if node["fate"] == "view" else [node]
@@ -130,11 +132,11 @@ class KernelView:
 
     def source(self, name: str) -> list[dict]:
         """Lines of the user's source that an ATen node comes from: `file`, `line`, `text`."""
-        return self._source_lines.get(self.nodes[name]["line"], [])
+        return self._source_lines.get(self.nodes[name]["line"] or 0, [])
 
     def dynamo_calls(self, name: str) -> set[int]:
         """Lines of Dynamo's graph that an ATen node comes from."""
-        return self._dynamo_lines.get(self.nodes[name]["line"], set())
+        return self._dynamo_lines.get(self.nodes[name]["line"] or 0, set())
 
     @cached_property
     def _source_lines(self) -> dict[int, list[dict]]:

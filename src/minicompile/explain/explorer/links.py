@@ -7,6 +7,8 @@ reader; a test in a browser holds the two against each other.
 
 from collections import defaultdict
 
+from minicompile.lowering.captured import Capture
+
 Line = tuple[str, int]  # a pane's id and a line's number from 1
 
 # Two kinds of link that this module adds to those of a capture.
@@ -15,7 +17,7 @@ PART = "part"  # from a scheduler node to its group, followed upwards only: the 
 WHOLES = ("ir_before", "ir_after", "groups")  # panes whose lines stand for wholes
 
 
-def body_links(capture: dict) -> list[dict]:
+def body_links(capture: Capture) -> list[dict]:
     """Links from a scheduler node and a group to what is inside them, as a capture's own `links` are written.
 
     From the first line of a scheduler node in Inductor's IR to the operations of its loop body; from the lines of a
@@ -38,11 +40,11 @@ def body_links(capture: dict) -> list[dict]:
                 parts.add((first, group))
             if own and group:
                 members.add((group, own))
-            for operation in node["operations"]:
-                if first and operation["line"]:
-                    operations.add((first, operation["line"]))
+            for one in node["operations"]:
+                if first and one["line"]:
+                    operations.add((first, one["line"]))
                 for whole in {own, group} - {None}:
-                    code.update((whole, line) for line in written[after, operation["line"]])
+                    code.update((whole, line) for line in written[after, one["line"] or 0])
         for start, to, kind, pairs in (
             (after, after, BODY, operations),
             (groups, graph["panes"]["code"], BODY, code),
@@ -57,7 +59,7 @@ def body_links(capture: dict) -> list[dict]:
 class Links:
     """The links of one capture, to be followed up and down."""
 
-    def __init__(self, capture: dict) -> None:
+    def __init__(self, capture: Capture) -> None:
         self._up: dict[Line, list[tuple[Line, str]]] = defaultdict(list)
         self._down: dict[Line, list[tuple[Line, str]]] = defaultdict(list)
         self._kinds = {pane["id"]: pane["kind"] for pane in capture["panes"]}

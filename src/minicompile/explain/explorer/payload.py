@@ -4,10 +4,14 @@ Inductor's IR before and after fusion is nearly the same text, and kernels resem
 once and the whole compressed, MiniGPT's capture takes a tenth of its size.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from minicompile.explain.explorer.highlight import highlight, highlight_line
 from minicompile.explain.explorer.links import body_links
 from minicompile.explain.explorer.tour import tour
 from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture, Graph, Pane
 
 COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
 NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer")
@@ -53,11 +57,11 @@ class Texts:
         return positions
 
 
-def only(record: dict, keys: tuple[str, ...]) -> dict:
+def only(record: Mapping[str, Any], keys: tuple[str, ...]) -> dict:
     return {key: record[key] for key in keys if key in record}
 
 
-def classes_of(pane: dict, graph: dict | None) -> list[str]:
+def classes_of(pane: Pane, graph: Graph | None) -> list[str]:
     """Token classes of a pane's lines. A kernel stands in the wrapper as a string; here it is read as what it is."""
     if pane["kind"] in LINEWISE:
         return [highlight_line(line, pane["language"]) for line in pane["lines"]]
@@ -68,7 +72,7 @@ def classes_of(pane: dict, graph: dict | None) -> list[str]:
     return classes
 
 
-def packed_graph(graph: dict, wording: Wording) -> dict:
+def packed_graph(graph: Graph, wording: Wording) -> dict:
     """A graph without what the page does not show, its fusions' reasons worded."""
     nodes = [
         {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
@@ -86,7 +90,7 @@ def packed_graph(graph: dict, wording: Wording) -> dict:
     }
 
 
-def packed_capture(capture: dict, texts: Texts, profile: dict | None, language: str) -> dict:
+def packed_capture(capture: Capture, texts: Texts, profile: dict | None, language: str) -> dict:
     wording = Wording(language)
     graphs = {graph["id"]: graph for graph in capture["graphs"]}
     return {
@@ -98,7 +102,7 @@ def packed_capture(capture: dict, texts: Texts, profile: dict | None, language: 
             {
                 **pane,
                 "title": wording.title(pane["title"]),
-                "lines": texts.add(pane["lines"], classes_of(pane, graphs.get(pane["graph"]))),
+                "lines": texts.add(pane["lines"], classes_of(pane, graphs.get(pane["graph"] or ""))),
             }
             for pane in capture["panes"]
         ],
@@ -110,7 +114,7 @@ def packed_capture(capture: dict, texts: Texts, profile: dict | None, language: 
     }
 
 
-def payload(captures: list[dict], profiles: list[dict | None], language: str = "en") -> dict:
+def payload(captures: list[Capture], profiles: list[dict | None], language: str = "en") -> dict:
     """The data of a page for one capture or two of the same model, ready to be written as JSON.
 
     Args:

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from minicompile.explain.explorer.payload import payload
 from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture
 from minilab import LabError
 from minilab.files import write_text
 from minilab.translations import MARKS, Translations
@@ -48,7 +49,7 @@ def marked(sentence: str, tag: str = "code") -> Markup:
     return Markup(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", html))
 
 
-def _check(captures: Sequence[dict]) -> None:
+def _check(captures: Sequence[Capture]) -> None:
     if len(captures) not in (1, 2):
         raise LabError(f"The explorer shows one capture or two side by side, not {len(captures)}; give it one or two.")
     for capture in captures:
@@ -63,7 +64,7 @@ def _check(captures: Sequence[dict]) -> None:
 
 
 def render_explorer(
-    capture: dict | Sequence[dict],
+    capture: Capture | Sequence[Capture],
     path: str | Path,
     *,
     profile: dict | None | Sequence[dict | None] = None,

@@ -4,9 +4,12 @@ It follows one kernel, the one that KERNEL_ANNOTATION.md explains, from the user
 capture has nothing for is left out.
 """
 
+from typing import Any
+
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture, Graph, Node, SchedulerNode
 from minilab.translations import Translations
 
 REDUCTION, MOVES = "reduction", ("load", "store", "store_reduction")  # Inductor's names of operations
@@ -28,7 +31,7 @@ def stop(capture: int, line: Line, title: str, text: str, shows: str | None = No
 class Guide:
     """Finds the stops of one graph of a capture, and tells of them in a language."""
 
-    def __init__(self, capture: dict, position: int, graph: dict, language: str) -> None:
+    def __init__(self, capture: Capture, position: int, graph: Graph, language: str) -> None:
         self.position, self.graph, self.wording = position, graph, Wording(language)
         self.words = Translations("minicompile.explain", "explorer", language)
         self.capture, self.links = capture, Links(capture)
@@ -38,7 +41,7 @@ class Guide:
         self.call = chosen.call if chosen else next(iter(graph["calls"]), None)  # a library's, where there is no kernel
         self.group = graph["groups"][self.call["groups"][0]] if self.call and self.call["groups"] else None
 
-    def _stop(self, line: Line, name: str, shows: str | None = None, **fields: object) -> dict:
+    def _stop(self, line: Line, name: str, shows: str | None = None, **fields: Any) -> dict:
         text = self.words(f"tour.{name}.text", **fields)
         return stop(self.position, line, self.words(f"tour.{name}.title", **fields), text, shows)
 
@@ -49,16 +52,16 @@ class Guide:
     def _in_kind(self, lines: set[Line], kind: str) -> list[Line]:
         return sorted(line for line in lines if self.panes[line[0]]["kind"] == kind)
 
-    def _aten(self, node: dict) -> Line:
-        return self.graph["panes"]["aten"], node["line"]
+    def _aten(self, node: Node) -> Line:
+        return self.graph["panes"]["aten"], node["line"] or 0
 
-    def compute_nodes(self) -> list[dict]:
+    def compute_nodes(self) -> list[Node]:
         """The ATen nodes that the call computes, in order."""
         if not self.call:
             return []
         return [node for node in self.graph["nodes"] if node["name"] in self.call["aten_nodes"] and node["line"]]
 
-    def operation(self) -> tuple[Line, dict, str] | None:
+    def operation(self) -> tuple[Line, SchedulerNode, str] | None:
         """What the kernel is for: its last reduction, or else its last computation, or else whatever is tied to a line.
 
         Returns:
@@ -69,7 +72,7 @@ class Guide:
             if not self.call or node["name"] not in self.call["scheduler_nodes"]:
                 continue
             for operation in node["operations"]:
-                after = (self.graph["panes"]["ir_after"], operation["line"])
+                after = (self.graph["panes"]["ir_after"], operation["line"] or 0)
                 code = self._in_kind(self.links.down(after, {"operation"}), "code")
                 if code:
                     name = operation["operation"]
@@ -79,7 +82,7 @@ class Guide:
                     tied.append((worth, len(tied), (code[-1], node, words)))
         return max(tied)[2] if tied else None
 
-    def origin(self) -> dict | None:
+    def origin(self) -> Node | None:
         """The ATen node that the tour sets out from: the last of the call's that the user's source has a line for."""
         named = [node for node in self.compute_nodes() if self._source_of(node)]
         operation = self.operation()
@@ -87,7 +90,7 @@ class Guide:
         first = [node for node in named if node["name"] in of_it]
         return (first or named)[-1] if named else None
 
-    def _source_of(self, node: dict) -> list[Line]:
+    def _source_of(self, node: Node) -> list[Line]:
         """The user's lines that a node is linked to: directly, or else by way of Dynamo's graph."""
         aten = self._aten(node)
         direct = self._in_kind(self.links.up(aten, {"source"}), "source")
@@ -116,14 +119,15 @@ class Guide:
 
     def never_written(self) -> list[dict]:
         """The largest intermediate result of the kernel that never reaches memory."""
-        spared = [node for node in self.compute_nodes() if node["fate"] in ("inlined", "fused away") and node["bytes"]]
+        kept = [node for node in self.compute_nodes() if node["fate"] in ("inlined", "fused away")]
+        spared = [(node["bytes"], node) for node in kept if node["bytes"]]
         if not spared:
             return []
-        node = max(spared, key=lambda node: node["bytes"])
-        total = sum(each["bytes"] for each in spared)
+        most, node = max(spared, key=lambda one: one[0])
+        total = sum(count for count, _ in spared)
         fields = {
             "node": node["name"],
-            "bytes": self.words.number(node["bytes"], ","),
+            "bytes": self.words.number(most, ","),
             "how": self.words("tour.spared.inlined" if node["fate"] == "inlined" else "tour.spared.fused_away"),
             "total": self.words.number(total, ","),
         }
@@ -163,12 +167,13 @@ class Guide:
             return []
         line, _, words = telling
         language = "C++" if self.kernel["language"] == "cpp" else "Triton"
-        fields = {"kernel": self.kernel["name"], "words": words, "tied": self.kernel["lines_tied"]}
+        fields: dict[str, Any] = {"kernel": self.kernel["name"], "words": words, "tied": self.kernel["lines_tied"]}
         stops = [self._stop(line, "kernel", **self._counted(self.kernel["lines"]), language=language, **fields)]
         machine = self.links.down(line, {"machine"})
+        facts = self.kernel["assembly"]
         for kind in ("sass", "ptx"):
-            if at := self._in_kind(machine, kind):
-                facts = self.kernel["assembly"]
+            at = self._in_kind(machine, kind)
+            if at and facts:
                 fields = {
                     "kind": kind.upper(),
                     "architecture": facts["architecture"],
@@ -184,7 +189,7 @@ class Guide:
         calls = [call for call in self.graph["calls"] if call["extern"] and call["line"]]
         if not calls:
             return []
-        at = (self.graph["panes"]["code"], calls[0]["line"])
+        at = (self.graph["panes"]["code"], calls[0]["line"] or 0)
         return [self._stop(at, "library", **self._counted(len(calls)), kernel=calls[0]["kernel"])]
 
     def stops(self) -> list[dict]:
@@ -197,7 +202,7 @@ class Guide:
         ]
 
 
-def tour(captures: list[dict], language: str = "en") -> list[dict]:
+def tour(captures: list[Capture], language: str = "en") -> list[dict]:
     """The stops of a guided tour, in order, each with `capture`, `pane`, `line`, `shows`, `title` and `text`.
 
     At each the line of the pane is chosen, and the pane `shows`, mostly the same one, is what to look at. In the text,
