@@ -89,7 +89,7 @@ def fake_kernel(monkeypatch):
     import minikernel.measure.timing
 
     monkeypatch.setattr(type(tuning.kernels), "__getitem__", lambda self, name: rival)
-    monkeypatch.setattr(tuning.importlib, "import_module", lambda name: module)
+    monkeypatch.setattr(tuning, "importlib", types.SimpleNamespace(import_module=lambda name: module))
     monkeypatch.setattr(minikernel.measure.timing, "measure", measure)
     return module
 
