@@ -2,6 +2,7 @@
 
 import logging
 
+from minikernel.reasons import in_words
 from minilab.records.store import read_artefacts, write_artefact
 from minilab.script import run
 
@@ -12,7 +13,7 @@ def main(job):
     jobs, proofs = (read_artefacts(paths, job.config) for paths in (job.input.jobs, job.input.proofs))
     reasons = {made["kernel"]: made["reason"] for made in [*proofs, *jobs] if made["reason"]}
     for reason in reasons.values():
-        log.warning("left out: %s", reason)
+        log.warning("left out: %s", in_words(reason))
     newest = max((measured["provenance"] for measured in jobs), key=lambda made: made["date"])
     bench = {
         # the device and its state are those of the last job; sources and parameters are each kernel's own

@@ -4,7 +4,8 @@ import logging
 
 from minikernel.measure.caches import own_caches
 from minikernel.ops.registry import spec_of
-from minikernel.proof.sandbox import run_guarded
+from minikernel.proof.sandbox import run_in_sandbox
+from minikernel.reasons import in_words
 from minilab.device import torch_device, usable_cores
 from minilab.records.provenance import provenance
 from minilab.records.store import read_artefact, write_artefact
@@ -23,9 +24,9 @@ def main(job):
                 choices = read_artefact(job.input.choice, job.config) if job.input.get("choice") else None
                 timed = bench(name, params, choices, torch_device(device))
             else:
-                timed, reason = bench_guarded(name, params, torch_device(device), job.params.time_limit_seconds)
+                timed, reason = bench_in_sandbox(name, params, torch_device(device), job.params.time_limit_seconds)
     if reason:
-        log.warning("left out: %s", reason)
+        log.warning("left out: %s", in_words(reason))
     choice = [job.input.choice] if job.input.get("choice") else []
     made = provenance(job.input.sources, params, device, choice)
     write_artefact(job.output.rows, {"kernel": name, "provenance": made, "reason": reason, **timed})
@@ -50,12 +51,13 @@ def bench(name, params, choices, torch_device):
     return {"rows": rows}
 
 
-def bench_guarded(name, params, torch_device, time_limit_seconds):
+def bench_in_sandbox(name, params, torch_device, time_limit_seconds):
     call = {"name": name, "entry": params["entry"], "params": params, "torch_device": torch_device}
-    timed, reason = run_guarded(
+    timed, reason = run_in_sandbox(
         "minikernel.measure.bench:bench_users_kernel",
         {**call, "tuning_seconds": time_limit_seconds / 2},
-        f"kernel {name} on {torch_device}",
+        name,
+        torch_device,
         time_limit_seconds,
         "bench.time_limit_seconds",
     )

@@ -19,15 +19,17 @@ def main(job):
     at = torch_device(device)
     with own_caches():
         from minikernel.exercise.exercise import NAME, mark
+        from minikernel.exercise.marks import moved_bytes_ratio, steps
         from minikernel.report.exercise_plot import draw_exercise
-        from minikernel.report.exercise_report import moved_bytes_ratio, next_steps, report, steps
+        from minikernel.report.exercise_report import advice_in_words, report, why_in_words, words
 
         marks = mark(str(job.input.mine), FUNCTION, at, limits, bench)
         panels = [panel_here(device, at, marks, bench), *recorded_panels(job)]
     for step in steps(marks):
         done = {True: "done", False: "not yet", None: "not judged here"}[step.done]
-        log.info("step %d, %s: %s (%s)", step.number, step.title, done, step.why)
-    for sentence in next_steps(marks):
+        title = words("en")(f"step.{step.number}")
+        log.info("step %d, %s: %s (%s)", step.number, title, done, why_in_words(step, marks["source"]))
+    for sentence in advice_in_words(marks):
         log.info("next: %s", sentence)
     with replacing(job.output.picture) as picture:
         draw_exercise(panels, NAME, moved_bytes_ratio(marks), picture, language)

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 
 from minikernel.measure.caches import own_caches
 from minikernel.ops.registry import spec_of
-from minikernel.proof.sandbox import run_guarded
+from minikernel.proof.sandbox import run_in_sandbox
+from minikernel.reasons import in_words
 from minilab.device import is_cpu, torch_device
 from minilab.records.provenance import provenance
 from minilab.records.store import write_artefact
@@ -55,12 +56,10 @@ def proven(name, entry, torch_device, interpreted, time_limit_seconds):
         rows = prove_kernel(name, entry, torch_device, interpreted)
     else:
         call = {"name": name, "entry": entry, "device": torch_device, "interpreted": interpreted}
-        subject = f"kernel {name} on {torch_device}"
-        rows, reason = run_guarded(
-            "minikernel.proof.proof:prove_kernel", call, subject, time_limit_seconds, "proof.time_limit_seconds"
-        )
+        limit, knob = time_limit_seconds, "proof.time_limit_seconds"
+        rows, reason = run_in_sandbox("minikernel.proof.proof:prove_kernel", call, name, torch_device, limit, knob)
     if reason:
-        log.warning("left out: %s", reason)
+        log.warning("left out: %s", in_words(reason))
         return {"verdict": "left out", "reason": reason}
     log.info("%s: %d cases, largest relative error %.1e", name, len(rows), max(row["max_rel_err"] for row in rows))
     return {"verdict": "proven", "cases": rows}

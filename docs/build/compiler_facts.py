@@ -19,7 +19,7 @@ def compiler_facts(capture: dict) -> dict:
         The release of torch, the texts of the panes quoted, counts at each stage, and the bytes that the softmax
         moves as one kernel and as separate operations.
     """
-    graph = capture["graphs"][0]
+    graph, wording = capture["graphs"][0], Wording()
     panes = {pane["id"]: pane["lines"] for pane in capture["panes"]}
     code = panes[graph["panes"]["code"]]
     kernel = graph["kernels"][0]
@@ -32,15 +32,17 @@ def compiler_facts(capture: dict) -> dict:
         "release": capture["environment"]["versions"]["torch"].split("+")[0],
         "dynamo": _body(panes["dynamo.0"]),
         "aten": _body(panes[graph["panes"]["aten"]]),
-        "operations": [{key: node[key] for key in ("target", "lowering", "fate")} for node in operations],
+        "operations": [
+            {key: node[key] for key in ("target", "lowering")}
+            | {"fate": wording.fate(node["fate"]) if node["fate"] else None}
+            for node in operations
+        ],
         "n_loops_and_calls": len(graph["scheduler_nodes"]),
         "n_launches": len(graph["groups"]),
         "library_calls": [call["kernel"] for call in graph["calls"] if call["extern"]],
         "decisions": [
-            {
-                **{key: made[key] for key in ("first", "second", "shared_buffers", "taken")},
-                "sentence": Wording().fusion(made["reason"]),
-            }
+            {key: made[key] for key in ("first", "second", "shared_buffers", "taken")}
+            | {"sentence": wording.fusion(made["reason"])}
             for made in graph["decisions"]
         ],
         "kernel": kernel["name"],

@@ -18,7 +18,7 @@ import torch
 import yaml
 from torch import nn
 
-from minicompile.safe import gates
+from minicompile import validate
 from minicompile.safe.compile_config import MODES, BucketConfig, CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.numerics import TOLERANCES
@@ -94,12 +94,12 @@ def stages() -> str:
 
 
 def _fail(model: nn.Module, **fields: Any) -> nn.Module:
-    return maybe_compile(model, CompileConfig(enabled=True, **fields), gates.quiet, gates.ids())
+    return maybe_compile(model, CompileConfig(enabled=True, **fields), validate.quiet, validate.ids())
 
 
 def _no_compiler() -> nn.Module:
     with dynamo_internals.without_cpp_compiler():
-        return _fail(gates.Network())
+        return _fail(validate.Network())
 
 
 def _raising(graph_module, example_inputs):
@@ -107,7 +107,7 @@ def _raising(graph_module, example_inputs):
 
 
 def _counting() -> nn.Module:
-    model: Any = gates.Network()
+    model: Any = validate.Network()
 
     def grow(x: torch.Tensor) -> torch.Tensor:
         model.calls = getattr(model, "calls", 0) + 1
@@ -118,37 +118,37 @@ def _counting() -> nn.Module:
 
 
 def _limit_under_fullgraph() -> nn.Module:
-    model = _fail(gates.Network(), backend="eager", dynamic=False, fullgraph=True)
+    model = _fail(validate.Network(), backend="eager", dynamic=False, fullgraph=True)
     with torch._dynamo.config.patch(recompile_limit=1):
         for length in (4, 5):
-            model(gates.ids(length))
+            model(validate.ids(length))
     return model
 
 
 FAILURES: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "no backend of that name": (
-        lambda: _fail(gates.Network(), backend="no_such_backend"),
+        lambda: _fail(validate.Network(), backend="no_such_backend"),
         "write one of `torch.compiler.list_backends()`",
     ),
     "no Inductor option of that name": (
-        lambda: _fail(gates.Network(), options={"no_such": 1}),
+        lambda: _fail(validate.Network(), options={"no_such": 1}),
         "look it up in `torch._inductor.list_options()`",
     ),
     "an operation that cannot be traced, under `fullgraph`": (
-        lambda: _fail(gates.Network(gates.unsupported), fullgraph=True),
+        lambda: _fail(validate.Network(validate.unsupported), fullgraph=True),
         "leave `fullgraph` off, or block the function",
     ),
     "no C++ compiler": (_no_compiler, "install one, or set `CXX`"),
     "a backend that raises": (
-        lambda: _fail(gates.Network(), backend=_raising),
+        lambda: _fail(validate.Network(), backend=_raising),
         "read the stack; try `aot_eager` to tell Dynamo's faults from Inductor's",
     ),
     "a backward pass that raises": (
-        lambda: _fail(gates.Network(gates.NoBackward.apply)),
+        lambda: _fail(validate.Network(validate.NoBackward.apply)),
         "the model is at fault: it fails in eager too",
     ),
     "wrong numbers": (
-        lambda: _fail(gates.Network(), backend=gates.lying),
+        lambda: _fail(validate.Network(), backend=validate.lying),
         "report it to the backend's makers; raise `tolerance` only if the difference is rounding",
     ),
     "a recompile on the same batch": (_counting, "make the value that changes a tensor, or block what changes it"),

@@ -15,7 +15,7 @@ from minicompile.training.measure import apart_at, largest_difference, rates
 
 def profile(artefact: dict) -> dict:
     """Both sides of every mode, and every call that was broken down."""
-    copied = artefact["roofline"]["roofs"]["copy_gb_per_s"]
+    copied = artefact["roofline"]["ceilings"]["copy_gb_per_s"]
     modes = []
     for mode in artefact["timings"]:
         eager, compiled = (spread(mode[side]["samples_us"], mode[side]["tokens"]) for side in ("eager", "compiled"))

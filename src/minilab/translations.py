@@ -12,10 +12,8 @@ and Spanish have in the Unicode CLDR's plural rules. English is the reference: a
 keys and fields.
 """
 
-import re
 from functools import cache
 from importlib import resources
-from string import Formatter
 
 import yaml
 
@@ -90,30 +88,3 @@ class Translations:
     def number(self, value: float, form: str = "") -> str:
         """Write a number as the language does: `text.number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
         return number(self.language, value, form)
-
-
-class Retold:
-    """Sentences that artefacts hold in English, told in a page's language.
-
-    An artefact is the same whatever its reader speaks, so what it says of itself (why a record is stale, why two
-    operations were not fused) stands in it in English. A catalogue of such sentences has the English ones as the
-    artefacts do; its named fields may be any text, and stay as they are.
-    """
-
-    def __init__(self, package: str, page: str, language: str = "en") -> None:
-        self._english = _read(package, page, "en")
-        self._sentences = _read(package, page, language)
-
-    def __call__(self, sentence: str) -> str:
-        """The sentence in the page's language; one that the catalogue does not know stays as it is."""
-        for key, english in self._english.items():
-            if match := _pattern(str(english)).fullmatch(sentence):
-                return str(self._sentences[key]).format(**match.groupdict())
-        return sentence
-
-
-@cache
-def _pattern(sentence: str) -> re.Pattern:
-    """What a sentence with named fields looks like once they are filled in."""
-    parts = Formatter().parse(sentence)
-    return re.compile("".join(re.escape(text) + (f"(?P<{field}>.+)" if field else "") for text, field, _, _ in parts))

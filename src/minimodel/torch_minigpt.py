@@ -26,6 +26,8 @@ def last_axis_softmax(logits: Tensor) -> Tensor:
 class Attention(nn.Module):
     """Causal self-attention with H heads, (B, T, d) to (B, T, d)."""
 
+    future: Tensor  # (block_size, block_size) bool: what a position may not attend to
+
     def __init__(self, config: MiniGPTConfig) -> None:
         super().__init__()
         self.n_head = config.n_head

@@ -19,6 +19,7 @@ SWITCHES = [
     "--disable-component-update",
     "--disable-sync",
 ]
+LONGEST_WAIT = 120_000  # milliseconds that nothing takes, on any machine
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -55,7 +56,7 @@ class Opened:
 
     def go(self, path, address="") -> None:
         self.page.goto(f"{Path(path).as_uri()}{address}")
-        self.page.wait_for_selector("html[data-ready]", timeout=20_000)
+        self.page.wait_for_selector("html[data-ready]", timeout=LONGEST_WAIT)
 
 
 @pytest.fixture
@@ -64,6 +65,7 @@ def opened(browser, request):
     for anything but its own file."""
     options = {"viewport": {"width": 1280, "height": 800}, **getattr(request, "param", {})}
     context = browser.new_context(**options)
+    context.set_default_timeout(LONGEST_WAIT)
     one = Opened(context.new_page())
     yield one
     context.close()

@@ -67,11 +67,11 @@ def why(opened):
 
 def until(opened, condition):
     """Wait until an expression holds. (Playwright's own way compiles a string, which the page's policy forbids.)"""
-    for _ in range(100):
+    for _ in range(6000):
         if opened.page.evaluate(condition):
             return
-        opened.page.wait_for_timeout(50)
-    raise AssertionError(f"{condition} did not come true within 5 s")
+        opened.page.wait_for_timeout(20)
+    raise AssertionError(f"{condition} did not come true within 120 s")
 
 
 def choose(opened, capture, kind, text):

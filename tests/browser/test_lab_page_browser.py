@@ -83,7 +83,7 @@ def test_the_pictures_of_a_report_are_found(door):
     door.page.locator(f".readings a[data-file='{REPORT}']").first.click()
     picture = reader(door).locator("img")
     picture.scroll_into_view_if_needed()
-    for _ in range(100):
+    for _ in range(2400):
         if picture.evaluate("(image) => image.complete"):
             break
         door.page.wait_for_timeout(50)

@@ -124,7 +124,7 @@ class Cluster:
             except psutil.Error:
                 continue
 
-    def wait(self, happened, what: str, seconds: float = 60) -> None:
+    def wait(self, happened, what: str, seconds: float = 300) -> None:
         """Wait until `happened()`.
 
         Raises:

@@ -76,7 +76,7 @@ def day(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Day:
             shutil.copytree(clones[0].root, clones[number].root, copy_function=shutil.copy2)
         for clone in clones:
             submit(clone)
-        cluster.wait(lambda: not unfinished(cluster.jobs()) and whole.done(), "the main job and the clones", 600)
+        cluster.wait(lambda: not unfinished(cluster.jobs()) and whole.done(), "the main job and the clones", 1500)
         said = whole.result().stdout
     recorded = cluster.jobs()
     assert {job["JobState"] for job in recorded[1:]} == {"COMPLETED"}

@@ -3,8 +3,8 @@
 import importlib.util
 
 import pytest
-from conftest import TINY, TinyLab
 from faults import check_says, fault
+from tiny import TINY, TinyLab
 
 from minilab.device import cpu_device
 

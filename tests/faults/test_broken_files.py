@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from conftest import TINY, TinyLab
 from faults import check_says, fault
+from tiny import TINY, TinyLab
 
 from minilab.files import read_json, write_json
 from minilab.records.checksums import write_sums

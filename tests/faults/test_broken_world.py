@@ -1,14 +1,15 @@
 """A machine that is not as it should be: no disk, memory, home or network, odd paths and clocks, two at once."""
 
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import TINY, TinyLab, mounted, needs_root, tiny_lab
 from faults import check_says, fault
+from tiny import RUN_SECONDS, TINY, TinyLab, mounted, needs_root, tiny_lab
 
 from minilab.script import run
 
@@ -113,7 +114,7 @@ def test_a_clock_an_hour_off(tiny: TinyLab, undisturbed: TinyLab, hours: int):
 def test_two_at_once(unbuilt: TinyLab, undisturbed: TinyLab, says: str):
     environment = {**os.environ, "PYTHONPATH": str(unbuilt.root / "src")}
     first = subprocess.Popen(
-        unbuilt.command(),
+        unbuilt.command(CORPUS, *TINY[1:]),
         cwd=unbuilt.root,
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -122,9 +123,13 @@ def test_two_at_once(unbuilt: TinyLab, undisturbed: TinyLab, says: str):
     locks = unbuilt.root / ".snakemake/locks"
     while not (locks.is_dir() and any(locks.iterdir())) and first.poll() is None:
         time.sleep(0.01)
-    second = unbuilt.run()
+    first.send_signal(signal.SIGSTOP)  # so that it cannot end before the other one begins
+    try:
+        second = unbuilt.run()
+    finally:
+        first.send_signal(signal.SIGCONT)
     assert second.returncode
     check_says(second.stdout, says)
     assert "It can be removed with the --unlock argument" in second.stdout
-    assert first.wait(timeout=300) == 0
+    assert first.wait(timeout=RUN_SECONDS) == 0
     assert unbuilt.contents()[CORPUS] == undisturbed.contents()[CORPUS]

@@ -1,18 +1,19 @@
-"""`kill -9` at random moments: nothing half-written passes for whole, and the same command goes on from there."""
+"""`kill -9` where a run has said or done so much: no half-written file passes for whole, and the same run goes on."""
 
 import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import TINY, TinyLab
 from faults import fault
+from forks import forks
+from tiny import SAID, TinyLab, tiny_lab
 
+HERE = Path(__file__).parent
 MOMENTS = 50
 JOBS = {  # script -> its arguments, and its deterministic outputs
     "corpus": (
@@ -29,21 +30,13 @@ JOBS = {  # script -> its arguments, and its deterministic outputs
 }  # fmt: skip
 
 
-def started(command: list[str], lab: TinyLab) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": str(lab.root / "src")}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command, cwd=lab.root, env=environment, start_new_session=True, **quiet)
-
-
-def killed_after(seconds: float, process: subprocess.Popen, group: bool = False) -> bool:
-    """Kill a process, or all of its session, unless it ends by itself before; whether it was killed."""
-    try:
-        process.wait(seconds)
-        return False
-    except subprocess.TimeoutExpired:
-        (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
-        process.wait()
-        return True
+def job(lab: TinyLab, script: str, count: Path, moment: int | None = None) -> bool:
+    """Run a job by itself; whether it was killed, at its so many-th call since it began to write."""
+    program, environment = [HERE / "killed_at.py", count], {**os.environ, "PYTHONPATH": str(lab.root / "src")}
+    command = [*program, "none" if moment is None else str(moment), f"scripts/{script}.py", *JOBS[script][0]]
+    done = forks("script").run(command, lab.root, environment)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
 
 
 @pytest.mark.parametrize("script", JOBS)
@@ -52,31 +45,39 @@ def killed_after(seconds: float, process: subprocess.Popen, group: bool = False)
     None,
     "Each of its files is there whole, or not at all; the same command builds what is missing, byte for byte.",
 )
-def test_a_killed_job_leaves_whole_files_or_none(tiny: TinyLab, script: str):
-    arguments, outputs = JOBS[script]
-    command = [sys.executable, f"scripts/{script}.py", *arguments]
-    began = time.monotonic()
-    assert started(command, tiny).wait() == 0
-    took = time.monotonic() - began
+def test_a_killed_job_leaves_whole_files_or_none(tiny: TinyLab, tmp_path: Path, script: str):
+    outputs, count = JOBS[script][1], tmp_path / "count"
+    assert not job(tiny, script, count)
     whole = {name: (tiny.root / name).read_bytes() for name in outputs}
-    moments, kills = random.Random(17), 0
+    moments, calls = random.Random(17), int(count.read_text())
     for _ in range(MOMENTS // len(JOBS)):
         for name in outputs:
             (tiny.root / name).unlink(missing_ok=True)
-        # most of a short script's time is importing; its second half is where it writes
-        kills += killed_after(took * moments.uniform(0.4, 1.0), started(command, tiny))
+        assert job(tiny, script, count, moments.randint(1, calls))
         for name in outputs:
             assert not (tiny.root / name).exists() or (tiny.root / name).read_bytes() == whole[name]
-    assert kills > 0, "no kill came before the end"
-    assert started(command, tiny).wait() == 0
+    assert not job(tiny, script, count)
     assert {name: (tiny.root / name).read_bytes() for name in outputs} == whole
 
 
-def survives(lab: TinyLab, undisturbed: TinyLab, seconds: float, group: bool) -> bool:
-    """Kill a whole build after so many seconds, then go on as documented."""
-    was_killed = killed_after(seconds, started(lab.command(), lab), group)
+def killed_after(said: Callable[[str], bool], lab: TinyLab, group: bool) -> bool:
+    """Start a build, and kill Snakemake, or it and its jobs, once a line for which `said` holds; whether it came."""
+    environment = {**os.environ, "PYTHONPATH": str(lab.root / "src")}
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(lab.command(), cwd=lab.root, env=environment, start_new_session=True, **pipe) as process:
+        for line in process.stdout:
+            if said(line):
+                (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
+                process.stdout.close()  # which a job that goes on keeps open
+                return True
+    return False
+
+
+def survives(lab: TinyLab, undisturbed: TinyLab, said: Callable[[str], bool], group: bool) -> bool:
+    """Kill a whole build where it says something, then go on as documented."""
+    was_killed = killed_after(said, lab, group)
     for name, found in lab.contents().items():
-        assert found == undisturbed.contents()[name], f"{name} is not whole after {seconds:.2f} s"
+        assert found == undisturbed.contents()[name], f"{name} is not whole"
     lab.run("--unlock")
     done = lab.run()
     assert done.returncode == 0, done.stdout
@@ -84,27 +85,24 @@ def survives(lab: TinyLab, undisturbed: TinyLab, seconds: float, group: bool) ->
     return was_killed
 
 
-@pytest.mark.parametrize("fraction", [0.4, 0.7])
+@pytest.mark.parametrize(("rule", "group"), [("train", True), ("port", False)])
 @fault(
     "`kill -9` of snakemake at any moment",
     None,
     "`snakemake --unlock`, then the same command: it goes on, and the files are the same byte for byte. A job that "
     "outlives its snakemake does no harm: it renames whole files.",
 )
-def test_a_killed_snakemake_is_gone_on_with(unbuilt: TinyLab, undisturbed: TinyLab, fraction: float):
-    assert survives(unbuilt, undisturbed, fraction * undisturbed.seconds, group=fraction == 0.4)
+def test_a_killed_snakemake_is_gone_on_with(unbuilt: TinyLab, undisturbed: TinyLab, rule: str, group: bool):
+    assert survives(unbuilt, undisturbed, lambda line: line.endswith(f"rule {rule}:\n"), group)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif("LAB_SLOW" not in os.environ, reason="a quarter of an hour; set LAB_SLOW=1")
 @pytest.mark.timeout(3600)
 def test_fifty_killed_snakemakes(undisturbed: TinyLab, tmp_path: Path):
-    from conftest import tiny_lab
-
-    moments, kills, turns = random.Random(17), 0, 0
-    while kills < MOMENTS:
-        lab = tiny_lab(tmp_path / f"lab {turns}")
-        kills += survives(lab, undisturbed, moments.uniform(0, undisturbed.seconds), group=turns % 2 == 0)
+    moments, lines = random.Random(17), len((undisturbed.root / SAID).read_text().splitlines())
+    for turn in range(MOMENTS):
+        lab = tiny_lab(tmp_path / f"lab {turn}")
+        left = iter(range(moments.randrange(lines), -1, -1))
+        assert survives(lab, undisturbed, lambda line, left=left: next(left) == 0, group=turn % 2 == 0)
         shutil.rmtree(lab.root)
-        turns += 1
-        assert turns < 4 * MOMENTS, f"only {kills} of {turns} runs of {' '.join(TINY)} were still there to be killed"

@@ -39,5 +39,5 @@ def profile_of(capture: dict) -> dict:
     """A profile with figures for each kernel of a capture, as much of schemas/profile.schema.yaml as the page reads."""
     figures = {"median_us": 5.5, "gb_per_s": 12.0, "fraction_of_copy": 0.4, "flop_per_byte": 0.5, "tflop_per_s": 0.006}
     kernels = [{"name": kernel["name"], **figures} for graph in capture["graphs"] for kernel in graph["kernels"]]
-    roofs = {"copy_gb_per_s": 30.0, "l2_gb_per_s": 90.0, "fp32_tflop_per_s": 0.5}
-    return {"kernels": kernels, "roofline": {"name": "a processor", "roofs": roofs}}
+    ceilings = {"copy_gb_per_s": 30.0, "l2_gb_per_s": 90.0, "fp32_tflop_per_s": 0.5}
+    return {"kernels": kernels, "roofline": {"name": "a processor", "ceilings": ceilings}}

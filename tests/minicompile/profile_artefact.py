@@ -66,7 +66,7 @@ PROFILE = {
     "kernels": [KERNEL, MOVING],
     "roofline": {
         "name": "X",
-        "roofs": {
+        "ceilings": {
             "copy_gb_per_s": 20.0,
             "l2_gb_per_s": 80.0,
             "fp32_tflop_per_s": 0.2,

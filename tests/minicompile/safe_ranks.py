@@ -116,7 +116,7 @@ def main(rank: int) -> dict:
 if __name__ == "__main__":
     rank, store, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=30))
+    dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=300))
     with open(out, "w") as file:
         json.dump(main(rank), file)
     dist.destroy_process_group()

@@ -7,16 +7,17 @@ from distributed_artefact import artefact
 from minicompile import recompute
 from minicompile.profile.timing import spread
 from minilab.records.verify import differences
+from minilab.records.words import worded
 
 
 def wrong(stored: dict, name: str) -> list[str]:
-    return list(differences(stored, getattr(recompute, name)(stored)))
+    return [worded(found) for found in differences(stored, getattr(recompute, name)(stored))]
 
 
 def test_a_modes_speed_up_follows_from_both_sides_samples():
     sides = [{**spread(taken, 32), "tokens": 32, "samples_us": taken} for taken in ([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])]
     mode = {"speedup": 2.0, "eager": sides[0], "compiled": sides[1]}
-    stored = {"timings": [mode], "shapes": [], "attention": [], "roofline": {"roofs": {"copy_gb_per_s": 1}}}
+    stored = {"timings": [mode], "shapes": [], "attention": [], "roofline": {"ceilings": {"copy_gb_per_s": 1}}}
     assert wrong(stored, "profile") == []
     stored["timings"][0]["compiled"]["samples_us"][1] = 1.0
     assert "timings[0].speedup is 2, and its samples give 4" in wrong(stored, "profile")

@@ -159,7 +159,7 @@ def standard(number: int, ours_us: float, value: float, bar: float, **changes) -
     smaller_is_better = number in (1, 5)
     return {
         "standard": number,
-        "what": "forward, our best's time over the best peer's",
+        "what": "forward_time",
         "direction": "forward",
         "rows": 16384,
         "cols": 4096,
@@ -213,10 +213,14 @@ def ladder(**changes) -> dict:
         "median_us": 5.0, "launches": 100,
     }  # fmt: skip
     marks = {
-        "source": "mine.py", "executed_by": "cuda", "unfilled": None, "ended": None, "cases": [case],
+        "source": "mine.py", "executed_by": "cuda", "unfilled": False, "ended": None, "cases": [case],
         "traffic": [{"cols": 600, **traffic}, {"cols": 50257, **traffic}],
         "timed": [timed, {**timed, "rows": 4096}], "untimed": None,
     }  # fmt: skip
     for key, value in changes.items():
-        marks[key] = [{**row, **value} for row in marks[key]] if isinstance(value, dict) else value
+        marks[key] = (
+            [{**row, **value} for row in marks[key]]
+            if isinstance(marks[key], list) and isinstance(value, dict)
+            else value
+        )
     return marks

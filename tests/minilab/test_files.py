@@ -1,5 +1,6 @@
 """Files are whole or absent."""
 
+import hashlib
 import json
 
 import pytest
@@ -61,11 +62,9 @@ def test_missing_json_says_how_to_build_it(tmp_path):
         read_json(tmp_path / "none.json")
 
 
-def test_sha256_depends_on_content_and_on_where_one_file_ends(tmp_path):
-    first, second = tmp_path / "a", tmp_path / "b"
-    first.write_text("xy")
-    second.write_text("z")
-    together = sha256(first, second)
-    first.write_text("x")
-    second.write_text("yz")
-    assert sha256(first, second) != together
+def test_sha256_is_that_of_the_files_bytes(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"xy")
+    assert sha256(path) == hashlib.sha256(b"xy").hexdigest()
+    path.write_bytes(b"xz")
+    assert sha256(path) != hashlib.sha256(b"xy").hexdigest()

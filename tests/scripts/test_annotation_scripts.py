@@ -2,11 +2,10 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forks import script
 from jsonschema import Draft202012Validator
 
 from minilab.config import read_schema
@@ -24,25 +23,20 @@ def captures(tmp_path) -> dict[str, Path]:
     return paths
 
 
-def run_script(name, *arguments):
-    command = [sys.executable, ROOT / "scripts" / f"{name}.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-
-
 def test_annotate_writes_the_walkthrough_and_leaves_the_notes_alone(tmp_path, captures):
     notes, written = tmp_path / "notes.md", tmp_path / "KERNEL_ANNOTATION.md"
     notes.write_text("# What I saw\n\nA scratch row.\n")
     before = notes.stat().st_mtime_ns
     arguments = [f"input.capture={captures['cpu']}", f"output.annotation={written}"]
-    assert run_script("annotate", "params.language=en", *arguments).returncode == 0
+    assert script("annotate", "params.language=en", *arguments).returncode == 0
     assert "## Notes" not in written.read_text()
-    assert run_script("annotate", "params.language=en", *arguments, f"input.notes=[{notes}]").returncode == 0
+    assert script("annotate", "params.language=en", *arguments, f"input.notes=[{notes}]").returncode == 0
     assert written.read_text().endswith(notes.read_text())
     assert (notes.read_text(), notes.stat().st_mtime_ns) == ("# What I saw\n\nA scratch row.\n", before)
 
 
 def test_annotate_refuses_a_capture_that_is_not_there(tmp_path):
-    done = run_script("annotate", f"input.capture={tmp_path}/none.json", f"output.annotation={tmp_path}/a.md")
+    done = script("annotate", f"input.capture={tmp_path}/none.json", f"output.annotation={tmp_path}/a.md")
     assert done.returncode == 1
     assert "does not exist; build it with" in done.stderr
     assert not (tmp_path / "a.md").exists()
@@ -51,7 +45,7 @@ def test_annotate_refuses_a_capture_that_is_not_there(tmp_path):
 def test_diff_compiles_writes_both_files(tmp_path, captures):
     data, text = tmp_path / "diff.json", tmp_path / "diff.md"
     inputs = [f"input.a={captures['cpu']}", f"input.b={captures['simulated']}"]
-    done = run_script("diff_compiles", "params.language=es", *inputs, f"output.data={data}", f"output.text={text}")
+    done = script("diff_compiles", "params.language=es", *inputs, f"output.data={data}", f"output.text={text}")
     assert done.returncode == 0, done.stderr
     found = json.loads(data.read_text())
     Draft202012Validator(read_schema(ROOT / "schemas/diff_compiles.schema.yaml")).validate(found)

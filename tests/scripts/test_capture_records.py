@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forks import script
 
 from minicompile.explain.wording import Wording
 from minilab import LabError
@@ -19,11 +20,6 @@ from annotation_models import load  # noqa: E402
 
 PARAMS = {"shape": [2, 16]}
 TEXTS = ("fx_graph.py", "post_grad.py", "ir_pre_fusion.txt", "ir_post_fusion.txt", "output_code.py", "kernel.py")
-
-
-def script(name: str, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *arguments]
-    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
 
 
 @pytest.fixture

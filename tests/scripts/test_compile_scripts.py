@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from forks import script
 
 from minilab.config import check_schema, read_schema
 from minilab.device import cpu_device, devices_here
@@ -35,17 +35,16 @@ TRAINING = {
 }
 
 
-def script(name: str, **arguments: object) -> subprocess.CompletedProcess:
+def run_script(name: str, **arguments: object) -> subprocess.CompletedProcess:
     words = [
         f"{key.replace('__', '.')}={value if isinstance(value, str | Path) else json.dumps(value)}"
         for key, value in arguments.items()
     ]
-    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *words]
-    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
+    return script(name, *words)
 
 
 def health(device: str, output: Path) -> subprocess.CompletedProcess:
-    return script(
+    return run_script(
         "compile_health", wildcards__model="tiny_head", wildcards__device=device, input__sources=["config.yaml"],
         input__schema="schemas/compile_health.schema.yaml", output__health=output,
         params__measuring={"entry": None, "shape": [2, 16], "compile": COMPILE},
@@ -72,16 +71,16 @@ def test_compile_health_refuses_hardware_that_is_not_here_in_one_sentence(tmp_pa
 def test_the_port_is_trained_and_drawn(tmp_path: Path):
     data, corpus, vocabulary = ROOT / "src/minimodel/data", tmp_path / "corpus.txt", tmp_path / "vocab.json"
     texts = {"input__lexicon": data / "lexicon.yaml", "input__grammar": data / "grammar.yaml"}
-    script("corpus", **texts, output__corpus=corpus, output__vocabulary=vocabulary, params__corpus=CORPUS)
+    run_script("corpus", **texts, output__corpus=corpus, output__vocabulary=vocabulary, params__corpus=CORPUS)
     numpy_run = tmp_path / "numpy.json"
-    script(
+    run_script(
         "train", **texts, input__corpus=corpus, input__vocabulary=vocabulary, output__weights=tmp_path / "weights.npz",
         output__record=numpy_run,
         params__model=MODEL, params__training=TRAINING, params__corpus=CORPUS,
     )  # fmt: skip
     training, picture = tmp_path / "training.json", tmp_path / "training.png"
     params = {"model": MODEL, "training": TRAINING, "corpus": CORPUS, "steps": None, "compile": COMPILE}
-    done = script(
+    done = run_script(
         "train_port", wildcards__device=CPU, input__corpus=corpus, input__vocabulary=vocabulary, input__numpy=numpy_run,
         input__sources=["config.yaml"], input__schema="schemas/port_training.schema.yaml", output__training=training,
         params__measuring=params,
@@ -92,6 +91,6 @@ def test_the_port_is_trained_and_drawn(tmp_path: Path):
     losses = [made["eager"]["losses"][step - 1] for step in made["numpy"]["steps"]]
     assert losses == pytest.approx(made["numpy"]["losses"], rel=1e-3)
     assert made["provenance"]["params"] == params
-    drawn = script("training_picture", input__training=training, params__language="es", output__picture=picture)
+    drawn = run_script("training_picture", input__training=training, params__language="es", output__picture=picture)
     assert drawn.returncode == 0, drawn.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")

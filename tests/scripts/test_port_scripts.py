@@ -1,13 +1,12 @@
 """The port's three scripts, run by hand one after the other as their rules run them."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from forks import script
 from jsonschema import Draft202012Validator
 from safetensors.torch import load_file, save_file
 
@@ -19,11 +18,6 @@ from minimodel.tokenizer import Tokenizer
 ROOT = Path(__file__).parents[2]
 VERBS = {"motion": [{"base": base, "past": past} for base, past in [("go", "went"), ("walk", "walked")]]}
 WORDS = ["I", "Yesterday", "go", "walk", "walked", "went"]
-
-
-def run_script(name, *arguments):
-    command = [sys.executable, ROOT / "scripts" / f"{name}.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
 def refused(result):
@@ -49,9 +43,9 @@ def built(tmp_path_factory):
     write_json(folder / "checkpoint.json", described)
     write_json(folder / "vocab.json", {"tokens": list(tokenizer.tokens)})
     (folder / "lexicon.yaml").write_text(yaml.safe_dump({"verbs": VERBS}))
-    done = run_script("port", *port_arguments(folder))
+    done = script("port", *port_arguments(folder))
     assert done.returncode == 0, done.stderr
-    done = run_script("equivalence", *equivalence_arguments(folder))
+    done = script("equivalence", *equivalence_arguments(folder))
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -118,20 +112,20 @@ def test_equivalence_reports_the_file_it_proved(built):
 
 def test_a_transposed_weight_fails_the_job_and_leaves_no_report(built):
     weights = transpose_in_file(built, "blocks.1.attention.proj.weight")
-    result = run_script("equivalence", *equivalence_arguments(built, weights, "refused.json"))
+    result = script("equivalence", *equivalence_arguments(built, weights, "refused.json"))
     assert "layer blocks.1.attention.proj of the port differs" in refused(result)
     assert not (built / "refused.json").exists()
 
 
 def test_a_damaged_checkpoint_fails_the_port_and_leaves_no_output(built, tmp_path):
     (tmp_path / "checkpoint.npz").write_bytes((built / "checkpoint.npz").read_bytes()[:1000])
-    assert "checkpoint.npz" in refused(run_script("port", *port_arguments(tmp_path)))
+    assert "checkpoint.npz" in refused(script("port", *port_arguments(tmp_path)))
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.npz"]
 
 
 def test_the_triton_kernel_is_swapped_in_through_the_interpreter(built):
     pytest.importorskip("triton")
-    result = run_script("kernel_swap", *swap_arguments(built))
+    result = script("kernel_swap", *swap_arguments(built))
     assert result.returncode == 0, result.stderr
     report = valid(built / "kernel_swap.json", "kernel_swap")
     assert report["executed_by"] == "triton-interpreter"
@@ -139,7 +133,7 @@ def test_the_triton_kernel_is_swapped_in_through_the_interpreter(built):
 
 
 def test_a_kernel_that_the_cpu_cannot_run_is_replaced_and_said_so(built):
-    result = run_script("kernel_swap", *swap_arguments(built, kernel="fused", report="fallback.json"))
+    result = script("kernel_swap", *swap_arguments(built, kernel="fused", report="fallback.json"))
     assert result.returncode == 0, result.stderr
     report = valid(built / "fallback.json", "kernel_swap")
     assert report["executed_by"] == "F.softmax"
@@ -150,6 +144,6 @@ def test_a_kernel_that_the_cpu_cannot_run_is_replaced_and_said_so(built):
 
 def test_weights_that_were_not_proven_are_not_swapped(built):
     weights = transpose_in_file(built, "blocks.0.attention.proj.weight")
-    result = run_script("kernel_swap", *swap_arguments(built, weights, report="unproven.json"))
+    result = script("kernel_swap", *swap_arguments(built, weights, report="unproven.json"))
     assert "transposed.safetensors is not the file" in refused(result)
     assert not (built / "unproven.json").exists()

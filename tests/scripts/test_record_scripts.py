@@ -2,21 +2,16 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forks import script
 
-from minikernel.measure.ceilings import Rate, roofs
+from minikernel.measure.ceilings import Rate, ceilings_of
 from minilab.files import read_json, write_json
 from minilab.records.checksums import write_sums
 
 ROOT = Path(__file__).parents[2]
-
-
-def script(name: str, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *arguments]
-    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
 
 
 def ceilings(path: Path, samples_us: list[float], date: str = "2026-01-02T03:04:05+00:00") -> Path:
@@ -25,7 +20,8 @@ def ceilings(path: Path, samples_us: list[float], date: str = "2026-01-02T03:04:
     rates |= {name: [Rate(8000, samples_us)] for name in ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s")}
     made = {"device": "stand-in", "date": date, "versions": {}, "hardware": {}, "sources": {}, "params": {}}
     samples = {name: [vars(rate) for rate in measured] for name, measured in rates.items()}
-    write_json(path, {"provenance": made, **roofs(rates), "samples": samples, "cache_bytes": 1024, "datasheet": None})
+    figures = {**ceilings_of(rates), "samples": samples, "cache_bytes": 1024, "datasheet": None}
+    write_json(path, {"provenance": made, **figures})
     return path
 
 

@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
+from forks import script
 
 from minimodel import NumpyMiniGPT, Tokenizer, load_checkpoint
 
@@ -34,15 +33,13 @@ TRAINING = {
 }
 
 
-def script(name, **arguments):
+def run_script(name, **arguments):
     words = [f"{key.replace('__', '.')}={value}" for key, value in arguments.items()]
-    return subprocess.run(
-        [sys.executable, ROOT / f"scripts/{name}.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    return script(name, *words)
 
 
 def corpus(folder):
-    return script(
+    return run_script(
         "corpus",
         input__lexicon=DATA / "lexicon.yaml",
         input__grammar=DATA / "grammar.yaml",
@@ -53,7 +50,7 @@ def corpus(folder):
 
 
 def train(folder, training=TRAINING):
-    return script(
+    return run_script(
         "train",
         input__corpus=folder / "corpus.txt",
         input__vocabulary=folder / "vocab.json",
@@ -68,7 +65,7 @@ def train(folder, training=TRAINING):
 
 
 def export(folder):
-    return script(
+    return run_script(
         "export_checkpoint",
         input__weights=folder / "training.npz",
         input__vocabulary=folder / "vocab.json",

@@ -1,11 +1,11 @@
 """The scripts of the survey alone, by hand, from plain arguments."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forks import script
 
 from minilab.device import devices_here
 from minilab.records.restore import restore
@@ -16,11 +16,6 @@ sys.path.append(str(ROOT / "tests/minicompile"))
 from distributed_artefact import artefact  # noqa: E402
 
 MODEL = {"n_layer": 4, "n_head": 4, "n_embd": 64, "block_size": 128}
-
-
-def script(name: str, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *arguments]
-    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
 
 
 def test_survey_writes_the_page_and_the_picture(tmp_path: Path):

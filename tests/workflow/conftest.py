@@ -1,5 +1,6 @@
 """Labs to run and to break."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,18 @@ def lab(tmp_path: Path) -> Lab:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """A lab whose main job and report were really built, on the small configuration. Not to be changed."""
-    lab = copy_lab(tmp_path_factory.mktemp("built") / "lab")
-    lab.snakemake(*SMALL)
-    return lab
+def built(once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
+    """A lab whose main job and report were really built, on the small configuration; its output is in built.txt.
+
+    Not to be changed.
+    """
+
+    def build(folder: Path) -> None:
+        lab = copy_lab(folder / "lab")
+        said = lab.snakemake(*SMALL).stdout
+        (lab.root / "built.txt").write_text(said)
+
+    return Lab(once("built", build) / "lab")
 
 
 @pytest.fixture

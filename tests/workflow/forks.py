@@ -20,9 +20,11 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 # What Snakemake itself imports only when it meets a workflow such as this one.
 FOR_SNAKEMAKE = (
     "snakemake.cli", "snakemake.report.html_reporter", "snakemake.profiles", "snakemake.storage", "snakemake.assets",
@@ -31,7 +33,7 @@ FOR_SNAKEMAKE = (
     "pulp",
 )  # fmt: skip
 FOR_SCRIPTS = ("numpy", "yaml", "jsonschema", "jinja2", "matplotlib.figure", "matplotlib.backends.backend_agg",
-               "safetensors.torch", "torch", "torch._dynamo", "torch._inductor.config", "networkx")  # fmt: skip
+               "safetensors.torch", "torch")  # fmt: skip
 TARGETS = {"snakemake": FOR_SNAKEMAKE, "script": FOR_SCRIPTS}
 
 
@@ -105,6 +107,19 @@ class Forks:
         self._parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self._parent.stdout.readline() != "ready\n":
             raise RuntimeError(f"{' '.join(command)} ended with status {self._parent.wait()}")
+
+
+@cache
+def forks(target: str) -> Forks:
+    """The parent that this process keeps for a target, to its end."""
+    kept = Forks(target)
+    atexit.register(kept.close)
+    return kept
+
+
+def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess:
+    """Run a script of the checkout, as one does by hand: `python scripts/name.py section.name=value ...`."""
+    return forks("script").run([ROOT / f"scripts/{name}.py", *arguments], ROOT)
 
 
 def serve(target: str, address: str) -> None:

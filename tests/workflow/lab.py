@@ -1,6 +1,5 @@
 """A copy of the lab to run and to break, and the jobs that Snakemake would run in it."""
 
-import atexit
 import os
 import re
 import shutil
@@ -9,10 +8,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from forks import Forks
+from forks import forks
 
 TARGETS = ["results/17/loss.png", "results/24/roofline.png", "results/24/manifest.json", "results/24/README.md"]
 SMALL = [*TARGETS, "--configfile", "tests/small.yaml"]
+EVERY_RULE = ["--configfile", "tests/small.yaml", "tests/every_rule.yaml"]
 SOURCES_AGO, BUILT_AGO = 7200, 3600  # seconds: edits are newer than what was built, that newer than its sources
 ROOT = Path(__file__).parents[2]
 PARTS = [
@@ -28,9 +28,8 @@ PARTS = [
     "exercises",
     "results/recorded",
     "tests/small.yaml",
+    "tests/every_rule.yaml",
 ]
-FORKS = Forks("snakemake")
-atexit.register(FORKS.close)
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Lab:
         """Run snakemake here, with this copy's own packages; stdout and stderr come back together."""
         environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
         command = [*arguments, "--cores", "2"]
-        done = FORKS.run(command, self.root, environment, together=True, timeout=timeout)
+        done = forks("snakemake").run(command, self.root, environment, together=True, timeout=timeout)
         if check and done.returncode:
             raise AssertionError(f"snakemake {' '.join(command)} failed:\n{done.stdout}")
         return done

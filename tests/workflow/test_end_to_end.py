@@ -135,29 +135,3 @@ def test_an_altered_record_is_refused_by_its_schema(built_copy: Lab):
     done = built_copy.snakemake(*SMALL, check=False)
     assert done.returncode
     assert "results/recorded/h200/24/ceilings.json: copy_gb_per_s cannot be 'fast'" in done.stdout
-
-
-MINE = """import torch
-
-def softmax(x):
-    numerator = (x.float() - x.float().amax(-1, keepdim=True)).exp()
-    return (numerator / numerator.sum(-1, keepdim=True){}).to(x.dtype)
-"""
-
-
-def add_kernel(lab: Lab, text: str) -> None:
-    (lab.root / "my_kernels").mkdir()
-    (lab.root / "my_kernels/softmax_mine.py").write_text(text)
-    entry = "kernels:\n  mine: {source: my_kernels/softmax_mine.py, function: softmax}\n"
-    lab.edit("config.yaml", lambda config: config.replace("kernels:\n", entry, 1))
-
-
-def test_a_users_kernel_is_proven_by_config_alone(built_copy: Lab):
-    add_kernel(built_copy, MINE.format(""))
-    built_copy.snakemake(*SMALL)
-    proof = read_json(built_copy.root / f"results/24/{CPU}/proof/mine.json")
-    assert proof["kernel"] == "mine"
-    assert len(proof["cases"]) > 30
-    report = (built_copy.root / "results/24/README.md").read_text()
-    assert "- `mine` on" in report
-    assert "mine: was not measured" in report  # on the H200, whose record knows no such kernel

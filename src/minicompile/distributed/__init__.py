@@ -1,1 +1,1 @@
-"""Distributed training measured: four patterns on real processes, what they send and hold, and the survey of them."""
+"""Measures four patterns of distributed training on real processes: their speed, and what they send and hold."""

@@ -1,4 +1,4 @@
-"""Count what a training step communicates: every collective, by kind, with its bytes.
+"""Counts what a training step communicates: every collective, by kind, with its bytes.
 
 A `TorchDispatchMode` (the mechanism of torch's own `CommDebugMode`, which counts calls but no bytes) sees each operator
 after autograd. All four patterns end there, each in its own way:
@@ -73,7 +73,7 @@ class CollectiveCounter(TorchDispatchMode):
 
 
 def sent_bytes(counts: Counts, ranks: int) -> float:
-    """Bytes that one rank puts on the wire for these collectives, under the ring algorithm.
+    """Compute the bytes that one rank puts on the wire for these collectives, under the ring algorithm.
 
     An all-reduce of n bytes sends 2 (N - 1) / N n, an all-gather or a reduce-scatter (N - 1) / N n, a send n; what is
     received is not counted again. Source: NCCL-tests, doc/PERFORMANCE.md, "bus bandwidth".

@@ -1,4 +1,4 @@
-"""What each pattern must communicate in one training step, from the sizes alone.
+"""Computes what each pattern must communicate in one training step, from the sizes alone.
 
 With L blocks, width d, batch (B, T), m micro-batches, N ranks, P bytes of parameters, of which P_blocks in the blocks,
 and float32 throughout (4 bytes):
@@ -28,7 +28,7 @@ FIRST_BUCKET, BUCKET = 1 * MIB, 25 * MIB
 
 
 def expected(pattern: str, sizes: dict, batch: int, microbatches: int, ranks: int, rank: int) -> Counts:
-    """The collectives of one step of `pattern` on `rank` out of `ranks`: kind -> calls and bytes of payload.
+    """Compute the collectives of one step of `pattern` on `rank` out of `ranks`: kind -> calls and bytes of payload.
 
     Args:
         pattern: `single`, `ddp`, `fsdp`, `tp` or `pp`.
@@ -57,7 +57,7 @@ def expected(pattern: str, sizes: dict, batch: int, microbatches: int, ranks: in
 
 
 def buckets(shapes: dict[str, tuple[int, ...]]) -> int:
-    """How many buckets DDP cuts these parameters' gradients into, taking them in reverse order."""
+    """Count the buckets that DDP cuts these parameters' gradients into, taking them in reverse order."""
     count, held, limit = 0, 0, FIRST_BUCKET
     for shape in reversed(shapes.values()):
         held += prod(shape) * FLOAT

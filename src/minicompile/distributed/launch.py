@@ -1,4 +1,4 @@
-"""Run one pattern on N ranks, each a process of its own, and bring back what each measured, or one clear sentence."""
+"""Runs one pattern on N ranks, each a process of its own, and brings back what each measured."""
 
 import logging
 import os
@@ -49,7 +49,7 @@ def run_ranks(job: Job) -> list[RankResult]:
 
 
 def environment() -> dict[str, str]:
-    """The ranks' environment variables: gloo on the loopback interface, NCCL without NVLink multicast.
+    """Set the ranks' environment variables: gloo on the loopback interface, NCCL without NVLink multicast.
 
     Multicast (NVLS) needs rights on the host's switches that a shared machine does not give.
     """
@@ -79,7 +79,7 @@ def _wait(processes: list[subprocess.Popen], folder: Path, job: Job) -> None:
 
 
 def first_failure(codes: list[int | None], folder: Path) -> str:
-    """Which rank failed first and how: one that was killed, or else the one whose exception is the oldest.
+    """Say which rank failed first and how: one that was killed, or else the one whose exception is the oldest.
 
     The others fail because of it, with a broken connection that explains nothing.
     """

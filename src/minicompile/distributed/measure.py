@@ -1,4 +1,4 @@
-"""The artefact `distributed.json`: the four patterns, on each number of ranks, against one process.
+"""Measures the four patterns, on each number of ranks, against one process: the artefact `distributed.json`.
 
 Nothing is recorded of a pattern that computes something else: its losses, step for step, must be the single process's.
 """
@@ -21,7 +21,7 @@ SIZES = ("vocab_size", "block_size", "n_layer", "n_head", "n_embd")
 
 
 def torch_devices(device: str) -> list[str]:
-    """The torch devices of the hardware that a slug names: every GPU of that name, or `["cpu"]`.
+    """List the torch devices of the hardware that a slug names: every GPU of that name, or `["cpu"]`.
 
     Raises:
         LabError: that hardware is not in this machine.
@@ -132,7 +132,7 @@ def check_divides(params: dict, ranks: int) -> None:
 
 
 def summary(pattern: str, results: list[RankResult], params: dict) -> Run:
-    """One run of one pattern, over all of its ranks.
+    """Sum up one run of one pattern, over all of its ranks.
 
     A step takes as long as its slowest rank. The loss of a step is the mean over the ranks that know one.
     """
@@ -159,17 +159,17 @@ def summary(pattern: str, results: list[RankResult], params: dict) -> Run:
 
 
 def slowest_steps(step_seconds_by_rank: list[list[float]]) -> list[float]:
-    """Seconds of each step on its slowest rank."""
+    """Take the seconds of each step on its slowest rank."""
     return [max(step) for step in zip(*step_seconds_by_rank, strict=True)]
 
 
 def speed(tokens: int, step_seconds: list[float]) -> float:
-    """Tokens a second at the median step."""
+    """Compute the tokens a second at the median step."""
     return tokens / median(step_seconds)
 
 
 def loss_difference(found: Run, alone: Run, rtol: float) -> float:
-    """The largest relative difference of a step's loss from the single process's.
+    """Find the largest relative difference of a step's loss from the single process's.
 
     Raises:
         LabError: it is above `rtol`.

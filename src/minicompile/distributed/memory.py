@@ -1,4 +1,4 @@
-"""Peak memory of one rank: from CUDA's allocator on a GPU, from the live tensors on a CPU.
+"""Measures the peak memory of one rank on a CPU, from its live tensors; on a GPU CUDA's allocator knows it.
 
 A CPU's allocator keeps no peak, and a process's resident size is mostly libraries. So every storage that an operator
 returns is held weakly, and after each operator the sizes of those still alive are summed; this is the idea of torch's
@@ -37,7 +37,7 @@ class LiveTensors(TorchDispatchMode):
         return result
 
     def live(self) -> int:
-        """Bytes alive now. A storage's size is asked anew: FSDP empties a gathered one and keeps the object."""
+        """Sum the bytes alive now. A storage's size is asked anew: FSDP empties a gathered one and keeps the object."""
         alive = {key: storage for key, reference in self._storages.items() if (storage := reference()) is not None}
         self._storages = {key: self._storages[key] for key in alive}
         return sum(storage.nbytes() for storage in alive.values())

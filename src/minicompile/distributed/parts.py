@@ -1,4 +1,4 @@
-"""The parts that two of the patterns need MiniGPT cut into: its heads, and its depth."""
+"""Cuts MiniGPT into the parts that two of the patterns need: by its heads, and by its depth."""
 
 from math import sqrt
 
@@ -71,7 +71,7 @@ class StagePart(nn.Module):
 
 
 def build_model(sizes: dict, seed: int, device: torch.device) -> GrammarMiniGPT:
-    """MiniGPT of these sizes (as `MiniGPTConfig`) on `device`, weights drawn there from `seed`: the same on every rank.
+    """Build MiniGPT of these sizes (as `MiniGPTConfig`) on `device`; every rank draws the same weights from `seed`.
 
     Raises:
         LabError: the sizes cannot be.
@@ -82,7 +82,7 @@ def build_model(sizes: dict, seed: int, device: torch.device) -> GrammarMiniGPT:
 
 
 def batches(sizes: dict, batch: int, steps: int, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """Random ids and targets, each (B, T), int64, on CPU: one pair a step, the same on every rank."""
+    """Draw random ids and targets, each (B, T), int64, on CPU: one pair a step, the same on every rank."""
     generator = torch.Generator().manual_seed(seed)
     shape = (steps, 2, batch, sizes["block_size"])
     tokens = torch.randint(sizes["vocab_size"], shape, generator=generator)

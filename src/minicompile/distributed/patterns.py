@@ -1,4 +1,4 @@
-"""The four patterns of distributed training, each as one function that turns a model into a training step.
+"""Turns a model into a training step under each of the four patterns of distributed training.
 
 DDP: Li et al., "PyTorch Distributed" (VLDB 2020). FSDP: Zhao et al., "PyTorch FSDP" (VLDB 2023), after ZeRO
 (Rajbhandari et al. 2020). Tensor parallel: Shoeybi et al., "Megatron-LM" (2019). Pipeline parallel: Huang et al.,
@@ -45,7 +45,7 @@ class Training:
 
 
 def single(model: GrammarMiniGPT, training: Training) -> Step:
-    """One process, the whole batch: what the others must agree with."""
+    """Train in one process on the whole batch: the others must agree with it."""
     return _step(model, _optimizer(model, training))
 
 
@@ -135,7 +135,7 @@ PATTERNS: dict[str, Callable[[GrammarMiniGPT, Training], Step]] = {
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy in nats of logits (B, T, V), float32, against targets (B, T), int64."""
+    """Compute the mean cross-entropy in nats of logits (B, T, V), float32, against targets (B, T), int64."""
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
@@ -152,7 +152,7 @@ def _step(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
 
 
 def _on_my_slice(step: Step) -> Step:
-    """The step on this rank's B/N sequences; its loss is their mean, so the mean over ranks is the batch's."""
+    """Take the step on this rank's B/N sequences; its loss is their mean, so the mean over ranks is the batch's."""
 
     def sliced_step(ids: Tensor, targets: Tensor) -> Tensor | None:
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -162,7 +162,7 @@ def _on_my_slice(step: Step) -> Step:
 
 
 def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:
-    """AdamW, fused. Sharded and whole parameters lie in groups of their own, because one call cannot mix them."""
+    """Make AdamW, fused. Sharded and whole parameters lie in groups of their own, because one call cannot mix them."""
     parameters = list(model.parameters())
     groups = [[p for p in parameters if isinstance(p, DTensor) == sharded] for sharded in (False, True)]
     return torch.optim.AdamW([{"params": group} for group in groups if group], lr=training.learning_rate, fused=True)

@@ -1,4 +1,4 @@
-"""One rank: a process of its own that trains a few steps of one pattern and writes down what it saw.
+"""Trains a few steps of one pattern as one rank, in a process of its own, and writes down what it saw.
 
 Started by `launch.run_ranks` as `python -m minicompile.distributed.worker FOLDER RANK`, with the job in
 `FOLDER/job.json`. It leaves `result-RANK.json` there, or `error-RANK.json`, and ends when its parent does.

@@ -1,1 +1,1 @@
-"""What torch.compile gains and costs: times, the compiled call taken apart, its kernels on the roofline."""
+"""Measures what torch.compile gains and costs: times of each mode, and where a compiled call's time goes."""

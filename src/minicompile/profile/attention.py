@@ -1,4 +1,4 @@
-"""Attention written out, as MiniGPT has it, against `scaled_dot_product_attention`, both compiled.
+"""Compares attention written out, as MiniGPT has it, with `scaled_dot_product_attention`, both compiled.
 
 Written out, Inductor fuses the softmax into one kernel but the scores go to memory and back between it and the two
 matrix products. FlashAttention (Dao et al. 2022) never writes them; torch's operator picks it or another fused kernel
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from minicompile.profile.breakdown import Breakdown, break_down
 from minicompile.profile.rows import Core, Variant
-from minicompile.profile.work import attention_calls, kernel_work, softmax_calls
+from minicompile.profile.work import attention_calls, bytes_of, kernel_work, softmax_calls
 from minilab import LabError
 from minimodel.torch_minigpt import Attention
 
@@ -34,7 +34,7 @@ class FusedAttention(nn.Module):
 
 
 def with_fused_attention(model: nn.Module) -> nn.Module:
-    """A copy of `model` in which every `Attention` of the port is a `FusedAttention`.
+    """Copy `model` with every `Attention` of the port replaced by a `FusedAttention`.
 
     Raises:
         LabError: the model has no such attention.
@@ -52,7 +52,7 @@ def with_fused_attention(model: nn.Module) -> nn.Module:
 def compare_attention(
     module: nn.Module, ids: Tensor, dtype: str, samples: int, explicit: Breakdown | None = None
 ) -> dict:
-    """Compile `module` with its attention written out and with it fused, and take both apart.
+    """Compile `module` with its attention written out and with it fused, and break both down.
 
     Args:
         module: MiniGPT, as `models.minigpt` makes it, in float32.
@@ -81,7 +81,7 @@ def compare_attention(
 
 
 def variant(breakdown: Breakdown, length: int) -> Variant:
-    """Kernels, bytes and time of a compiled model, and of attention's core in it, all layers together.
+    """Sum up the kernels, bytes and time of a compiled model, and of attention's core in it, all layers together.
 
     Returns:
         `split` as `Breakdown.split`, and the `rounds` that it follows from; `generated_kernels` and `library_calls` in
@@ -97,9 +97,9 @@ def variant(breakdown: Breakdown, length: int) -> Variant:
         softmax += [call["kernel"] for call in softmax_calls(graph, length)]
         for call in graph["calls"]:
             us = next(times) if call["extern"] else breakdown.kernels_us[call["kernel"]]
-            bytes_moved += call["bytes"]
+            bytes_moved += bytes_of(call)
             if call["id"] in inside:
-                core = {"calls": core["calls"] + 1, "bytes": core["bytes"] + call["bytes"], "us": core["us"] + us}
+                core = {"calls": core["calls"] + 1, "bytes": core["bytes"] + bytes_of(call), "us": core["us"] + us}
                 operators += [call["kernel"]] if call["extern"] and "scaled_dot_product" in call["kernel"] else []
     work = kernel_work(breakdown.graphs)
     return {

@@ -1,4 +1,4 @@
-"""One compiled call taken apart: guards, wrapper, generated kernels, library calls, each with its time.
+"""Breaks one compiled call down into guards, wrapper, generated kernels and library calls, each with its time.
 
 The model is compiled once, under the capture's watch, so that names, bytes and operations of the kernels are those of
 the very code that is timed. Each part is timed by itself; nothing is inferred from what the others leave over:
@@ -22,6 +22,7 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from minicompile.lowering.captured import Graph
 from minicompile.lowering.record import Record
 from minicompile.profile.rows import Parts, Round, Split, TimedKernel, Work
 from minicompile.profile.work import kernel_work, library_calls
@@ -58,7 +59,7 @@ class Breakdown:
         rounds: every sample of each of these, a list in place of each time.
     """
 
-    graphs: list[dict]
+    graphs: list[Graph]
     on_gpu: bool
     samples: int
     call_us: float
@@ -69,7 +70,7 @@ class Breakdown:
     rounds: list[Round]
 
     def split(self) -> Split:
-        """How the call's time divides.
+        """Divide the call's time among its parts.
 
         Returns:
             `call_us`, and of it `guards_us`, `wrapper_us`, `kernels_us`, `libraries_us`; `rest_us`, which none of them
@@ -80,12 +81,12 @@ class Breakdown:
         return split(quietest(self.rounds), calls, self.samples, self.on_gpu)
 
     def kernels(self, copy_gb_per_s: float) -> list[TimedKernel]:
-        """A row for each generated kernel: `kernel_work`'s, with its time, bandwidth and share of the call's time."""
+        """Return a row for each generated kernel: `kernel_work`'s, with its time, bandwidth and share of the call."""
         return [timed(row, quietest(self.rounds), copy_gb_per_s) for row in kernel_work(self.graphs)]
 
 
 def split(parts: Parts, calls: dict[str, int], samples: int, on_gpu: bool) -> Split:
-    """`Breakdown.split`, from the parts that `quietest` gives and how often each kernel is called."""
+    """Compute `Breakdown.split` from the parts that `quietest` gives and how often each kernel is called."""
     kernels = sum(times * parts["kernels_us"][name] for name, times in calls.items())
     libraries = sum(parts["libraries_us"])
     rest = parts["call_us"] - parts["guards_us"] - parts["wrapper_us"] - kernels - libraries
@@ -102,7 +103,7 @@ def split(parts: Parts, calls: dict[str, int], samples: int, on_gpu: bool) -> Sp
 
 
 def timed(row: Work, parts: Parts, copy_gb_per_s: float) -> TimedKernel:
-    """A row of `kernel_work` with what follows from its kernel's time."""
+    """Add to a row of `kernel_work` what follows from its kernel's time."""
     median_us = parts["kernels_us"][row["name"]]
     gb_per_s = row["bytes"] / median_us / 1e3
     return {
@@ -161,7 +162,7 @@ def break_down(module: torch.nn.Module, inputs: tuple, samples: int, name: str) 
 
 
 def quietest(rounds: list[Round]) -> Parts:
-    """Of every time the least median of its samples that a round found for it."""
+    """Take, for each part, the round in which the median of its samples is least."""
 
     def least(samples: Iterable[list[float]]) -> float:
         return min(map(statistics.median, samples))
@@ -177,7 +178,7 @@ def quietest(rounds: list[Round]) -> Parts:
 
 
 def _by_profiler(compiled: Callable, inputs: tuple, samples: int, on_gpu: bool) -> dict:
-    """The times of everything that reports to torch's profiler; on a GPU those of library calls as well."""
+    """Time everything that reports to torch's profiler; on a GPU library calls as well."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiler:
         for _ in range(samples):
@@ -195,7 +196,9 @@ def _by_profiler(compiled: Callable, inputs: tuple, samples: int, on_gpu: bool) 
 def _by_clock(
     compiled: Callable, inputs: tuple, graphs: list, kernels: Iterable[str], samples: int, on_gpu: bool
 ) -> dict:
-    """The call, what of it lies outside the wrapper, the wrapper; on a CPU, this without its calls, and library calls.
+    """Time the call, what of it lies outside the wrapper, and the wrapper; on a CPU library calls as well.
+
+    On a CPU the wrapper is timed without what it calls.
 
     The measurements take turns, so that whatever else the machine does disturbs all alike.
     """
@@ -232,19 +235,19 @@ def _synchronise(on_gpu: bool) -> None:
 
 
 def _is_library_call(event) -> bool:
-    """Whether an event is an operator that the wrapper calls itself, and that gives the device something to do."""
+    """Say whether an event is an operator that the wrapper calls itself, and that gives the device something to do."""
     outermost = event.cpu_parent is None or not event.cpu_parent.name.startswith("aten::")
     on_host = event.device_type == DeviceType.CPU
     return on_host and outermost and event.name.startswith("aten::") and event.device_time_total > 0
 
 
 def _by_place(values: list[float], calls: int) -> list[list[float]]:
-    """The samples at each place of what every one of `calls` calls has as many of."""
+    """Sort samples by their place in a call, where each of `calls` calls gave as many."""
     each = len(values) // calls
     return [[round(us, DIGITS) for us in values[place::each]] for place in range(each)]
 
 
 def _sums(values: list[float], calls: int) -> list[float]:
-    """What each of `calls` calls took in all its graphs together."""
+    """Sum what each of `calls` calls took in all its graphs together."""
     each = len(values) // calls
     return [round(sum(values[start : start + each]), DIGITS) for start in range(0, len(values), each)]

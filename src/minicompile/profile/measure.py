@@ -1,4 +1,4 @@
-"""The profile of one model on one device: every mode timed, the compiled call taken apart, attention compared."""
+"""Profiles one model on one device: times every mode, breaks the compiled call down, compares attention."""
 
 import logging
 from pathlib import Path
@@ -10,7 +10,7 @@ from minicompile.safe.compile_config import CompileConfig
 from minilab import LabError
 from minilab.device import short_name
 
-ROOFS = ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s", "tf32_tflop_per_s", "bf16_tflop_per_s")
+CEILINGS = ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s", "tf32_tflop_per_s", "bf16_tflop_per_s")
 
 
 def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceilings: dict, log: logging.Logger) -> dict:
@@ -79,6 +79,6 @@ def _roofline(ceilings: dict) -> dict:
     gpu = made["hardware"]["gpu"]
     return {
         "name": short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
-        "roofs": {key: ceilings[key] for key in ROOFS},
+        "ceilings": {key: ceilings[key] for key in CEILINGS},
         "stale_ceilings": ceilings.get("restored", {}).get("stale", False),
     }

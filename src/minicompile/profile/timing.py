@@ -1,4 +1,4 @@
-"""Eager against each of torch.compile's modes at one shape: what a first call costs, what the later ones take.
+"""Times eager against each of torch.compile's modes at one shape: the first call, and the later ones.
 
 The timing is `minicompile.benchmark`'s, which lets eager and compiled take turns; the profile adds what a first call
 costs with empty and with warm caches, and how far the compiled output is from eager's.
@@ -28,7 +28,7 @@ FEWEST_CALLS = 10
 
 
 def model_at(name: str, shape: list[int], checkpoint: str | Path, device: str) -> tuple[nn.Module, tuple]:
-    """The model called `name` with inputs of `shape`, on a torch device: (batch, 64) for tiny_head, else (batch, time).
+    """Build the model `name` with inputs of `shape` on a torch device: (batch, 64) for tiny_head, else (batch, time).
 
     Raises:
         LabError: the model is not one that is profiled, or does not take that shape.
@@ -43,7 +43,7 @@ def model_at(name: str, shape: list[int], checkpoint: str | Path, device: str) -
 
 
 def affordable_calls(module: nn.Module, inputs: tuple, calls: int) -> int:
-    """How many of `calls` to time: all; where an eager call takes more than 20 ms those of two seconds, 10 at least."""
+    """Decide how many of `calls` to time: all, or those of two seconds (10 at least) where one takes over 20 ms."""
     with torch.no_grad():
         taken = []
         for _ in range(5):
@@ -106,7 +106,7 @@ def _side(row: Row, tokens: int) -> Side:
 
 
 def spread(samples_us: list[float], tokens: int) -> Spread:
-    """`median_us`, `p20_us` and `p80_us` of calls of so many tokens (or rows), and how many of them `per_second`."""
+    """Compute `median_us`, `p20_us`, `p80_us` and `per_second` of calls of so many tokens (or rows)."""
     median = statistics.median(samples_us)
     fifths = statistics.quantiles(samples_us, n=5) if len(samples_us) > 1 else [median] * 4
     return {"median_us": median, "p20_us": fifths[0], "p80_us": fifths[-1], "per_second": 1e6 * tokens / median}

@@ -1,4 +1,4 @@
-"""How much a generated kernel has to do, read from a capture: bytes as Inductor counts them, operations by the loops.
+"""Reads from a capture how much a generated kernel has to do: bytes as Inductor counts them, operations by the loops.
 
 The operations are those of the kernel's loop bodies, each as often as its loop runs; what one costs is in
 data/profile_operations.yaml. Williams, Waterman and Patterson's roofline (2009) wants nothing more of a kernel.
@@ -7,10 +7,13 @@ data/profile_operations.yaml. Williams, Waterman and Patterson's roofline (2009)
 from functools import cache
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
+from minicompile.lowering.captured import Call, Graph, SchedulerNode
 from minicompile.profile.rows import Work
+from minilab import LabError
 
 
 @cache
@@ -18,15 +21,15 @@ def _prices() -> dict:
     return yaml.safe_load((Path(__file__).parent / "data/profile_operations.yaml").read_text())
 
 
-def node_flop(node: dict) -> int:
-    """Floating-point operations of one scheduler node of a capture; 0 for a library's call.
+def node_flop(node: SchedulerNode) -> int:
+    """Count the floating-point operations of one scheduler node of a capture; 0 for a library's call.
 
     Its loops must have numbers for bounds, as those of a model compiled for one shape do.
     """
     if node["loop_sizes"] is None:
         return 0
     prices = _prices()
-    elements = prod(size for sizes in node["loop_sizes"] for size in sizes)
+    elements = prod(int(size) for sizes in node["loop_sizes"] for size in sizes)
     each = 0
     for operation in node["operations"]:
         name = operation["operation"]
@@ -37,8 +40,8 @@ def node_flop(node: dict) -> int:
     return elements * each
 
 
-def kernel_work(graphs: list[dict]) -> list[Work]:
-    """A row for each generated kernel of a capture's `graphs` that is called, in the order of their first calls.
+def kernel_work(graphs: list[Graph]) -> list[Work]:
+    """Return a row for each generated kernel of a capture's `graphs` that is called, in the order of first calls.
 
     Returns:
         Rows of `name`, `graph` (its id), `calls` in one run of the model, and, for one call, `bytes` read and written
@@ -55,15 +58,15 @@ def kernel_work(graphs: list[dict]) -> list[Work]:
                     "name": name,
                     "graph": graph["id"],
                     "calls": len(calls),
-                    "bytes": sum(call["bytes"] for call in calls) / len(calls),
+                    "bytes": sum(map(bytes_of, calls)) / len(calls),
                     "flop": sum(flop[node] for call in calls for node in call["scheduler_nodes"]) / len(calls),
                 }
             )
     return rows
 
 
-def library_calls(graphs: list[dict]) -> list[dict]:
-    """The calls of libraries in a capture's `graphs`, in order: `graph`, `name`, `bytes`, `aten_nodes`."""
+def library_calls(graphs: list[Graph]) -> list[dict]:
+    """List the calls of libraries in a capture's `graphs`, in order: `graph`, `name`, `bytes`, `aten_nodes`."""
     return [
         {"graph": graph["id"], "name": call["kernel"], "bytes": call["bytes"], "aten_nodes": call["aten_nodes"]}
         for graph in graphs
@@ -72,8 +75,8 @@ def library_calls(graphs: list[dict]) -> list[dict]:
     ]
 
 
-def softmax_calls(graph: dict, length: int) -> list[dict]:
-    """The calls of one graph that run a generated kernel with the softmax of attention's scores in it.
+def softmax_calls(graph: Graph, length: int) -> list[Call]:
+    """Find the calls of one graph that run a generated kernel with the softmax of attention's scores in it.
 
     Scores are (batch, heads, `length`, `length`); such a kernel exponentiates them and reduces over their last axis.
     """
@@ -84,17 +87,17 @@ def softmax_calls(graph: dict, length: int) -> list[dict]:
     }
     nodes = {node["name"]: node for node in graph["scheduler_nodes"]}
 
-    def holds_softmax(call: dict) -> bool:
+    def holds_softmax(call: Call) -> bool:
         members = [nodes[name] for name in call["scheduler_nodes"]]
         operations = [operation for member in members for operation in member["operations"]]
-        reduces = any(member["is_reduction"] and member["loop_sizes"][1] == [length] for member in members)
+        reduces = any(member["is_reduction"] and _reduced(member) == [length] for member in members)
         return reduces and any(op["operation"] == "exp" and op["producer"] in scores for op in operations)
 
     return [call for call in graph["calls"] if not call["extern"] and holds_softmax(call)]
 
 
-def attention_calls(graph: dict, length: int) -> list[dict]:
-    """The calls of one graph that are attention's core: from queries, keys and values to their mixture.
+def attention_calls(graph: Graph, length: int) -> list[Call]:
+    """Find the calls of one graph that are attention's core: from queries, keys and values to their mixture.
 
     Written out, they are the kernels of `softmax_calls`, the library calls that make the scores and the ones that read
     the probabilities; fused, the call of torch's own operator.
@@ -110,7 +113,7 @@ def attention_calls(graph: dict, length: int) -> list[dict]:
         reduced = _buffers(reductions, "writes")
         probabilities |= _buffers([member for member in members if _buffers([member], "reads") & reduced], "writes")
 
-    def belongs(call: dict) -> bool:
+    def belongs(call: Call) -> bool:
         if not call["extern"]:
             return call in softmax
         members = [nodes[name] for name in call["scheduler_nodes"]]
@@ -120,5 +123,20 @@ def attention_calls(graph: dict, length: int) -> list[dict]:
     return [call for call in graph["calls"] if belongs(call)]
 
 
-def _buffers(nodes: list[dict], side: str) -> set[str]:
+def bytes_of(call: Call) -> int:
+    """Return the bytes that a call reads and writes.
+
+    Raises:
+        LabError: they are not known, as of a model that was compiled for any shape.
+    """
+    if call["bytes"] is None:
+        raise LabError(f"the bytes of {call['kernel']} are not known; profile a model that is compiled for one shape.")
+    return call["bytes"]
+
+
+def _reduced(node: SchedulerNode) -> list[int | str]:
+    return node["loop_sizes"][1] if node["loop_sizes"] else []
+
+
+def _buffers(nodes: list[SchedulerNode], side: Literal["reads", "writes"]) -> set[str]:
     return {access["buffer"] for node in nodes for access in node[side]}

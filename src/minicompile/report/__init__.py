@@ -1,1 +1,1 @@
-"""Stage 25's pages and pictures, from its artefacts: reports, survey, profile, training."""
+"""Writes stage 25's pages and draws its pictures from its artefacts."""

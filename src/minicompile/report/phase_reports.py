@@ -1,4 +1,4 @@
-"""The one-page reports that close phases 24 and 25: what was asked, what was found, whether it is met.
+"""Writes the one-page reports that close phases 24 and 25: what was asked, what was found, whether it is met.
 
 Each line of the list is worked out from the phase's manifest and the few artefacts beside it;
 `templates/phase_report.md` prints it in the words of `locale/`. Nothing is said to be met that was not measured.
@@ -22,12 +22,12 @@ class Check(NamedTuple):
 
 
 def words(language: str) -> Translations:
-    """The words of both reports: their checks, their titles, and what their links are called."""
+    """Return the words of both reports: their checks, their titles, and what their links are called."""
     return Translations("minicompile.report", "phases", language)
 
 
 def checks_24(manifest: dict, training: dict, language: str = "en") -> list[Check]:
-    """Phase 24: the softmax kernels and the port.
+    """Check what phase 24 asked of the softmax kernels and the port.
 
     Args:
         manifest: stage 24's `manifest.json`.
@@ -83,7 +83,7 @@ def checks_24(manifest: dict, training: dict, language: str = "en") -> list[Chec
 
 
 def checks_25(manifest: dict, distributed: Iterable[dict], language: str = "en") -> list[Check]:
-    """Phase 25: the compiler opened, and the survey.
+    """Check what phase 25 asked of the compiler's pages and the survey.
 
     Args:
         manifest: stage 25's `manifest.json`.

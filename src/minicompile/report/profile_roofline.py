@@ -1,4 +1,4 @@
-"""Inductor's kernels against the limits of the device: a row of the picture for each shape that was taken apart.
+"""Draws Inductor's kernels against the limits of the device: a row for each shape that was broken down.
 
 On the left the roofline that stage 24 draws for the lab's own kernels, here with a dot for each kernel that computes;
 on the right every kernel's bandwidth as a share of a copy's, those among them that only move data.
@@ -12,13 +12,13 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from minicompile.report.words import duration, kernel_number, short_kernel
 from minikernel.report.roofline import ridge
-from minikernel.report.roofline_plot import INTENSITY, ROOFS, label_slopes, slopes, stale_mark
+from minikernel.report.roofline_plot import INTENSITY, PEAKS, label_slopes, slopes, stale_mark
 from minilab.style import INK, PALETTE, use_style
 from minilab.translations import Translations
 
 SOFTMAX, OTHERS = PALETTE["triton"], PALETTE["fused"]
-HEADROOM = 5  # factor between the highest roof and the end of the axis
-LABELS = 20  # factor between the last ridge and the end of the axis: the roofs are named there
+HEADROOM = 5  # factor between the highest ceiling and the end of the axis
+LABELS = 20  # factor between the last ridge and the end of the axis: the ceilings are named there
 
 
 def draw(profile: dict, png: str | Path, language: str = "en") -> None:
@@ -48,22 +48,22 @@ def _colour(name: str) -> str:
 
 def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> None:
     limits = profile["roofline"]
-    roofs = {key: value for key, value in limits["roofs"].items() if value is not None}
-    peaks = {key: roofs[key] for key in ROOFS if key in roofs}
+    ceilings = {key: value for key, value in limits["ceilings"].items() if value is not None}
+    peaks = {key: ceilings[key] for key in PEAKS if key in ceilings}
     top = max(peaks.values())
     computing = [row for row in shape["kernels"] if row["flop"] > 0]
     slowest = min((row["tflop_per_s"] for row in computing), default=top)
-    low = min(slowest / 2.5, INTENSITY[0] * roofs["copy_gb_per_s"] / 1e3)
-    end = LABELS * ridge(min(roofs[key] for key in slopes(roofs)), top)
+    low = min(slowest / 2.5, INTENSITY[0] * ceilings["copy_gb_per_s"] / 1e3)
+    end = LABELS * ridge(min(ceilings[key] for key in slopes(ceilings)), top)
     axes.set(xscale="log", yscale="log", xlim=(INTENSITY[0], end), ylim=(low, top * HEADROOM))
-    for key, (_, style, _) in slopes(roofs).items():
-        reach = ridge(roofs[key], top)
-        rates = [intensity * roofs[key] / 1e3 for intensity in (INTENSITY[0], reach)]
+    for key, (_, style, _) in slopes(ceilings).items():
+        reach = ridge(ceilings[key], top)
+        rates = [intensity * ceilings[key] / 1e3 for intensity in (INTENSITY[0], reach)]
         axes.plot([INTENSITY[0], reach], rates, style, color=INK, linewidth=1.6)
     for key, peak in peaks.items():
-        start = ridge(max(roofs[slope] for slope in slopes(roofs)), peak)
+        start = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([start, end], [peak, peak], color=INK, linewidth=1.6)
-        label = f"{ROOFS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(limits, text.language)}"
+        label = f"{PEAKS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(limits, text.language)}"
         axes.text(end * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     for row in computing:
         at = (row["flop_per_byte"], row["tflop_per_s"])

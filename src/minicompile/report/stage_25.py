@@ -1,4 +1,4 @@
-"""The report of stage 25 and its manifest: every figure from an artefact, every sentence decided by the figures.
+"""Writes the report of stage 25 and its manifest: every figure is an artefact's, and the figures decide every sentence.
 
 This module works out what there is to say of the captures; `templates/report_25.md` says it, beside what
 `profile_report` has to say of the times.
@@ -20,7 +20,7 @@ NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach mem
 
 
 def capture_view(capture: Capture, folder: str, language: str = "en") -> dict:
-    """What there is to say about one capture, a graph at a time.
+    """Work out what there is to say about one capture, a graph at a time.
 
     Args:
         capture: a `capture.json`.
@@ -43,7 +43,7 @@ def capture_view(capture: Capture, folder: str, language: str = "en") -> dict:
 
 
 def graph_view(graph: Graph) -> dict:
-    """What fusion made of one graph: counts, and bytes that never reached memory."""
+    """Count what fusion made of one graph, and the bytes that never reached memory."""
     fates = Counter(node["fate"] for node in graph["nodes"] if node["fate"])
     unwritten = sum(node["bytes"] or 0 for node in graph["nodes"] if node["fate"] in NOT_WRITTEN)
     return {
@@ -62,8 +62,8 @@ def graph_view(graph: Graph) -> dict:
     }
 
 
-def refusals(captures: list[Capture], most: int = 5, language: str = "en") -> list[tuple[str, int]]:
-    """The commonest reasons for which fusions were refused, in plain words, with how often each was given."""
+def refusals(captures: Sequence[Capture], most: int = 5, language: str = "en") -> list[tuple[str, int]]:
+    """List the commonest reasons for which fusions were refused, in plain words, with how often each was given."""
     wording = Wording(language)
     sentences = Counter(
         wording.fusion(decision["reason"])
@@ -76,7 +76,7 @@ def refusals(captures: list[Capture], most: int = 5, language: str = "en") -> li
 
 
 def matches(profiles: list[dict]) -> list[dict]:
-    """How far compiled lies from eager, a row for each profile, shape and mode."""
+    """List how far compiled lies from eager, a row for each profile, shape and mode."""
     return [
         {
             "model": profile["model"],
@@ -91,7 +91,7 @@ def matches(profiles: list[dict]) -> list[dict]:
 
 
 def comparison_view(compared: dict, language: str = "en") -> dict:
-    """What there is to say of a `simulated_vs_real.json`: its graphs with how many kernels are the same in what."""
+    """Work out what there is to say of a `simulated_vs_real.json`: in what, and in how many kernels, both agree."""
     wording = Wording(language)
     graphs = [
         {
@@ -112,7 +112,7 @@ def comparison_view(compared: dict, language: str = "en") -> dict:
 
 
 def report_25(
-    captures: list[tuple[str, Capture]],
+    captures: Sequence[tuple[str, Capture]],
     profiles: list[tuple[str, dict]],
     distributed: list[dict],
     safety: str,
@@ -147,7 +147,9 @@ def report_25(
     return re.sub(r"\n{3,}", "\n\n", text)  # parts that are absent leave their blank lines behind
 
 
-def manifest_25(seed: int, captures: list[tuple[str, Capture]], profiles: list[dict], files: dict[str, str]) -> dict:
+def manifest_25(
+    seed: int, captures: Sequence[tuple[str, Capture]], profiles: list[dict], files: dict[str, str]
+) -> dict:
     """Write the experiment of stage 25 down, in the form of stage 24's manifest.
 
     Args:

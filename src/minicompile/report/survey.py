@@ -38,7 +38,7 @@ SMALL_DEVICE = 8 * 1024**3  # bytes: what a small GPU or laptop has
 
 
 def labels(language: str) -> Translations:
-    """The labels of the survey and of its picture."""
+    """Return the labels of the survey and of its picture."""
     return Translations("minicompile.report", "survey", language)
 
 
@@ -82,19 +82,19 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
 
 
 def in_order(artefacts: list[dict]) -> list[dict]:
-    """GPUs first, each kind in the order given."""
+    """Sort GPUs first, each kind in the order given."""
     return sorted(artefacts, key=lambda artefact: is_cpu(artefact["provenance"]["device"]))
 
 
 def place(text: Translations, artefact: dict) -> str:
-    """The hardware's short name, and whether its figures are stale."""
+    """Name the hardware shortly, and say whether its figures are stale."""
     hardware = artefact["provenance"]["hardware"]
     name = short_name((hardware["gpu"] or {}).get("name") or hardware["cpu"])
     return text("stale", name=name) if is_stale(artefact) else name
 
 
 def table_rows(text: Translations, artefact: dict) -> list[dict]:
-    """One row for one process and one for each run: `times` is the speed over one process's, None for itself."""
+    """Return one row for one process and one for each run: `times` is the speed over one process's, None for itself."""
     alone, here = artefact["single"], place(text, artefact)
     return [
         {
@@ -111,7 +111,7 @@ def table_rows(text: Translations, artefact: dict) -> list[dict]:
 
 
 def pick(head: dict, ranks: int, minigpt: MiniGPTConfig) -> dict:
-    """Which pattern MiniGPT wants, by its size first and by what was measured second.
+    """Pick a pattern for MiniGPT, by its size first and by what was measured second.
 
     Returns:
         `parameters` and `state_bytes` of MiniGPT, whether it `fits` on a small device, the `shard_bytes` that FSDP2
@@ -136,14 +136,14 @@ def pick(head: dict, ranks: int, minigpt: MiniGPTConfig) -> dict:
 
 
 def spread(artefact: dict) -> float:
-    """The noise of its timing: a run's median step over its fastest, the largest over all runs."""
+    """Measure the noise of its timing: a run's median step over its fastest, the largest over all runs."""
     return max(
         median(run["step_seconds"]) / min(run["step_seconds"]) for run in [artefact["single"], *artefact["runs"]]
     )
 
 
 def _collectives(text: Translations, run: dict) -> str:
-    """The busiest rank's collectives in words: `21 all-reduces (9.4 MB)`."""
+    """Say what the busiest rank communicates: `21 all-reduces (9.4 MB)`."""
     busiest = max(run["collectives"], key=lambda counts: sum(entry["bytes"] for entry in counts.values()))
     said = []
     for kind, entry in sorted(busiest.items()):

@@ -1,4 +1,4 @@
-"""The survey's picture: what each pattern yields, holds and sends, one row of panels for each device and rank count."""
+"""Draws what each pattern yields, holds and sends: one row of panels for each device and number of ranks."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -59,7 +59,7 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
 
 
 def quantities(text: Translations, runs: list[dict]) -> list[list[Bar]]:
-    """For each panel one bar a run, the worst rank's where ranks differ."""
+    """Return for each panel one bar a run, the worst rank's where ranks differ."""
     sent = [max(run["sent_bytes"]) for run in runs]
     formula = [max(sent_bytes(counts, run["ranks"]) for counts in run["formula"]) for run in runs]
     return [
@@ -73,7 +73,7 @@ def quantities(text: Translations, runs: list[dict]) -> list[list[Bar]]:
 
 
 def draw_bars(axes: Axes, patterns: list[str], bars: list[Bar], hollow: bool) -> None:
-    """Horizontal bars from the top, each with its mark, and its label beyond both."""
+    """Draw horizontal bars from the top, each with its mark, and its label beyond both."""
     longest = max(max(bar.length, bar.mark) for bar in bars)
     for row, (pattern, bar) in enumerate(zip(patterns, bars, strict=True)):
         paint = COLOURS[pattern]

@@ -1,4 +1,4 @@
-"""The port's training in one picture: the two curves of the loss, how far they are apart, and what compiling buys.
+"""Draws the port's training: the curves of the loss, how far they are apart, and what compiling gains.
 
 On the right tokens are drawn against each side's own clock: the slope is tokens per second, the flat start is the
 compile with its smoketest, and where the lines cross the compile has paid for itself.
@@ -41,7 +41,7 @@ def draw(training: dict, path: str | Path, language: str = "en") -> None:
 
 
 def heading(training: dict, language: str = "en") -> str:
-    """What was trained where and when, and whether it still holds."""
+    """Say what was trained where and when, and whether it still holds."""
     text = Translations("minicompile.report", "training", language)
     made = training["provenance"]
     gpu = made["hardware"]["gpu"]
@@ -55,12 +55,12 @@ def heading(training: dict, language: str = "en") -> str:
 
 
 def name_of(side: str, text: Translations) -> str:
-    """A side's name in the picture."""
+    """Name a side in the picture."""
     return side if side == "NumPy" else text(f"picture.{side}")
 
 
 def draw_losses(axes: Axes, training: dict, text: Translations) -> None:
-    """Loss against step; the sides lie on one another, so the lower ones are drawn wider."""
+    """Draw loss against step; the sides lie on one another, so the lower ones are drawn wider."""
     at = training["numpy"]["steps"]  # every so many: what single batches differ by would hide the curve
     for name, values, width, style in (
         ("NumPy", training["numpy"]["losses"], 7, "-"),
@@ -81,7 +81,7 @@ def draw_losses(axes: Axes, training: dict, text: Translations) -> None:
 
 
 def draw_differences(axes: Axes, training: dict, text: Translations) -> None:
-    """How far compiled and NumPy are from eager, on a logarithmic axis, at the steps that NumPy's training kept."""
+    """Draw how far compiled and NumPy are from eager, on a logarithmic axis, at the steps that NumPy kept."""
     at = np.array(training["numpy"]["steps"])
     eager, compiled = (np.array(training[name]["losses"])[at - 1] for name in ("eager", "compiled"))
     for name, losses in (("NumPy", np.array(training["numpy"]["losses"])), ("compiled", compiled)):
@@ -91,7 +91,7 @@ def draw_differences(axes: Axes, training: dict, text: Translations) -> None:
 
 
 def draw_clocks(axes: Axes, training: dict, text: Translations) -> None:
-    """Thousands of tokens trained on against seconds, a line a side with its tokens per second at the end."""
+    """Draw thousands of tokens against seconds, a line a side with its tokens per second at the end."""
     seconds = max(training[name]["seconds"][-1] for name in ("eager", "compiled"))
     tokens = np.array(training["tokens"]) / 1e3
     for name in ("eager", "compiled"):

@@ -1,4 +1,4 @@
-"""What stage 25's pages say alike: sizes, times, kernels' names, and the short reasons that artefacts hold as codes.
+"""Words what stage 25's pages share: sizes, times, kernels' names, and the reasons that artefacts hold as codes.
 
 The labels are in `locale/{language}/common.yaml`.
 """
@@ -15,12 +15,12 @@ KERNEL_WIDTH = 46  # characters of a kernel's name
 
 
 def common(language: str) -> Translations:
-    """The labels that all pages share."""
+    """Return the labels that all pages share."""
     return Translations("minicompile.report", "common", language)
 
 
 def size(language: str, count: float | None) -> str:
-    """A number of bytes with its unit: `16.9 MB`; nothing where it is not known."""
+    """Write a number of bytes with its unit: `16.9 MB`; nothing where it is not known."""
     if count is None:
         return ""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -30,30 +30,30 @@ def size(language: str, count: float | None) -> str:
 
 
 def duration(language: str, microseconds: float) -> str:
-    """A time with its unit: `12.3 µs`, `1,234 ms`."""
+    """Write a time with its unit: `12.3 µs`, `1,234 ms`."""
     if microseconds < 999.5:
         return f"{number(language, microseconds, ',.3g')} µs"
     return f"{number(language, microseconds / 1e3, ',.4g')} ms"
 
 
 def shape(axes: list[int]) -> str:
-    """A tensor's shape as Python writes a tuple: `(8, 32)`."""
+    """Write a tensor's shape as Python writes a tuple: `(8, 32)`."""
     return f"({', '.join(map(str, axes))})"
 
 
 def kernel_number(name: str) -> str:
-    """The number that Inductor ends a kernel's name in; empty where it ends in none."""
+    """Return the number that Inductor ends a kernel's name in; empty where it ends in none."""
     return name[len(name.rstrip("0123456789")) :]
 
 
 def short_kernel(name: str) -> str:
-    """A kernel's number, and what was fused: `3  softmax div` for `triton_per_fused__softmax_div_3`."""
+    """Shorten a kernel's name: `3  softmax div` for `triton_per_fused__softmax_div_3`."""
     fused = re.sub(r"^(cpp|triton_[a-z]+)_fused_+|_\d+$", "", name).replace("_", " ")
     return f"{kernel_number(name)}  {textwrap.shorten(' '.join(fused.split()), KERNEL_WIDTH, placeholder=' ...')}"
 
 
 def failure(language: str, failed: dict) -> str:
-    """Why a compile was given up (`minicompile.safe.failures.coded`), in a few words."""
+    """Say in a few words why a compile was given up (`minicompile.safe.failures.coded`)."""
     text, fields = common(language), dict(failed)
     code = fields.pop("code")
     if code == "raised":  # the compiler's own words, which have no translation
@@ -65,18 +65,18 @@ def failure(language: str, failed: dict) -> str:
 
 
 def complaint(language: str, found: dict) -> str:
-    """One of the complaints of a `compile_health.json`."""
+    """Word one of the complaints of a `compile_health.json`."""
     fields = {**found, "failure": failure(language, found["failure"])} if found.get("failure") else found
     return common(language)(f"complaint.{found['code']}", **fields)
 
 
 def is_stale(artefact: dict) -> bool:
-    """Whether an artefact was restored from a record that no longer describes this checkout."""
+    """Say whether an artefact was restored from a record that no longer describes this checkout."""
     return artefact.get("restored", {}).get("stale", False)
 
 
 def filters(language: str) -> dict[str, Callable]:
-    """These functions for templates, by the names that they have there."""
+    """Return these functions for templates, by the names that they have there."""
     return {
         "size": partial(size, language),
         "time": partial(duration, language),

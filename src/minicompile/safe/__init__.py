@@ -1,1 +1,1 @@
-"""torch.compile made safe: compile and prove, or stay eager and say why."""
+"""Compiles a model with torch.compile and proves it against eager, or leaves it eager and says why."""

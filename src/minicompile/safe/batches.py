@@ -1,4 +1,4 @@
-"""How a batch reaches a model and a loss: tensors, tuples and dictionaries alike.
+"""Hands a batch to a model and a loss, be it a tensor, a tuple or a dictionary.
 
 A tensor goes in as the only argument, a tuple or list as positional arguments as far as `forward` takes
 them, a dictionary by name where `forward` asks for its keys and whole where it does not.
@@ -18,7 +18,7 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def tensors_of(value: Any, name: str = "output") -> Iterator[tuple[str, Tensor]]:
-    """Every tensor inside nested dictionaries, sequences and dataclasses, with a name that says where it sits."""
+    """Yield every tensor inside nested dictionaries, sequences and dataclasses, with a name that says where it sits."""
     if isinstance(value, Tensor):
         yield name, value
     elif isinstance(value, dict):
@@ -33,7 +33,7 @@ def tensors_of(value: Any, name: str = "output") -> Iterator[tuple[str, Tensor]]
 
 
 def clone_batch(batch: Any) -> Any:
-    """A copy whose tensors own their memory, so that a model that writes into its input spoils no later step."""
+    """Copy a batch into memory of its own, so that a model that writes into its input spoils no later step."""
     if isinstance(batch, Tensor):
         copy = batch.detach().clone().requires_grad_(batch.requires_grad)
         vars(copy).update(vars(batch))  # the marks of torch._dynamo.mark_dynamic are attributes
@@ -52,7 +52,7 @@ def parameters_of(function: Callable) -> list[inspect.Parameter]:
 
 
 def split_batch(model: nn.Module, batch: Any) -> tuple[tuple, dict, Any]:
-    """(positional arguments, keyword arguments, what the model leaves over for the loss).
+    """Split a batch into (positional arguments, keyword arguments, what the model leaves over for the loss).
 
     Raises:
         LabError: the batch is empty.
@@ -76,7 +76,7 @@ def split_batch(model: nn.Module, batch: Any) -> tuple[tuple, dict, Any]:
 
 
 def call_loss(loss_fn: Callable | None, output: Any, target: Any) -> Tensor:
-    """The loss of one step: `loss_fn(output, target)`, `loss_fn(output)` if it takes one argument, or the model's own.
+    """Compute a step's loss: `loss_fn(output, target)`, `loss_fn(output)` if it takes one argument, or the model's own.
 
     `target` is what `split_batch` leaves over: the rest of a tuple, or the whole batch.
     """
@@ -95,7 +95,7 @@ def call_loss(loss_fn: Callable | None, output: Any, target: Any) -> Tensor:
 
 
 def own_loss(output: Any) -> Tensor:
-    """The loss in a model's output: `output.loss`, `output["loss"]`, a scalar; else the outputs' mean square.
+    """Find the loss in a model's output: `output.loss`, `output["loss"]`, a scalar; else the outputs' mean square.
 
     The mean square is no training objective: it gives every output a gradient, so that the backward pass of
     a model that returns logits is tried too.

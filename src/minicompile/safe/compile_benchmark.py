@@ -1,4 +1,4 @@
-"""What compiling a model buys and costs: eager and compiled in turn, in one run.
+"""Times a model eager and compiled, in turn, in one run.
 
 The two take turns step by step, so that a drifting clock hurts both alike. Each step is a whole training
 step, or a call where there is nothing to train. The compiled model is proven by the smoketest before it is
@@ -75,12 +75,12 @@ class Benchmark:
         return None if compiled is None or eager is None else compiled - eager
 
     def to_dict(self) -> dict:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         found = {**asdict(self), "report": self.report.to_dict()}
         return {**found, "speedup": self.speedup, "peak_bytes_delta": self.peak_bytes_delta}
 
     def table(self) -> str:
-        """The rows as a Markdown table, and one line on what happened."""
+        """Write the rows as a Markdown table, and one line on what happened."""
         lines = [
             "| | first step | step (20 to 80 %) | tokens/s | peak memory |",
             "|---|---:|---:|---:|---:|",
@@ -150,7 +150,7 @@ def benchmark(
 
 
 def count_tokens(batch: Any) -> int:
-    """The ids of the batch's first integer tensor; the rows of its first tensor where it has none."""
+    """Count the ids of the batch's first integer tensor, or the rows of its first tensor where it has none."""
     found = [tensor for _, tensor in tensors_of(batch)]
     for tensor in found:
         if not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool:
@@ -228,7 +228,7 @@ def _row(name: str, first: float, seconds: list[float], tokens: int, peak: int |
 
 
 def spread_of_steps(seconds: list[float], tokens: int) -> dict[str, float]:
-    """`step_seconds` (the median), `p20` and `p80` of steps of so many tokens each, and `tokens_per_second`."""
+    """Compute `step_seconds` (the median), `p20`, `p80` and `tokens_per_second` of steps of so many tokens each."""
     median = statistics.median(seconds)
     fifths = statistics.quantiles(seconds, n=5, method="inclusive") if len(seconds) > 1 else [median] * 4
     return {"step_seconds": median, "p20": fifths[0], "p80": fifths[-1], "tokens_per_second": tokens / median}

@@ -1,4 +1,4 @@
-"""What a user may ask of `maybe_compile` and of the shape buckets, checked when it is written down.
+"""Holds what a user may ask of `maybe_compile` and of the shape buckets, and checks it at once.
 
 The fields that `torch.compile` also has mean what they mean there (https://docs.pytorch.org/docs/stable/generated/
 torch.compile.html); the others belong to the safety net around it.
@@ -23,7 +23,7 @@ FAIL_POLICIES = ("fallback_eager", "raise")
 
 @dataclass
 class PlainData:
-    """To and from dictionaries, YAML and JSON, for a dataclass whose fields are plain data."""
+    """A dataclass of plain data that is read from and written to dictionaries, YAML and JSON."""
 
     @classmethod
     def from_dict(cls, values: dict, where: str | None = None) -> Self:
@@ -44,7 +44,7 @@ class PlainData:
         return cls(**values)
 
     def to_dict(self) -> dict:
-        """The fields as plain data: tuples become lists."""
+        """Return the fields as plain data: tuples become lists."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 

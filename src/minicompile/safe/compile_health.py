@@ -1,4 +1,4 @@
-"""One model's compile as a health check: does it compile, does it compute what eager does, at what price."""
+"""Checks one model's compile: whether it works, whether it computes what eager does, and what it costs."""
 
 import logging
 from collections.abc import Callable

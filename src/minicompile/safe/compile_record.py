@@ -1,4 +1,4 @@
-"""What became of a model that went through `maybe_compile`: one dataclass, one dictionary for JSON."""
+"""Keeps what became of each model that went through `maybe_compile`."""
 
 import dataclasses
 import weakref
@@ -68,7 +68,7 @@ class CompileReport:
     torch: str = torch.__version__
 
     def to_dict(self) -> dict:
-        """Plain data for JSON: all but `reason`, which `failure` says in codes."""
+        """Return plain data for JSON: all but `reason`, which `failure` says in codes."""
         values = dataclasses.asdict(self)
         del values["reason"]
         return values
@@ -88,7 +88,7 @@ records: "weakref.WeakKeyDictionary[nn.Module, Record]" = weakref.WeakKeyDiction
 
 
 def compile_report(model: nn.Module) -> CompileReport:
-    """The state of `model` now, recompiles since start-up included; `.to_dict()` gives plain data."""
+    """Report the state of `model` now, recompiles since start-up included; `.to_dict()` gives plain data."""
     record = records.get(model)
     if record is None:
         reason = "maybe_compile has not compiled this object; a copy of a compiled model is eager until it has"

@@ -1,4 +1,4 @@
-"""Why a compile was given up: the exceptions that say so, their codes for JSON, and how ranks tell each other.
+"""Says why a compile was given up: as exceptions, as codes for JSON, and from rank to rank.
 
 An exception of the safety net's own carries a code and fields beside its English sentence, so that a page can word it
 in any language; any other exception is kept as its type and message, which are the compiler's data.
@@ -19,7 +19,7 @@ class CompileFailure(LabError):
         fields: what the sentence names, as plain data.
     """
 
-    def __init__(self, sentence: str, code: str, **fields: object) -> None:
+    def __init__(self, sentence: str, code: str = "raised", **fields: object) -> None:
         super().__init__(sentence)
         self.code, self.fields = code, fields
 
@@ -39,13 +39,13 @@ class OtherRankFailed(CompileFailure):
 class TimeLimitExceeded(BaseException):
     """The limit passed. Not an `Exception`, so that a compiler's own `except Exception` cannot swallow it."""
 
-    def __init__(self, sentence: str, seconds: float) -> None:
+    def __init__(self, sentence: str, seconds: float = 0.0) -> None:
         super().__init__(sentence)
         self.code, self.fields = "time_limit", {"seconds": seconds}
 
 
 def first_line(error: BaseException | None) -> str | None:
-    """An exception in one line of at most 300 characters; None for none."""
+    """Write an exception in one line of at most 300 characters; None for none."""
     if error is None:
         return None
     text = message(error)
@@ -53,13 +53,13 @@ def first_line(error: BaseException | None) -> str | None:
 
 
 def message(error: BaseException) -> str:
-    """The first line of an exception's message, and the second where the first ends in a colon."""
+    """Take the first line of an exception's message, and the second where the first ends in a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
 def coded(error: BaseException) -> dict:
-    """An exception as plain data: its `code` and fields; `raised`, `exception` and `message` for a foreign one."""
+    """Turn an exception into its `code` and fields; a foreign one into `raised`, its type and its message."""
     if isinstance(error, CompileFailure | TimeLimitExceeded):
         return {"code": error.code, **error.fields}
     text = shorten(message(error), 300, placeholder=" …")
@@ -67,7 +67,7 @@ def coded(error: BaseException) -> dict:
 
 
 def ranks_present(group: dist.ProcessGroup | None = None) -> bool:
-    """Whether there is another rank to agree with."""
+    """Say whether there is another rank to agree with."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size(group) > 1
 
 

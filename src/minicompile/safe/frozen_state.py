@@ -1,4 +1,4 @@
-"""Run something on a model and leave no trace of it, bit for bit.
+"""Puts a model, its optimizer and the random generators back as they were, bit for bit, after something has run.
 
 What comes back: every module's attributes (flags, hooks, buffers that were replaced, plain Python values one
 container deep), the values of parameters, buffers and tensors kept as attributes, gradients, `requires_grad`,
@@ -33,7 +33,7 @@ class RandomState:
             torch.cuda.set_rng_state_all(self.cuda)
 
     def torch_has_drawn(self) -> bool:
-        """Whether torch has drawn random numbers since."""
+        """Say whether torch has drawn random numbers since."""
         now = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         if not torch.equal(self.cpu, torch.get_rng_state()) or len(now) != len(self.cuda):
             return True
@@ -41,7 +41,7 @@ class RandomState:
 
 
 def _copy(value: Any) -> Any:
-    """A value to put back later: containers are copied one deep, anything else is kept by identity."""
+    """Keep a value to put back later: containers are copied one deep, anything else is kept by identity."""
     if type(value).__module__ in ("builtins", "collections") and isinstance(value, dict | list | set):
         return value.copy()
     return value

@@ -1,4 +1,4 @@
-"""Putting compiled code into a model's modules, and taking it out again without a trace."""
+"""Puts compiled code into a model's modules, and takes it out again."""
 
 import weakref
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ class Compiled:
     def guarded(
         self, on_failure: Callable[[Exception], None], failures: tuple[type[Exception], ...] | None = None
     ) -> Callable:
-        """The compiled call, except that a compile that fails is reported and the call runs eager.
+        """Wrap the compiled call so that a compile that fails is reported and the call runs eager.
 
         `failures` are the exceptions that count as one; None takes those of the compiler. An input that eager refuses
         as well is the caller's mistake: eager's exception is raised, nothing is reported. A failure after a graph
@@ -125,7 +125,7 @@ def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitSt
 
 
 def _entry(module: nn.Module) -> Callable:
-    """What to hand to `torch.compile` for a module.
+    """Choose what to hand to `torch.compile` for a module.
 
     Dynamo does not begin in a frame of torch.nn: `nn.Sequential(...).compile()` compiles nothing, and says nothing.
     Such a module gets a frame of its own around it, with a code object of its own, by which Dynamo keeps its graphs.

@@ -1,4 +1,4 @@
-"""When a compiled step computes what the eager one did.
+"""Decides whether a compiled step computes what the eager one did.
 
 A compiler may reorder sums, so equality is asked for within a relative tolerance by dtype. An element's
 difference is held against its own size plus the root mean square of its tensor, because elements near zero
@@ -32,7 +32,7 @@ class Difference:
 
 
 def comparison_dtype(model: nn.Module, tensors: Iterable[Tensor]) -> str:
-    """The coarsest floating-point arithmetic among the parameters, the tensors given, and autocast."""
+    """Find the coarsest floating-point arithmetic among the parameters, the tensors given, and autocast."""
     dtypes = {t.dtype for t in (*model.parameters(), *tensors) if t.is_floating_point()}
     devices = {t.device.type for t in (*model.parameters(), *tensors)}
     dtypes |= {torch.get_autocast_dtype(d) for d in devices if torch.is_autocast_enabled(d)}
@@ -44,7 +44,7 @@ def comparison_dtype(model: nn.Module, tensors: Iterable[Tensor]) -> str:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """Its elements in float32 or float64: strided, this rank's shard of a DTensor, complex numbers as pairs."""
+    """Return the elements in float32 or float64: strided, this rank's shard of a DTensor, complex numbers as pairs."""
     tensor = tensor.detach()
     tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     tensor = tensor.to_dense() if tensor.layout is not torch.strided else tensor
@@ -53,7 +53,7 @@ def dense(tensor: Tensor) -> Tensor:
 
 
 def root_mean_square(tensors: Iterable[Tensor]) -> float:
-    """Over all finite elements of all tensors; 0.0 where there are none."""
+    """Compute it over all finite elements of all tensors; 0.0 where there are none."""
     total, count = 0.0, 0
     for tensor in map(dense, tensors):
         norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()
@@ -115,7 +115,7 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
 
 
 def largest_relative(ours: Tensor, reference: Tensor, noise: float) -> float:
-    """The largest |ours - reference| / (|reference| + rms(reference) + noise); NaN where either holds a NaN."""
+    """Compute the largest |ours - reference| / (|reference| + rms(reference) + noise); NaN where either holds a NaN."""
     norm = torch.linalg.vector_norm(reference, dtype=torch.float64).item()  # squares leave float32's range
     rms = norm / math.sqrt(reference.numel())
     # Where the reference is zero throughout and there is no noise, nothing but zero is allowed.
@@ -124,7 +124,7 @@ def largest_relative(ours: Tensor, reference: Tensor, noise: float) -> float:
 
 
 def same_where_not(finite: Tensor, ours: Tensor, reference: Tensor) -> bool:
-    """Whether NaN stands where NaN stands and each infinity has its sign, outside `finite`."""
+    """Say whether both have NaN in the same places and infinities of the same signs, outside `finite`."""
     if finite.all():
         return True
     return torch.equal(ours[~finite].nan_to_num(), reference[~finite].nan_to_num())

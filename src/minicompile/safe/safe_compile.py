@@ -1,4 +1,4 @@
-"""`maybe_compile`: compile a model, or leave it eager and say why.
+"""Compiles a model, or leaves it eager and says why: `maybe_compile`.
 
 Compilation is in place, as `nn.Module.compile` does it: the object that comes back is the one that went in, with
 another way to be called. Its class, its `state_dict` keys, its hooks and its parameters stay what they are;

@@ -1,4 +1,4 @@
-"""Which modules compile and what stays eager, by qualified name, class name or glob.
+"""Selects which modules compile and what stays eager, by qualified name, class name or glob.
 
 A pattern is matched as `fnmatch` does, case and all; `*` crosses dots, so that `blocks.*` means the blocks
 and all inside them. Of nested matches only the outermost counts. A `ModuleList` stands for its members.
@@ -34,7 +34,7 @@ def names_of(name: str, module: nn.Module) -> set[str]:
 
 
 def functions_of(model: nn.Module) -> dict[str, list[tuple[object, str]]]:
-    """The functions a model may call, by name: methods of its classes (`Class.method`) and the globals of the
+    """List the functions a model may call, by name: methods of its classes (`Class.method`) and the globals of the
     files that define those (`module.function`), each with every (owner, attribute) that refers to it.
 
     `forward` is left out: a module is blocked by its own name or its class's.

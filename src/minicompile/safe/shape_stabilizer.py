@@ -1,4 +1,4 @@
-"""A few sequence lengths instead of many: pad to the next bucket, compile one graph a bucket, recompile never.
+"""Pads sequences to a few lengths, so that a model is compiled once for each of them and never again.
 
 Every new shape costs a compile, or a slower graph that takes any shape. Sequences padded to a handful of
 lengths ("bucketing", as in T5's and tensor2tensor's input pipelines) cost some arithmetic on padding instead.
@@ -51,7 +51,7 @@ class ShapeStabilizer:
         }
 
     def bucket_for(self, length: int) -> int:
-        """The shortest bucket that holds `length` tokens.
+        """Find the shortest bucket that holds `length` tokens.
 
         Raises:
             LabError: there are no tokens, or more than the last bucket holds and `truncate` is not set.
@@ -123,7 +123,7 @@ class ShapeStabilizer:
         return [row[:length] for row, length in zip(padded, lengths.tolist(), strict=True)]
 
     def _pad(self, tensor: Tensor, bucket: int, fill: int | float) -> Tensor:
-        """Axis 1 (axis 0 of a vector) padded or cut to `bucket`, in memory of its own where it changed."""
+        """Pad or cut axis 1 (axis 0 of a vector) to `bucket`, in memory of its own where it changed."""
         axis = min(1, tensor.ndim - 1)
         tensor = tensor.narrow(axis, 0, min(bucket, tensor.shape[axis]))
         missing = bucket - tensor.shape[axis]

@@ -1,4 +1,4 @@
-"""A few real training steps through the compiled model, held against eager, with no trace left.
+"""Takes a few training steps through the compiled model and compares them with eager's.
 
 `torch.compile` itself hardly ever fails: a compile fails at the first call or at the first `.backward()`,
 and wrong numbers fail nowhere. So the test takes whole steps: forward, loss, backward, `optimizer.step`,
@@ -80,7 +80,7 @@ class Step:
 
 
 class CompileSmoketest:
-    """Whether a compiled model trains as the eager one does.
+    """Finds out whether a compiled model trains as the eager one does.
 
     Args:
         steps: training steps, 1 to 3.
@@ -170,7 +170,7 @@ class CompileSmoketest:
             self.outcome.step_seconds = min(seconds, self.outcome.step_seconds or seconds)
 
     def _eager(self, model, batch, optimizer, loss_fn) -> tuple[Step, bool]:
-        """One eager step, as a copy that stays, and whether its forward and backward drew random numbers."""
+        """Take one eager step; return a copy of it, and whether its forward and backward drew random numbers."""
         generators = RandomState()
         try:
             with torch.compiler.set_stance("force_eager"):
@@ -182,7 +182,7 @@ class CompileSmoketest:
         return step, drawn
 
     def _step(self, model, batch, optimizer, loss_fn) -> Step:
-        """Forward, and backward when there is an optimizer; gradients are left on the parameters."""
+        """Run forward, and backward when there is an optimizer; gradients are left on the parameters."""
         torch.compiler.cudagraph_mark_step_begin()  # what the last step returned has been read
         arguments, keywords, target = split_batch(model, clone_batch(batch))
         self.outcome.stage = "forward"

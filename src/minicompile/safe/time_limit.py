@@ -1,4 +1,4 @@
-"""A limit on how long a compile may take, and an honest word on what it can stop.
+"""Limits how long a compile may take.
 
 In the main thread of a process that has `SIGALRM`, the alarm raises `TimeLimitExceeded` at the next Python
 instruction. That ends the waits a compile spends its time in: `subprocess` kills the C++ compiler it was

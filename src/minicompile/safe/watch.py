@@ -1,4 +1,4 @@
-"""What the compiler does with one model, from the first compile to the last: counted, and logged once each.
+"""Counts what the compiler does with one model, from the first compile to the last, and logs each event once.
 
 The watch sits where a compile happens, as the backend that Dynamo calls, and never on the path of a call:
 a steady-state step costs nothing. Dynamo tells it why a graph ends (a break) and which guard failed (a
@@ -85,7 +85,7 @@ class Watch:
                     self.failed_frames.append(f"{metrics.function}: {metrics.failure}")
 
     def guards(self) -> int:
-        """How many guards the frames compiled so far check, over all their graphs."""
+        """Count the guards that the frames compiled so far check, over all their graphs."""
         self._read_metrics()
         return sum(metrics.guards for metrics in self._metrics.values())
 

@@ -1,1 +1,1 @@
-"""The PyTorch port trained on the grammar, eager and compiled in turn: the safety net's proof on a real run."""
+"""Trains the PyTorch port on the grammar, eager and compiled in turn, to try the safety net on a real run."""

@@ -1,4 +1,4 @@
-"""The artefact `training.json` of the port: eager and compiled trained in turn on the same rows, beside NumPy's run.
+"""Trains the port eager and compiled, in turn, on the same rows, and compares both with NumPy's run.
 
 The two take turns a few steps at a time, so that a drifting clock hurts both alike. They may differ by rounding, which
 training magnifies step by step; how far they end apart on text that was held out says whether it matters.
@@ -83,7 +83,7 @@ def measure(
 
 
 def recorded_steps(steps: int, every: int) -> list[int]:
-    """The steps at whose ends the clocks are read, as the NumPy training keeps its losses: the first, each `every`
+    """List the steps at whose ends the clocks are read, as the NumPy training keeps its losses: the first, each `every`
     after it, and the last.
 
     Raises:
@@ -95,7 +95,7 @@ def recorded_steps(steps: int, every: int) -> list[int]:
 
 
 def run(trainer: Trainer, tokens: list[int], held_out_cross_entropy: float) -> dict:
-    """One side's run: the `losses` of every step, the clock in `seconds` whenever it was read, what they come to.
+    """Sum up one side's run: the `losses` of every step, the clock in `seconds` whenever it was read, and the rates.
 
     Args:
         tokens: that were trained on by each reading of the clock.
@@ -109,7 +109,7 @@ def run(trainer: Trainer, tokens: list[int], held_out_cross_entropy: float) -> d
 
 
 def rates(seconds: list[float], tokens: list[int]) -> dict[str, float]:
-    """What the readings of a clock come to: `first_step_seconds`, and the median `tokens_per_second` after that."""
+    """Compute `first_step_seconds`, and the median `tokens_per_second` after that, from the readings of a clock."""
     spans = [after - before for before, after in pairwise(seconds)]
     counts = [after - before for before, after in pairwise(tokens)]
     per_second = statistics.median(count / span for count, span in zip(counts, spans, strict=True))
@@ -117,14 +117,14 @@ def rates(seconds: list[float], tokens: list[int]) -> dict[str, float]:
 
 
 def largest_difference(ours: list[float], theirs: list[float]) -> dict:
-    """Where two curves of the loss are furthest apart: `step`, from 1, and `nats`."""
+    """Find where two curves of the loss are furthest apart: `step`, from 1, and `nats`."""
     differences = [abs(a - b) for a, b in zip(ours, theirs, strict=True)]
     nats = max(differences)
     return {"step": differences.index(nats) + 1, "nats": nats}
 
 
 def beside_numpy(numpy_run: dict, losses: list[float], whole: bool) -> dict:
-    """The NumPy run at the steps that both have.
+    """Take the NumPy run at the steps that both have.
 
     Args:
         losses: the port's, of every step.
@@ -141,6 +141,6 @@ def beside_numpy(numpy_run: dict, losses: list[float], whole: bool) -> dict:
 
 
 def apart_at(steps: list[int], theirs: list[float], ours: list[float]) -> dict:
-    """`largest_difference` of a curve that is known at some steps only from one that is known at all."""
+    """Find the `largest_difference` of a curve that is known at some steps only from one that is known at all."""
     apart = largest_difference(theirs, [ours[step - 1] for step in steps])
     return {**apart, "step": steps[apart["step"] - 1]}

@@ -1,4 +1,4 @@
-"""The PyTorch port trained as `minimodel.training` trains the NumPy model: weights, rows, rates, clipping, AdamW.
+"""Trains the PyTorch port as `minimodel.training` trains the NumPy model: weights, rows, rates, clipping, AdamW.
 
 What NumPy does by hand PyTorch does by autograd and `torch.optim`; nothing else differs, so that the two curves of
 the loss can be laid on one another. A trainer keeps its own clock: several can take turns in one process.
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 def batches(stream: TokenStream, training: dict, steps: int | None, device: str) -> Iterator[Batch]:
-    """The batches of the NumPy training, in its order, on a torch device.
+    """Yield the batches of the NumPy training, in its order, on a torch device.
 
     Args:
         training: the `training` section of the config.
@@ -54,14 +54,14 @@ def batches(stream: TokenStream, training: dict, steps: int | None, device: str)
 
 
 def initial_model(config: MiniGPTConfig, seed: int, device: str) -> Loss:
-    """The port with the weights that the NumPy training begins with, as a module that returns the mean loss."""
+    """Build the port with the weights that the NumPy training begins with, as a module that returns the mean loss."""
     arrays = NumpyMiniGPT.initialise(config, seed).arrays
     model, _ = port(Checkpoint(config, arrays, metadata={}))
     return Loss(model.train()).to(device)
 
 
 def adamw(module: nn.Module, training: dict) -> torch.optim.AdamW:
-    """AdamW with the NumPy training's settings: matrices and embeddings decay, biases and LayerNorm do not."""
+    """Make AdamW with the NumPy training's settings: matrices and embeddings decay, biases and LayerNorm do not."""
     parameters = list(module.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim == 2], "weight_decay": training["weight_decay"]},
@@ -129,7 +129,7 @@ class Trainer:
 
     @torch.no_grad()
     def cross_entropy(self, inputs: np.ndarray, targets: np.ndarray, batch: int = 32) -> float:
-        """Mean cross-entropy over all targets, in nats. Ids and targets: int64 (rows, T)."""
+        """Compute the mean cross-entropy over all targets, in nats. Ids and targets: int64 (rows, T)."""
         device = next(self.module.parameters()).device
         total = 0.0
         for start in range(0, len(inputs), batch):

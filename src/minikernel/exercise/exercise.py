@@ -1,8 +1,8 @@
-"""A learner's softmax, marked: right where, how many passes, how fast.
+"""Mark a learner's softmax: right where, how many passes, how fast.
 
 The proof's cases and the bench are those that every kernel of the lab goes through; here a wrong case does not end
-the proof, because a learner wants to see all of them. What the learner wrote runs in guarded processes
-(`minikernel.proof.sandbox`), since it may hang or crash them.
+the proof, because a learner wants to see all of them. What the learner wrote runs in a sandbox
+(`minikernel.proof.sandbox`), since it may hang or crash its process.
 """
 
 import logging
@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
+from minikernel.exercise.marks import INTERPRETER, borrowed, is_right
 from minikernel.exercise.traffic import count_traffic
 from minikernel.ops.registry import load_user_kernel
 from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED, adversarial_cases, prove
-from minikernel.proof.sandbox import Outcome, run_guarded
-from minikernel.report.exercise_report import INTERPRETER, borrowed, is_right
+from minikernel.proof.sandbox import Outcome, run_in_sandbox
+from minikernel.reasons import Place, in_words, of_exception
 from minilab import LabError
 
 NAME = "mine"  # what figures and sentences call the learner's softmax
@@ -37,30 +38,32 @@ def mark(source: str, function: str, torch_device: str, limits: dict[str, float]
 
     Returns:
         `source`; `executed_by`: what ran it, `cpu`, `cuda` or `triton-interpreter`; `unfilled` and `cases`, as
-        `mark_cases` gives them; `ended`: why the proof did not end, or None; `traffic`: the rows of `mark_traffic`,
-        none where nothing was counted; `timed`: the rows of `bench_kernel`, none where nothing was
-        timed, and then `untimed` may say why.
+        `mark_cases` gives them; `ended`: the reason why the proof did not end, or None; `traffic`: the rows of
+        `mark_traffic`, none where nothing was counted; `timed`: the rows of `bench_kernel`, none where nothing was
+        timed, and then `untimed` may be the reason.
     """
     on_cpu = torch_device == "cpu"
 
-    def guarded(task: str, stage: str, interpreted: bool, **arguments) -> Outcome:
+    def sandboxed(task: str, stage: str, interpreted: bool, **arguments) -> Outcome:
         call = {"name": NAME, "entry": {"source": source, "function": function}, **arguments}
         with _interpreter(interpreted):
-            return run_guarded(task, call, f"kernel {NAME}", limits[stage], f"{stage}.time_limit_seconds")
+            return run_in_sandbox(task, call, NAME, torch_device, limits[stage], f"{stage}.time_limit_seconds")
 
-    proof, ended = guarded("minikernel.exercise.exercise:mark_cases", "proof", interpreted=on_cpu, device=torch_device)
+    proof, ended = sandboxed(
+        "minikernel.exercise.exercise:mark_cases", "proof", interpreted=on_cpu, device=torch_device
+    )
     marks: dict[str, Any] = {"source": source, "executed_by": "cpu" if on_cpu else "cuda", "ended": ended}
-    marks |= {"traffic": [], "timed": [], "untimed": None, **(proof or {"unfilled": None, "cases": []})}
+    marks |= {"traffic": [], "timed": [], "untimed": None, **(proof or {"unfilled": False, "cases": []})}
     if not is_right(marks):
         return marks
-    counted, uncounted = guarded("minikernel.exercise.exercise:mark_traffic", "proof", interpreted=True)
+    counted, uncounted = sandboxed("minikernel.exercise.exercise:mark_traffic", "proof", interpreted=True)
     if uncounted:
-        log.info("its passes were not counted: %s", uncounted)
+        log.info("its passes were not counted: %s", in_words(uncounted))
     marks["traffic"] = counted or []
     if on_cpu and any(row["launches"] for row in marks["traffic"]):
         marks["executed_by"] = INTERPRETER  # whose time says nothing
     elif not borrowed(marks):
-        timed, marks["untimed"] = guarded(
+        timed, marks["untimed"] = sandboxed(
             "minikernel.measure.bench:bench_users_kernel",
             "bench",
             interpreted=False,
@@ -86,7 +89,7 @@ def _interpreter(wanted: bool) -> Iterator[None]:
             os.environ["TRITON_INTERPRET"] = before
 
 
-def mark_cases(name: str, entry: dict, device: str, announce: Callable[[str], None]) -> dict:
+def mark_cases(name: str, entry: dict, device: str, announce: Callable[[Place], None]) -> dict:
     """Hold a learner's softmax against float64 on every adversarial case.
 
     Args:
@@ -95,13 +98,13 @@ def mark_cases(name: str, entry: dict, device: str, announce: Callable[[str], No
         announce: as `minikernel.proof.proof.prove` takes it.
 
     Returns:
-        `unfilled`: what the function says that is not written yet, or None; `cases`: a row for each case with case,
+        `unfilled`: whether the function says that it is not written yet; `cases`: a row for each case with case,
         rows, cols, max_rel_err (None where wrong) and reason (None where right).
 
     Raises:
         LabError: the file cannot be loaded.
     """
-    announce(f"kernel {name} on {device}, while it was loaded")
+    announce({"code": "load", "kernel": name, "device": device})
     softmax = load_user_kernel(name, entry["source"], entry["function"])
     marked = []
     for case in adversarial_cases():
@@ -112,15 +115,15 @@ def mark_cases(name: str, entry: dict, device: str, announce: Callable[[str], No
             row["max_rel_err"] = proven[0]["max_rel_err"]
         except LabError as wrong:
             if isinstance(wrong.__cause__, NotImplementedError):
-                return {"unfilled": str(wrong.__cause__), "cases": []}
-            row["reason"] = str(wrong)
+                return {"unfilled": True, "cases": []}
+            row["reason"] = of_exception(wrong)
         marked.append(row)
-    return {"unfilled": None, "cases": marked}
+    return {"unfilled": False, "cases": marked}
 
 
-def mark_traffic(name: str, entry: dict, announce: Callable[[str], None]) -> list[dict]:
+def mark_traffic(name: str, entry: dict, announce: Callable[[Place], None]) -> list[dict]:
     """Count what a learner's softmax moves, on a CPU, at each of `WIDTHS`: rows as `traffic.Traffic`, with `cols`."""
-    announce(f"kernel {name}, while its passes over memory were counted")
+    announce({"code": "count", "kernel": name, "device": "cpu"})
     softmax = load_user_kernel(name, entry["source"], entry["function"])
     generator = torch.Generator().manual_seed(SEED)
     inputs = [torch.randn(ROWS, cols, generator=generator) for cols in WIDTHS]

@@ -1,4 +1,4 @@
-"""How many bytes a softmax reads and writes, counted rather than timed, so that no GPU is needed for it.
+"""Count the bytes that a softmax reads and writes, rather than time it, so that no GPU is needed.
 
 A kernel that takes too many passes shows here before it shows on a clock. Triton's interpreter runs every load and
 store of a kernel in NumPy, where the addresses can be counted; PyTorch's eager operations are seen by a dispatch

@@ -1,4 +1,4 @@
-"""Which configuration of a tuned kernel is fastest at each shape: searched once, written down, then read.
+"""Search the configurations of a tuned kernel for the fastest at each shape; the result is written down, then read.
 
 The search is the lab's own rather than Triton's autotuner because its log is a result: every
 configuration tried with its time, registers and spills, or why it failed; what the lab's grid of
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minikernel.ops.registry import kernels
+from minikernel.reasons import Refusal, in_words, of_exception, wrong
 from minilab import LabError
 
 LAUNCHES, WARMUP = 60, 3
@@ -51,7 +52,7 @@ def autotune(
         {"kernel", "complete", "choices", "tried"}. A choice: rows, cols, dtype, config, median_us,
         lab_grid (config and median_us of the best of BLOCK x num_warps alone), rival_us (the CUDA C kernel's
         median in the same turns, null where it cannot run) and faster (the name of the one to launch). A row
-        of `tried`: rows, cols, dtype, config, in_lab_grid, median_us, n_regs, n_spills, error (null unless it
+        of `tried`: rows, cols, dtype, config, in_lab_grid, median_us, n_regs, n_spills, error (a reason, null unless it
         failed). Beside each median lie its samples, as `samples_us` and `rival_samples_us`.
 
     Raises:
@@ -70,7 +71,7 @@ def autotune(
         found, rival_samples_us = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
         tried += found
         if all(row["median_us"] is None for row in found):
-            reasons = {row["error"] for row in found}
+            reasons = dict.fromkeys(in_words(row["error"]) for row in found)
             raise LabError(f"no configuration of {kernel_name} ran at {rows} x {cols} {dtype}: {'; '.join(reasons)}.")
         complete = complete and len(found) == len(configs)
         choice = {"rows": rows, "cols": cols, "dtype": dtype, **fastest(kernel_name, found, rival_samples_us)}
@@ -130,12 +131,12 @@ def _time_configs(
                 numpy_error(y[ends], inputs[0][ends]) for ends in (slice(CHECKED_ROWS), slice(-CHECKED_ROWS, None))
             )
             if not error <= TOLERANCE[dtype]:
-                raise LabError(f"its largest relative error is {error:.1e}")
+                raise Refusal(wrong(error, TOLERANCE[dtype]))
             row |= {"median_us": None, "n_regs": kernel.n_regs, "n_spills": kernel.n_spills, "error": None}
             # as the rival allocates its result: one that is written again and again stays in the cache
             providers[len(log)] = lambda x, config=config: module.softmax(x, config)
-        except Exception as error:  # out of registers or shared memory, or the compiler's own failure
-            row |= {"median_us": None, "n_regs": None, "n_spills": None, "error": f"{type(error).__name__}: {error}"}
+        except Exception as failure:  # out of registers or shared memory, or the compiler's own failure
+            row |= {"median_us": None, "n_regs": None, "n_spills": None, "error": of_exception(failure)}
         log.append(row)
     rival = kernels[RIVAL]
     try:

@@ -10,10 +10,11 @@ from minikernel.measure.autotune import autotune, choose
 from minikernel.measure.ceilings import Rate, large_copy
 from minikernel.measure.cost import softmax_bytes, softmax_flop
 from minikernel.measure.noise import DUPLICATE, floors
+from minikernel.measure.rows import BenchRow, SoftmaxFigures
 from minikernel.measure.timing import Timing, measure, raw, rotating_inputs
 from minikernel.ops.registry import SPECS, user_spec
 from minikernel.proof.accuracy import softmax_error
-from minilab import LabError
+from minikernel.reasons import Place, Refusal, wrong
 from minilab.device import usable_cores
 
 REFERENCE = "F.softmax"
@@ -30,8 +31,8 @@ def bench_kernel(
     params: dict,
     torch_device: str,
     log: Callable[[str], None],
-    announce: Callable[[str], None] = lambda where: None,
-) -> list[dict]:
+    announce: Callable[[Place], None] = lambda where: None,
+) -> list[BenchRow]:
     """Time one kernel at every shape; rows as in `bench.json`.
 
     Args:
@@ -41,7 +42,7 @@ def bench_kernel(
         params: shapes ([rows, cols] each), dtype, launches, warmup, seed.
         torch_device: `cpu` or `cuda:N`.
         log: called with one line a shape.
-        announce: called with the name of kernel and shape before each, as `minikernel.proof.proof.prove` does.
+        announce: called with the place, kernel and shape, before each, as `minikernel.proof.proof.prove` does.
 
     Raises:
         LabError: the kernel's result is wrong.
@@ -51,8 +52,10 @@ def bench_kernel(
     log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
     rows = []
     for shape in params["shapes"]:
-        announce(f"kernel {name} on {torch_device}, while timed at shape {tuple(shape)} in {params['dtype']}")
-        row = _bench_shape(name, softmax, config_for(*shape), shape, dtype, params, device, ceiling)
+        at: Place = {"code": "time", "kernel": name, "device": torch_device}
+        at |= {"shape": list(shape), "dtype": params["dtype"]}
+        announce(at)
+        row = _bench_shape(name, at, softmax, config_for(*shape), shape, dtype, params, device, ceiling)
         rows.append(row)
         log(
             f"{name} {shape[0]}x{shape[1]} {params['dtype']}: {row['median_us']:,.1f} us, "
@@ -67,7 +70,7 @@ def bench_users_kernel(
     params: dict,
     torch_device: str,
     tuning_seconds: float,
-    announce: Callable[[str], None],
+    announce: Callable[[Place], None],
 ) -> dict:
     """Tune a user's kernel where it can be and is on a GPU, and time it; progress is printed.
 
@@ -83,11 +86,11 @@ def bench_users_kernel(
         LabError: the kernel cannot be loaded, none of its configurations ran, or its result is wrong.
     """
     torch.set_num_threads(usable_cores())
-    announce(f"kernel {name} on {torch_device}, while it was loaded")
+    announce({"code": "load", "kernel": name, "device": torch_device})
     spec = user_spec(name, entry)
     choices = None
     if spec.tuned and torch_device != "cpu":
-        announce(f"kernel {name} on {torch_device}, while it was tuned")
+        announce({"code": "tune", "kernel": name, "device": torch_device})
         SPECS[name] = spec  # autotune goes by name
         choices = autotune(name, params["shapes"], [params["dtype"]], torch_device, tuning_seconds, print)
     rows = bench_kernel(
@@ -104,6 +107,7 @@ def bench_users_kernel(
 
 def _bench_shape(
     name: str,
+    at: Place,
     softmax: Callable[..., torch.Tensor],
     config: dict | None,
     shape: list[int],
@@ -111,7 +115,7 @@ def _bench_shape(
     params: dict,
     device: torch.device,
     ceiling: Rate,
-) -> dict:
+) -> BenchRow:
     n_rows, n_cols = shape
     inputs = rotating_inputs(n_rows, n_cols, dtype, device, params["seed"])
     kernel = softmax if config is None else lambda x: softmax(x, config=config)
@@ -119,11 +123,12 @@ def _bench_shape(
     providers: dict[str, Callable] = {name: kernel, DUPLICATE: kernel, "copy": target.copy_}
     if name != REFERENCE:
         providers[REFERENCE] = lambda x: F.softmax(x, -1)
-    error = _checked_error(name, kernel, inputs[0], params["dtype"])
+    error = _checked_error(at, kernel, inputs[0])
     timings = measure(providers, inputs, params["warmup"], params["launches"])
-    error = max(error, _checked_error(name, kernel, inputs[-1], params["dtype"]))
+    error = max(error, _checked_error(at, kernel, inputs[-1]))
 
-    measured = {
+    return {
+        **row_of(name, "forward", shape, dtype, timings, ceiling.giga_per_s),
         "max_rel_err": error,
         "config": config,
         "launches": params["launches"],
@@ -131,12 +136,11 @@ def _bench_shape(
         **raw(timings),
         "ceiling": asdict(ceiling),
     }
-    return row_of(name, "forward", shape, dtype, timings, ceiling.giga_per_s) | measured
 
 
 def row_of(
     name: str, direction: str, shape: list[int], dtype: torch.dtype, timings: dict[str, Timing], ceiling: float
-) -> dict:
+) -> SoftmaxFigures:
     """The part of a row of `bench.json` that follows from the timings of one shape.
 
     Args:
@@ -177,11 +181,8 @@ def row_of(
     }
 
 
-def _checked_error(name: str, kernel: Callable, x: torch.Tensor, dtype: str) -> float:
+def _checked_error(at: Place, kernel: Callable, x: torch.Tensor) -> float:
     error = softmax_error(kernel(x), x)
-    if not error <= TOLERANCE[dtype]:
-        raise LabError(
-            f"kernel {name} is wrong at shape {tuple(x.shape)} in {dtype}: its largest relative error is "
-            f"{error:.2e}, more than {TOLERANCE[dtype]:.0e}; mend it before it is timed."
-        )
+    if not error <= TOLERANCE[at["dtype"]]:
+        raise Refusal({**wrong(error, TOLERANCE[at["dtype"]]), "at": at})
     return error

@@ -1,6 +1,6 @@
-"""The roofs of a machine, each measured: copy and cache bandwidth, fp32, TF32 and bf16 arithmetic.
+"""Measure the ceilings of a machine: copy and cache bandwidth, fp32, TF32 and bf16 arithmetic.
 
-Bandwidths are those of a copy, bytes read plus bytes written. The fp32 roof is the better of a chain of
+Bandwidths are those of a copy, bytes read plus bytes written. The fp32 ceiling is the better of a chain of
 fused multiply-adds held in registers and of a matrix product: on a GPU the first needs no tensor core and
 no memory, on a CPU the second is what keeps every vector unit busy.
 """
@@ -84,7 +84,7 @@ def multiply_add_rate(device: torch.device) -> Rate:
 
 
 def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None]) -> dict:
-    """Measure every roof of the device. Keys as in `ceilings.json`; null where a device has no such unit.
+    """Measure every ceiling of the device. Keys as in `ceilings.json`; null where a device has no such unit.
 
     Args:
         device: the hardware's slug, by which its datasheet is found.
@@ -104,15 +104,15 @@ def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None])
         "tf32_tflop_per_s": [matrix_rate(side, torch.float32, at, tf32=True)] if on_gpu else [],
         "bf16_tflop_per_s": [matrix_rate(side, torch.bfloat16, at)] if has_bf16 else [],
     }
-    ceilings = roofs(rates)
+    ceilings = ceilings_of(rates)
     for name, value in ceilings.items():
         log(f"{device}: {name} = {'none' if value is None else f'{value:,.2f}'}")
     samples = {name: [asdict(rate) for rate in measured] for name, measured in rates.items()}
     return {**ceilings, "samples": samples, "cache_bytes": cache_bytes, "datasheet": datasheet(device)}
 
 
-def roofs(rates: dict[str, list[Rate]]) -> dict[str, float | None]:
-    """The best of what was measured for each roof, in the unit of its name; None where nothing was."""
+def ceilings_of(rates: dict[str, list[Rate]]) -> dict[str, float | None]:
+    """The best of what was measured for each ceiling, in the unit of its name; None where nothing was."""
     return {
         name: max(
             (rate.giga_per_s if name.endswith("gb_per_s") else rate.tera_per_s for rate in measured), default=None

@@ -7,7 +7,7 @@ would wait for it, is left out at that shape, and the reason is kept.
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -18,10 +18,11 @@ from minikernel import softmax
 from minikernel.measure import peers
 from minikernel.measure.bench import REFERENCE, row_of
 from minikernel.measure.ceilings import large_copy
-from minikernel.measure.eligibility import admit
+from minikernel.measure.eligibility import find_eligible
 from minikernel.measure.head_contest import contest_head, head_providers, head_weight
 from minikernel.measure.host_cost import host_cost, host_providers
 from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
+from minikernel.measure.rows import ContestRow, HeadRow, HostRow
 from minikernel.measure.standards import LEFT_OUT_ALL, OURS, standards
 from minikernel.measure.timing import last_level_cache_bytes, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS
@@ -29,10 +30,11 @@ from minikernel.ops.registry import kernels
 from minikernel.proof.accuracy import softmax_error
 from minikernel.proof.gradient_accuracy import GRADIENT_TOLERANCE, gradient_error
 from minikernel.proof.proof import REFERENCE_TOLERANCE
+from minikernel.reasons import Reason, in_words, of_exception, wrong
 from minilab import LabError
-from minilab.user_code import first_line
 
 Pair = tuple[torch.Tensor, torch.Tensor]
+Rows = Sequence[ContestRow | HeadRow | HostRow]
 MAX_AUTOTUNE = "compile-max-autotune"
 LEAKED_BYTES = 1 << 28  # between cases: a peer's exception may hold on to tensors until garbage is collected
 ELEMENTS_AT_ONCE = 1 << 26  # of a gradient that is checked in float64
@@ -80,7 +82,7 @@ def contest(
     device: torch.device,
     ceiling: float,
     seconds_left: dict[str, float] | None = None,
-) -> tuple[list[dict], dict[str, str]]:
+) -> tuple[list[ContestRow], dict[str, Reason]]:
     """Time all providers of one direction at one shape, in turn, in this process.
 
     Args:
@@ -90,10 +92,10 @@ def contest(
         dtype: `float32`, `bfloat16` or `float16`.
         params: launches, warmup, seed.
         ceiling: a large copy's bandwidth in this process, GB/s.
-        seconds_left: as `admission.admit` takes it.
+        seconds_left: as `eligibility.find_eligible` takes it.
 
     Returns:
-        Rows as in `bench.json`, without the configuration, and name -> why it was left out.
+        Rows as in `bench.json`, their configuration not filled in, and name -> why it was left out.
 
     Raises:
         LabError: `F.softmax` itself is wrong or refuses.
@@ -106,26 +108,34 @@ def contest(
     tolerance = (REFERENCE_TOLERANCE if direction == "forward" else GRADIENT_TOLERANCE)[dtype]
     error_of = softmax_error if direction == "forward" else pair_error
     tolerances = dict.fromkeys(providers, tolerance)
-    admission = admit(providers, first, lambda y: error_of(y, first), tolerances, REFERENCE, seconds_left)
-    entered, reasons = admission.entered, admission.reasons
+    found = find_eligible(providers, first, lambda y: error_of(y, first), tolerances, REFERENCE, seconds_left)
+    eligible, reasons = found.eligible, found.reasons
     if REFERENCE in reasons:
-        raise LabError(f"{REFERENCE}, beside which all others are timed, cannot be timed itself: {reasons[REFERENCE]}")
+        said = in_words(reasons[REFERENCE])
+        raise LabError(f"{REFERENCE}, beside which all others are timed, cannot be timed itself: {said}.")
     source = first if direction == "forward" else first[0]
     target = torch.empty_like(source)
     copy = target.copy_ if direction == "forward" else lambda pair: target.copy_(pair[0])
-    twice = next(name for name in (*OURS, REFERENCE) if name in entered)
+    twice = next(name for name in (*OURS, REFERENCE) if name in eligible)
     timings, launched = measure_with_duplicate(
-        {**entered, "copy": copy}, twice, REFERENCE, inputs, params["warmup"], params["launches"]
+        {**eligible, "copy": copy}, twice, REFERENCE, inputs, params["warmup"], params["launches"]
     )
-    rows = []
-    for name, provider in entered.items():
-        error = max(admission.errors[name], error_of(provider(last), last))
+    rows: list[ContestRow] = []
+    for name, provider in eligible.items():
+        error = max(found.errors[name], error_of(provider(last), last))
         if not error <= tolerance:
-            reasons[name] = f"wrong after it was timed, error {error:.1e}"
+            reasons[name] = wrong(error, tolerance, "wrong_after_timing")
             continue
-        row = row_of(name, direction, shape, torch_dtype, timings, ceiling)
-        row |= {"max_rel_err": error, "copy_graph_us": timings["copy"].graph_us, "duplicated": twice, **launched}
-        rows.append(row | own_samples(name, timings, () if rows else ("copy", DUPLICATE)))
+        row: ContestRow = {
+            **row_of(name, direction, shape, torch_dtype, timings, ceiling),
+            "max_rel_err": error,
+            "copy_graph_us": timings["copy"].graph_us,
+            "duplicated": twice,
+            **launched,
+            **own_samples(name, timings, () if rows else ("copy", DUPLICATE)),
+            "config": None,
+        }
+        rows.append(row)
     return rows, reasons
 
 
@@ -141,13 +151,15 @@ def pair_error(dx: torch.Tensor, pair: Pair) -> float:
 
 def cases(
     params: dict, config_for: Callable[[int, int, str], dict], device: torch.device, ceiling: float
-) -> Iterator[tuple[dict, Callable[[], tuple[list[dict], dict[str, str]]]]]:
+) -> Iterator[tuple[dict, Callable[[], tuple[Rows, dict[str, Reason]]]]]:
     """Everything that is measured, in order: where it belongs, and the function that measures it."""
 
     def softmaxes(make: Callable, direction: str, shape: list[int], dtype: str, seconds_left: dict[str, float]):
         config = config_for(shape[0], shape[1], dtype)
         rows, reasons = contest(make(config), direction, shape, dtype, params, device, ceiling, seconds_left)
-        return [row | {"config": config if row["kernel"] == "triton" else None} for row in rows], reasons
+        for row in rows:
+            row["config"] = config if row["kernel"] == "triton" else None
+        return rows, reasons
 
     def hosts(shape: list[int], dtype: str, requires_grad: bool):
         providers = host_providers(config_for(shape[0], shape[1], dtype), requires_grad)
@@ -213,10 +225,10 @@ def run_contest(
     return result
 
 
-def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[list[dict], dict[str, str]]:
+def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[Rows, dict[str, Reason]]:
     """What a case measures; in its stead, why it was not measured."""
     if elapsed > limit:
-        return [], {LEFT_OUT_ALL: f"the contest's {limit:,.0f} seconds were over"}
+        return [], {LEFT_OUT_ALL: {"code": "time_over", "seconds": limit}}
     try:
         # Memory of the case before is given back; so are compiled functions: with one static shape a case, Dynamo's
         # limit on recompiling is never met, nor the cost of many guards.
@@ -226,12 +238,13 @@ def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[list[
         torch.cuda.empty_cache()
         return case()
     except Exception as failure:  # out of memory, or a kernel that broke the device for all
-        return [], {LEFT_OUT_ALL: first_line(failure)}
+        return [], {LEFT_OUT_ALL: of_exception(failure)}
 
 
-def in_line(place: dict, rows: list[dict], reasons: dict[str, str]) -> str:
+def in_line(place: dict, rows: Rows, reasons: dict[str, Reason]) -> str:
     """One line of the log about one case: its place, who won, and who was left out."""
     where = f"{place['part']} {place['direction']} {place['rows']}x{place['cols']} {place['dtype']}"
     won = sorted(rows, key=lambda row: row["median_us"])
     times = ", ".join(f"{row['kernel']} {row['median_us']:,.1f}" for row in won)
-    return f"{where}: {times or 'nothing'} us" + "".join(f"; without {name}: {why}" for name, why in reasons.items())
+    left_out = "".join(f"; without {name}: {in_words(why)}" for name, why in reasons.items())
+    return f"{where}: {times or 'nothing'} us{left_out}"

@@ -1,7 +1,7 @@
-"""Who may be timed: who runs at a shape, is right there, ends in time and can be captured in a CUDA graph.
+"""Find out who may be timed: who runs at a shape, is right there, ends in time and can be captured in a CUDA graph.
 
 A contest waits for all of its contestants, a hundred times over. One that refuses, is wrong or is far too slow
-is left out before anything is timed, and the reason is kept in its own words.
+is left out before anything is timed, and the reason is kept.
 """
 
 import time
@@ -10,48 +10,48 @@ from dataclasses import dataclass, field
 
 import torch
 
-from minilab.user_code import first_line
+from minikernel.reasons import Reason, of_exception, wrong
 
-PATIENCE = 30  # times the reference's time: what is slower is not waited for
+MAX_SLOWDOWN = 30  # times the reference's time: what is slower is left out
 SHORTEST, LONGEST = 2e-3, 8e-3  # seconds: nobody faster is ever too slow; nobody slower is waited for
-LEAST_PATIENCE = 4  # times the reference's time, which may itself be long
+LEAST_SLOWDOWN = 4  # times the reference's time, which may itself be long
 
 
 @dataclass
-class Admission:
-    """Who entered with which error, and why the others did not."""
+class Eligibility:
+    """Who is eligible with which error, and why the others are not."""
 
-    entered: dict[str, Callable] = field(default_factory=dict)
+    eligible: dict[str, Callable] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, Reason] = field(default_factory=dict)
 
 
-def admit(
+def find_eligible(
     providers: dict[str, Callable],
     given: object,
     error_of: Callable[[torch.Tensor], float],
     tolerances: dict[str, float],
     reference: str,
     seconds_left: dict[str, float] | None = None,
-) -> Admission:
+) -> Eligibility:
     """Call every provider on one input and say who may be timed.
 
     Args:
         providers: name -> function of `given`.
         given: the input.
         error_of: a result -> its error.
-        tolerances: name -> the largest error with which a provider enters.
-        reference: the provider by whose time patience is measured.
+        tolerances: name -> the largest error with which a provider is eligible.
+        reference: the provider whose time says what is too slow.
         seconds_left: of a provider whose first call compiles for long, the seconds that it may still take;
             what it takes is subtracted. Whoever has none left is not called.
     """
     seconds_left = {} if seconds_left is None else seconds_left
     reference_seconds = seconds(providers[reference], given)
-    patience = max(min(PATIENCE * reference_seconds, LONGEST), SHORTEST, LEAST_PATIENCE * reference_seconds)
-    admission = Admission()
+    longest = max(min(MAX_SLOWDOWN * reference_seconds, LONGEST), SHORTEST, LEAST_SLOWDOWN * reference_seconds)
+    found = Eligibility()
     for name, provider in providers.items():
         if seconds_left.get(name, 1) <= 0:
-            admission.reasons[name] = "its compiling had used up the time that it is given"
+            found.reasons[name] = {"code": "compile_time_used_up"}
             continue
         began = time.monotonic()
         try:
@@ -61,24 +61,24 @@ def admit(
                 seconds_left[name] -= time.monotonic() - began
             error = error_of(result)
             took = seconds(provider, given)
-            reason = refusal(error, tolerances[name], took if name != reference else 0, patience)
-            if not reason:
+            reason = refusal(error, tolerances[name], took if name != reference else 0, longest)
+            if reason is None:
                 check_capture(provider, given)
         except Exception as failure:  # somebody else's kernel may raise anything at a shape that it does not take
-            reason = first_line(failure)
+            reason = of_exception(failure)
         result = None  # its memory is the next one's
-        if reason:
-            admission.reasons[name] = reason
+        if reason is not None:
+            found.reasons[name] = reason
         else:
-            admission.entered[name], admission.errors[name] = provider, error
-    return admission
+            found.eligible[name], found.errors[name] = provider, error
+    return found
 
 
-def refusal(error: float, tolerance: float, took: float, patience: float) -> str:
-    """Why a provider that ran is left out; empty where it is not."""
+def refusal(error: float, tolerance: float, took: float, longest: float) -> Reason | None:
+    """Why a provider that ran, for `took` of at most `longest` seconds, is left out; None where it is not."""
     if not error <= tolerance:
-        return f"wrong, error {error:.1e}"
-    return f"too slow, {took * 1e3:,.1f} ms a call" if took > patience else ""
+        return wrong(error, tolerance)
+    return {"code": "too_slow", "milliseconds": took * 1e3} if took > longest else None
 
 
 def wait() -> None:

@@ -8,12 +8,14 @@ import torch.nn.functional as F
 
 from minikernel import linear_softmax
 from minikernel.measure import cost
-from minikernel.measure.eligibility import admit
+from minikernel.measure.eligibility import find_eligible
 from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
+from minikernel.measure.rows import HeadFigures, HeadRow
 from minikernel.measure.timing import Timing, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS, FEATURES, fuses
 from minikernel.proof.accuracy import ROWS_AT_ONCE, relative_error
 from minikernel.proof.proof import REFERENCE_TOLERANCE
+from minikernel.reasons import Reason, wrong
 
 EAGER, FUSED, FUSED_TF32 = "eager", "linear_softmax", "linear_softmax-tf32"
 TF32_TOLERANCE = 1e-2  # TF32 keeps 11 significant bits of a factor
@@ -55,7 +57,7 @@ def contest_head(
     params: dict,
     device: torch.device,
     ceiling: float,
-) -> tuple[list[dict], dict[str, str]]:
+) -> tuple[list[HeadRow], dict[str, Reason]]:
     """Time every LM head at one number of rows, in turn, in this process.
 
     Args:
@@ -72,24 +74,24 @@ def contest_head(
     inputs = rotating_inputs(rows, FEATURES, torch.float32, device, params["seed"])
     tolerances = dict.fromkeys(providers, REFERENCE_TOLERANCE["float32"]) | {FUSED_TF32: TF32_TOLERANCE}
     first, last = inputs[0], inputs[-1]
-    admission = admit(providers, first, lambda y: head_error(y, first, weight), tolerances, EAGER)
-    entered, reasons = admission.entered, admission.reasons
-    twice = FUSED if FUSED in entered else EAGER
-    timings, launched = measure_with_duplicate(entered, twice, EAGER, inputs, params["warmup"], params["launches"])
-    found = []
-    for name, provider in entered.items():
-        error = max(admission.errors[name], head_error(provider(last), last, weight))
+    able = find_eligible(providers, first, lambda y: head_error(y, first, weight), tolerances, EAGER)
+    eligible, reasons = able.eligible, able.reasons
+    twice = FUSED if FUSED in eligible else EAGER
+    timings, launched = measure_with_duplicate(eligible, twice, EAGER, inputs, params["warmup"], params["launches"])
+    found: list[HeadRow] = []
+    for name, provider in eligible.items():
+        error = max(able.errors[name], head_error(provider(last), last, weight))
         if not error <= tolerances[name]:
-            reasons[name] = f"wrong after it was timed, error {error:.1e}"
+            reasons[name] = wrong(error, tolerances[name], "wrong_after_timing")
             continue
         fused = name in (FUSED, FUSED_TF32) and fuses(first, weight)
         samples = own_samples(name, timings, () if found else (DUPLICATE,))
-        row = row_of(name, fused, rows, timings[name], ceiling)
-        found.append(row | {"max_rel_err": error, "duplicated": twice, **launched, **samples})
+        figures = row_of(name, fused, rows, timings[name], ceiling)
+        found.append({**figures, "max_rel_err": error, "duplicated": twice, **launched, **samples})
     return found, reasons
 
 
-def row_of(name: str, fused: bool, rows: int, timing: Timing, ceiling: float) -> dict:
+def row_of(name: str, fused: bool, rows: int, timing: Timing, ceiling: float) -> HeadFigures:
     """The part of a head's row that follows from its timing; `fused`: the logits never reached memory."""
     moved = cost.linear_softmax_bytes(rows, FEATURES, COLUMNS, torch.float32.itemsize, fused)
     flop = cost.linear_softmax_flop(rows, FEATURES, COLUMNS)

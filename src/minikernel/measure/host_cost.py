@@ -15,11 +15,13 @@ import torch.nn.functional as F
 
 from minikernel import softmax
 from minikernel.measure import peers
-from minikernel.measure.eligibility import admit, wait
+from minikernel.measure.eligibility import find_eligible, wait
 from minikernel.measure.noise import DUPLICATE
+from minikernel.measure.rows import HostRow, Samples, Spread
 from minikernel.measure.timing import DIGITS, turns
 from minikernel.ops.registry import kernels
 from minikernel.ops.softmax_reference import compiled
+from minikernel.reasons import Reason
 
 CALLS = 200  # a batch; a CUDA launch queue holds 1,024
 BATCHES, WARMUP_BATCHES = 40, 3
@@ -52,7 +54,7 @@ def host_cost(
     tolerance: float,
     device: torch.device,
     seed: int,
-) -> tuple[list[dict], dict[str, str]]:
+) -> tuple[list[HostRow], dict[str, Reason]]:
     """Time calls of every provider at one shape on the host, in turn.
 
     Args:
@@ -69,25 +71,27 @@ def host_cost(
     generator = torch.Generator(device).manual_seed(seed)
     x = torch.randn(shape, generator=generator, device=device).to(getattr(torch, dtype)).requires_grad_(requires_grad)
     tolerances = dict.fromkeys(providers, tolerance)
-    admission = admit(providers, x, lambda y: error_of(y.detach(), x.detach()), tolerances, REFERENCE)
-    samples = time_calls({**admission.entered, DUPLICATE: providers[REFERENCE]}, x)
-    place = {"rows": shape[0], "cols": shape[1], "dtype": dtype, "requires_grad": requires_grad}
+    found = find_eligible(providers, x, lambda y: error_of(y.detach(), x.detach()), tolerances, REFERENCE)
+    samples = time_calls({**found.eligible, DUPLICATE: providers[REFERENCE]}, x)
     beside = {REFERENCE: (REFERENCE, DUPLICATE)}  # the duplicate's samples lie in the row of what it duplicates
-    rows = [
+    rows: list[HostRow] = [
         {
             "kernel": name,
-            **place,
+            "rows": shape[0],
+            "cols": shape[1],
+            "dtype": dtype,
+            "requires_grad": requires_grad,
             **spread(name, samples),
             "calls": CALLS,
             "batches": BATCHES,
             "samples_us": {kept: samples[kept] for kept in beside.get(name, (name,))},
         }
-        for name in admission.entered
+        for name in found.eligible
     ]
-    return rows, admission.reasons
+    return rows, found.reasons
 
 
-def spread(name: str, samples: dict[str, list[float]]) -> dict[str, float]:
+def spread(name: str, samples: Samples) -> Spread:
     """`median_us`, `p20_us`, `p80_us` of one provider's batches, and the noise floor of all."""
     return {
         "median_us": float(np.median(samples[name])),

@@ -1,4 +1,4 @@
-"""A Triton kernel that does nothing but fused multiply-adds: the measured fp32 roof of a GPU."""
+"""A Triton kernel that does nothing but fused multiply-adds: the measured fp32 ceiling of a GPU."""
 
 import torch
 import triton

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from minikernel.measure.eligibility import seconds
+from minikernel.measure.rows import Launched, NoiseFloors, RawSamples
 from minikernel.measure.timing import Timing, measure, raw
 
 DUPLICATE = "again"
@@ -11,7 +12,7 @@ SHORT_SECONDS, SHORT_FACTOR = 100e-6, 4  # launches of some microseconds scatter
 
 def measure_with_duplicate(
     providers: dict[str, Callable], duplicated: str, reference: str, inputs: list, warmup: int, launches: int
-) -> tuple[dict[str, Timing], dict]:
+) -> tuple[dict[str, Timing], Launched]:
     """`timing.measure` with one of the providers timed a second time under another name.
 
     Args:
@@ -32,15 +33,15 @@ def measure_with_duplicate(
     return timings, {"launches": launches, **floors(timings, duplicated)}
 
 
-def floors(timings: dict[str, Timing], duplicated: str) -> dict[str, float | None]:
+def floors(timings: dict[str, Timing], duplicated: str) -> NoiseFloors:
     """`noise_floor` and `graph_noise_floor`: how far the duplicate's median lay from the provider's own."""
     first, again = timings[duplicated], timings[DUPLICATE]
     return {
         "noise_floor": abs(again.median_us / first.median_us - 1),
-        "graph_noise_floor": first.graph_us and abs(again.graph_us / first.graph_us - 1),
+        "graph_noise_floor": abs(again.graph_us / first.graph_us - 1) if again.graph_us and first.graph_us else None,
     }
 
 
-def own_samples(name: str, timings: dict[str, Timing], beside: tuple[str, ...] = ()) -> dict:
+def own_samples(name: str, timings: dict[str, Timing], beside: tuple[str, ...] = ()) -> RawSamples:
     """A row's raw samples: its provider's own, and those of what was timed `beside` it and has no row."""
     return raw({kept: timings[kept] for kept in (name, *beside)})

@@ -13,6 +13,7 @@ from importlib import metadata
 import torch
 
 from minilab import LabError
+from minilab.user_code import first_line
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 PACKAGES = {"liger": "liger_kernel", "quack": "quack"}
@@ -50,7 +51,7 @@ def functions(name: str) -> dict[str, Callable]:
     try:
         return {"liger": _liger, "quack": _quack}[name]()
     except Exception as failure:  # an import of somebody else's package may fail in any way
-        return dict.fromkeys(("forward", "backward", "call"), _refusal(f"{type(failure).__name__}: {failure}"))
+        return dict.fromkeys(("forward", "backward", "call"), _refusal(first_line(failure)))
 
 
 def _refusal(reason: str) -> Callable:

@@ -11,8 +11,9 @@ import torch
 
 from minikernel.measure import bench, head_contest, host_cost
 from minikernel.measure.autotune import fastest
-from minikernel.measure.ceilings import Rate, roofs
+from minikernel.measure.ceilings import Rate, ceilings_of
 from minikernel.measure.noise import floors
+from minikernel.measure.rows import SoftmaxFigures
 from minikernel.measure.standards import standards
 from minikernel.measure.timing import Timing, timings_of
 
@@ -20,8 +21,8 @@ SHAPE = ("rows", "cols", "dtype")
 
 
 def ceilings(artefact: dict) -> dict:
-    """The roofs, each from the bytes or operations of a launch and the launches' times."""
-    return roofs({roof: [Rate(**rate) for rate in measured] for roof, measured in artefact["samples"].items()})
+    """The ceilings, each from the bytes or operations of a launch and the launches' times."""
+    return ceilings_of({name: [Rate(**rate) for rate in measured] for name, measured in artefact["samples"].items()})
 
 
 def autotune(artefact: dict) -> dict:
@@ -42,8 +43,8 @@ def bench_rows(artefact: dict) -> dict:
     again = []
     for row in artefact["rows"]:
         timings = timings_of([row])
-        noise = {"noise_floor": floors(timings, row["kernel"])["noise_floor"]}
-        again.append(_softmax_row(row, timings, Rate(**row["ceiling"]).giga_per_s) | noise)
+        figures = _softmax_row(row, timings, Rate(**row["ceiling"]).giga_per_s)
+        again.append({**figures, "noise_floor": floors(timings, row["kernel"])["noise_floor"]})
     return {"rows": again}
 
 
@@ -51,14 +52,18 @@ def contest(artefact: dict) -> dict:
     """All rows of the contest, and the standards that are held against them."""
     copied = Rate(**artefact["ceiling"]).giga_per_s
     rows = [
-        _softmax_row(row, timings, copied)
-        | floors(timings, row["duplicated"])
-        | {"copy_graph_us": timings["copy"].graph_us}
+        {
+            **_softmax_row(row, timings, copied),
+            **floors(timings, row["duplicated"]),
+            "copy_graph_us": timings["copy"].graph_us,
+        }
         for row, timings in _with_timings(artefact["rows"], ("direction", *SHAPE))
     ]
     head = [
-        head_contest.row_of(row["kernel"], row["fused"], row["rows"], timings[row["kernel"]], copied)
-        | floors(timings, row["duplicated"])
+        {
+            **head_contest.row_of(row["kernel"], row["fused"], row["rows"], timings[row["kernel"]], copied),
+            **floors(timings, row["duplicated"]),
+        }
         for row, timings in _with_timings(artefact["head"], SHAPE)
     ]
     host = []
@@ -68,7 +73,7 @@ def contest(artefact: dict) -> dict:
     return {"copy_gb_per_s": copied, "rows": rows, "head": head, "host": host, "standards": standards(artefact)}
 
 
-def _softmax_row(row: dict, timings: dict[str, Timing], copied: float) -> dict:
+def _softmax_row(row: dict, timings: dict[str, Timing], copied: float) -> SoftmaxFigures:
     shape, dtype = [row["rows"], row["cols"]], getattr(torch, row["dtype"])
     return bench.row_of(row["kernel"], row["direction"], shape, dtype, timings, copied)
 

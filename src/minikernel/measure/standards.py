@@ -7,6 +7,7 @@ What could not be measured is not met.
 from collections.abc import Iterator
 
 from minikernel.measure.cost import softmax_bytes
+from minikernel.measure.rows import Compared, Judgement, Standard, StandardPlace
 
 OURS = ("fused", "triton", "smem", "naive")
 DISPATCHED = "softmax"  # launches one of ours: a kernel that is timed twice would have two chances to be the best
@@ -24,19 +25,20 @@ TIMINGS = {"events": ("median_us", "noise_floor"), "graphs": ("graph_us", "graph
 ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-def standards(contest: dict) -> list[dict]:
+def standards(contest: dict) -> list[Standard]:
     """Every standard at every shape, dtype and direction that the contest meant to measure.
 
     Args:
         contest: `contest.json`, or what there is of it so far.
 
     Returns:
-        Dictionaries: standard (1 to 6), what, direction, rows, cols, dtype, ours and peer (names), ours_us and peer_us
-        (medians), value, bar, met, within_noise (missed, by no more than the noise floor), noise_floor, timing
-        (`events`, `graphs` or `host`). `peer` is `copy` where bandwidth is the standard, and `peer_us` then the time
-        in which a large copy moves the same bytes. Of what could not be measured, names and values are None.
+        Dictionaries: standard (1 to 6), what (the code of what is asked), direction, rows, cols, dtype, ours and peer
+        (names), ours_us and peer_us (medians), value, bar, met, within_noise (missed, by no more than the noise
+        floor), noise_floor, timing (`events`, `graphs` or `host`). `peer` is `copy` where bandwidth is the standard,
+        and `peer_us` then the time in which a large copy moves the same bytes. Of what could not be measured, names
+        and values are None.
     """
-    found: list[dict] = []
+    found: list[Standard] = []
     for place, rows in by_place(contest):
         for timing in TIMINGS:
             found += of_softmax(place, rows, timing, contest["copy_gb_per_s"], contest["cache_bytes"])
@@ -63,7 +65,7 @@ def by_place(contest: dict) -> Iterator[tuple[dict, dict[str, dict]]]:
 
 def of_softmax(
     place: dict, rows: dict[str, dict], timing: str, copy_gb_per_s: float, cache_bytes: int
-) -> Iterator[dict]:
+) -> Iterator[Standard]:
     """Standards 1 to 4 at one place: against the best peer, against a copy, and Triton's against our best."""
     key, noise_key = TIMINGS[timing]
     timed = {name: row for name, row in rows.items() if row[key] is not None}
@@ -73,11 +75,18 @@ def of_softmax(
     others = [row for name, row in timed.items() if name not in (*OURS, DISPATCHED)]
     peer = min(others, key=lambda row: row[key], default=None)
     noise = ours[noise_key] if ours else None
-    at = {**place, "timing": timing, "noise_floor": noise}
+    at: StandardPlace = {
+        "direction": direction,
+        "rows": place["rows"],
+        "cols": cols,
+        "dtype": place["dtype"],
+        "timing": timing,
+        "noise_floor": noise,
+    }
     ours_us, peer_us = ours[key] if ours else None, peer[key] if peer else None
     yield {
         "standard": number,
-        "what": f"{direction}, our best's time over the best peer's",
+        "what": f"{direction}_time",
         **at,
         **named(ours, peer),
         **judged(ours_us, peer_us, quotient(ours_us, peer_us), SPEED_RATIO, noise, at_most=True),
@@ -89,7 +98,7 @@ def of_softmax(
         copy_us = moved / copy_gb_per_s / 1e3
         yield {
             "standard": 2 if direction == "forward" else number,
-            "what": f"{direction}, our best's share of the copy bandwidth",
+            "what": f"{direction}_copy",
             **at,
             **named(ours, {"kernel": COPY}),
             **judged(ours_us, copy_us, quotient(copy_us, ours_us), bar, noise),
@@ -99,14 +108,14 @@ def of_softmax(
         triton_us = triton[key] if triton else None
         yield {
             "standard": 3,
-            "what": "forward, Triton's share of our best's speed",
+            "what": "triton",
             **at,
             **named(triton, ours),
             **judged(triton_us, ours_us, quotient(ours_us, triton_us), TRITON_SHARE, noise),
         }
 
 
-def of_host(rows: list[dict]) -> Iterator[dict]:
+def of_host(rows: list[dict]) -> Iterator[Standard]:
     """Standard 5: what a call of ours costs the host, over what F.softmax's does."""
     for peer in (row for row in rows if row["kernel"] == REFERENCE):
         keys = ("rows", "cols", "dtype", "requires_grad")
@@ -115,9 +124,11 @@ def of_host(rows: list[dict]) -> Iterator[dict]:
         us, peer_us = ours["median_us"] if ours else None, peer["median_us"]
         yield {
             "standard": 5,
-            "what": f"host time of a call{' that asks for a gradient' * peer['requires_grad']} over {REFERENCE}'s",
+            "what": "host_gradient" if peer["requires_grad"] else "host",
             "direction": "forward",
-            **{key: peer[key] for key in keys[:3]},
+            "rows": peer["rows"],
+            "cols": peer["cols"],
+            "dtype": peer["dtype"],
             "timing": "host",
             "noise_floor": peer["noise_floor"],
             **named(ours, peer),
@@ -125,38 +136,42 @@ def of_host(rows: list[dict]) -> Iterator[dict]:
         }
 
 
-def of_head(rows: list[dict], timing: str) -> Iterator[dict]:
+def of_head(rows: list[dict], timing: str) -> Iterator[Standard]:
     """Standard 6: the fused LM head's speed-up over torch.compile, and its error."""
     key, noise_key = TIMINGS[timing]
     timed = {(row["kernel"], row["rows"]): row for row in rows if row[key] is not None}
     for n_rows, bar in HEAD_SPEED_UP.items():
         ours, peer = timed.get((HEAD, n_rows)), timed.get((HEAD_PEER, n_rows))
         noise = ours[noise_key] if ours else None
-        at = {"direction": "forward", "rows": n_rows, "cols": HEAD_COLS, "dtype": "float32"}
+        at: StandardPlace = {
+            "direction": "forward",
+            "rows": n_rows,
+            "cols": HEAD_COLS,
+            "dtype": "float32",
+            "timing": timing,
+            "noise_floor": noise,
+        }
         us, peer_us = ours[key] if ours else None, peer[key] if peer else None
         yield {
             "standard": 6,
-            "what": "LM head, speed-up over torch.compile's softmax(linear(h))",
+            "what": "head_time",
             **at,
-            "timing": timing,
-            "noise_floor": noise,
             **named(ours, peer),
             **judged(us, peer_us, quotient(peer_us, us), bar, noise),
         }
         if timing == "events":
             error = ours["max_rel_err"] if ours else None
+            exact: StandardPlace = {**at, "noise_floor": None}  # an error is no time
             yield {
                 "standard": 6,
-                "what": "LM head, largest relative error",
-                **at,
-                "timing": timing,
-                "noise_floor": None,
+                "what": "head_error",
+                **exact,
                 **named(ours, None),
                 **judged(us, None, error, HEAD_ERROR, None, at_most=True),
             }
 
 
-def named(ours: dict | None, peer: dict | None) -> dict:
+def named(ours: dict | None, peer: dict | None) -> Compared:
     """The names of the two that are compared; None for one that is not there."""
     return {"ours": ours["kernel"] if ours else None, "peer": peer["kernel"] if peer else None}
 
@@ -173,9 +188,15 @@ def judged(
     bar: float,
     noise: float | None,
     at_most: bool = False,
-) -> dict:
-    """A value held against its bar, at least it or `at_most` it; the bar is exact, the noise is said beside it."""
+) -> Judgement:
+    """Hold a value against its bar, at least it or `at_most` it; the bar is exact, the noise is said beside it."""
     met = value is not None and (value <= bar if at_most else value >= bar)
     near = value is not None and noise is not None and abs(value / bar - 1) <= noise
-    times = {"ours_us": ours_us, "peer_us": peer_us}
-    return {**times, "value": value, "bar": bar, "met": met, "within_noise": near and not met}
+    return {
+        "ours_us": ours_us,
+        "peer_us": peer_us,
+        "value": value,
+        "bar": bar,
+        "met": met,
+        "within_noise": near and not met,
+    }

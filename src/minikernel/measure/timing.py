@@ -7,13 +7,15 @@ set that exceeds three times the last-level cache; the medians of a duplicate sh
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from minikernel.measure.rows import RawSamples
 
 CACHE_MULTIPLE = 3
 SPIN_CYCLES = 200_000  # 100 microseconds at 2 GHz: longer than the host takes to queue any provider's launch
@@ -42,13 +44,13 @@ class Timing:
         return float(np.median(self.graph_samples_us)) if self.graph_samples_us else None
 
 
-def raw(timings: dict[str, Timing]) -> dict[str, dict[str, list[float]]]:
+def raw(timings: dict[str, Timing]) -> RawSamples:
     """Every launch of each provider, as the rows of an artefact keep them; no graphs on a CPU."""
     graphs = {name: timing.graph_samples_us for name, timing in timings.items() if timing.graph_samples_us}
     return {"samples_us": {name: timing.samples_us for name, timing in timings.items()}, "graph_samples_us": graphs}
 
 
-def timings_of(rows: list[dict]) -> dict[str, Timing]:
+def timings_of(rows: Sequence[RawSamples | dict]) -> dict[str, Timing]:
     """The timings that lie raw in rows of one process and place; the inverse of `raw`."""
     samples = {name: taken for row in rows for name, taken in row["samples_us"].items()}
     graphs = {name: taken for row in rows for name, taken in row["graph_samples_us"].items()}

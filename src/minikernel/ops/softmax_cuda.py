@@ -9,7 +9,7 @@ the launch goes to torch's current stream. CuPy is imported at the first launch,
 import functools
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -113,7 +113,8 @@ def compiled(path: str, expression: str, device: int):
 @functools.cache
 def largest_shared_bytes(device: int) -> int:
     """The most shared memory that a block may have on CUDA device number `device`."""
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    properties: Any = torch.cuda.get_device_properties(device)  # torch's types lack this field
+    return properties.shared_memory_per_block_optin
 
 
 @functools.cache

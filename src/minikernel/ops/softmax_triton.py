@@ -141,7 +141,7 @@ def softmax_kernel(
                 logits = computed_anew(logits, shift)
             numerator = exponential(logits.to(tl.float32), shift, ACCURATE)
             sums += numerator
-            numerators += (numerator,)
+            numerators += (numerator,)  # type: ignore[assignment]
         total = tl.sum(sums, axis=1, keep_dims=True)
     else:
         # The shifts start finite: a lane that meets only -infinity has a sum of 0 and no NaN.

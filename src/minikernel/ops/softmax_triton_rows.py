@@ -77,7 +77,7 @@ def load_tiles(x, lane, first, count, inside, other, TILES: tl.constexpr):
     tiles = ()
     for tile in tl.static_range(TILES):
         col = first + tile * lane.shape[1] + lane
-        tiles += (tl.load(x + col, mask=inside & (col < count), other=other, eviction_policy="evict_last"),)
+        tiles += (tl.load(x + col, mask=inside & (col < count), other=other, eviction_policy="evict_last"),)  # type: ignore[assignment]
     return tiles
 
 

@@ -1,26 +1,26 @@
-"""Is a softmax right? Held against float64 NumPy on rows chosen to break it.
+"""Prove a softmax: hold it against float64 NumPy on rows chosen to break it.
 
 The measure is relative error, element by element, which all zeros cannot pass. Below the smallest normal
 number of a format nothing can keep it, and an element is held to be no larger than twice that number
 instead. The cases are those on which softmax kernels are known to fail: an outlier (the difference from
 the maximum is then large, and its rounding alone is 4e-6), masked and equal rows, odd lengths, rows of
--infinity alone, empty and strided tensors. Each case runs twice: between guard zones, so that a write outside
+-infinity alone, empty and strided tensors. Each case runs twice: between redzones, so that a write outside
 the output is seen, and then as it will be used.
 """
 
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from minikernel.ops.registry import any_spec
 from minikernel.ops.softmax_reference import softmax_float64
 from minikernel.proof.accuracy import relative_error
-from minikernel.proof.redzones import GuardZones
+from minikernel.proof.redzones import Redzones
+from minikernel.reasons import Place, Refusal, of_exception, wrong
 from minilab import LabError
-from minilab.user_code import first_line
 
 COLS = (1, 7, 600, 1000, 50257)
 ROWS = 5
@@ -83,14 +83,15 @@ def adversarial_cases() -> list[Case]:
 def poisoned_memory() -> Iterator[None]:
     """Make torch fill what `torch.empty` returns with NaN, so that an element nobody wrote is seen."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    memory: Any = torch.utils.deterministic  # whose switch torch's types lack
+    filled = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
+    memory.fill_uninitialized_memory = True
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        memory.fill_uninitialized_memory = filled
 
 
 def numpy_error(result: torch.Tensor, x: torch.Tensor) -> float:
@@ -105,8 +106,8 @@ def prove(
     cases: list[Case] | None = None,
     name: str | None = None,
     tolerance: float | None = None,
-    announce: Callable[[str], None] = lambda where: None,
-    guarded: tuple[bool, ...] = (True, False),
+    announce: Callable[[Place], None] = lambda where: None,
+    with_redzones: tuple[bool, ...] = (True, False),
 ) -> list[dict]:
     """Hold a softmax over the last axis against float64 on every case.
 
@@ -117,28 +118,27 @@ def prove(
         cases: `adversarial_cases()` unless given.
         name: the kernel's name for messages; the function's own unless given.
         tolerance: largest relative error allowed; `TOLERANCE` of the dtype unless given.
-        announce: called with the name of kernel and case before each, for whoever must say where it never returned.
-        guarded: one run a case for each, between guard zones or not.
+        announce: called with the place, kernel and case, before each, for whoever must say where it never returned.
+        with_redzones: one run a case for each, between redzones or not.
 
     Returns:
         One row a case: case, dtype, rows, cols, max_rel_err, tolerance.
 
     Raises:
-        LabError: a result is wrong, or the kernel fails, changes its input or writes outside its output; the
-            sentence names kernel and case.
+        Refusal: a result is wrong, or the kernel fails, changes its input or writes outside its output; its
+            reason and its sentence name kernel and case.
+        LabError: what the kernel itself refused, in its own words.
     """
     name = name or function.__name__
     tolerance = TOLERANCE[dtype] if tolerance is None else tolerance
     rows = []
     for case in adversarial_cases() if cases is None else cases:
-        where = f"kernel {name} on {device}, case {case.name!r} of shape {tuple(case.x.shape)} in {dtype}"
-        announce(where)
-        error = max(_checked_error(function, case.x, device, dtype, where, run) for run in guarded)
+        at: Place = {"code": "case", "kernel": name, "device": device, "case": case.name}
+        at |= {"shape": list(case.x.shape), "dtype": dtype}
+        announce(at)
+        error = max(_checked_error(function, case.x, device, dtype, at, run) for run in with_redzones)
         if not error <= tolerance:
-            raise LabError(
-                f"{where}: largest relative error against float64 is {error:.2e}, more than {tolerance:.2e}; "
-                "the kernel is wrong there (an infinite error is a NaN, shape or dtype that should not be)."
-            )
+            raise Refusal({**wrong(error, tolerance), "at": at})
         cols = case.x.shape[-1]
         rows.append(
             {
@@ -158,26 +158,26 @@ def _checked_error(
     x: torch.Tensor,
     device: str,
     dtype: str,
-    where: str,
-    guarded: bool,
+    at: Place,
+    with_redzones: bool,
 ) -> float:
     """The relative error of one call, which must leave all memory but its output as it was."""
-    zones = GuardZones()
+    zones = Redzones()
     x = zones.input(x, getattr(torch, dtype), device)
     before = x.clone()
     try:
-        with poisoned_memory(), zones if guarded else nullcontext():
+        with poisoned_memory(), zones if with_redzones else nullcontext():
             result = function(x)
         error = numpy_error(result, before) if result.dtype == x.dtype else float("inf")
         damage = zones.damage()
     except LabError:
         raise
     except (Exception, SystemExit) as failure:
-        raise LabError(f"{where}: it failed with {first_line(failure)}.") from failure
+        raise Refusal({**of_exception(failure), "at": at}) from failure
     if not torch.equal(x.nan_to_num(0.5), before.nan_to_num(0.5)):
-        raise LabError(f"{where}: it changed its input; a kernel writes its output only.")
+        raise Refusal({"code": "changed_input", "at": at})
     if damage:
-        raise LabError(f"{where}: it wrote outside its output: {damage}.")
+        raise Refusal({**damage, "at": at})
     return error
 
 
@@ -192,7 +192,7 @@ def prove_kernel(
     entry: dict | None,
     device: str,
     interpreted: bool = False,
-    announce: Callable[[str], None] = lambda where: None,
+    announce: Callable[[Place], None] = lambda where: None,
 ) -> list[dict]:
     """Prove a kernel of the registry, or a user's, in every dtype that it takes.
 
@@ -212,7 +212,7 @@ def prove_kernel(
     Raises:
         LabError: there is no such kernel, or it is wrong.
     """
-    announce(f"kernel {name} on {device}, while it was loaded")
+    announce({"code": "load", "kernel": name, "device": device})
     spec = any_spec(name, entry)
     function = _untuned(spec.load(), spec.module) if spec.tuned else spec.load()
     accurate = INTERPRETER_TOLERANCE if interpreted else TOLERANCE
@@ -220,8 +220,8 @@ def prove_kernel(
     cases = adversarial_cases()
     if spec.static:
         cases = [case for case in cases if case.x.shape[-1] == STATIC_COLS]
-    guarded = (True,) if interpreted and spec.accurate else (True, False)  # the interpreter takes a minute a run
+    with_redzones = (True,) if interpreted and spec.accurate else (True, False)  # the interpreter takes a minute a run
     rows = []
     for dtype in spec.dtypes:
-        rows += prove(function, device, dtype, cases, name, tolerances[dtype], announce, guarded)
+        rows += prove(function, device, dtype, cases, name, tolerances[dtype], announce, with_redzones)
     return rows

@@ -1,8 +1,8 @@
-"""A function run in a process of its own, because a user's kernel inside it may crash it, hang it or poison the GPU.
+"""Run a function in a process of its own, because a user's kernel inside it may crash it, hang it or poison the GPU.
 
 A segmentation fault, `sys.exit`, or an illegal address that ruins a CUDA context ends that process and nothing
 else; one that does not return is ended, with all that it started, at a time limit. What became of it comes back
-as one sentence, with what it printed in the log.
+as a reason, with what it printed in the log.
 """
 
 import faulthandler
@@ -21,52 +21,55 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from minikernel.reasons import Reason, of_exception, place_in_words
 from minilab import LabError
-from minilab.files import read_json, write_json, write_text
-from minilab.user_code import first_line
+from minilab.files import read_json, write_json
 
 GRACE_SECONDS = 5  # after its limit the process ends itself and says where it was; a little later it is killed
 REAPING_SECONDS = 60  # a GPU takes a while to drop what a killed process was running
 PRINTED_BYTES = 1 << 13  # of the last that it printed, kept for the log
+CALL, WHERE, RESULT = "call.json", "where.json", "result.json"  # in the sandbox's folder
 log = logging.getLogger("minilab")
 
 
 class Outcome(NamedTuple):
-    """What a guarded function returned, or the sentence that says why it did not."""
+    """What a function returned, or the reason why it did not."""
 
     value: Any
-    reason: str | None
+    reason: Reason | None
 
 
-def run_guarded(function: str, arguments: dict, subject: str, time_limit_seconds: float, knob: str) -> Outcome:
+def run_in_sandbox(
+    function: str, arguments: dict, kernel: str, device: str, time_limit_seconds: float, knob: str
+) -> Outcome:
     """Call a function in a fresh process and wait for it, however it ends.
 
     Args:
         function: `module:name` of a function that returns plain data. It is called with `arguments` and with
-            `announce`, which it calls with words for what it is about to do; they begin the sentence if it fails.
+            `announce`, which it calls with the place of what it is about to do; a reason names the last one.
         arguments: keyword arguments, plain data.
-        subject: whom the sentence names until the first announcement, e.g. `kernel mine on cpu`.
+        kernel, device: the user's kernel and the torch device that it runs on, for the reason and the log.
         time_limit_seconds: the process is ended there.
-        knob: the key of the configuration that holds the limit, for the sentence.
+        knob: the key of the configuration that holds the limit, for the reason.
 
     Raises:
         LabError: the process cannot be ended, so that nothing measured beside it could be trusted.
     """
-    with tempfile.TemporaryDirectory(prefix="guarded-") as folder:
-        where, result = Path(folder, "where"), Path(folder, "result.json")
-        write_json(
-            Path(folder, "call.json"),
-            {"function": function, "arguments": arguments, "time_limit_seconds": time_limit_seconds},
-        )
-        write_text(where, f"{subject}, before its first case")
+    subject = place_in_words({"code": "subject", "kernel": kernel, "device": device})
+    with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
+        where, result = Path(folder, WHERE), Path(folder, RESULT)
+        call = {"function": function, "arguments": arguments, "time_limit_seconds": time_limit_seconds}
+        write_json(Path(folder, CALL), call)
+        write_json(where, {"code": "begin", "kernel": kernel, "device": device})
         began = time.monotonic()
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", __name__, folder],
+            [sys.executable, "-u", "-m", "minikernel.proof.sandbox", folder],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        assert process.stdout is not None
         printed = bytearray()
         reader = threading.Thread(target=_keep_tail, args=(process.stdout, printed), daemon=True)
         reader.start()
@@ -81,11 +84,8 @@ def run_guarded(function: str, arguments: dict, subject: str, time_limit_seconds
             log.info("%s printed:\n%s", subject, printed.decode(errors="replace").strip())
         if result.exists():
             return Outcome(**read_json(result))
-        if hung:
-            end = f"it did not end within {time_limit_seconds:g} seconds, the limit of {knob}"
-        else:
-            end = _ending(process.returncode)
-        return Outcome(None, f"{where.read_text()}: {end}.")
+        ending = {"code": "timed_out", "seconds": time_limit_seconds, "knob": knob} if hung else _ending(process)
+        return Outcome(None, {**ending, "at": read_json(where)})
 
 
 def _keep_tail(stream: IO[bytes], tail: bytearray) -> None:
@@ -108,17 +108,18 @@ def _end(process: subprocess.Popen, subject: str) -> None:
         ) from None
 
 
-def _ending(status: int) -> str:
+def _ending(process: subprocess.Popen) -> Reason:
+    """The reason of a process that ended without a result."""
+    status = process.returncode
     if status >= 0:
-        return f"it ended its process with exit status {status}"
+        return {"code": "exited", "status": status}
     name = signal.Signals(-status).name
-    hint = ", as when memory runs out" if name == "SIGKILL" else ""
-    return f"it crashed its process ({name}{hint})"
+    return {"code": "killed" if name == "SIGKILL" else "crashed", "signal": name}
 
 
 def _call(folder: Path) -> None:
-    """The guarded process: make the call that `folder` describes and leave its outcome there."""
-    call = read_json(folder / "call.json")
+    """Make the call that `folder` describes and leave its outcome there; the process is the sandbox."""
+    call = read_json(folder / CALL)
     faulthandler.enable()
     # Also when nobody is left to kill it; a thread of C runs this, so that code that holds the GIL cannot stop it.
     faulthandler.dump_traceback_later(call["time_limit_seconds"], exit=True)
@@ -126,15 +127,15 @@ def _call(folder: Path) -> None:
     value, reason = None, None
     try:
         function = getattr(importlib.import_module(module), name)
-        value = function(**call["arguments"], announce=partial(write_text, folder / "where"))
+        value = function(**call["arguments"], announce=partial(write_json, folder / WHERE))
     except LabError as refusal:
         if refusal.__cause__:  # what the kernel itself raised, with the place in its file
             traceback.print_exception(refusal.__cause__)
-        reason = str(refusal)
+        reason = of_exception(refusal)
     except (Exception, SystemExit) as failure:
         traceback.print_exc()
-        reason = f"{(folder / 'where').read_text()}: it failed with {first_line(failure)}."
-    write_json(folder / "result.json", {"value": value, "reason": reason})
+        reason = {**of_exception(failure), "at": read_json(folder / WHERE)}
+    write_json(folder / RESULT, {"value": value, "reason": reason})
     os._exit(0)  # what the kernel left to be done at exit is its own affair
 
 

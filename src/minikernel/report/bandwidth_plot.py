@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from minikernel.measure.standards import COPY, DISPATCHED, LEFT_OUT_ALL, OURS
-from minikernel.report.roofline_plot import spread, words
+from minikernel.report.roofline_plot import set_padding, spread, words
 from minilab import LabError
 from minilab.device import short_name
 from minilab.style import FAINT, INK, colour, use_style
@@ -63,7 +63,7 @@ def _panel(contest: dict, direction: str, dtype: str) -> dict:
         return row["direction"] == direction and row["dtype"] == dtype
 
     rows = [row for row in _drawn(contest["rows"]) if here(row)]
-    most = {}
+    most: dict[int, int] = {}
     for row in rows:
         most[row["cols"]] = max(row["rows"], most.get(row["cols"], 0))
     lines: dict[str, dict] = {}
@@ -118,7 +118,7 @@ def draw(shown: dict, png: str | Path, svg: str | Path, language: str = "en") ->
     date = text("date.stale", date=date) if shown["stale"] else date
     title = f"{text('bandwidth.title', name=shown['name'], date=date)}\n{text('bandwidth.key')}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.12)
+    set_padding(figure, w_pad=0.1, h_pad=0.12)
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(svg, metadata={"Date": None})
     plt.close(figure)

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable
-from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 
 import yaml
 
@@ -12,6 +12,7 @@ from minilab import LabError
 from minilab.device import short_name
 from minilab.translations import LANGUAGES
 
+HERE = Path(__file__).parent
 PLACE = ("standard", "direction", "rows", "cols", "dtype")  # what an explanation in data/missed.yaml is found by
 
 
@@ -22,7 +23,7 @@ def explanations(language: str = "en") -> list[dict]:
         LabError: an entry lacks a key, or has one that is not known.
     """
     known = {*PLACE, "tried", "profiler"}
-    found = yaml.safe_load((files("minikernel.report") / "data" / "missed.yaml").read_text()) or []
+    found = yaml.safe_load((HERE / "data/missed.yaml").read_text()) or []
     for number, entry in enumerate(found, 1):
         if entry.keys() - set(LANGUAGES) != known:
             raise LabError(
@@ -103,7 +104,8 @@ def missed(entries: list[dict], explained: list[dict]) -> dict:
         reasons: tried, profiler, and the places of the missed entries that they are about.
     """
     at = {tuple(entry[key] for key in PLACE): entry for entry in explained}
-    rows, reasons = [], {}
+    rows: list[dict] = []
+    reasons: dict[tuple[str, str], dict[tuple, dict]] = {}
     for entry in sorted(entries, key=lambda entry: (*_asked(entry), -distance(entry))):
         if entry["met"]:
             continue
@@ -249,8 +251,8 @@ def left_out(entries: list[dict]) -> list[dict]:
     keys = ("part", "direction", "kernel", "reason")
     found: dict[tuple, list[dict]] = {}
     for entry in entries:
-        found.setdefault(tuple(entry[key] for key in keys), []).append(entry)
-    return [dict(zip(keys, who, strict=True)) | {"shapes": shapes} for who, shapes in found.items()]
+        found.setdefault(tuple(str(entry[key]) for key in keys), []).append(entry)
+    return [{key: shapes[0][key] for key in keys} | {"shapes": shapes} for shapes in found.values()]
 
 
 def _asked(entry: dict) -> tuple:

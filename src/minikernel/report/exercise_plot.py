@@ -42,7 +42,7 @@ def panel_of(row: dict, ceilings: dict, device: str, name: str, date: str) -> di
         "stale_ceilings": False,
         "shape": [row["rows"], row["cols"]],
         "dtype": row["dtype"],
-        "roofs": {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))},
+        "ceilings": {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))},
         "datasheet": ceilings["datasheet"],
         "points": sorted(points, key=lambda point: point["median_us"]),
         "head": None,
@@ -81,7 +81,7 @@ def draw_exercise(
 def _draw_highest(axes: Axes, panel: dict, name: str, moved_ratio: float, language: str) -> None:
     text = words(language)
     intensity = panel["points"][0]["flop_per_byte"] / moved_ratio
-    rate = intensity * panel["roofs"]["copy_gb_per_s"] / 1e3
+    rate = intensity * panel["ceilings"]["copy_gb_per_s"] / 1e3
     axes.plot(intensity, rate, "v", markersize=10, color=colour(name), markerfacecolor="white", zorder=4)
     axes.annotate(
         text("exercise.highest", name=name, ratio=text.number(moved_ratio, ".3g")),

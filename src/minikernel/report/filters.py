@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
-from minilab.translations import Retold, Translations
+from minikernel.reasons import in_words
+from minilab.records.words import worded
+from minilab.translations import Translations
 
 LONGEST_CELL = 140  # characters of somebody else's words in a table
 
@@ -41,7 +43,7 @@ def filters(text: Translations) -> dict[str, Callable]:
 
     def error(cases: tuple[str, list[dict]]) -> str:
         dtype, rows = cases
-        return text("proven.error", error=number(max(row["max_rel_err"] for row in rows), ".1e"), dtype=dtype)
+        return text("error_in", error=number(max(row["max_rel_err"] for row in rows), ".1e"), dtype=dtype)
 
     return {
         "number": number,
@@ -52,10 +54,11 @@ def filters(text: Translations) -> dict[str, Callable]:
         "span": span,
         "value": value,
         "cell": cell,
-        "told": Retold("minikernel.report", "told", text.language),
-        "distrusted": lambda row: text("device.distrusted_place", kernel=row["kernel"], shape=place(row)),
-        "share": lambda at: text("device.triton_share", share=number(at["share"], ".0%"), rows=number(at["rows"], ",")),
-        "miss": lambda at: text("device.target_missed_at", rows=number(at["rows"], ","), by=number(at["by"], ".1%")),
+        "reason": lambda reason: in_words(reason, text.language),
+        "stale_reason": lambda reason: worded(reason, text.language),
+        "distrusted": lambda row: text("distrusted", kernel=row["kernel"], shape=place(row)),
+        "share": lambda at: text("share_at", share=number(at["share"], ".0%"), rows=number(at["rows"], ",")),
+        "miss": lambda at: text("missed_at", rows=number(at["rows"], ","), by=number(at["by"], ".1%")),
         "word": lambda word: f"{word['word']} ({number(word['probability'], '.3f')})",
         "error": error,
         "head_error": lambda named: f"`{named[0]}` {number(named[1]['max_rel_err'], '.1e')}",

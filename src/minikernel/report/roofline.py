@@ -1,4 +1,4 @@
-"""The roofline model of one device: measured roofs, and where each kernel lies beneath them.
+"""The roofline model of one device: measured ceilings, and where each kernel lies beneath them.
 
 After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (2009): a kernel
 that does I operations for each byte it moves runs at no more than min(peak, I x bandwidth).
@@ -27,7 +27,7 @@ def panel(ceilings: dict, bench: dict, headline: list[int], contest: dict | None
         contest: its `contest.json`, where there is one.
 
     Returns:
-        device, hardware name, roofs, datasheet, and one point a kernel with intensity (FLOP/byte), rate
+        device, hardware name, ceilings, datasheet, and one point a kernel with intensity (FLOP/byte), rate
         (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored; `head`, as
         `head` gives it, or None.
 
@@ -50,7 +50,7 @@ def panel(ceilings: dict, bench: dict, headline: list[int], contest: dict | None
         "stale_ceilings": ceilings.get("restored", {}).get("stale", False),
         "shape": headline,
         "dtype": rows[0]["dtype"],
-        "roofs": {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))},
+        "ceilings": {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))},
         "datasheet": ceilings["datasheet"],
         "points": [
             {

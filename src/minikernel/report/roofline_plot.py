@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from minikernel.report.roofline import FUSED_HEAD, head_caption, ridge
 from minilab.style import FAINT, INK, colour, use_style
@@ -19,7 +20,7 @@ HEAD_LABELS_AT, HEAD_LABEL_GAP = (0.46, 0.96), 0.072  # of the axis' width and h
 SOFTMAX_OF_HEAD = {FUSED_HEAD: "fused", "eager": "F.softmax"}  # a head has the colour of its softmax
 CAPTION_WIDTH = 125  # characters
 SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-.", True)}  # name, line, label above it
-ROOFS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
+PEAKS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
 
 
 def words(language: str) -> Translations:
@@ -43,7 +44,7 @@ def draw(panels: list[dict], png: str | Path, svg: str | Path, language: str = "
             caption = textwrap.fill(head_caption(panel["head"], language), CAPTION_WIDTH)
             part.supxlabel(caption, x=0.06, ha="left", fontsize=11, linespacing=1.4)
         drawn.append(roofline_axes)
-    figure.get_layout_engine().set(h_pad=0.15)
+    set_padding(figure, h_pad=0.15)
     figure.draw_without_rendering()
     for roofline_axes, panel in zip(drawn, panels, strict=True):
         label_slopes(roofline_axes, panel, language)
@@ -52,21 +53,27 @@ def draw(panels: list[dict], png: str | Path, svg: str | Path, language: str = "
     plt.close(figure)
 
 
+def set_padding(figure: Figure, **inches: float) -> None:
+    """Set the padding of a figure whose layout is constrained, `w_pad` and `h_pad` in inches."""
+    engine: Any = figure.get_layout_engine()  # matplotlib's types know the engines' common base alone
+    engine.set(**inches)
+
+
 def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
-    """Measured roofs as lines, datasheet thin and dashed, one labelled dot a kernel."""
+    """Draw measured ceilings as lines, datasheet thin and dashed, one labelled dot a kernel."""
     text = words(language)
-    roofs = {key: value for key, value in panel["roofs"].items() if value is not None}
-    peaks = {key: roofs[key] for key in ROOFS if key in roofs}
+    ceilings = {key: value for key, value in panel["ceilings"].items() if value is not None}
+    peaks = {key: ceilings[key] for key in PEAKS if key in ceilings}
     top = max(peaks.values())
     slowest = min(point["tflop_per_s"] for point in panel["points"])
-    low = min(slowest / 2.5, INTENSITY[0] * roofs["copy_gb_per_s"] / 1e3)
+    low = min(slowest / 2.5, INTENSITY[0] * ceilings["copy_gb_per_s"] / 1e3)
     axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, top * 6))
-    for key, (_, style, _) in slopes(roofs).items():
-        _slope(axes, roofs[key], top, style)
+    for key, (_, style, _) in slopes(ceilings).items():
+        _slope(axes, ceilings[key], top, style)
     for key, peak in peaks.items():
-        start = ridge(max(roofs[slope] for slope in slopes(roofs)), peak)
+        start = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
-        label = f"{ROOFS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(panel, language)}"
+        label = f"{PEAKS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(panel, language)}"
         axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     if panel["datasheet"]:
         _datasheet(axes, panel["datasheet"], text)
@@ -80,9 +87,9 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     axes.set(xlabel=text("roofline.intensity"), ylabel="TFLOP/s")
 
 
-def slopes(roofs: dict) -> dict[str, tuple[str, str, bool]]:
+def slopes(ceilings: dict) -> dict[str, tuple[str, str, bool]]:
     """The slopes that limit: a cache that came out slower than memory, as on a busy machine, is none."""
-    return {key: way for key, way in SLOPES.items() if roofs[key] >= roofs["copy_gb_per_s"]}
+    return {key: way for key, way in SLOPES.items() if ceilings[key] >= ceilings["copy_gb_per_s"]}
 
 
 def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
@@ -98,14 +105,14 @@ def stale_mark(panel: dict, language: str = "en") -> str:
 
 def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
-    text, roofs = words(language), panel["roofs"]
-    for key, (name, _, above) in slopes(roofs).items():
-        ends = np.array([[x, x * roofs[key] / 1e3] for x in INTENSITY])
+    text, ceilings = words(language), panel["ceilings"]
+    for key, (name, _, above) in slopes(ceilings).items():
+        ends = np.array([[x, x * ceilings[key] / 1e3] for x in INTENSITY])
         across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
         at = 0.27
         axes.annotate(
-            text(f"roofline.{name}", bandwidth=_bandwidth(roofs[key], text)) + stale_mark(panel, language),
-            (at, at * roofs[key] / 1e3),
+            text(f"roofline.{name}", bandwidth=_bandwidth(ceilings[key], text)) + stale_mark(panel, language),
+            (at, at * ceilings[key] / 1e3),
             xytext=(0, 4 if above else -4),
             textcoords="offset points",
             rotation=np.degrees(np.arctan2(up, across)),
@@ -120,10 +127,10 @@ def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
 def _datasheet(axes: Axes, datasheet: dict, text: Translations) -> None:
     faint: dict[str, Any] = {"color": FAINT, "linewidth": 0.8, "linestyle": "--", "zorder": 0}
     bandwidth = datasheet["memory_gb_per_s"]
-    top = max(datasheet[key] for key in ROOFS)
+    top = max(datasheet[key] for key in PEAKS)
     end = ridge(bandwidth, top)
     axes.plot([INTENSITY[0], end], [INTENSITY[0] * bandwidth / 1e3, top], **faint)
-    for key in ROOFS:
+    for key in PEAKS:
         axes.plot([ridge(bandwidth, datasheet[key]), INTENSITY[1]], [datasheet[key]] * 2, **faint)
     said = text("roofline.datasheet")
     axes.text(0.985, 0.02, said, transform=axes.transAxes, ha="right", color=FAINT, fontsize=9.5)

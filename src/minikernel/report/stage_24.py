@@ -1,6 +1,6 @@
-"""The report of stage 24: every figure from an artefact, every sentence decided by the figures.
+"""Write the report of stage 24: every figure from an artefact, every sentence decided by the figures.
 
-This module works out what there is to say; `templates/report_24.md` says it, in the words of `locale`.
+This module works out what there is to say; `templates/report_24.md` and its twins say it.
 """
 
 import re
@@ -41,29 +41,28 @@ def report_24(
         language: of the report's words.
     """
     text = Translations("minikernel.report", "report_24", language)
-    environment = templates.environment("minikernel.report")
-    environment.filters |= filters(text)
     fused = head(contest) if contest else None
     views = sorted(map(device_view, benches), key=lambda view: is_cpu(view["device"]))
-    report = environment.get_template("report_24.md").render(
-        text=text,
-        training=training,
-        port=port,
-        equivalence=equivalence,
-        layers=[layer for layer in equivalence["layers"] if _is_coarse(layer["layer"])],
-        worst_layer=max(equivalence["layers"], key=lambda layer: layer["torch_numpy"]["max_ulps"]),
-        largest_further_difference=max(
+    values = {
+        "text": text,
+        "training": training,
+        "port": port,
+        "equivalence": equivalence,
+        "layers": [layer for layer in equivalence["layers"] if _is_coarse(layer["layer"])],
+        "worst_layer": max(equivalence["layers"], key=lambda layer: layer["torch_numpy"]["max_ulps"]),
+        "largest_further_difference": max(
             shape["logits"]["max_abs_difference"] for shape in equivalence["further_shapes"]
         ),
-        devices=views,
-        gpu=next((view["device"] for view in views if not is_cpu(view["device"])), None),
-        contest=contest_view(contest, list(explained)) if contest else None,
-        head_caption=head_caption(fused, language) if fused else None,
-        choices=autotune["choices"] if autotune else [],
-        autotune_stale=bool(autotune) and autotune.get("restored", {}).get("stale", False),
-        swaps=swaps,
-        proofs=proofs,
-    )
+        "devices": views,
+        "gpu": next((view["device"] for view in views if not is_cpu(view["device"])), None),
+        "contest": contest_view(contest, list(explained)) if contest else None,
+        "head_caption": head_caption(fused, language) if fused else None,
+        "choices": autotune["choices"] if autotune else [],
+        "autotune_stale": autotune is not None and autotune.get("restored", {}).get("stale", False),
+        "swaps": swaps,
+        "proofs": proofs,
+    }
+    report = templates.render("minikernel.report", "report_24", language, values, filters=filters(text))
     return re.sub(r"\n{3,}", "\n\n", report)  # parts that are absent leave their blank lines behind
 
 

@@ -102,7 +102,8 @@ class Artefact:
         entries |= {name: config["models"].get(name) for name in models}
         used = {name: entry for name, entry in entries.items() if entry}
         functions = [entry["function"] for entry in used.values() if "function" in entry]
-        return closure([self.script, *(entry["source"] for entry in used.values())], [*entries, *functions])
+        starts = [self.script, *(entry["source"] for entry in used.values())]
+        return closure(starts, [*entries, *functions], words=False)
 
     def digests(self, config: Config, wildcards: Wildcards) -> dict[str, str]:
         """The digest of each file that it depends on, today."""

@@ -55,15 +55,23 @@ class Named:
     always: tuple[tuple[str, str | None], ...]
     tables: tuple[dict[str, tuple[tuple[str, str | None], ...]], ...]
     lazy: bool  # it resolves names in `__getattr__`, by its tables
+    words: bool  # it uses minilab's translations or templates
 
 
-def closure(start: str | Path | Iterable[str | Path], names: Iterable[str] = (), src: str | Path = "src") -> list[str]:
+def closure(
+    start: str | Path | Iterable[str | Path],
+    names: Iterable[str] = (),
+    src: str | Path = "src",
+    words: bool = True,
+) -> list[str]:
     """The files that a script, or several files, depend on, themselves among them.
 
     Args:
         start: paths of Python, C++ or CUDA files.
         names: what will be looked up in tables; of a table that has one of them as a key, those entries alone count.
         src: the folder of the packages.
+        words: whether modules that use minilab's translations or templates count; they word a result for people, and
+            so decide no figure of it.
 
     Returns:
         Paths, sorted; those below the working directory are relative to it.
@@ -76,12 +84,14 @@ def closure(start: str | Path | Iterable[str | Path], names: Iterable[str] = (),
         file, asked = waiting.pop()
         if (file, asked) in seen or not os.path.isfile(file):
             continue
-        seen.add((file, asked))
         state = os.stat(file)
         named = _named_by(file, os.path.abspath(src), state.st_mtime_ns, state.st_size)
+        if named.words and not words:
+            continue
+        seen.add((file, asked))
         waiting += named.always
         for table in named.tables:
-            keys = ({asked} if named.lazy else names) & table.keys()
+            keys = ({asked or ""} if named.lazy else names) & table.keys()
             for key in keys if named.lazy or keys else table:
                 waiting += table[key]
     files = {file for file, _ in seen}
@@ -94,26 +104,25 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     path = Path(file)
     if path.suffix in CPP:
         included = INCLUDE.findall(path.read_text(errors="replace"))
-        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False)
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False)
     if path.suffix == ".md":
         included = TEMPLATE.findall(path.read_text(errors="replace"))
-        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False)
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False)
     if path.suffix != ".py":
-        return Named((), (), False)
+        return Named((), (), False, False)
     text = Text()
     try:
         tree = ast.parse(path.read_bytes())
     except SyntaxError:
-        return Named((), (), False)  # whoever runs it says what is wrong
+        return Named((), (), False, False)  # whoever runs it says what is wrong
     _collect(tree, text, _docstrings(tree))
     lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
     worded = any(module in WORDS or name in ("render", "templates") for module, name in text.imports)
     tables = tuple(
         {key: _resolved(part, path, Path(src), worded) for key, part in table.items()} for table in text.tables
     )
-    return Named(
-        _resolved(text, path, Path(src), worded), tuple(table for table in tables if any(table.values())), lazy
-    )
+    tables = tuple(table for table in tables if any(table.values()))
+    return Named(_resolved(text, path, Path(src), worded), tables, lazy, worded)
 
 
 def _resolved(text: Text, file: Path, src: Path, worded: bool) -> tuple[tuple[str, str | None], ...]:
@@ -147,7 +156,7 @@ def _is_plumbing(module: str) -> bool:
 
 def _chain(module: str, root: Path, whole: bool = False) -> list[Path]:
     """The files that importing a dotted name runs, from the package down; with `whole`, only if the last is there."""
-    files = []
+    files: list[Path] = []
     path = root
     for depth, part in enumerate(module.split(".")):
         path = path / part

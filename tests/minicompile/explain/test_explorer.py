@@ -4,14 +4,13 @@ import base64
 import gzip
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import yaml
 from explored import DATA, profile_of, tiny_head, tiny_head_simulated, with_backward
+from forks import script
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -330,8 +329,7 @@ def test_without_fusion_decisions_the_tour_does_not_speak_of_fusion():
 
 
 def run_script(*arguments):
-    command = [sys.executable, ROOT / "scripts/explorer.py", "params.language=en", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    return script("explorer", "params.language=en", *arguments)
 
 
 def test_the_script_shows_two_captures_side_by_side(tmp_path):

@@ -157,7 +157,7 @@ def differences_of_split(breakdown) -> list[str]:
     from minicompile.recompute import profile
 
     shape = {"split": breakdown.split(), "rounds": breakdown.rounds, "kernels": breakdown.kernels(copy_gb_per_s=10.0)}
-    stored = {"timings": [], "shapes": [shape], "attention": [], "roofline": {"roofs": {"copy_gb_per_s": 10.0}}}
+    stored = {"timings": [], "shapes": [shape], "attention": [], "roofline": {"ceilings": {"copy_gb_per_s": 10.0}}}
     return list(differences(stored, profile(stored)))
 
 

@@ -1,6 +1,9 @@
 """Bytes and operations of kernels, and where attention is, from hand-made captures small enough to count by hand."""
 
-from minicompile.profile.work import attention_calls, kernel_work, library_calls, node_flop, softmax_calls
+import pytest
+
+from minicompile.profile.work import attention_calls, bytes_of, kernel_work, library_calls, node_flop, softmax_calls
+from minilab import LabError
 
 
 def operation(name: str, producer: str | None = None) -> dict:
@@ -119,3 +122,9 @@ def test_torchs_own_attention_is_found_by_its_name():
         "calls": [call("torch.ops.aten.sdpa", ["op0"], 70, extern=True, aten=("sdpa",))],
     }
     assert [one["bytes"] for one in attention_calls(fused, LENGTH)] == [70]
+
+
+def test_a_call_whose_bytes_are_not_known_is_refused():
+    assert bytes_of(call("k0", ["op0"], 48)) == 48
+    with pytest.raises(LabError, match="the bytes of k0 are not known; profile a model that is compiled for one shape"):
+        bytes_of({**call("k0", ["op0"], 0), "bytes": None})

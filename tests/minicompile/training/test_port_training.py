@@ -190,7 +190,7 @@ def test_the_figures_follow_from_the_losses_and_the_clocks(made: dict):
     edited["compiled"]["tokens_per_second"] *= 2
     edited["largest_difference"]["nats"] = 0.5
     found = list(differences(edited, training(edited)))
-    assert [line.split(" is ")[0] for line in found] == ["compiled.tokens_per_second", "largest_difference.nats"]
+    assert [each["where"] for each in found] == ["compiled.tokens_per_second", "largest_difference.nats"]
 
 
 def test_losses_are_per_token(made: dict):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from minikernel.measure import recompute as recount
+from minikernel.measure import recompute
 from minikernel.measure.bench import bench_kernel, bench_users_kernel
 from minikernel.ops.registry import SPECS
-from minikernel.proof.sandbox import run_guarded
+from minikernel.proof.sandbox import run_in_sandbox
+from minikernel.reasons import place_in_words
 from minilab import LabError
 from minilab.config import check_schema, read_schema
 from minilab.records.verify import differences
@@ -36,9 +37,9 @@ def test_rows_fit_the_schema_and_follow_from_their_samples():
         assert row["gb_per_s"] == pytest.approx(moved / row["median_us"] / 1e3)
         assert row["flop_per_byte"] == 5 / 8
         assert 0 < row["max_rel_err"] < 1e-6
-    assert list(differences({"rows": rows}, recount.bench_rows({"rows": rows}))) == []
+    assert list(differences({"rows": rows}, recompute.bench_rows({"rows": rows}))) == []
     rows[1]["samples_us"]["again"] = [0.5]
-    wrong = next(differences({"rows": rows}, recount.bench_rows({"rows": rows})))
+    wrong = next(differences({"rows": rows}, recompute.bench_rows({"rows": rows})))
     assert wrong.startswith("rows[1].noise_floor is ")
 
 
@@ -67,7 +68,7 @@ MINE = {"source": str(Path(__file__).parents[1] / "misbehaving.py"), "function":
 def test_a_users_kernel_says_what_it_is_about_to_do():
     said = []
     timed = bench_users_kernel("mine", MINE, PARAMS, "cpu", 1.0, said.append)
-    assert said == [
+    assert [place_in_words(place) for place in said] == [
         "kernel mine on cpu, while it was loaded",
         "kernel mine on cpu, while timed at shape (8, 600) in float32",
         "kernel mine on cpu, while timed at shape (64, 7) in float32",
@@ -83,9 +84,8 @@ def test_a_users_kernel_is_tuned_on_a_gpu_where_it_can_be(tmp_path: Path):
     source.write_text(SPECS["triton"].source.read_text())
     call = {"name": "mine", "entry": {"source": str(source), "function": "softmax"}, "params": PARAMS}
     call |= {"torch_device": "cuda:0", "tuning_seconds": 60}
-    outcome = run_guarded(
-        "minikernel.measure.bench:bench_users_kernel", call, "kernel mine", 300, "bench.time_limit_seconds"
-    )
+    task, knob = "minikernel.measure.bench:bench_users_kernel", "bench.time_limit_seconds"
+    outcome = run_in_sandbox(task, call, "mine", "cuda:0", 300, knob)
     assert outcome.reason is None
     choices = {(choice["rows"], choice["cols"]): choice["config"] for choice in outcome.value["autotune"]["choices"]}
     for row in outcome.value["rows"]:
@@ -103,5 +103,6 @@ def test_a_users_kernel_is_tuned_on_a_gpu_where_it_can_be(tmp_path: Path):
     ids=["zeros", "off by 1e-4", "wrong axis", "nan"],
 )
 def test_a_wrong_kernel_is_refused(wrong):
-    with pytest.raises(LabError, match=r"kernel mine is wrong at shape \(8, 600\)"):
+    said = r"kernel mine on cpu, while timed at shape \(8, 600\) in float32: .* the kernel is wrong there"
+    with pytest.raises(LabError, match=said):
         run(wrong)

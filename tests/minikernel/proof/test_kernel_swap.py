@@ -9,8 +9,10 @@ from random_checkpoint import SQUARE, random_checkpoint
 from torch.nn import functional as F
 
 from minikernel.proof.kernel_swap import kernel_for, past_simple_forms, swap_softmax
+from minikernel.proof.kernel_swap import recompute as computed_again
 from minilab import LabError
 from minilab.device import gpu_devices
+from minilab.records.verify import differences
 from minimodel.port import port
 from minimodel.tokenizer import Tokenizer
 from minimodel.torch_minigpt import last_axis_softmax
@@ -154,3 +156,13 @@ def test_a_lexicon_without_past_forms_is_refused(tmp_path, text):
     lexicon.write_text(text)
     with pytest.raises(LabError, match=r"lexicon\.yaml has no verbs with a past form"):
         past_simple_forms(lexicon)
+
+
+def test_what_the_swap_did_follows_from_all_probabilities():
+    probabilities = {"cpu": [0.5, 0.3, 0.2], "before": [0.5, 0.3, 0.2], "after": [0.5, 0.25, 0.25]}
+    stored = {"probabilities": probabilities, "after_to_before": {}, "after_to_cpu": {}, "top1_changed": True}
+    stored |= {side: {"top": [{"word": "walked", "probability": 0.5}]} for side in probabilities}
+    found = {each["where"]: each["again"] for each in differences(stored, computed_again(stored))}
+    assert found["top1_changed"] == "False"
+    assert found["after_to_cpu.max_abs_difference"] == "0.05"
+    assert not any("top[" in where for where in found)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from minikernel.proof.proof import Case, prove
-from minikernel.proof.redzones import GUARD_BYTES, ZONES_KEPT, GuardZones
+from minikernel.proof.redzones import REDZONE_BYTES, ZONES_KEPT, Redzones
+from minikernel.reasons import in_words
 from minilab import LabError
 
 
@@ -41,17 +42,17 @@ def test_a_compiled_kernel_is_also_proven_compiled():
 CASES = [Case("two rows", torch.tensor([[0.0, 1.0], [2.0, 3.0]]))]
 
 
-@pytest.mark.parametrize(("byte", "seen"), [(0, True), (GUARD_BYTES - 1, True), (-1, False)])
-def test_the_guard_begins_at_the_very_end_and_reaches_as_far_as_it_says(byte: int, seen: bool):
-    zones = GuardZones()
+@pytest.mark.parametrize(("byte", "seen"), [(0, True), (REDZONE_BYTES - 1, True), (-1, False)])
+def test_the_redzone_begins_at_the_very_end_and_reaches_as_far_as_it_says(byte: int, seen: bool):
+    zones = Redzones()
     with zones:
         y = torch.empty(7, dtype=torch.bfloat16)
     ctypes.memset(y.data_ptr() + 14 + byte, 1, 1)
     assert bool(zones.damage()) == seen
 
 
-def test_guarded_tensors_keep_shape_strides_values_and_alignment():
-    with GuardZones():
+def test_tensors_between_redzones_keep_shape_strides_values_and_alignment():
+    with Redzones():
         y = torch.zeros(3, 5).t().clone()
         z = torch.arange(6)
     assert y.shape == (5, 3)
@@ -63,28 +64,28 @@ def test_guarded_tensors_keep_shape_strides_values_and_alignment():
 
 
 def test_views_and_results_in_place_stay_what_they_are():
-    with GuardZones():
+    with Redzones():
         y = torch.zeros(4)
         assert y.add_(1) is y
         assert y[1:].untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
 
 
 def test_the_input_is_watched_to_the_end_however_much_is_allocated():
-    zones = GuardZones()
+    zones = Redzones()
     x = zones.input(torch.ones(4), torch.float32, "cpu")
     with zones:
         for _ in range(2 * ZONES_KEPT):
             torch.empty(4)
     ctypes.memset(x.data_ptr() - 1, 0, 1)
-    assert zones.damage() == "1 byte changed, beginning 1 byte before the start of its input"
+    assert in_words(zones.damage()).endswith("output: 1 byte changed, beginning 1 byte before the start of its input")
 
 
 def test_damage_is_remembered_when_a_kernel_allocates_without_end():
-    zones = GuardZones()
+    zones = Redzones()
     with zones:
         y = torch.empty(4)
         ctypes.memset(y.data_ptr() + 16, 0, 2)
         for _ in range(2 * ZONES_KEPT):
             torch.empty(4)
-    assert "2 bytes changed, beginning 0 bytes after" in zones.damage()
+    assert "2 bytes changed, beginning 0 bytes after" in in_words(zones.damage())
     assert len(zones.zones) <= ZONES_KEPT

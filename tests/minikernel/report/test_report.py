@@ -158,7 +158,7 @@ def test_standards_count_what_is_met_and_show_the_worst():
         standard(1, 90.0, 0.9, 1.0),
         standard(1, 103.0, 1.03, 1.0, cols=600),
         standard(1, 100.2, 1.002, 1.0, cols=1000, within_noise=True),
-        standard(2, 90.0, 0.98, 0.97, what="forward, our best's share of the copy bandwidth", peer="copy"),
+        standard(2, 90.0, 0.98, 0.97, what="forward_copy", peer="copy"),
     ]
     text = section(contest_text(standards=entries), "The standards")
     assert "| **1 of 3** | 1 | 16,384 x 600 (float32), events | 1.030 | 1.000 |" in text
@@ -203,7 +203,7 @@ def test_the_shipped_explanations_are_readable_and_a_wrong_key_is_refused(tmp_pa
     assert isinstance(explanations(), list)
     (tmp_path / "data").mkdir()
     (tmp_path / "data/missed.yaml").write_text("- {standard: 1, why: slow}\n")
-    monkeypatch.setattr(contest_report, "files", lambda package: tmp_path)
+    monkeypatch.setattr(contest_report, "HERE", tmp_path)
     with pytest.raises(
         LabError, match=r"entry 1 of src/minikernel/report/data/missed\.yaml has the keys standard, why"
     ):
@@ -230,14 +230,15 @@ def test_host_costs_by_caller():
 
 
 def test_who_was_left_out_and_why():
-    refused = {"part": "softmax", "direction": "forward", "cols": 50257, "kernel": "quack", "reason": "a|b\nc"}
+    refused = {"part": "softmax", "direction": "forward", "cols": 50257, "kernel": "quack"}
+    refused |= {"reason": {"code": "raised", "text": "a|b\nc"}}
     shapes = [refused | {"rows": 16384, "dtype": dtype} for dtype in ("float32", "bfloat16")]
     text = section(contest_text(left_out=shapes), "Who was left out")
-    assert "| softmax, forward | `quack` | 16,384 x 50,257 (float32, bfloat16) | a\\|b c |" in text
+    assert "| softmax, forward | `quack` | 16,384 x 50,257 (float32, bfloat16) | it failed with a\\|b c |" in text
 
 
 def test_an_incomplete_or_stale_contest_and_missing_peers_are_said():
-    restored = {"from": "record", "stale": True, "reasons": ["fused.cu has changed"]}
+    restored = {"from": "record", "stale": True, "reasons": [{"code": "source_changed", "path": "fused.cu"}]}
     text = section(contest_text(complete=False, restored=restored), "The contest")
     assert "It is **not complete**" in text
     assert "The record is *stale*: fused.cu has changed." in text
@@ -246,8 +247,9 @@ def test_an_incomplete_or_stale_contest_and_missing_peers_are_said():
 
 
 def test_a_users_kernel_that_was_left_out_of_the_bench_is_said():
-    text = text_of(gpu_bench() | {"left_out": [{"kernel": "mine", "reason": "hung for 60 s"}]})
-    assert "- `mine`: hung for 60 s" in text
+    hung = {"code": "timed_out", "seconds": 60, "knob": "bench.time_limit_seconds"}
+    text = text_of(gpu_bench() | {"left_out": [{"kernel": "mine", "reason": hung}]})
+    assert "- `mine`: it did not end within 60 seconds, the limit of bench.time_limit_seconds" in text
 
 
 def test_proofs_say_their_error_or_why_the_kernel_is_left_out():
@@ -255,11 +257,11 @@ def test_proofs_say_their_error_or_why_the_kernel_is_left_out():
     cases = [{"dtype": "float32", "max_rel_err": error} for error in (1e-7, 3e-7)]
     proofs = [
         proof | {"kernel": "fused", "cases": cases},
-        proof | {"kernel": "mine", "cases": [], "reason": "Kernel mine wrote outside its output."},
+        proof | {"kernel": "mine", "cases": [], "reason": {"code": "changed_input"}},
     ]
     text = section(report_24(TRAINING, PORT, EQUIVALENCE, [gpu_bench()], AUTOTUNE, [SWAP], proofs), "Proven here")
     assert "- `fused` on h200 (cuda): 2 cases, largest relative error against float64 3.0e-07 in float32." in text
-    assert "- `mine` on h200: left out. Kernel mine wrote outside its output." in text
+    assert "- `mine` on h200: left out: it changed its input; a kernel writes its output only." in text
 
 
 def test_autotunes_choice_says_what_is_launched_where_it_knows():

@@ -28,7 +28,7 @@ def test_panel_takes_the_headline_shape_fastest_first():
     assert [point["kernel"] for point in shown["points"]] == ["fused", "triton", "naive"]
     assert [point["stale"] for point in shown["points"]] == [False, True, False]
     assert shown["name"] == "NVIDIA H200"
-    assert shown["roofs"]["copy_gb_per_s"] == 4000
+    assert shown["ceilings"]["copy_gb_per_s"] == 4000
 
 
 def test_panel_without_the_headline_shape_is_refused():
@@ -69,7 +69,7 @@ def test_stale_ceilings_are_said_on_every_roof(tmp_path):
     fresh_rows = bench([bench_row("fused", 512, 90.0)])
     for name, measured in (("stale", stale), ("fresh", ceilings())):
         draw([panel(measured, fresh_rows, [512, 600])], tmp_path / "r.png", tmp_path / f"{name}.svg")
-    assert (tmp_path / "stale.svg").read_text().count("(stale)") == 5  # three compute roofs, two slopes
+    assert (tmp_path / "stale.svg").read_text().count("(stale)") == 5  # three compute ceilings, two slopes
     assert "(stale)" not in (tmp_path / "fresh.svg").read_text()
 
 

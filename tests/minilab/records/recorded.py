@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from minikernel.measure.ceilings import Rate, roofs
+from minikernel.measure.ceilings import Rate, ceilings_of
 from minilab.files import write_json, write_text
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
@@ -20,7 +20,7 @@ def ceilings(path: Path, samples_us: list[float], date: str = "2026-01-02T03:04:
     rates |= {name: [Rate(8000, samples_us)] for name in ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s")}
     made = provenance(CEILINGS.sources({}, {"device": DEVICE}), {}, DEVICE) | {"date": date}
     samples = {name: [vars(rate) for rate in measured] for name, measured in rates.items()}
-    found = {**roofs(rates), "samples": samples, "cache_bytes": 1024, "datasheet": None}
+    found = {**ceilings_of(rates), "samples": samples, "cache_bytes": 1024, "datasheet": None}
     write_artefact(path, {"provenance": made, **found})
     return path
 

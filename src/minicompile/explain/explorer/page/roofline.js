@@ -20,7 +20,7 @@ function three(value) { return written(Number(value.toPrecision(3))); }
 
 /** The picture, with the chosen kernels' dots filled; null where the profile has no dot for any of them. */
 function roofline(profile, chosen) {
-  const roofs = profile?.roofline?.roofs ?? {}, copy = roofs.copy_gb_per_s, peak = roofs.fp32_tflop_per_s;
+  const ceilings = profile?.roofline?.ceilings ?? {}, copy = ceilings.copy_gb_per_s, peak = ceilings.fp32_tflop_per_s;
   const dots = (profile?.kernels ?? []).filter((kernel) => kernel.flop_per_byte > 0 && kernel.tflop_per_s > 0);
   if (!(copy > 0 && peak > 0) || !dots.some((dot) => chosen.has(dot.name))) return null;
   const roof = (bandwidth, intensity) => Math.min(peak, (bandwidth * intensity) / 1e3);
@@ -38,7 +38,7 @@ function roofline(profile, chosen) {
   for (let at = left; at <= right; at += Math.ceil((right - left) / 5)) picture.append(s("text", { x: x(10 ** at), y: BOX.height - BOX.bottom + 13, "text-anchor": "middle" }, power(at)));
   for (let at = low; at <= high; at += Math.ceil((high - low) / 4)) picture.append(s("text", { x: BOX.left - 4, y: y(10 ** at) + 4, "text-anchor": "end" }, power(at)));
   picture.append(s("text", { x: (BOX.left + BOX.width) / 2, y: BOX.height - 4, "text-anchor": "middle" }, say("roofline.intensity")), s("text", { x: 2, y: 10 }, "TFLOP/s"));
-  for (const [bandwidth, kind] of [[roofs.l2_gb_per_s, "roof cache"], [copy, "roof"]]) {
+  for (const [bandwidth, kind] of [[ceilings.l2_gb_per_s, "roof cache"], [copy, "roof"]]) {
     if (!(bandwidth > 0)) continue;
     const bend = Math.min((peak * 1e3) / bandwidth, 10 ** right);
     const start = Math.max(10 ** left, (10 ** low * 1e3) / bandwidth);

@@ -1,0 +1,106 @@
+"""What tests of all rooms use: which cases a plain `pytest` leaves out, the order of the files, what is made once."""
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+# Spares each of Inductor's fresh caches its probe of the vector unit, which takes longer than the compile it is for.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+
+# Cases that take long beside what only they would notice: `pytest` leaves them out, `pytest -m "slow or not slow"` and
+# continuous integration run them. The rest of their file, or the file that is named, tries the same code on less.
+SLOW = (
+    # the whole lab: workflow/test_every_rule.py runs every rule once, cluster/test_profiles.py reads the profiles
+    r"cluster/test_slurm\.py",
+    r"workflow/test_user_kernels\.py",  # each way of misbehaving: minikernel/proof/test_sandbox.py
+    r"faults/test_kill\.py::test_a_killed_snakemake_is_gone_on_with\[port",
+    r"faults/test_broken_files\.py::test_a_(flipped_bit|deleted_checkpoint)",
+    r"faults/test_broken_world\.py::test_(no_home|a_clock_an_hour_off\[1)",
+    r"scripts/test_stage24_scripts\.py::test_what_goes_wrong_only_while_timed",
+    # compiles: other models, modes and backends of the same tests stay
+    r"minicompile/safe/test_safe_matrix_inductor\.py::.*\[(minigpt|\w+-(?!default-None))",
+    r"minicompile/safe/test_safe_matrix_backends\.py::.*\[minigpt",
+    r"minicompile/safe/test_safe_distributed\.py::.*\[(?!ddp)",
+    r"minicompile/test_validate\.py::test_the_script_passes",
+    r"minicompile/lowering/test_capture\.py::test_the_generated_code.*\[training",
+    r"minicompile/distributed/test_distributed\.py::test_a_pipeline_of_three_ranks",
+    r"docs/test_playbook\.py::test_every_snippet_runs\[(shapes|torch_compile)",
+    # kernels: other widths and types of the same tests stay
+    r"minikernel/proof/test_compile_triton\.py::test_triton_compiles_in.*(bfloat16|float16)",
+    r"minikernel/proof/test_compile_triton\.py::test_every_triton_candidate.*bfloat16",
+    r"minikernel/proof/test_compile_cuda\.py::test_cuda_c_compiles_in_every_instance.*fused",
+    r"minikernel/proof/test_sandbox\.py::test_a_kernel_that_hangs.*\[hangs\]",
+    r"minikernel/measure/test_contest\.py::test_(every_figure_follows|a_case_that_breaks)",
+    r"minikernel/exercise/test_exercise\.py::test_(one_that_hangs|a_right_triton_kernel)",
+    r"minikernel/report/test_languages\.py::test_the_pictures\[draw_(roofline|exercise)s",
+    r"browser/test_accessibility\.py::.*\[(800|1920) dark",
+)
+
+# What takes longest comes first: a worker that began with it at the end would leave the others with nothing to do.
+# Each file stays with one worker (`--dist loadfile`), so it is the order of files that counts.
+LONGEST_FIRST = (
+    "cluster/test_slurm.py",
+    "workflow/test_every_rule.py",
+    "workflow/test_user_kernels.py",
+    "minicompile/safe/test_safe_matrix_inductor.py",
+    "minicompile/lowering/test_capture.py",
+    "docs/test_playbook.py",
+    "workflow/",
+    "faults/",
+    "browser/",
+    "scripts/",
+    "minicompile/",
+    "minikernel/",
+)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is slow, and sort the files by what is known of their time; within a file the order stays."""
+    slow, seen = [re.compile(pattern) for pattern in SLOW], set()
+
+    def name(item: pytest.Item) -> str:
+        return item.path.relative_to(HERE).as_posix() + item.nodeid.partition(".py")[2]
+
+    for item in items:
+        found = {pattern.pattern for pattern in slow if item.path.is_relative_to(HERE) and pattern.match(name(item))}
+        if found:
+            item.add_marker("slow")
+        seen |= found
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not session.testsfailed
+    if whole and (gone := set(SLOW) - seen):
+        raise pytest.UsageError(f"tests/conftest.py: SLOW names what is no test any more: {', '.join(sorted(gone))}")
+
+    def place(item: pytest.Item) -> int:
+        return next((rank for rank, known in enumerate(LONGEST_FIRST) if name(item).startswith(known)), 99)
+
+    items.sort(key=place)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A function `once(name, make)`: the folder that `make(folder)` has filled, once for all workers of the session.
+
+    Whoever asks first makes it, and the others wait for that. The folder is not to be changed; a test copies it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base  # pytest-xdist gives each worker a folder in it
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder, done = shared / f"once-{name}", shared / f"once-{name}.done"
+        with open(shared / f"once-{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of a worker that could not make it
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made

@@ -1,0 +1,137 @@
+"""What a run builds, from its configuration and the devices that are here."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from minilab import LabError
+from minilab.plan import Plan, measured_devices
+from minilab.records.artefact import RECORDED, TABLE, artefact, artefact_at, artefact_recorded_at
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def config() -> dict:
+    return yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def test_measured_and_recorded_devices_never_overlap(config: dict):
+    config["devices"] = {"measure": ["h200", "cpu-x"], "recorded": ["h200", "a100"]}
+    plan = Plan(config, measured_devices(config))
+    assert plan.measured == ["h200", "cpu-x"]
+    assert plan.recorded == ["a100"]
+    assert plan.devices == ["h200", "cpu-x", "a100"]
+
+
+def test_a_cluster_is_told_its_devices(config: dict):
+    with pytest.raises(LabError, match="name the devices"):
+        measured_devices(config, elsewhere=True)
+    config["devices"]["measure"] = ["h200"]
+    assert measured_devices(config, elsewhere=True) == ["h200"]
+
+
+def test_recorded_devices_are_found(config: dict):
+    assert Plan(config, ["cpu-x"]).recorded == ["h200"]
+
+
+def test_what_is_published(config: dict):
+    assert Plan(config, ["h200", "cpu-x"]).published == ["h200"]
+    with pytest.raises(LabError, match="nothing to record"):
+        _ = Plan(config, ["cpu-x"]).published
+    config["records"]["publish"] = ["cpu-x"]
+    assert Plan(config, ["cpu-x"]).published == ["cpu-x"]
+
+
+def test_a_gpu_publishes_what_a_cpu_has_not(config: dict):
+    plan = Plan(config, ["h200", "cpu-x"])
+    gpu, cpu = ({artefact_at(path)[0].name for path in plan.to_publish(device)} for device in ("h200", "cpu-x"))
+    assert gpu == {entry.name for entry in TABLE if entry.recorded}
+    assert gpu - cpu == {"autotune", "contest", "capture", "simulated_vs_real"}
+
+
+def test_pages_are_published_beside_what_they_show(config: dict):
+    pages = Plan(config, ["h200", "cpu-x"]).pages("h200")
+    assert {"results/24/roofline.png", "results/24/bandwidth.svg", "results/25/minigpt/h200/explorer.html"} <= set(
+        pages
+    )
+    assert "results/25/tiny_head/h200/explorer.html" not in pages  # only the one that the README opens
+    script, shows = pages["results/25/minigpt/h200/roofline.png"]
+    assert (script, shows) == ("scripts/profile_report.py", ["results/25/minigpt/h200/profile.json"])
+
+
+def test_timed_kernels_by_device(config: dict, monkeypatch: pytest.MonkeyPatch):
+    plan = Plan(config, ["h200", "cpu-x"])
+    assert plan.timed_kernels("h200") == ["naive", "smem", "fused", "triton", "F.softmax", "compile"]
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert plan.timed_kernels("cpu-x") == ["numpy", "F.softmax"]
+
+
+def test_measuring_params_follow_their_knobs_alone(config: dict):
+    at = {"device": "h200", "kernel": "fused", "model": "minigpt"}
+    before = {entry.name: entry.params(config, at) for entry in TABLE}
+    config["bench"]["cuda"]["launches"] = 200
+    after = {entry.name: entry.params(config, at) for entry in TABLE}
+    assert [name for name in before if before[name] != after[name]] == ["bench"]
+
+
+def test_every_kernels_sources_are_its_own(config: dict):
+    bench = artefact("bench")
+    files = {kernel: bench.sources(config, {"device": "h200", "kernel": kernel}) for kernel in config["kernels"]}
+    for kernel, headers in {"naive": ["common"], "smem": ["common"], "fused": ["common", "parts"]}.items():
+        own = {f"src/minikernel/ops/cuda/{kernel}.cu", f"src/minikernel/ops/softmax_{kernel}.py"}
+        assert own | {f"src/minikernel/ops/cuda/{name}.cuh" for name in headers} <= set(files[kernel])
+        others = [other for other in files if other != kernel]
+        assert not any(own & set(files[other]) for other in others)
+    assert "src/minikernel/ops/softmax_triton_configs.py" in files["triton"]
+
+
+def test_a_users_own_file_counts_and_what_it_imports_beside_it(config: dict, tmp_path: Path):
+    (tmp_path / "mine.py").write_text("import helper\n")
+    (tmp_path / "helper.py").write_text("")
+    config["kernels"]["mine"] = {"source": str(tmp_path / "mine.py"), "function": "softmax"}
+    found = artefact("bench").sources(config, {"device": "h200", "kernel": "mine"})
+    assert {str(tmp_path / "mine.py"), str(tmp_path / "helper.py")} <= set(found)
+    assert not any("softmax_triton" in path or path.endswith(".cu") for path in found)
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=[entry.name for entry in TABLE])
+def test_every_artefact_has_its_script_schema_and_place(entry):
+    assert (ROOT / entry.script).is_file()
+    assert (ROOT / entry.schema).is_file()
+    wildcards = {name: f"{name}-x" for name in re.findall(r"{(\w+)}", entry.pattern)}
+    assert artefact_at(entry.path(**wildcards)) == (entry, wildcards)
+    if entry.recorded:
+        record = entry.record(**wildcards)
+        assert record.startswith(f"{RECORDED}/device-x/")
+        assert artefact_recorded_at(record) == (entry, wildcards)
+    assert entry.packed == entry.record(device="d", model="m").endswith(".xz") if entry.recorded else True
+
+
+def test_no_two_artefacts_claim_one_file():
+    for entry in TABLE:
+        wildcards = dict.fromkeys(re.findall(r"{(\w+)}", entry.pattern), "x")
+        claims = [other.name for other in TABLE if other.match(entry.path(**wildcards)) is not None]
+        assert claims == [entry.name]
+
+
+def test_a_record_that_is_missing_names_the_device_and_the_command(config: dict):
+    plan = Plan(config, ["cpu-x"])
+    with pytest.raises(
+        LabError, match=r"is no device a100 here .* `snakemake --cores 4 results/24/a100/bench.json`"
+    ):
+        plan.record_of(artefact("bench"), {"device": "a100"})
+    with pytest.raises(LabError, match=r"are not 2 devices a100 here"):
+        plan.record_of(artefact("distributed"), {"device": "a100"})
+
+
+def test_there_is_nothing_to_compare_without_a_record(config: dict):
+    config["records"]["publish"] = ["cpu-x"]
+    with pytest.raises(LabError, match=r"no record of cpu-x to compare with"):
+        Plan(config, ["cpu-x"]).to_compare()
+    config["records"]["publish"] = ["h200"]
+    compared = Plan(config, ["h200", "cpu-x"]).to_compare()
+    assert "results/24/h200/contest.json" in compared
+    assert "results/24/h200/kernel_swap.json" not in compared

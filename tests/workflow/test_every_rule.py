@@ -1,0 +1,76 @@
+"""Every rule that needs no GPU, run once on the smallest configuration: the whole lab, and what is asked by name."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lab import EVERY_RULE, SMALL, Lab
+
+from minilab.config import check_schema, read_schema
+from minilab.device import cpu_device
+from minilab.files import read_json
+
+CPU = cpu_device()
+NEEDS_A_GPU = {"autotune", "contest", "simulated_vs_real"}  # stand-ins run two of them on the tests' cluster
+DIFFERENT = ["--config", f"before=tiny_head/{CPU}", "after=tiny_head/simulated-h200"]
+PUBLISHED = ["--config", f"records={{stale: mark, publish: [{CPU}]}}"]
+ASKED = {  # what is not part of `all`: rule -> its arguments
+    "exercise": [],
+    "diff_compiles": DIFFERENT,
+    "verify_records": [],
+    "explain_drift": ["--config", "against=before.lock.json"],
+    "record": PUBLISHED,
+    "record_25": PUBLISHED,
+    "compare_records": [],
+}
+
+
+@pytest.fixture(scope="module")
+def whole(built: Lab, once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
+    """The lab with everything built that this machine can; its output is in said.txt. Not to be changed."""
+
+    def build(folder: Path) -> None:
+        lab = built.copy(folder / "lab")
+        said = lab.snakemake(*EVERY_RULE).stdout
+        (lab.root / "said.txt").write_text(said)
+
+    return Lab(once("whole", build) / "lab")
+
+
+def ran(said: str) -> set[str]:
+    """The rules whose jobs a run has started."""
+    return set(re.findall(r"^(?:local)?rule (\w+):$", said, re.M))
+
+
+def test_every_rule_runs(whole: Lab, tmp_path: Path):
+    lab = whole.copy(tmp_path / "lab")
+    rules = set(re.findall(r"^(\w+)$", lab.snakemake("--list-rules", "--quiet").stdout, re.M))
+    found = ran((lab.root / "built.txt").read_text()) | ran((lab.root / "said.txt").read_text())
+    (lab.root / "before.lock.json").write_text((lab.root / "results/lab.lock.json").read_text())
+    for rule in sorted(rules & ASKED.keys(), key=[*ASKED].index):
+        found |= ran(lab.snakemake(rule, *EVERY_RULE, *ASKED[rule]).stdout)
+    assert rules - found == NEEDS_A_GPU
+
+
+def test_nothing_reruns(whole: Lab):
+    assert whole.jobs(*EVERY_RULE) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        (f"results/25/tiny_head/{CPU}/capture.json", "capture"),
+        ("results/25/tiny_head/simulated-h200/capture.json", "capture"),
+        (f"results/25/tiny_head/{CPU}/profile.json", "profile"),
+        (f"results/25/tiny_head/{CPU}/compile_health.json", "compile_health"),
+        (f"results/25/minigpt/{CPU}/training.json", "port_training"),
+        (f"results/25/{CPU}/distributed.json", "distributed"),
+    ],
+)
+def test_artefacts_of_stage_25_fit_their_schemas(whole: Lab, path: str, schema: str):
+    check_schema(read_json(whole.root / path), read_schema(whole.root / f"schemas/{schema}.schema.yaml"), path)
+
+
+def test_the_small_run_is_part_of_it(whole: Lab):
+    assert whole.jobs(*SMALL) == set()

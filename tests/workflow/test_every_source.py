@@ -1,0 +1,143 @@
+"""Every module that a measurement depends on counts: its edit reruns the measurement and makes the record stale.
+
+What a measurement depends on is computed from imports, so each module of it is tried, one at a time: an edit in meaning
+must name the rule and mark the record; an edit of a comment must leave the record as fresh as it was.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from lab import ROOT, Lab, copy_lab
+
+from minilab.device import cpu_device
+from minilab.plan import Plan
+from minilab.records.artefact import TABLE, Artefact
+from minilab.records.digests import digest_of_code
+from minilab.records.provenance import stale_reasons
+
+CPU = cpu_device()
+ON_A_GPU = ("--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
+COMMENTS = {".py": "\n# A better comment.\n", ".yaml": "\n# A better comment.\n", ".json": "\n"}
+MEANING = {".py": "\nEDITED = 1\n", ".yaml": "\nedited: 1\n", ".json": None}
+CPP_COMMENT, CPP_MEANING = "\n// A better comment.\n", "\nint edited;\n"
+
+
+def config() -> dict:
+    return yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def measured() -> list[tuple[Artefact, dict[str, str]]]:
+    """Each measurement of a machine with an H200, with its wildcards; a bench is one for each kernel."""
+    plan = Plan(config(), ["h200", CPU])
+    found = []
+    for entry in TABLE:
+        if not entry.recorded:
+            continue
+        for place in plan.places(entry):
+            if entry.gpu_only and place["device"] == CPU and entry.name != "capture":
+                continue
+            kernels = plan.timed_kernels(place["device"]) if entry.name == "bench" else [""]
+            found += [(entry, {**place, "kernel": kernel}) for kernel in kernels]
+    return found
+
+
+def output_of(entry: Artefact, place: dict[str, str]) -> str:
+    if entry.name == "bench":
+        return f"results/24/{place['device']}/bench/{place['kernel']}.json"
+    return entry.path(**place)
+
+
+@pytest.fixture(scope="module")
+def depends() -> dict[str, set[str]]:
+    """File -> the outputs of the measurements that depend on it."""
+    found: dict[str, set[str]] = {}
+    for entry, place in measured():
+        for path in entry.sources(config(), place):
+            found.setdefault(path, set()).add(output_of(entry, place))
+    return found
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A lab on whose machine an H200 counts as being here, and everything as built."""
+    lab = copy_lab(tmp_path_factory.mktemp("machine") / "lab")
+    lab.pretend_built(*sorted({output_of(*one) for one in measured()}), *ON_A_GPU)
+    return lab
+
+
+def test_an_edit_of_any_module_reruns_the_measurements_that_depend_on_it_and_no_others(
+    machine: Lab, depends: dict[str, set[str]]
+):
+    targets = sorted({output_of(*one) for one in measured()})
+    missed = {}
+    for path, outputs in sorted(depends.items()):
+        file = machine.root / path
+        before, when = file.read_text(), file.stat()
+        file.write_text(before + ("\n" if file.suffix != ".json" else " "))
+        text = machine.snakemake(*targets, *ON_A_GPU, "--dry-run").stdout
+        jobs = re.findall(r"^(?:local)?rule \w+:\n((?:    .*\n)+)", text, re.M)
+        named = {
+            re.search(r"^    output: ([^,\n]+)", job, re.M)[1]
+            for job in jobs
+            if re.search(rf"reason: .*Updated input files: .*{re.escape(path)}(?:[,;\s]|$)", job)
+        }
+        if named & set(targets) != outputs:
+            missed[path] = sorted(outputs ^ (named & set(targets)))
+        file.write_text(before)
+        os.utime(file, (when.st_atime, when.st_mtime))
+    assert missed == {}
+
+
+def test_the_safety_nets_own_modules_are_among_what_health_depends_on(depends: dict[str, set[str]]):
+    health = {output_of(entry, place) for entry, place in measured() if entry.name == "compile_health"}
+    names = (
+        "frozen_state",
+        "batches",
+        "selection",
+        "watch",
+        "compile_config",
+        "compile_record",
+        "time_limit",
+        "smoketest",
+    )
+    for name in names:
+        assert depends[f"src/minicompile/safe/{name}.py"] >= health, name
+    assert depends["src/minicompile/torch_private/dynamo.py"] >= health
+
+
+def test_a_contest_depends_on_the_table_that_dispatches(depends: dict[str, set[str]]):
+    assert "results/24/h200/contest.json" in depends["src/minikernel/ops/dispatch/h200.json"]
+
+
+def test_a_kernels_edit_is_no_other_kernels_business(depends: dict[str, set[str]]):
+    benches = {path for path in depends["src/minikernel/ops/cuda/naive.cu"] if "/bench/" in path}
+    assert benches == {"results/24/h200/bench/naive.json"}
+    assert not any("compile_health" in path for path in depends["src/minikernel/ops/cuda/naive.cu"])
+
+
+def test_what_draws_and_explains_decides_no_measurement(depends: dict[str, set[str]]):
+    rooms = ("src/minikernel/report/", "src/minicompile/report/", "src/minicompile/explain/", "src/minilab/")
+    assert [path for path in depends if path.startswith(rooms)] == []
+
+
+@pytest.mark.parametrize("what", ["meaning", "comment"])
+def test_an_edit_of_any_module_makes_the_records_stale_where_it_means_something(
+    what: str, machine: Lab, depends: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(machine.root)
+    wrong = []
+    for path in sorted(depends):
+        file = Path(path)
+        before = file.read_text()
+        made = {"device": "h200", "params": {}, "sources": {path: digest_of_code(file)}}
+        edits, cpp = (COMMENTS, CPP_COMMENT) if what == "comment" else (MEANING, CPP_MEANING)
+        added = edits.get(file.suffix, cpp)
+        file.write_text(before + added if added is not None else f'{{"edited": {before}}}')
+        expected = [] if what == "comment" else [{"code": "source_changed", "path": path}]
+        if stale_reasons(made) != expected:
+            wrong.append(path)
+        file.write_text(before)
+    assert wrong == []
