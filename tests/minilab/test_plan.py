@@ -119,9 +119,7 @@ def test_no_two_artefacts_claim_one_file():
 
 def test_a_record_that_is_missing_names_the_device_and_the_command(config: dict):
     plan = Plan(config, ["cpu-x"])
-    with pytest.raises(
-        LabError, match=r"is no device a100 here .* `snakemake --cores 4 results/24/a100/bench.json`"
-    ):
+    with pytest.raises(LabError, match=r"is no device a100 here .* `snakemake --cores 4 results/24/a100/bench.json`"):
         plan.record_of(artefact("bench"), {"device": "a100"})
     with pytest.raises(LabError, match=r"are not 2 devices a100 here"):
         plan.record_of(artefact("distributed"), {"device": "a100"})
