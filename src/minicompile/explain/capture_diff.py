@@ -150,7 +150,8 @@ def _matched(a: _Side, b: _Side) -> dict[str, str]:
         for block in blocks
         for step in range(block.size)
     }
-    taken, waiting = set(pairs.values()), defaultdict(deque)
+    taken = set(pairs.values())
+    waiting: dict[object, deque[str]] = defaultdict(deque)
     for node in b.ordered:
         if node["name"] not in taken:
             waiting[b.loose(node)].append(node["name"])

@@ -20,7 +20,7 @@ from minicompile.lowering.captured import (
     SchedulerNode,
     Title,
 )
-from minicompile.lowering.outcomes import fate, reason
+from minicompile.lowering.outcomes import fates, own_aten_nodes, reason
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import (
     STRUCTURE,
@@ -32,7 +32,6 @@ from minicompile.lowering.printed_text import (
     stacked,
 )
 
-STORES = ("store", "store_reduction")
 NODE = ("name", "op", "target", "inputs", "size", "dtype", "bytes", "lowering")
 
 
@@ -51,25 +50,6 @@ def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
     kernels = builder.kernels()
     calls = builder.calls(kernels)
     return BuiltGraph(builder.entry(kernels, calls), builder.panes, builder.aten_line)
-
-
-def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
-    """By scheduler node, the ATen nodes that it computes: Inductor's `origins` reach back over what others compute."""
-    nodes = {node["name"]: node for node in lowered["scheduler_nodes"]}
-    owners: dict[str, set[str]] = defaultdict(set)
-    made_by = {buffer: name for name, node in nodes.items() for buffer in node["buffers"]}
-    for name, node in nodes.items():
-        for operation in node["operations"]:
-            owners[operation["producer"]].add(name)
-    for buffer in lowered["buffers"]:
-        if buffer["node"] and buffer["name"] in made_by:
-            owners[buffer["node"]].add(made_by[buffer["name"]])
-    found = {}
-    for name, node in nodes.items():
-        own = {producer for producer, names in owners.items() if producer and name in names}
-        own |= {one for one in node["origins"] if one not in owners}
-        found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
-    return found
 
 
 class _Builder:
@@ -269,23 +249,13 @@ class _Builder:
 
     def _nodes(self) -> list[Node]:
         """The ATen nodes, each with what became of its result."""
-        loops = [(node, one) for node in self.nodes.values() for one in node["operations"]]
-        producers = {one["producer"] for _, one in loops}
-        removed = {buffer["name"] for buffer in self.lowered["buffers"] if buffer["removed"]}
-        stored = {
-            one["producer"]
-            for node, one in loops
-            if one["operation"] in STORES and not {write["buffer"] for write in node["writes"]} <= removed
-        }
-        opaque = [name for name, node in self.nodes.items() if node["extern"] or node["user_triton"]]
-        extern = {origin for name in opaque for origin in self.aten_nodes[name]}
-        found = []
+        became, found = fates(self.lowered, self.aten_nodes), []
         for node in self.lowered["aten"]["nodes"]:
-            name, called = node["name"], node["op"] == "call_function"
+            name = node["name"]
             made = {
                 **{key: node[key] for key in NODE},
                 "line": self.aten_line.get(name),
-                "fate": fate(node, self.buffers, extern, producers, stored) if called else None,
+                "fate": became.get(name),
                 "buffer": self.buffers[name]["name"] if name in self.buffers else None,
             }
             found.append(cast(Node, made))

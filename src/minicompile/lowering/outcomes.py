@@ -15,14 +15,17 @@ reason that it does not know, as a newer torch may give one, is quoted as it sta
 """
 
 import re
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from minicompile.lowering.captured import Coded, Opaque
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
+STORES = ("store", "store_reduction")
 
 
 @cache
@@ -63,3 +66,48 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
     if buffer is not None:
         return "fused away"
     return "inlined" if name in producers else "folded"
+
+
+def fates(lowered: dict[str, Any], own: dict[str, list[str]]) -> dict[str, str]:
+    """The fate of each ATen node that computes something, by name.
+
+    Args:
+        lowered: one of `Session.lowered`.
+        own: the ATen nodes of each scheduler node, as `own_aten_nodes` gives them.
+    """
+    nodes = lowered["scheduler_nodes"]
+    loops = [(node, one) for node in nodes for one in node["operations"]]
+    producers = {one["producer"] for _, one in loops}
+    removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
+    stored = {
+        one["producer"]
+        for node, one in loops
+        if one["operation"] in STORES and not {write["buffer"] for write in node["writes"]} <= removed
+    }
+    opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
+    extern = {origin for name in opaque for origin in own[name]}
+    buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
+    return {
+        node["name"]: fate(node, buffers, extern, producers, stored)
+        for node in lowered["aten"]["nodes"]
+        if node["op"] == "call_function"
+    }
+
+
+def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
+    """By scheduler node, the ATen nodes that it computes: Inductor's `origins` reach back over what others compute."""
+    nodes = {node["name"]: node for node in lowered["scheduler_nodes"]}
+    owners: dict[str, set[str]] = defaultdict(set)
+    made_by = {buffer: name for name, node in nodes.items() for buffer in node["buffers"]}
+    for name, node in nodes.items():
+        for operation in node["operations"]:
+            owners[operation["producer"]].add(name)
+    for buffer in lowered["buffers"]:
+        if buffer["node"] and buffer["name"] in made_by:
+            owners[buffer["node"]].add(made_by[buffer["name"]])
+    found = {}
+    for name, node in nodes.items():
+        own = {producer for producer, names in owners.items() if producer and name in names}
+        own |= {one for one in node["origins"] if one not in owners}
+        found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
+    return found

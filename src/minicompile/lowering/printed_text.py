@@ -49,7 +49,8 @@ def kernel_spans(code: list[str]) -> dict[str, dict]:
 
 def operation_lines(text: str) -> dict[tuple[str, str], int]:
     """Line (from 0) of each (block, operation) in a scheduler node's printed loop body; the main block is `root`."""
-    found, block = {}, "root"
+    found: dict[tuple[str, str], int] = {}
+    block = "root"
     for number, line in enumerate(text.splitlines()):
         if match := BLOCK.match(line):
             block = "root" if match[1] == "body" else match[1]

@@ -43,7 +43,7 @@ class Record:
     def _add_sources(self) -> dict[str, str]:
         graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
         files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
-        found = {}
+        found: dict[str, str] = {}
         for file in dict.fromkeys(files):
             lines = [line.rstrip("\n") for line in linecache.getlines(file)]
             title: Title = {"code": "source", "file": shown_path(file)}
@@ -75,7 +75,8 @@ class Record:
         pane = self.panes.add(f"joint.{index}", "joint", title, "python", lines)
         at = definition_lines(lines)
         dynamo, identity = self._dynamo[index], self.session.dynamo[index]["identity"]
-        origins, by_sequence = {}, {}
+        origins: dict[str, list[str]] = {}
+        by_sequence: dict[int, list[str]] = {}
         for node in graph["nodes"]:
             names = [name for name, graph_id in node["origins"] if graph_id == identity and name in dynamo]
             origins[node["name"]] = names[:1]

@@ -210,7 +210,7 @@ def _by_clock(
         _synchronise(on_gpu)
 
     until_done = whole.around(call_and_wait)
-    results = {}
+    results: dict = {}
     for _ in range(samples):
         with timed_graphs(graphs, graph):
             until_done()

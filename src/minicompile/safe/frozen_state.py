@@ -67,7 +67,7 @@ class ModelState:
             for value in attributes.values()
             if _copy(value) is not value
         ]
-        tensors = {}
+        tensors: dict[int, Tensor] = {}
         for _, attributes in self.attributes:
             held = [value for value in attributes.values() if isinstance(value, Tensor)]
             for container in (value for value in attributes.values() if isinstance(value, dict | list)):

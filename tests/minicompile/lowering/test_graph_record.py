@@ -8,7 +8,8 @@ import torch
 from captured import FAST
 
 from minicompile.lowering import triton_assembly
-from minicompile.lowering.graph_record import built_graph, own_aten_nodes
+from minicompile.lowering.graph_record import built_graph
+from minicompile.lowering.outcomes import own_aten_nodes
 from minicompile.lowering.record import Record
 from minicompile.models import tiny_head
 from minicompile.torch_private.session import watch

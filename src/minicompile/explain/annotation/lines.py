@@ -76,7 +76,9 @@ def _signature_end(view: KernelView) -> int:
 
 def _ends(view: KernelView) -> dict[int, str]:
     """By line of a lone closing brace, what it ends: a loop, the kernel."""
-    found, opened, header = {}, [], None
+    found: dict[int, str] = {}
+    opened: list = []
+    header = None
     for number, text in view.lines:
         stripped = text.strip()
         if BRACE.match(text):

@@ -31,7 +31,8 @@ def body_links(capture: Capture) -> list[dict]:
                 written[link["from"], operation].add(line)
     links = []
     for graph in capture["graphs"]:
-        operations, code, members, parts = set(), set(), set(), set()
+        operations, members, parts = set(), set(), set()
+        code: set = set()
         group_of = {member: group["line"] for group in graph["groups"] for member in group["members"]}
         after, groups = graph["panes"]["ir_after"], graph["panes"]["groups"]
         for node in graph["scheduler_nodes"]:

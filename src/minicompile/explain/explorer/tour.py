@@ -67,7 +67,7 @@ class Guide:
         Returns:
             The line in the code, the scheduler node, and the operation in words.
         """
-        tied = []
+        tied: list[tuple] = []
         for node in self.graph["scheduler_nodes"]:
             if not self.call or node["name"] not in self.call["scheduler_nodes"]:
                 continue
