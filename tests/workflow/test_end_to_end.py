@@ -7,12 +7,12 @@ import pytest
 import yaml
 from lab import ROOT, SMALL, Lab
 
-from minilab.config import check_schema, read_schema
+from minilab.config import read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
-from minilab.records.store import write_artefact
+from minilab.records.store import check_artefact, write_artefact
 
 CPU = cpu_device()
 SCHEMAS = {
@@ -36,7 +36,7 @@ SCHEMAS = {
 @pytest.mark.parametrize("path", SCHEMAS)
 def test_artefacts_fit_their_schemas(built: Lab, path: str):
     schema = read_schema(ROOT / f"schemas/{SCHEMAS[path]}.schema.yaml")
-    check_schema(read_json(built.root / path), schema, path)
+    check_artefact(read_json(built.root / path), schema, path)
 
 
 def test_nothing_reruns(built: Lab):
