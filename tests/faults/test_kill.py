@@ -18,12 +18,12 @@ MOMENTS = 50
 JOBS = {  # script -> its arguments, and its deterministic outputs
     "corpus": (
         ["input.lexicon=src/minimodel/data/lexicon.yaml", "input.grammar=src/minimodel/data/grammar.yaml",
-         "params.corpus={sentences: 3000, held_out: 200, seed: 42}", "output.corpus=corpus.txt",
+         "input.lib=[]", "params.corpus={sentences: 3000, held_out: 200, seed: 42}", "output.corpus=corpus.txt",
          "output.vocabulary=vocab.json"],
         ["corpus.txt"],
     ),
     "export_checkpoint": (
-        ["input.weights=results/17/training.npz", "input.vocabulary=results/17/vocab.json",
+        ["input.weights=results/17/training.npz", "input.vocabulary=results/17/vocab.json", "input.lib=[]",
          "output.checkpoint=checkpoint.npz", "output.description=checkpoint.json"],
         ["checkpoint.npz"],
     ),

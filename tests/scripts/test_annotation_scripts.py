@@ -9,6 +9,7 @@ from forks import script
 from jsonschema import Draft202012Validator
 
 from minilab.config import read_schema
+from minilab.records.store import write_artefact
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests/minicompile/data"
@@ -19,7 +20,8 @@ def captures(tmp_path) -> dict[str, Path]:
     """Captures of one model for two targets, unpacked."""
     paths = {target: tmp_path / f"{target}.json" for target in ("cpu", "simulated")}
     for target, path in paths.items():
-        path.write_bytes(gzip.decompress((CAPTURES / f"tiny_head_{target}.json.gz").read_bytes()))
+        capture = json.loads(gzip.decompress((CAPTURES / f"tiny_head_{target}.json.gz").read_bytes()))
+        write_artefact(path, {"provenance": {}} | capture)
     return paths
 
 

@@ -71,11 +71,13 @@ def test_compile_health_refuses_hardware_that_is_not_here_in_one_sentence(tmp_pa
 def test_the_port_is_trained_and_drawn(tmp_path: Path):
     data, corpus, vocabulary = ROOT / "src/minimodel/data", tmp_path / "corpus.txt", tmp_path / "vocab.json"
     texts = {"input__lexicon": data / "lexicon.yaml", "input__grammar": data / "grammar.yaml"}
-    run_script("corpus", **texts, output__corpus=corpus, output__vocabulary=vocabulary, params__corpus=CORPUS)
+    run_script(
+        "corpus", **texts, output__corpus=corpus, input__lib=[], output__vocabulary=vocabulary, params__corpus=CORPUS
+    )
     numpy_run = tmp_path / "numpy.json"
     run_script(
         "train", **texts, input__corpus=corpus, input__vocabulary=vocabulary, output__weights=tmp_path / "weights.npz",
-        output__record=numpy_run,
+        input__lib=[], output__record=numpy_run,
         params__model=MODEL, params__training=TRAINING, params__corpus=CORPUS,
     )  # fmt: skip
     training, picture = tmp_path / "training.json", tmp_path / "training.png"

@@ -11,6 +11,8 @@ from jsonschema import Draft202012Validator
 from safetensors.torch import load_file, save_file
 
 from minilab.files import write_json
+from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minimodel.checkpoint import save_checkpoint
 from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
 from minimodel.tokenizer import Tokenizer
@@ -40,7 +42,7 @@ def built(tmp_path_factory):
     tokenizer = Tokenizer.from_words(WORDS)
     config = MiniGPTConfig(vocab_size=len(tokenizer), block_size=12, n_layer=2, n_head=2, n_embd=16)
     described = save_checkpoint(folder / "checkpoint.npz", NumpyMiniGPT.initialise(config, seed=5).arrays, config)
-    write_json(folder / "checkpoint.json", described)
+    write_artefact(folder / "checkpoint.json", described | {"provenance": provenance([], {})})
     write_json(folder / "vocab.json", {"tokens": list(tokenizer.tokens)})
     (folder / "lexicon.yaml").write_text(yaml.safe_dump({"verbs": VERBS}))
     done = script("port", *port_arguments(folder))
@@ -78,7 +80,7 @@ def swap_arguments(folder, weights="minigpt.safetensors", kernel="triton", repor
         f"input.vocabulary={folder}/vocab.json",
         f"input.equivalence={folder}/equivalence.json",
         f"input.lexicon={folder}/lexicon.yaml",
-        f"input.kernel=[{entry['source']}]",
+        f"input.sources=[{entry['source']}]",
         f"output.report={folder}/{report}",
         f"params.measuring={json.dumps(measuring)}",
         "wildcards.device=cpu-any",

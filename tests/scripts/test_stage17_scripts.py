@@ -43,6 +43,7 @@ def corpus(folder):
         "corpus",
         input__lexicon=DATA / "lexicon.yaml",
         input__grammar=DATA / "grammar.yaml",
+        input__lib=[],
         output__corpus=folder / "corpus.txt",
         output__vocabulary=folder / "vocab.json",
         params__corpus=CORPUS,
@@ -56,6 +57,7 @@ def train(folder, training=TRAINING):
         input__vocabulary=folder / "vocab.json",
         input__lexicon=DATA / "lexicon.yaml",
         input__grammar=DATA / "grammar.yaml",
+        input__lib=[],
         output__weights=folder / "training.npz",
         output__record=folder / "training.json",
         params__model=MODEL,
@@ -69,6 +71,7 @@ def export(folder):
         "export_checkpoint",
         input__weights=folder / "training.npz",
         input__vocabulary=folder / "vocab.json",
+        input__lib=[],
         output__checkpoint=folder / "checkpoint.npz",
         output__description=folder / "checkpoint.json",
     )

@@ -11,6 +11,7 @@ import pytest
 from minilab.config import check_schema, read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json
+from minilab.records.store import write_artefact
 
 ROOT = Path(__file__).parents[2]
 CPU = cpu_device()
@@ -34,8 +35,9 @@ def prove(folder: Path, kernel: str, entry: dict | None) -> Path:
     """The proof of one kernel on this CPU, by its script."""
     path = folder / "proof" / f"{kernel}.json"
     script(
-        "prove", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}", f"params.entry={json.dumps(entry)}",
-        "params.time_limit_seconds=120", "input.kernel=[]", f"output.report={path}",
+        "prove", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}",
+        f"params.measuring={json.dumps({'entry': entry})}",
+        "params.time_limit_seconds=120", "input.sources=[]", f"output.report={path}",
     )  # fmt: skip
     return path
 
@@ -47,7 +49,7 @@ def time_kernel(folder: Path, kernel: str, entry: dict | None, proof: Path, limi
     script(
         "bench_kernel", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}", f"input.proof={proof}",
         f"params.measuring={json.dumps(measuring)}", f"params.time_limit_seconds={limit}",
-        "input.kernel=[]", f"output.rows={path}",
+        "input.sources=[]", f"output.rows={path}",
     )  # fmt: skip
     return path
 
@@ -57,7 +59,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ceilings and bench of this CPU, measured by the scripts."""
     folder = tmp_path_factory.mktemp("measured")
     device = f"wildcards.device={CPU}"
-    script("ceilings", device, "input.probes=[]", f"output.ceilings={folder}/ceilings.json")
+    script("ceilings", device, "input.sources=[]", f"output.ceilings={folder}/ceilings.json")
     proofs, jobs = [], []
     for kernel in ("numpy", "F.softmax"):
         proofs.append(prove(folder, kernel, None))
@@ -142,7 +144,7 @@ def test_a_record_from_before_kernels_were_left_out_is_still_good():
 def test_bench_refuses_rows_that_do_not_fit(measured: Path, tmp_path: Path):
     job = read_json(measured / "jobs/numpy.json")
     job["rows"][0]["launches"] = 7
-    (tmp_path / "few.json").write_text(json.dumps(job))
+    write_artefact(tmp_path / "few.json", job)
     arguments = [
         f"input.jobs={listed(tmp_path / 'few.json')}",
         "input.proofs=[]",
@@ -167,32 +169,38 @@ def test_roofline(measured: Path, tmp_path: Path):
     assert {panel["device"] for panel in panels} == {CPU, "h200"}
 
 
-def test_restore_says_where_it_came_from(tmp_path: Path):
-    script(
-        "restore", "wildcards.device=h200", "wildcards.artefact=ceilings", f"input.record={RECORD}/ceilings.json",
-        "input.schema=schemas/ceilings.schema.yaml", "params.today={}", "params.stale=mark",
-        f"output.artefact={tmp_path}/ceilings.json",
+def test_restore_says_where_it_came_from(checkout: Path):
+    path = "results/24/h200/ceilings.json"
+    done = forks.script(
+        "restore", f"input.record={RECORD}/ceilings.json", f"input.sums={RECORD.parent}/SHA256SUMS",
+        "params.measuring={}", "params.stale=mark", f"output.artefact={path}", "config=config.yaml",
+        cwd=checkout,
     )  # fmt: skip
-    restored = read_json(tmp_path / "ceilings.json")
+    assert done.returncode == 0, done.stderr
+    restored = read_json(checkout / path)
     assert restored["restored"]["from"].endswith("recorded/h200/24/ceilings.json")
     assert restored["copy_gb_per_s"] == read_json(RECORD / "ceilings.json")["copy_gb_per_s"]
 
 
-def test_record_copies_whole_files(measured: Path, tmp_path: Path):
-    source = tmp_path / "results/24" / CPU
-    shutil.copytree(measured, source)
-    script(
-        "record", f"params.devices=[{CPU}]", f"params.recorded={tmp_path}/recorded",
-        f"input.artefacts={listed(source / 'bench.json')}", f"input.pictures={listed(source / 'ceilings.json')}",
-    )  # fmt: skip
-    published = tmp_path / "recorded" / CPU / "24"
-    assert (published / "bench.json").read_bytes() == (source / "bench.json").read_bytes()
-    assert sorted(path.name for path in published.iterdir()) == ["bench.json", "ceilings.json"]
+def test_record_copies_whole_files(measured: Path, checkout: Path):
+    source = Path("results/24", CPU)
+    shutil.copytree(measured, checkout / source)
+    (checkout / "results/24/roofline.svg").write_text("<svg/>")
+    pages = {"results/24/roofline.svg": ["scripts/roofline.py", [str(source / "ceilings.json")]]}
+    devices = {CPU: [[str(source / f"{name}.json") for name in ("bench", "ceilings")], pages]}
+    done = forks.script(
+        "record", f"params.devices={json.dumps(devices)}", "params.recorded=recorded", "params.sign=null", cwd=checkout
+    )
+    assert done.returncode == 0, done.stderr
+    published = checkout / "recorded" / CPU / "24"
+    for name in ("bench.json", "ceilings.json"):
+        assert (published / name).read_bytes() == (checkout / source / name).read_bytes()
+    assert sorted(path.name for path in published.iterdir()) == ["bench.json", "ceilings.json", "roofline.svg"]
 
 
 def test_a_device_that_is_not_here_is_refused(tmp_path: Path):
     done = script(
-        "ceilings", "wildcards.device=z80", "input.probes=[]", f"output.ceilings={tmp_path}/c.json", check=False
+        "ceilings", "wildcards.device=z80", "input.sources=[]", f"output.ceilings={tmp_path}/c.json", check=False
     )
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].startswith("Error: device z80 is not in this machine")

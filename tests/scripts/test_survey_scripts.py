@@ -8,7 +8,11 @@ import pytest
 from forks import script
 
 from minilab.device import devices_here
-from minilab.records.restore import restore
+from minilab.records.artefact import artefact as artefact_of
+from minilab.records.checksums import write_sums
+from minilab.records.provenance import provenance
+from minilab.records.restore import Today, restore
+from minilab.records.store import write_artefact
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests/minicompile"))
@@ -20,8 +24,8 @@ MODEL = {"n_layer": 4, "n_head": 4, "n_embd": 64, "block_size": 128}
 
 def test_survey_writes_the_page_and_the_picture(tmp_path: Path):
     data, vocabulary = tmp_path / "distributed.json", tmp_path / "vocab.json"
-    data.write_text(json.dumps(artefact()))
-    vocabulary.write_text(json.dumps({"tokens": [f"w{i}" for i in range(600)], "provenance": {}}))
+    write_artefact(data, artefact())
+    write_artefact(vocabulary, {"tokens": [f"w{i}" for i in range(600)], "provenance": {}})
     page, picture = tmp_path / "DISTRIBUTED.md", tmp_path / "distributed.png"
     done = script(
         "survey", f"input.data={json.dumps([str(data)])}", f"input.vocabulary={vocabulary}",
@@ -46,8 +50,12 @@ def test_distributed_refuses_hardware_that_is_not_here_in_one_sentence(tmp_path:
 
 
 def test_a_record_measured_with_other_sizes_is_restored_as_stale(tmp_path: Path):
-    record = tmp_path / "distributed.json"
-    record.write_text(json.dumps(artefact("h200")))
-    restored = restore(str(record), {}, {"n_embd": 64}, "mark")
-    assert restored["restored"]["reasons"] == ["parameter n_embd has changed"]
-    assert restored["runs"] == artefact("h200")["runs"]
+    folder = tmp_path / "recorded/h200"
+    record, measured = folder / "25/distributed.json", artefact("h200")
+    made = provenance([], measured["provenance"]["params"], "h200")
+    write_artefact(record, measured | {"provenance": made})
+    write_sums(folder, [record])
+    today = Today(measured["provenance"]["params"] | {"n_embd": 64}, {})
+    restored = restore(record, artefact_of("distributed"), folder, today, "mark")
+    assert restored["restored"]["reasons"] == [{"code": "parameter_changed", "name": "n_embd"}]
+    assert restored["runs"] == measured["runs"]

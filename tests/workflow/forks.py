@@ -117,9 +117,9 @@ def forks(target: str) -> Forks:
     return kept
 
 
-def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess:
+def script(name: str, *arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
     """Run a script of the checkout, as one does by hand: `python scripts/name.py section.name=value ...`."""
-    return forks("script").run([ROOT / f"scripts/{name}.py", *arguments], ROOT)
+    return forks("script").run([ROOT / f"scripts/{name}.py", *arguments], cwd)
 
 
 def serve(target: str, address: str) -> None:

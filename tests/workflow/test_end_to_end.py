@@ -1,16 +1,18 @@
 """The lab really run, on the small configuration: what it leaves, what it refuses, what goes stale."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from lab import ROOT, SMALL, Lab
 
-from minilab.config import check_schema, read_schema
+from minilab.config import read_schema
 from minilab.device import cpu_device
-from minilab.files import read_json, sha256
+from minilab.files import read_json
+from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
+from minilab.records.store import check_artefact, write_artefact
 
 CPU = cpu_device()
 SCHEMAS = {
@@ -34,7 +36,7 @@ SCHEMAS = {
 @pytest.mark.parametrize("path", SCHEMAS)
 def test_artefacts_fit_their_schemas(built: Lab, path: str):
     schema = read_schema(ROOT / f"schemas/{SCHEMAS[path]}.schema.yaml")
-    check_schema(read_json(built.root / path), schema, path)
+    check_artefact(read_json(built.root / path), schema, path)
 
 
 def test_nothing_reruns(built: Lab):
@@ -79,16 +81,22 @@ def test_every_log_is_kept(built: Lab):
 
 def renew_digests(record: Path) -> None:
     """Make a record that of today's sources, whatever it was measured with."""
-    measured = read_json(record)
-    for made in measured["kernels"].values():
-        made["sources"] = {source: sha256(ROOT / source) for source in made["sources"]}
-    record.write_text(json.dumps(measured))
+    measured, bench = read_json(record), artefact("bench")
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    for kernel, made in measured["kernels"].items():
+        made["sources"] = bench.digests(config, {"device": "h200", "kernel": kernel})
+    write_artefact(record, measured)
     write_sums(record.parents[1], [record])
+
+
+def edit_fused(lab: Lab) -> None:
+    """Change what a CUDA C kernel's file holds, and nothing of what it computes."""
+    lab.edit("src/minikernel/ops/cuda/fused.cu", lambda text: text + "__device__ int edited;\n")
 
 
 def test_an_edited_kernel_turns_its_recorded_dot_hollow_and_no_other(built_copy: Lab):
     renew_digests(built_copy.root / "results/recorded/h200/24/bench.json")
-    built_copy.edit("src/minikernel/ops/cuda/fused.cu", lambda text: text + "// edited\n")
+    edit_fused(built_copy)
     built_copy.snakemake(*SMALL)
     rows = read_json(built_copy.root / "results/24/h200/bench.json")["rows"]
     assert {row["kernel"] for row in rows if row["stale"]} == {"fused"}
@@ -100,7 +108,7 @@ def test_an_edited_kernel_turns_its_recorded_dot_hollow_and_no_other(built_copy:
 
 
 def test_stale_records_can_be_refused(built_copy: Lab):
-    built_copy.edit("src/minikernel/ops/cuda/fused.cu", lambda text: text + "// edited\n")
+    edit_fused(built_copy)
     done = built_copy.snakemake(*SMALL, "--config", "records={stale: fail}", check=False)
     assert done.returncode
     assert "the record results/recorded/h200/24/bench.json is stale" in done.stdout
@@ -129,9 +137,8 @@ def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
 
 def test_an_altered_record_is_refused_by_its_schema(built_copy: Lab):
     record = built_copy.root / "results/recorded/h200/24/ceilings.json"
-    ceilings = json.loads(record.read_text())
-    ceilings["copy_gb_per_s"] = "fast"
-    built_copy.edit("results/recorded/h200/24/ceilings.json", lambda text: json.dumps(ceilings))
+    write_artefact(record, read_json(record) | {"copy_gb_per_s": "fast"})
+    write_sums(record.parents[1], [record])
     done = built_copy.snakemake(*SMALL, check=False)
     assert done.returncode
     assert "results/recorded/h200/24/ceilings.json: copy_gb_per_s cannot be 'fast'" in done.stdout

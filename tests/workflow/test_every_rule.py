@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from lab import EVERY_RULE, SMALL, Lab
 
-from minilab.config import check_schema, read_schema
+from minilab.config import read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json
+from minilab.records.store import check_artefact
 
 CPU = cpu_device()
 NEEDS_A_GPU = {"autotune", "contest", "simulated_vs_real"}  # stand-ins run two of them on the tests' cluster
@@ -69,7 +70,7 @@ def test_nothing_reruns(whole: Lab):
     ],
 )
 def test_artefacts_of_stage_25_fit_their_schemas(whole: Lab, path: str, schema: str):
-    check_schema(read_json(whole.root / path), read_schema(whole.root / f"schemas/{schema}.schema.yaml"), path)
+    check_artefact(read_json(whole.root / path), read_schema(whole.root / f"schemas/{schema}.schema.yaml"), path)
 
 
 def test_the_small_run_is_part_of_it(whole: Lab):
