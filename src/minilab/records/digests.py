@@ -74,6 +74,8 @@ def _python(node: ast.AST) -> Iterator[str]:
         if name == "body" and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             value = value[1:] if ast.get_docstring(node, clean=False) is not None else value
             value = [statement for statement in value if not isinstance(statement, ast.Pass)]
+        if isinstance(node, ast.JoinedStr):  # Python 3.12 ends `f"{x:{y}}"` in an empty text, others do not
+            value = [part for part in value if not (isinstance(part, ast.Constant) and part.value == "")]
         idle = name in ("ctx", "kind", "type_comment", "type_ignores") or value is None or value == []
         if idle and not (isinstance(node, ast.Constant) and name == "value"):
             continue

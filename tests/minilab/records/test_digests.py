@@ -1,11 +1,12 @@
 """Digests follow what runs, not how it is written."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from minilab.files import write_json
-from minilab.records.digests import digest_of_code, digest_of_content
+from minilab.records.digests import _python, digest_of_code, digest_of_content
 
 PYTHON = '"""A module."""\nLIMIT = 3\n\n\ndef f(x: int) -> int:\n    """Says."""\n    return x + LIMIT\n'
 CUDA = (
@@ -85,3 +86,12 @@ def test_a_result_has_one_digest_wherever_it_was_made_or_restored(tmp_path: Path
     write_json(tmp_path / "other.json", {"rows": [{**rows[0], "us": 2.0}], "provenance": {}})
     made, again, other = (digest_of_content(tmp_path / f"{name}.json") for name in ("made", "restored", "other"))
     assert made == again != other
+
+
+def test_the_empty_text_that_python_3_12_adds_to_a_format_changes_no_digest():
+    text = 'f"{x:{y}} of {z:>{w}.2f}"'
+    here, there = ast.parse(text), ast.parse(text)
+    for node in ast.walk(there):
+        if isinstance(node, ast.JoinedStr):
+            node.values.append(ast.Constant(value=""))
+    assert list(_python(here)) == list(_python(there))
