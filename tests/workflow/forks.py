@@ -127,7 +127,6 @@ def serve(target: str, address: str) -> None:
     for module in TARGETS[target]:
         with suppress(ImportError):
             import_module(module)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
         listening.listen()
@@ -135,17 +134,24 @@ def serve(target: str, address: str) -> None:
         while True:
             ready, _, _ = select.select([listening, sys.stdin], [], [])
             if sys.stdin in ready:
-                return
+                return _reap(0)
             connection, _ = listening.accept()
+            _reap(os.WNOHANG)
             if os.fork() == 0:
                 listening.close()
                 _answer(target, connection)
             connection.close()
 
 
+def _reap(how: int) -> None:
+    """Take leave of the runs that have ended, so that their time counts as this process's."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, how)[0]:
+            continue
+
+
 def _answer(target: str, connection: socket.socket) -> None:
     """Fork the run that a connection asks for, and tell its process number, then its status."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, (out, err), _, _ = socket.recv_fds(connection, 1, 2)
     with connection.makefile() as asked:
         request = json.load(asked)
