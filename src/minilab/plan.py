@@ -225,9 +225,10 @@ class Plan:
         if Path(path).exists():
             return path
         fewest = min(self.config["distributed"]["cuda"]["ranks"])
-        missing = f"are not {fewest} devices" if entry.name == "distributed" else "is no device"
+        several = entry.name == "distributed"
+        missing, them = (f"are not {fewest} devices", "them") if several else ("is no device", "it")
         raise LabError(
-            f"There {missing} {device} here and no record of it in {path}; on a machine that has it, run "
+            f"There {missing} {device} here and no record of {them} in {path}; on a machine that has {them}, run "
             f"`snakemake --cores 4 {entry.path(**wildcards)}`, then `snakemake --cores 4 record`."
         )
 
