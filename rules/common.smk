@@ -10,8 +10,9 @@ from minilab import LabError
 from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu
 from minilab.plan import PROFILED, SIMULATED, SIMULATED_FOR, Plan, measured_devices
-from minilab.records.artefact import RECORDED, TABLE, TUNED_KERNEL, artefact, recorded_artefact
+from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure
+from minilab.records.params import TUNED_KERNEL
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.resources import growing, minutes
 from minilab.translations import Translations
@@ -53,7 +54,7 @@ def none_of(devices):
 
 
 def code(script):
-    """An input function: a script's modules, their data, templates and words, so that editing one runs its rule anew."""
+    """An input function: a script's modules, their data, templates and words, so that an edit of one runs it anew."""
     return lambda wildcards: closure(script)
 
 
@@ -68,7 +69,7 @@ def measuring(name):
 
 
 def asked(question):
-    """An input or params function: what the plan answers of the artefact that a rule restores, and its wildcards."""
+    """An input or params function: what the plan answers of the artefact that is restored, and its wildcards."""
     return lambda wildcards: refusing(question)(recorded_artefact(wildcards.file), wildcards)
 
 
@@ -118,7 +119,7 @@ def shown(path, stage, caption):
 
 
 def described_rule(rule):
-    """One rule as the front door shows it: its words, its stage (the .smk file it stands in), its patterns, its captions."""
+    """What the front door shows of a rule, its stage (the .smk file it stands in) and its captions among it."""
     outputs = [strip_wildcard_constraints(pattern) for pattern in rule.output]
     folder = Path(rule.snakefile).parent
     in_english = config["language"] == "en"

@@ -10,21 +10,11 @@ EXPLORERS = [
 ]
 
 
-def captures_side_by_side(wildcards):
-    """A model's captures as C++ and as Triton."""
-    return [f"results/25/{wildcards.model}/{device}/capture.json" for device in plan.captured_twice(wildcards.model)]
-
-
-def profiles_beside(captures):
-    """The profiles of these captures, of those that have one."""
-    return [profile for capture in captures if (profile := capture.replace("capture.json", "profile.json")) in PROFILES]
-
-
 rule explorer:
     """Show a capture line by line, with what belongs to each line and why, in one file that works offline."""
     input:
         captures="results/25/{model}/{device}/capture.json",
-        profiles=lambda wildcards: profiles_beside([f"results/25/{wildcards.model}/{wildcards.device}/capture.json"]),
+        profiles=lambda wildcards: plan.profiles_beside(wildcards.model, [wildcards.device]),
         lib=code("scripts/explorer.py"),
     output:
         page="results/25/{model}/{device}/explorer.html",
@@ -46,8 +36,10 @@ rule explorer:
 rule explorer_side_by_side:
     """Show what the same model became in C++ and in Triton, on one page."""
     input:
-        captures=captures_side_by_side,
-        profiles=lambda wildcards: profiles_beside(captures_side_by_side(wildcards)),
+        captures=lambda wildcards: [
+            f"results/25/{wildcards.model}/{device}/capture.json" for device in plan.captured_twice(wildcards.model)
+        ],
+        profiles=lambda wildcards: plan.profiles_beside(wildcards.model, plan.captured_twice(wildcards.model)),
         lib=code("scripts/explorer.py"),
     output:
         page="results/25/{model}/explorer.html",

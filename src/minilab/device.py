@@ -108,6 +108,11 @@ def torch_device(device: str) -> str:
     )
 
 
+def has_cpp_compiler() -> bool:
+    """Whether torch.compile can build its C++ kernels here; it asks $CXX, or g++."""
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
+
+
 def usable_cores() -> int:
     """Count the cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,16 +1,15 @@
 """What a run builds, from its configuration and the devices that are here: plain facts for the rules to ask for."""
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from minilab.device import devices_here, gpu_devices, gpu_names, is_cpu, slug
+from minilab.device import devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
 from minilab.errors import LabError
 from minilab.files import read_json
-from minilab.records.artefact import MINIGPT, PAGES, RECORDED, TABLE, Artefact, artefact, kind_of
+from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
+from minilab.records.params import MINIGPT, kind_of
 
 SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
 SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run
@@ -35,11 +34,6 @@ def measured_devices(config: dict, elsewhere: bool = False) -> list[str]:
             "devices of those, e.g. --config 'devices={measure: [h200], recorded: auto}'."
         )
     return devices_here() if measure == "auto" else measure
-
-
-def has_cpp_compiler() -> bool:
-    """Whether torch.compile can build its C++ kernels here; it asks $CXX, or g++."""
-    return shutil.which(os.environ.get("CXX", "g++")) is not None
 
 
 @dataclass(frozen=True)
@@ -170,6 +164,11 @@ class Plan:
 
         return [(model, device) for model in PROFILED for device in self.devices if profiled(device)]
 
+    def profiles_beside(self, model: str, devices: list[str]) -> list[str]:
+        """The profiles of a model on those of these devices that have one."""
+        found = [(model, device) for device in devices if (model, device) in self.profiles]
+        return [artefact("profile").path(model=model, device=device) for model, device in found]
+
     def checks_compile(self, model: str, device: str, name: str) -> bool:
         """Whether the safety net is tried with a model on a device: here, or in the record of one that is not here."""
         if not self.config["compile"]["enabled"]:
@@ -225,9 +224,10 @@ class Plan:
         if Path(path).exists():
             return path
         fewest = min(self.config["distributed"]["cuda"]["ranks"])
-        missing = f"are not {fewest} devices" if entry.name == "distributed" else "is no device"
+        several = entry.name == "distributed"
+        missing, them = (f"are not {fewest} devices", "them") if several else ("is no device", "it")
         raise LabError(
-            f"There {missing} {device} here and no record of it in {path}; on a machine that has it, run "
+            f"There {missing} {device} here and no record of {them} in {path}; on a machine that has {them}, run "
             f"`snakemake --cores 4 {entry.path(**wildcards)}`, then `snakemake --cores 4 record`."
         )
 

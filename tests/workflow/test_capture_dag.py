@@ -43,8 +43,9 @@ def test_a_laptop_restores_a_recorded_capture_and_explains_and_shows_it(lab: Lab
     record(lab, "minigpt_train/capture.json.xz")
     record(lab, "minigpt_train/simulated_vs_real.json")
     assert h200_jobs(lab) == {
-        "restore_capture results/25/minigpt_train/h200/capture.json",
-        "restore_25 results/25/minigpt_train/h200/simulated_vs_real.json",
+        "restore_of_model results/25/minigpt_train/h200/capture.json",
+        "plain_files_triton results/25/minigpt_train/h200/fx_graph.py",
+        "restore_of_model results/25/minigpt_train/h200/simulated_vs_real.json",
         "annotate results/25/minigpt_train/h200/KERNEL_ANNOTATION.md",
         "explorer results/25/minigpt_train/h200/explorer.html",
     }
@@ -53,7 +54,7 @@ def test_a_laptop_restores_a_recorded_capture_and_explains_and_shows_it(lab: Lab
 def test_the_real_gpu_rather_than_the_simulated_one_stands_beside_the_cpu(lab: Lab):
     record(lab, "minigpt/capture.json.xz")
     beside = lab.snakemake("results/25/minigpt/explorer.html", "--dry-run").stdout
-    assert "restore_capture" in beside
+    assert "restore_of_model" in beside
     assert "simulated-h200" not in beside
 
 
@@ -63,25 +64,25 @@ def test_an_edit_of_what_captures_restores_anew(lab: Lab):
     lab.pretend_built(target)
     assert lab.jobs(target) == set()
     lab.edit("src/minicompile/models.py")
-    assert lab.jobs(target) == {f"restore_capture {target}"}
+    assert lab.jobs(target) == {f"restore_of_model {target}"}
 
 
 def test_a_machine_with_the_gpu_captures_and_compares_whatever_the_record(lab: Lab):
     record(lab, "minigpt/capture.json.xz")
     jobs = h200_jobs(lab, *GPU_HERE)
     for model in MODELS:
-        assert f"capture_triton results/25/{model}/h200/capture.json" in jobs
+        assert f"capture results/25/{model}/h200/capture.json" in jobs
         assert f"simulated_vs_real results/25/{model}/h200/simulated_vs_real.json" in jobs
     assert not any(job.startswith("restore") for job in jobs)
 
 
-def test_record_25_publishes_captures_and_comparisons(lab: Lab):
-    jobs = lab.jobs("record_25", *GPU_HERE)
+def test_a_record_publishes_captures_comparisons_and_the_explorer_that_the_readme_opens(lab: Lab):
+    jobs = lab.jobs("record", *GPU_HERE)
     wanted = {f"{rule} results/25/{model}/h200/{file}" for model in MODELS for rule, file in (
-        ("capture_triton", "capture.json"), ("simulated_vs_real", "simulated_vs_real.json"),
-        ("explorer", "explorer.html"), ("annotate", "KERNEL_ANNOTATION.md"),
+        ("capture", "capture.json"), ("simulated_vs_real", "simulated_vs_real.json"),
     )}  # fmt: skip
-    assert wanted <= jobs
+    assert wanted | {"explorer results/25/minigpt/h200/explorer.html"} <= jobs
+    assert not {job for job in jobs if "KERNEL_ANNOTATION" in job or "tiny_head/h200/explorer" in job}
 
 
 def test_no_gpu_and_no_record_of_its_capture(lab: Lab):

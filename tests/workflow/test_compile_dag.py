@@ -9,7 +9,7 @@ from minilab.device import cpu_device
 
 CPU = cpu_device()
 REPORT = "results/25/REPORT.md"
-RULES = {"compile_health", "train_port", "training_picture", "restore_25"}
+RULES = {"compile_health", "train_port", "training_picture", "restore_of_model"}
 CHECKED = {
     f"compile_health results/25/{model}/{CPU}/compile_health.json"
     for model in ("tiny_head", "minigpt", "minigpt_train")
@@ -48,8 +48,8 @@ def test_a_laptop_restores_what_is_recorded_and_draws_it(lab: Lab):
     record(lab, "minigpt/training.json")
     record(lab, "tiny_head/compile_health.json")
     jobs = compile_jobs(lab)
-    assert "restore_25 results/25/minigpt/h200/training.json" in jobs
-    assert "restore_25 results/25/tiny_head/h200/compile_health.json" in jobs
+    assert "restore_of_model results/25/minigpt/h200/training.json" in jobs
+    assert "restore_of_model results/25/tiny_head/h200/compile_health.json" in jobs
     assert "training_picture results/25/minigpt/h200/training.png" in jobs
     assert not {job for job in jobs if "/minigpt/h200/compile_health" in job}
 
@@ -71,7 +71,7 @@ def test_words_are_written_again_and_nothing_is_measured(lab: Lab):
 
 
 def test_a_measured_gpu_publishes_its_health_and_its_training(lab: Lab):
-    jobs = lab.jobs("record_25", "--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
+    jobs = lab.jobs("record", "--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
     published = {
         f"compile_health results/25/{model}/h200/compile_health.json" for model in ("tiny_head", "minigpt_swapped")
     }

@@ -22,7 +22,6 @@ ASKED = {  # what is not part of `all`: rule -> its arguments
     "verify_records": [],
     "explain_drift": ["--config", "against=before.lock.json"],
     "record": PUBLISHED,
-    "record_25": PUBLISHED,
     "compare_records": [],
 }
 

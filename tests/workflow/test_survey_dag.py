@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from lab import ROOT, Lab
+from lab import Lab
 
+from minilab import plan
 from minilab.device import cpu_device
 
 CPU = cpu_device()
@@ -65,10 +66,7 @@ def test_no_device_and_no_record(lab: Lab):
 @pytest.mark.parametrize(("gpus_here", "measures"), [(0, True), (1, False), (2, True)])
 def test_a_gpu_alone_measures_no_ranks(monkeypatch: pytest.MonkeyPatch, gpus_here: int, measures: bool):
     """None here is a cluster's login node, whose configuration names the GPUs of its nodes."""
-    monkeypatch.chdir(ROOT)
-    helpers = {"WorkflowError": Exception}
-    for file in ("common.smk", "common_25.smk"):
-        exec((ROOT / "rules" / file).read_text(), helpers)
-    helpers["gpu_devices"] = lambda: ["h200"] if gpus_here else []
-    helpers["gpu_names"] = lambda: ("NVIDIA H200",) * gpus_here
-    assert helpers["has_ranks"]({"distributed": {"cuda": {"ranks": [4, 2]}}}, "h200") == measures
+    monkeypatch.setattr(plan, "gpu_devices", lambda: ["h200"] if gpus_here else [])
+    monkeypatch.setattr(plan, "gpu_names", lambda: ("NVIDIA H200",) * gpus_here)
+    config = {"distributed": {"cuda": {"ranks": [4, 2]}}}
+    assert plan.Plan(config, ["h200"]).measured_together == (["h200"] if measures else [])

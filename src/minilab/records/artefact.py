@@ -5,31 +5,17 @@ is one entry here and one rule.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from minilab.device import is_cpu
+from minilab.records import params
 from minilab.records.closure import closure
 from minilab.records.digests import digest_of_code
+from minilab.records.params import CUDA_RIVAL, TUNED_KERNEL, Config, Params, Wildcards
 
 RESULTS, RECORDED = "results", "results/recorded"
-TUNED_KERNEL, CUDA_RIVAL = "triton", "fused"  # autotune says which of the two is faster where
-CPP_THREADS = 2  # that Inductor's C++ is written for
-MINIGPT = ("minigpt", "minigpt_train", "minigpt_swapped")  # the trained model in its forms
-
-Config = dict
-Wildcards = Mapping[str, str]
-
-
-def kind_of(device: str) -> str:
-    """The kind of hardware behind a slug, as the configuration names it: cpu or cuda."""
-    return "cpu" if is_cpu(device) else "cuda"
-
-
-def _nothing(config: Config, at: Wildcards) -> dict:
-    return {}
 
 
 def _no_entries(config: Config, at: Wildcards) -> list[str]:
@@ -56,7 +42,7 @@ class Artefact:
     name: str
     pattern: str
     script: str
-    params: Callable[[Config, Wildcards], dict] = _nothing
+    params: Params = params.nothing
     kernels: Callable[[Config, Wildcards], list[str]] = _no_entries
     models: Callable[[Config, Wildcards], list[str]] = _no_entries
     recompute: str | None = None
@@ -116,72 +102,15 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(f"(?P<{part}>[^/]+)" if odd % 2 else re.escape(part) for odd, part in enumerate(parts)))
 
 
-def _bench(config: Config, at: Wildcards) -> dict:
-    bench, kernel = config["bench"], at["kernel"]
-    timing = {"dtype": bench["dtype"], "seed": bench["seed"], **bench[kind_of(at["device"])]}
-    return {**timing, "kernel": kernel, "entry": config["kernels"].get(kernel)}
-
-
-def _autotune(config: Config, at: Wildcards) -> dict:
-    return {"kernel": TUNED_KERNEL, "entry": config["kernels"].get(TUNED_KERNEL), **config["autotune"]}
-
-
-def _kernel_swap(config: Config, at: Wildcards) -> dict:
-    swap = config["swap_kernel"]
-    return {"prompt": config["demo_prompt"], "kernel": swap, "entry": config["kernels"][swap]}
-
-
-def _distributed(config: Config, at: Wildcards) -> dict:
-    distributed = config["distributed"]
-    common = {name: value for name, value in distributed.items() if name not in ("cpu", "cuda")}
-    return {**common, **distributed[kind_of(at["device"])]}
-
-
-def _capture(config: Config, at: Wildcards) -> dict:
-    model = at["model"]
-    sizes = config["model"] if model in MINIGPT and model not in config["models"] else None
-    shape = config["capture"]["shape"]
-    return {"entry": config["models"].get(model), "shape": shape, "threads": CPP_THREADS, "model": sizes}
-
-
-def _compile_health(config: Config, at: Wildcards) -> dict:
-    made = _capture(config, at)
-    return {"compile": config["compile"], **{name: made[name] for name in ("entry", "shape", "model")}}
-
-
-def _profile(config: Config, at: Wildcards) -> dict:
-    profile, model = config["profile"], at["model"]
-    return {
-        "calls": profile["calls"],
-        "samples": profile["samples"],
-        "largest_difference": profile["largest_difference"][model],
-        "cases": profile[kind_of(at["device"])][model],
-        "compile": config["compile"],
-    }
-
-
-def _port_training(config: Config, at: Wildcards) -> dict:
-    own = {"steps": config["port_training"]["steps"][kind_of(at["device"])], "compile": config["compile"]}
-    return {**{section: config[section] for section in ("model", "corpus", "training")}, **own}
-
-
-def _section(name: str) -> Callable[[Config, Wildcards], dict]:
-    return lambda config, at: config[name]
-
-
-def _sections(*names: str) -> Callable[[Config, Wildcards], dict]:
-    return lambda config, at: {name: config[name] for name in names}
-
-
 BY_MODEL, BY_DEVICE = "results/25/{model}/{device}", "results/24/{device}"
 
 TABLE = (
-    Artefact("vocab", "results/17/vocab.json", "scripts/corpus.py", _sections("corpus"), recorded=False),
+    Artefact("vocab", "results/17/vocab.json", "scripts/corpus.py", params.sections("corpus"), recorded=False),
     Artefact(
         "training",
         "results/17/training.json",
         "scripts/train.py",
-        _sections("model", "training", "corpus"),
+        params.sections("model", "training", "corpus"),
         recorded=False,
     ),
     Artefact(
@@ -195,7 +124,7 @@ TABLE = (
         "equivalence",
         "results/24/equivalence.json",
         "scripts/equivalence.py",
-        _section("equivalence"),
+        params.section("equivalence"),
         recorded=False,
     ),
     Artefact(
@@ -217,7 +146,7 @@ TABLE = (
         "autotune",
         f"{BY_DEVICE}/autotune.json",
         "scripts/autotune.py",
-        _autotune,
+        params.autotune,
         kernels=lambda config, at: [TUNED_KERNEL, CUDA_RIVAL],
         recompute="minikernel.measure.recompute:autotune",
         timed=True,
@@ -227,7 +156,7 @@ TABLE = (
         "bench",
         f"{BY_DEVICE}/bench.json",
         "scripts/bench_kernel.py",
-        _bench,
+        params.bench,
         kernels=lambda config, at: [at["kernel"], "F.softmax"],
         recompute="minikernel.measure.recompute:bench_rows",
         timed=True,
@@ -236,7 +165,7 @@ TABLE = (
         "contest",
         f"{BY_DEVICE}/contest.json",
         "scripts/contest.py",
-        _section("contest"),
+        params.section("contest"),
         recompute="minikernel.measure.recompute:contest",
         timed=True,
         gpu_only=True,
@@ -245,7 +174,7 @@ TABLE = (
         "kernel_swap",
         f"{BY_DEVICE}/kernel_swap.json",
         "scripts/kernel_swap.py",
-        _kernel_swap,
+        params.kernel_swap,
         kernels=lambda config, at: [config["swap_kernel"]],
         recompute="minikernel.proof.kernel_swap:recompute",
     ),
@@ -253,7 +182,7 @@ TABLE = (
         "distributed",
         "results/25/{device}/distributed.json",
         "scripts/distributed.py",
-        _distributed,
+        params.distributed,
         recompute="minicompile.recompute:distributed",
         timed=True,
     ),
@@ -261,7 +190,7 @@ TABLE = (
         "capture",
         f"{BY_MODEL}/capture.json",
         "scripts/capture.py",
-        _capture,
+        params.capture,
         models=lambda config, at: [at["model"]],
         gpu_only=True,
         packed=True,
@@ -270,7 +199,7 @@ TABLE = (
         "simulated_vs_real",
         f"{BY_MODEL}/simulated_vs_real.json",
         "scripts/simulated_vs_real.py",
-        _capture,
+        params.capture,
         models=lambda config, at: [at["model"]],
         gpu_only=True,
     ),
@@ -278,7 +207,7 @@ TABLE = (
         "profile",
         f"{BY_MODEL}/profile.json",
         "scripts/profile_compile.py",
-        _profile,
+        params.profile,
         models=lambda config, at: [at["model"]],
         recompute="minicompile.recompute:profile",
         timed=True,
@@ -287,7 +216,7 @@ TABLE = (
         "compile_health",
         f"{BY_MODEL}/compile_health.json",
         "scripts/compile_health.py",
-        _compile_health,
+        params.compile_health,
         models=lambda config, at: [at["model"]],
         recompute="minicompile.recompute:compile_health",
     ),
@@ -295,7 +224,7 @@ TABLE = (
         "port_training",
         "results/25/minigpt/{device}/training.json",
         "scripts/train_port.py",
-        _port_training,
+        params.port_training,
         recompute="minicompile.recompute:training",
     ),
 )

@@ -32,7 +32,7 @@ PLUMBING, LOOKS = "minilab", ("minilab.site", "minilab.style", "minilab.web_page
 WORDS = ("minilab.translations", "minilab.templates")
 DOTTED = re.compile(r"([a-z_]\w*(?:\.\w+)+)(?::\w+)?")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
-TEMPLATE = re.compile(r'{%-?\s*(?:include|import|extends|from)\s+"([^"]+)"')
+TEMPLATE = re.compile(r'{%-?\s*(?:include|import|extends|from)\s+(?:twin\()?"(\w+)(?:\.\w+)*"')
 DATA = re.compile(r"[\w-][\w./*-]*\.\w+")
 PAGE = re.compile(r"\w+")
 LONGEST = 200  # characters of a string that can be a path or a module's name
@@ -106,8 +106,9 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
         included = INCLUDE.findall(path.read_text(errors="replace"))
         return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False)
     if path.suffix == ".md":
-        included = TEMPLATE.findall(path.read_text(errors="replace"))
-        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False)
+        names = TEMPLATE.findall(path.read_text(errors="replace"))
+        included = [file for name in names for file in _words(name, path.parent.parent)]
+        return Named(tuple((os.path.normpath(file), None) for file in included), (), False, False)
     if path.suffix != ".py":
         return Named((), (), False, False)
     text = Text()

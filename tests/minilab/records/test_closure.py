@@ -30,7 +30,9 @@ FILES = {
     "pack/wordless.py": 'unit = "words"\n',
     "pack/locale/en/words.yaml": "a: b\n",
     "pack/locale/es/words.yaml": "a: b\n",
-    "pack/templates/report.md": '{% include "part.md" %}',
+    "pack/templates/report.md": '{% include "part.md" %}{%- include twin("twins") %}',
+    "pack/templates/twins.md": "",
+    "pack/templates/twins.es.md": "",
     "pack/templates/report.es.md": "",
     "pack/templates/part.md": "",
     "pack/templates/other.md": "",
@@ -102,7 +104,8 @@ def test_words_templates_and_looks_of_a_page_count(src: Path):
     assert used(src, "from pack.wordless import unit\n") == {"pack/wordless.py"}
     assert used(src, "from pack.page import text\n") == {
         "pack/page.py", "pack/locale/en/words.yaml", "pack/locale/es/words.yaml", "pack/templates/report.md",
-        "pack/templates/report.es.md", "pack/templates/part.md", "pack/page/look.css",
+        "pack/templates/report.es.md", "pack/templates/part.md", "pack/page/look.css", "pack/templates/twins.md",
+        "pack/templates/twins.es.md",
     }  # fmt: skip
 
 

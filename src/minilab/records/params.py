@@ -1,0 +1,90 @@
+"""The part of the configuration that each artefact depends on, as a function of the configuration and the wildcards."""
+
+from collections.abc import Callable, Mapping
+
+from minilab.device import is_cpu
+
+TUNED_KERNEL, CUDA_RIVAL = "triton", "fused"  # autotune says which of the two is faster where
+CPP_THREADS = 2  # that Inductor's C++ is written for
+MINIGPT = ("minigpt", "minigpt_train", "minigpt_swapped")  # the trained model in its forms
+
+Config = dict
+Wildcards = Mapping[str, str]
+Params = Callable[[Config, Wildcards], dict]
+
+
+def kind_of(device: str) -> str:
+    """The kind of hardware behind a slug, as the configuration names it: cpu or cuda."""
+    return "cpu" if is_cpu(device) else "cuda"
+
+
+def nothing(config: Config, at: Wildcards) -> dict:
+    """No parameter at all."""
+    return {}
+
+
+def bench(config: Config, at: Wildcards) -> dict:
+    """How one kernel is timed."""
+    bench, kernel = config["bench"], at["kernel"]
+    timing = {"dtype": bench["dtype"], "seed": bench["seed"], **bench[kind_of(at["device"])]}
+    return {**timing, "kernel": kernel, "entry": config["kernels"].get(kernel)}
+
+
+def autotune(config: Config, at: Wildcards) -> dict:
+    """What is tuned, and how long."""
+    return {"kernel": TUNED_KERNEL, "entry": config["kernels"].get(TUNED_KERNEL), **config["autotune"]}
+
+
+def kernel_swap(config: Config, at: Wildcards) -> dict:
+    """The prompt, and the kernel that is swapped in."""
+    swap = config["swap_kernel"]
+    return {"prompt": config["demo_prompt"], "kernel": swap, "entry": config["kernels"][swap]}
+
+
+def distributed(config: Config, at: Wildcards) -> dict:
+    """What is trained on how many ranks, for one kind of device."""
+    distributed = config["distributed"]
+    common = {name: value for name, value in distributed.items() if name not in ("cpu", "cuda")}
+    return {**common, **distributed[kind_of(at["device"])]}
+
+
+def capture(config: Config, at: Wildcards) -> dict:
+    """What a model is compiled with."""
+    model = at["model"]
+    sizes = config["model"] if model in MINIGPT and model not in config["models"] else None
+    shape = config["capture"]["shape"]
+    return {"entry": config["models"].get(model), "shape": shape, "threads": CPP_THREADS, "model": sizes}
+
+
+def compile_health(config: Config, at: Wildcards) -> dict:
+    """What a model's compile is checked with."""
+    made = capture(config, at)
+    return {"compile": config["compile"], **{name: made[name] for name in ("entry", "shape", "model")}}
+
+
+def profile(config: Config, at: Wildcards) -> dict:
+    """What of a model's profile is timed, for one kind of device."""
+    profile, model = config["profile"], at["model"]
+    return {
+        "calls": profile["calls"],
+        "samples": profile["samples"],
+        "largest_difference": profile["largest_difference"][model],
+        "cases": profile[kind_of(at["device"])][model],
+        "compile": config["compile"],
+    }
+
+
+def port_training(config: Config, at: Wildcards) -> dict:
+    """What the port is trained with."""
+    own = {"steps": config["port_training"]["steps"][kind_of(at["device"])], "compile": config["compile"]}
+    return {**{section: config[section] for section in ("model", "corpus", "training")}, **own}
+
+
+def section(name: str) -> Params:
+    """One section of the configuration, its keys as parameters."""
+    return lambda config, at: config[name]
+
+
+def sections(*names: str) -> Params:
+    """Sections of the configuration, each a parameter."""
+    return lambda config, at: {name: config[name] for name in names}
