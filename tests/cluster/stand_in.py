@@ -13,6 +13,8 @@ from pathlib import Path
 from minikernel.measure.caches import CACHE_VARIABLES, own_caches
 from minilab import LabError
 from minilab.files import read_json, write_json, write_text
+from minilab.records.provenance import provenance
+from minilab.records.store import write_artefact
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -29,7 +31,7 @@ def main(job):
             Path(folder).mkdir()  # raises where another job has the same folder
         for name, output in job.output.items():
             if output.endswith(".json") and name != "capture":
-                write_json(output, artefact(job))
+                write_artefact(output, artefact(job))
             else:
                 write_text(output, "stand-in\n")
         time.sleep(0.2)
@@ -47,19 +49,17 @@ def main(job):
 def artefact(job) -> dict:
     """The record's figure as this job's."""
     device = job.wildcards.device
+    made = provenance(job.input.sources, dict(job.params.get("measuring") or {}), device)
+    recorded = read_json(RECORD / f"{'bench' if job.rule in ('prove', 'bench_kernel') else job.rule}.json")
+    made["hardware"] = recorded["provenance"]["hardware"]
     if job.rule == "prove":
-        return {"kernel": job.wildcards.kernel, "reason": None, "verdict": "not run", "executed_by": None, "cases": []}
+        proof = {"kernel": job.wildcards.kernel, "device": device, "verdict": "not run", "reason": None}
+        return {**proof, "executed_by": None, "compiled": None, "cases": [], "provenance": made}
     if job.rule == "bench_kernel":
-        recorded = read_json(RECORD / "bench.json")
         kernel = job.wildcards.kernel
-        made = recorded["kernels"][kernel] | {"device": device}
         rows = [row for row in recorded["rows"] if row["kernel"] == kernel]
         return {"kernel": kernel, "provenance": made, "reason": None, "rows": rows}
-    if job.rule == "contest":
-        made = read_json(RECORD / "bench.json")["provenance"] | {"device": device}
-        return {"provenance": made, "rows": [], "head": [], "host": [], "standards": [], "left_out": []}
-    recorded = read_json(RECORD / f"{job.rule}.json")
-    return recorded | {"provenance": recorded["provenance"] | {"device": device}}
+    return recorded | {"provenance": made}
 
 
 if __name__ == "__main__":

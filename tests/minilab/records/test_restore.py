@@ -9,6 +9,7 @@ from recorded import CEILINGS, DEVICE, ceilings, record
 
 from minilab import LabError
 from minilab.files import read_json, sha256, write_json
+from minilab.records.artefact import artefact
 from minilab.records.checksums import NAME, SIGNATURE, SIGNERS, sign, signature_of, write_sums
 from minilab.records.publish import publish
 from minilab.records.restore import Today, restore, todays
@@ -188,3 +189,15 @@ def test_publishing_anew_without_a_key_removes_the_old_signature(published: Path
 def test_a_key_that_is_none_is_refused(published: Path, tmp_path: Path):
     with pytest.raises(LabError, match=r"could not be signed with the key .*records\.sign"):
         sign(published.parents[1], tmp_path / "no such key")
+
+
+def test_rows_that_were_measured_together_are_stale_together(tmp_path: Path):
+    entry, made = artefact("contest"), read_json("results/recorded/h200/24/contest.json")
+    path = tmp_path / "recorded" / DEVICE / "24/contest.json"
+    write_artefact(path, made)
+    write_sums(path.parents[1], [path])
+    params = made["provenance"]["params"]
+    for changed, stale in (({}, False), ({"seed": "another"}, True)):
+        today = Today({**params, **changed}, made["provenance"]["sources"])
+        rows = restore(path, entry, path.parents[1], today, "mark")["rows"]
+        assert {row["stale"] for row in rows} == {stale}
