@@ -4,7 +4,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lab import SMALL, Lab, copy_lab
+from lab import EVERY_RULE, SMALL, Lab, copy_lab
+
+from minilab.device import cpu_device
+
+PUBLISHED = ["--config", f"records={{stale: mark, publish: [{cpu_device()}]}}"]
+ASKED = {  # what is not part of `all`: rule -> its arguments
+    "exercise": [],
+    "diff_compiles": ["--config", f"before=tiny_head/{cpu_device()}", "after=tiny_head/simulated-h200"],
+    "verify_records": [],
+    "explain_drift": ["--config", "against=before.lock.json"],
+    "record": PUBLISHED,
+    "compare_records": [],
+}
 
 
 @pytest.fixture
@@ -32,3 +44,38 @@ def built(once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
 def built_copy(built: Lab, tmp_path: Path) -> Lab:
     """A copy of the built lab that a test may change; times of files are kept."""
     return built.copy(tmp_path / "lab")
+
+
+@pytest.fixture(scope="session")
+def whole(built: Lab, once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
+    """The lab with everything built that this machine can, by `EVERY_RULE`; its output is in said.txt.
+
+    Not to be changed.
+    """
+
+    def build(folder: Path) -> None:
+        lab = built.copy(folder / "lab")
+        said = lab.snakemake(*EVERY_RULE).stdout
+        (lab.root / "said.txt").write_text(said)
+
+    return Lab(once("whole", build) / "lab")
+
+
+@pytest.fixture
+def whole_copy(whole: Lab, tmp_path: Path) -> Lab:
+    """A copy of the whole lab that a test may change; times of files are kept."""
+    return whole.copy(tmp_path / "lab")
+
+
+@pytest.fixture(scope="session")
+def asked(whole: Lab, once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
+    """The whole lab after what is run by name only; the output of each rule is in {rule}.txt. Not to be changed."""
+
+    def build(folder: Path) -> None:
+        lab = whole.copy(folder / "lab")
+        (lab.root / "before.lock.json").write_text((lab.root / "results/lab.lock.json").read_text())
+        for rule, arguments in ASKED.items():
+            said = lab.snakemake(rule, *EVERY_RULE, *arguments).stdout
+            (lab.root / f"{rule}.txt").write_text(said)
+
+    return Lab(once("asked", build) / "lab")
