@@ -24,8 +24,8 @@ rule capture:
     benchmark:
         "logs/25/{model}/{device}/capture.tsv"
     wildcard_constraints:
-        model=any_of(plan.captured),
-        device=any_of([*plan.measured, SIMULATED]),
+        model=any_of(model for model in plan.captured if model not in TRITON_ONLY),
+        device=any_of(device for device in plan.measured if is_cpu(device)),
     conda:
         lambda wildcards: environment(wildcards.device)
     threads: 1  # a compile is mostly one thread's work, whatever the number that the C++ is written for
@@ -37,6 +37,12 @@ rule capture:
         measuring=measuring("capture"),
     script:
         "../scripts/capture.py"
+
+
+use rule capture as capture_triton with:
+    wildcard_constraints:
+        model=any_of(plan.captured),
+        device=any_of([*(device for device in plan.measured if not is_cpu(device)), SIMULATED]),
 
 
 rule plain_files:

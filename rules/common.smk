@@ -9,10 +9,10 @@ from minikernel.ops.registry import spec_of
 from minilab import LabError
 from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu
-from minilab.plan import PROFILED, SIMULATED, SIMULATED_FOR, Plan, measured_devices
+from minilab.plan import PROFILED, SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure
-from minilab.records.params import TUNED_KERNEL
+from minilab.records.params import TUNED_KERNEL, in_order
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.resources import growing, minutes
 from minilab.translations import Translations
@@ -65,7 +65,7 @@ def sources(name):
 
 def measuring(name):
     """A params function: the configuration that an artefact of the table depends on."""
-    return lambda wildcards: artefact(name).params(config, wildcards)
+    return lambda wildcards: in_order(artefact(name).params(config, wildcards))
 
 
 def asked(question):

@@ -9,6 +9,7 @@ import yaml
 from minilab import LabError
 from minilab.plan import Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, artefact_at, artefact_recorded_at
+from minilab.records.params import in_order
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,6 +76,13 @@ def test_measuring_params_follow_their_knobs_alone(config: dict):
     config["bench"]["cuda"]["launches"] = 200
     after = {entry.name: entry.params(config, at) for entry in TABLE}
     assert [name for name in before if before[name] != after[name]] == ["bench"]
+
+
+def test_the_order_in_which_a_configuration_is_written_is_no_parameter():
+    entries = [{"source": "a.py", "function": "f"}, {"function": "f", "source": "a.py"}]
+    first, second = (in_order({"entry": entry, "cases": [entry]}) for entry in entries)
+    assert repr(first) == repr(second)
+    assert first == {"entry": entries[0], "cases": [entries[0]]}
 
 
 def test_every_kernels_sources_are_its_own(config: dict):

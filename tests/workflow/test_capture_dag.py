@@ -71,7 +71,7 @@ def test_a_machine_with_the_gpu_captures_and_compares_whatever_the_record(lab: L
     record(lab, "minigpt/capture.json.xz")
     jobs = h200_jobs(lab, *GPU_HERE)
     for model in MODELS:
-        assert f"capture results/25/{model}/h200/capture.json" in jobs
+        assert f"capture_triton results/25/{model}/h200/capture.json" in jobs
         assert f"simulated_vs_real results/25/{model}/h200/simulated_vs_real.json" in jobs
     assert not any(job.startswith("restore") for job in jobs)
 
@@ -79,7 +79,7 @@ def test_a_machine_with_the_gpu_captures_and_compares_whatever_the_record(lab: L
 def test_a_record_publishes_captures_comparisons_and_the_explorer_that_the_readme_opens(lab: Lab):
     jobs = lab.jobs("record", *GPU_HERE)
     wanted = {f"{rule} results/25/{model}/h200/{file}" for model in MODELS for rule, file in (
-        ("capture", "capture.json"), ("simulated_vs_real", "simulated_vs_real.json"),
+        ("capture_triton", "capture.json"), ("simulated_vs_real", "simulated_vs_real.json"),
     )}  # fmt: skip
     assert wanted | {"explorer results/25/minigpt/h200/explorer.html"} <= jobs
     assert not {job for job in jobs if "KERNEL_ANNOTATION" in job or "tiny_head/h200/explorer" in job}

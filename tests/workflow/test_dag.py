@@ -107,7 +107,8 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
     assert {job.split()[0] for job in jobs} - {"bandwidth", "all"} == {
         "corpus", "train", "loss_plot", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
         "bench_kernel", "bench", "restore", "roofline", "manifest_24", "report_24",
-        "capture", "plain_files", "plain_files_triton", "annotate", "explorer", "explorer_side_by_side",
+        "capture", "capture_triton", "plain_files", "plain_files_triton", "annotate", "explorer",
+        "explorer_side_by_side",
         "profile", "profile_report",
         "compile_health", "train_port", "training_picture",
         "distributed", "survey", "report_25", "phase_reports", "lock", "dag", "lab_page",

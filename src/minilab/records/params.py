@@ -18,6 +18,13 @@ def kind_of(device: str) -> str:
     return "cpu" if is_cpu(device) else "cuda"
 
 
+def in_order(value: object) -> object:
+    """The same plain data with sorted keys: Snakemake takes the same keys in another order for a change."""
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    return [in_order(item) for item in value] if isinstance(value, list) else value
+
+
 def nothing(config: Config, at: Wildcards) -> dict:
     """No parameter at all."""
     return {}
