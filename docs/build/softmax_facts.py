@@ -18,7 +18,7 @@ def softmax_facts(record: Path, headline: list[int]) -> dict:
     """Collect everything that the pages quote of one device's record.
 
     Args:
-        record: folder of the record, with bench.json, ceilings.json, autotune.json, kernel_swap.json, manifest.json.
+        record: folder of the record, with bench.json, ceilings.json, autotune.json, kernel_swap.json.
         headline: [rows, cols] of the shape that the pages speak of.
 
     Returns:
@@ -79,7 +79,6 @@ def softmax_facts(record: Path, headline: list[int]) -> dict:
         },
         "tuned": [choice for choice in read_json(record / "autotune.json")["choices"] if choice["cols"] == cols],
         "swap": read_json(record / "kernel_swap.json"),
-        "port": read_json(record / "manifest.json")["torch_port"],
     }
 
 
