@@ -12,6 +12,7 @@ from minikernel.measure.autotune import autotune, choose
 from minilab import LabError
 from minilab.config import check_schema, read_schema
 from minilab.records.verify import differences
+from minilab.records.words import worded
 
 SCHEMA = read_schema(Path(__file__).parents[3] / "schemas/autotune.schema.yaml")
 
@@ -106,7 +107,7 @@ def test_the_fastest_is_chosen_and_every_configuration_logged(fake_kernel):
     assert len(lines) == 1
     assert list(differences(result, recompute.autotune(result))) == []
     result["tried"][2]["samples_us"] = [1.0]
-    wrong = list(differences(result, recompute.autotune(result)))
+    wrong = [worded(found) for found in differences(result, recompute.autotune(result))]
     assert "choices[0].median_us is 10, and its samples give 1" in wrong
 
 

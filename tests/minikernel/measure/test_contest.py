@@ -13,8 +13,11 @@ from minikernel.measure.contest import contest, pair_error, run_contest
 from minikernel.proof.proof import REFERENCE_TOLERANCE
 from minilab.config import read_schema
 from minilab.errors import LabError
-from minilab.files import write_json
-from minilab.records.restore import restore
+from minilab.records.artefact import artefact
+from minilab.records.checksums import write_sums
+from minilab.records.provenance import provenance
+from minilab.records.restore import Today, restore
+from minilab.records.store import write_artefact
 from minilab.records.verify import differences
 
 PARAMS = {"launches": 100, "warmup": 3, "seed": 42}
@@ -238,9 +241,10 @@ def whole(params=WHOLE, **changes):
 
 def test_a_whole_contest_fits_its_schema_and_is_restored(stand_ins, tmp_path):
     result, saved = whole()
-    made = {"device": "h200", "date": "2026-11-21", "sources": {}, "params": WHOLE}
-    write_json(tmp_path / "contest.json", {"provenance": made, **result})
-    restored = restore(str(tmp_path / "contest.json"), SCHEMA, WHOLE, "fail")
+    path = tmp_path / "h200/24/contest.json"
+    write_artefact(path, {"provenance": provenance([], WHOLE, "h200"), **result})
+    write_sums(tmp_path / "h200", [path])
+    restored = restore(path, artefact("contest"), tmp_path / "h200", Today(WHOLE, {}), "fail")
     assert not restored["restored"]["stale"]
     assert result["complete"]
     assert {(row["direction"], row["dtype"], row["cols"]) for row in result["rows"]} == {
@@ -263,10 +267,10 @@ def test_every_figure_follows_from_the_raw_samples_that_a_contest_keeps(stand_in
     assert list(differences(result, recompute.contest(result))) == []
     result["rows"][0]["samples_us"]["copy"] = [1.0, 1.0]
     wrong = list(differences(result, recompute.contest(result)))
-    assert wrong[0].startswith("rows[0].copy_us is ")
+    assert wrong[0]["where"] == "rows[0].copy_us"
     result = json.loads(json.dumps(whole()[0]))
     result["host"][1]["median_us"] *= 0.9
-    assert any(line.startswith("host[1].median_us is") for line in differences(result, recompute.contest(result)))
+    assert any(found["where"] == "host[1].median_us" for found in differences(result, recompute.contest(result)))
 
 
 def test_a_case_that_breaks_is_left_out_and_the_others_go_on(stand_ins, monkeypatch):
