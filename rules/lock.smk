@@ -10,7 +10,7 @@ LOCKED = {
     CHECKPOINT: {"sources": closure("scripts/export_checkpoint.py"), "config": [], "of": [TRAINED]},
     str(rules.port.output.weights): {"sources": closure("scripts/port.py"), "config": [], "of": [CHECKPOINT]},
 }
-SOURCES = sorted(
+TREE = sorted(
     str(path)
     for pattern in ("Snakefile", "rules/*.smk", "scripts/*.py", "schemas/*.yaml", "envs/*.yaml", "src/mini*/**/*.*")
     for path in Path().glob(pattern)
@@ -26,7 +26,7 @@ rule lock:
             capture.replace("capture.json", name) for capture in CAPTURES for name in ("fx_graph.py", "post_grad.py")
         ],
         autotunes=expand("results/24/{device}/autotune.json", device=[gpu for gpu in plan.devices if not is_cpu(gpu)]),
-        sources=SOURCES,
+        sources=TREE,
     output:
         lock="results/lab.lock.json",
     log:

@@ -14,29 +14,40 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
+    again = []  # the scripts whose measurement here is the one that the record holds
     for path in job.input.artefacts:
         entry, wildcards = artefact_at(path)
         record_path = entry.record(**wildcards)
         record, measured = read_json(record_path), read_artefact(path, job.config)
         if record["provenance"]["date"] == measured["provenance"]["date"]:
-            raise LabError(
-                f"{path} is the very measurement that {record_path} records; measure again with "
-                "`snakemake --cores 4 compare_records --forcerun ceilings autotune bench_kernel contest`."
-            )
-        try:
-            before, after = figures(record), figures(measured)
-        except KeyError as lacking:
-            raise LabError(
-                f"{record_path} holds no {lacking}, as an older version of the lab published it, so the noise of its "
-                "figures is unknown; publish it anew with `snakemake record`."
-            ) from None
-        changes = moved(before, after)
-        log.info(
-            "%s, measured on %s: %d of %d figures moved beyond the noise of both",
-            Path(path).name, record["provenance"]["date"][:10], len(changes), len(before.keys() & after.keys()),
-        )  # fmt: skip
-        for line in [*changes, *only_in_one(before, after)]:
-            log.info("  %s", line)
+            log.info("%s is the measurement that %s holds: not measured again", path, record_path)
+            again.append(entry.script)
+        else:
+            compare(Path(path).name, record_path, record, measured)
+    if len(again) == len(job.input.artefacts):
+        rules = sorted({rule for script in again for rule in job.params.rules[script]})
+        raise LabError(
+            "nothing was measured since the record was published; measure again with `snakemake --cores 4 "
+            f"compare_records --forcerun {' '.join(rules)}`, or with some of these rules."
+        )
+
+
+def compare(name, record_path, record, measured):
+    """Log which figures of one artefact moved beyond the noise."""
+    try:
+        before, after = figures(record), figures(measured)
+    except KeyError as lacking:
+        raise LabError(
+            f"{record_path} holds no {lacking}, as an older version of the lab published it, so the noise of its "
+            "figures is unknown; publish it anew with `snakemake record`."
+        ) from None
+    changes = moved(before, after)
+    log.info(
+        "%s, measured on %s: %d of %d figures moved beyond the noise of both",
+        name, record["provenance"]["date"][:10], len(changes), len(before.keys() & after.keys()),
+    )  # fmt: skip
+    for line in [*changes, *only_in_one(before, after)]:
+        log.info("  %s", line)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from labs import CEILINGS, CONFIG, GPU, SCRIPTS, SMALL, lab_before_its_ceilings,
 from slurm import Cluster
 
 from minilab.files import read_json
+from minilab.records.store import is_edited
 
 pytestmark = pytest.mark.slow
 
@@ -147,7 +148,9 @@ def test_clones_share_no_cache_and_leave_nothing_behind(day: Day):
     assert len(folders) == len(set(folders)) > 4 * CLONES
     assert all(Path(folder).is_relative_to(tempfile.gettempdir()) for folder in folders)  # on the node, not shared
     assert not any(Path(folder).exists() for folder in folders)
-    assert len({(lab.root / CEILINGS).read_bytes() for lab in labs}) == 1
+    measured = [read_json(lab.root / CEILINGS) for lab in labs]
+    assert not any(map(is_edited, measured))
+    assert all({**one, "provenance": None} == {**measured[0], "provenance": None} for one in measured)
     assert [path for lab in labs for path in (lab.root / "results").rglob(".*")] == []  # no temporary file
 
 

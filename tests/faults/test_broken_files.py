@@ -77,7 +77,8 @@ def test_a_truncated_json(tiny: TinyLab, says: str):
     refuses(tiny, says)
 
 
-RECORD = "results/recorded/h200/24/ceilings.json"
+FOLDER = "results/recorded/h200"
+RECORD = f"{FOLDER}/24/ceilings.json"
 RESTORED = "results/24/h200/ceilings.json"
 
 
@@ -91,15 +92,15 @@ def restores(lab: TinyLab, says: str) -> None:
 def edit(lab: TinyLab, **changes) -> Path:
     """Publish the record as it is, then change it."""
     record = lab.root / RECORD
-    write_sums(lab.root / "results/recorded/h200", [record])
+    write_sums(lab.root / FOLDER, [record])
     record.write_text(json.dumps({**read_json(record), **changes}))
     return record
 
 
 @fault(
     "a record is edited by hand",
-    f"the record {RECORD} is not what was published: its SHA-256 is not the one in SHA256SUMS; bring it back with "
-    f"`git checkout {RECORD}`, or measure it again on h200 and publish it with `snakemake record`.",
+    f"the record {RECORD} is not what was published: its SHA-256 is not the one in {FOLDER}/SHA256SUMS; bring both "
+    f"back with `git checkout {FOLDER}`, or measure it again on h200 and publish it with `snakemake record`.",
     "The edited figures are shown nowhere.",
 )
 def test_an_edited_record(tiny: TinyLab, says: str):
@@ -115,7 +116,9 @@ def test_an_edited_record(tiny: TinyLab, says: str):
     "Nothing of it is shown.",
 )
 def test_a_record_of_another_schema(tiny: TinyLab, says: str):
-    write_json(tiny.root / RECORD, {**read_json(tiny.root / RECORD), "copy_gib_per_s": 3900.0})
+    record = tiny.root / RECORD
+    write_json(record, {**read_json(record), "copy_gib_per_s": 3900.0})
+    write_sums(tiny.root / FOLDER, [record])
     restores(tiny, says)
 
 

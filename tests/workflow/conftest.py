@@ -15,7 +15,7 @@ ASKED = {  # what is not part of `all`: rule -> its arguments
     "verify_records": [],
     "explain_drift": ["--config", "against=before.lock.json"],
     "record": PUBLISHED,
-    "compare_records": [],
+    "compare_records": [*PUBLISHED, "--forcerun", "ceilings"],
 }
 
 

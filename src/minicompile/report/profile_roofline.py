@@ -22,9 +22,15 @@ LABELS = 20  # factor between the last ridge and the end of the axis: the ceilin
 
 
 def draw(profile: dict, png: str | Path, language: str = "en") -> None:
-    """Draw a profile (profile.json) and save it as PNG."""
+    """Draw a profile (profile.json) and save it as PNG; one in which no kernels were timed says so."""
     text = Translations("minicompile.report", "profile", language)
     use_style()
+    if not profile["shapes"]:
+        figure = plt.figure(figsize=(12, 1.5))
+        figure.text(0.02, 0.5, text("picture.no_kernels", model=profile["model"]), va="center")
+        figure.savefig(png, metadata={"Software": None})
+        plt.close(figure)
+        return
     heights = [max(4.4, 0.31 * len(shape["kernels"]) + 1.6) for shape in profile["shapes"]]
     figure = plt.figure(figsize=(12, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.1))
     parts = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights).flat

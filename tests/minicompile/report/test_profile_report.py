@@ -135,6 +135,22 @@ def test_the_picture_has_a_dot_for_each_kernel_that_computes(tmp_path: Path, mon
     assert (tmp_path / "roofline.png").stat().st_size > 0
 
 
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_profile_without_kernels_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str):
+    from minicompile.report import profile_roofline
+
+    figures = []
+    close = profile_roofline.plt.close
+    monkeypatch.setattr(profile_roofline.plt, "close", figures.append)
+    timed_only = {**profile(), "shapes": []}
+    draw(timed_only, tmp_path / "roofline.png", language)
+    [said] = [text.get_text() for text in figures[0].texts]
+    close(figures[0])
+    assert "kernels: true" in said
+    assert (tmp_path / "roofline.png").stat().st_size > 0
+    assert "roofline.png" not in report(timed_only, language)
+
+
 def test_names_are_shortened_to_what_was_fused():
     name = "triton_per_fused__softmax_div_masked_fill_3"
     assert kernel_number(name) == "3"
