@@ -1,13 +1,12 @@
 """Write the table by which `minikernel.softmax` chooses a kernel on a GPU (rule dispatch_table)."""
 
-from minikernel.ops.dispatch import dispatch_table
-from minilab.files import write_json
+from minikernel.ops.dispatch import write_table
 from minilab.records.store import read_artefact
 from minilab.script import run
 
 
 def main(job):
-    write_json(job.output.table, dispatch_table(read_artefact(job.input.tuning, job.config)))
+    write_table(job.output.table, read_artefact(job.input.tuning, job.config))
 
 
 if __name__ == "__main__":

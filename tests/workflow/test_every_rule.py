@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from lab import EVERY_RULE, SMALL, Lab
+from lab import DISPATCH_TABLE, EVERY_RULE, ROOT, SMALL, Lab
 
 from minilab.config import read_schema
 from minilab.device import cpu_device
@@ -20,9 +20,19 @@ def ran(said: str) -> set[str]:
 
 
 def test_every_rule_runs(asked: Lab):
-    rules = set(re.findall(r"^(\w+)$", asked.snakemake("--list-rules", "--quiet").stdout, re.M))
+    rules = set(re.findall(r"^(\w+) \(", asked.snakemake("--list-rules").stdout, re.M))
     found = set().union(*(ran(path.read_text()) for path in asked.root.glob("*.txt")))
     assert rules - found == NEEDS_A_GPU
+
+
+def test_a_measurement_is_not_compared_with_itself(asked: Lab):
+    said = (asked.root / "compare_records.txt").read_text()
+    measuring = r"bench_kernel ceilings distributed profile"
+    assert re.search(f"nothing was measured since the record was published; .* --forcerun {measuring}`", said)
+
+
+def test_the_dispatch_table_is_the_one_that_the_recorded_tuning_gives(asked: Lab):
+    assert (asked.root / DISPATCH_TABLE).read_bytes() == (ROOT / DISPATCH_TABLE).read_bytes()
 
 
 def test_nothing_reruns(whole: Lab):

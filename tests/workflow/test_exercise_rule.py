@@ -14,7 +14,7 @@ def test_it_is_not_part_of_all(lab):
 
 def test_the_empty_exercise_is_marked_and_drawn(asked):
     said = (asked.root / "exercise.txt").read_text()
-    assert "exercises/softmax_mine.py is not filled in yet" in said
+    assert "`exercises/softmax_mine.py` is not filled in yet" in said
     folder = asked.root / "results/exercise"
     report = (folder / "REPORT.md").read_text()
     assert "](roofline.png)" in report
