@@ -87,7 +87,8 @@ rule dispatch_table:
     """Write the table by which `minikernel.softmax` chooses a kernel on a GPU, from what tuning found. Not part of `all`."""
     input:
         tuning="results/24/{device}/autotune.json",
-        lib=code("scripts/dispatch_table.py"),
+        # the tables themselves are data of the module that reads them, and this rule writes one
+        lib=lambda wildcards: [path for path in closure("scripts/dispatch_table.py") if not path.endswith(".json")],
     output:
         table="src/minikernel/ops/dispatch/{device}.json",
     log:
