@@ -1,7 +1,7 @@
 # Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
-# Needs: results/24/equivalence.json (nothing is measured for a port that is not proven); the contest's record in
-#   src/minikernel/ops/dispatch/ is what `dispatch_table` writes.
-# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,contest}.json.
+# Needs: results/24/equivalence.json (nothing is measured for a port that is not proven).
+# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,contest}.json; by name alone
+#   results/24/{device}/dispatch_table.json, which src/minikernel/ops/dispatch/ holds for the devices that were tuned.
 
 
 rule prove:
@@ -87,10 +87,9 @@ rule dispatch_table:
     """Write the table by which `minikernel.softmax` chooses a kernel on a GPU, from what tuning found. Not part of `all`."""
     input:
         tuning="results/24/{device}/autotune.json",
-        # the tables themselves are data of the module that reads them, and this rule writes one
-        lib=lambda wildcards: [path for path in closure("scripts/dispatch_table.py") if not path.endswith(".json")],
+        lib=code("scripts/dispatch_table.py"),
     output:
-        table="src/minikernel/ops/dispatch/{device}.json",
+        table="results/24/{device}/dispatch_table.json",
     log:
         "logs/24/{device}/dispatch_table.log",
     benchmark:

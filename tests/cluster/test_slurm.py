@@ -1,6 +1,6 @@
 """The lab on a real SLURM: who holds the GPU and when, a node that dies, a job that fails, many students at once.
 
-One run of the main job through profiles/slurm shares the cluster with ten clones, each of which runs what is left of it
+One run of the main job through profiles/slurm shares the cluster with clones of the lab, each of which runs what is left of it
 within an allocation of its own, so that the one GPU is always asked for.
 """
 
@@ -27,7 +27,7 @@ from minilab.records.store import is_edited
 
 pytestmark = pytest.mark.slow
 
-CLONES = 10
+CLONES = 6
 GPU_RULES = {*SCRIPTS} - {"capture"} | {"capture_triton"}  # the rule of a GPU's capture shares the CPU's script
 TARGETS = ["results/24/roofline.png", f"results/24/{GPU}/kernel_swap.json", f"results/25/tiny_head/{GPU}/capture.json"]
 DETERMINISTIC = [f"results/17/{name}" for name in ("corpus.txt", "training.npz", "checkpoint.npz")]
@@ -62,7 +62,7 @@ def name_the_model(lab: Lab) -> Lab:
 
 @pytest.fixture(scope="module")
 def day(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Day:
-    """A run of the main job, in which the node that trains the model dies, and ten clones' runs meanwhile."""
+    """A run of the main job, in which the node that trains the model dies, and clones' runs meanwhile."""
     folder = tmp_path_factory.mktemp("labs")
     lab = name_the_model(lab_with_stand_ins(folder / "lab"))
     with ThreadPoolExecutor() as background:

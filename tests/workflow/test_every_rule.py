@@ -12,6 +12,7 @@ from minilab.records.store import check_artefact
 
 CPU = cpu_device()
 NEEDS_A_GPU = {"autotune", "contest", "simulated_vs_real"}  # stand-ins run two of them on the tests' cluster
+SHIPPED_TABLE = "src/minikernel/ops/dispatch/h200.json"  # by which `softmax` chooses
 
 
 def ran(said: str) -> set[str]:
@@ -32,7 +33,7 @@ def test_a_measurement_is_not_compared_with_itself(asked: Lab):
 
 
 def test_the_dispatch_table_is_the_one_that_the_recorded_tuning_gives(asked: Lab):
-    assert (asked.root / DISPATCH_TABLE).read_bytes() == (ROOT / DISPATCH_TABLE).read_bytes()
+    assert (asked.root / DISPATCH_TABLE).read_bytes() == (ROOT / SHIPPED_TABLE).read_bytes()
 
 
 def test_nothing_reruns(whole: Lab):
