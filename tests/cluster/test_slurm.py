@@ -1,7 +1,7 @@
 """The lab on a real SLURM: who holds the GPU and when, a node that dies, a job that fails, many students at once.
 
-One run of the main job through profiles/slurm shares the cluster with clones of the lab, each of which runs what is left of it
-within an allocation of its own, so that the one GPU is always asked for.
+One run of the main job through profiles/slurm shares the cluster with clones of the lab, each of which runs what is
+left of it within an allocation of its own, so that the one GPU is always asked for.
 """
 
 import os

@@ -4,6 +4,9 @@ A run is as good as a process of its own: it has the arguments, the working dire
 search path that it would have had, its output comes back, and nothing of it is left in the next. The parent runs no
 thread and imports none of the lab's packages, so that each run finds those of the copy that it is asked about.
 
+The jobs of a forked Snakemake are forked as well where its caller names `forks("script").python()` as the interpreter
+that runs them: that program hands the script over to the parent of scripts and ends as the script does.
+
 Run as a program, with a target (`snakemake` or `script`) and the path of a socket, this module is that parent.
 """
 
@@ -33,8 +36,24 @@ FOR_SNAKEMAKE = (
     "pulp",
 )  # fmt: skip
 FOR_SCRIPTS = ("numpy", "yaml", "jsonschema", "jinja2", "matplotlib.figure", "matplotlib.backends.backend_agg",
-               "safetensors.torch", "torch")  # fmt: skip
+               "matplotlib.pyplot", "safetensors.torch", "torch", "snakemake.script")  # fmt: skip
 TARGETS = {"snakemake": FOR_SNAKEMAKE, "script": FOR_SCRIPTS}
+JOBS_PYTHON = "FORKS_PYTHON"  # the variable of a Snakemake's environment that names the interpreter of its jobs
+# An interpreter that has a script of Snakemake's run by the parent at `address`, and does all else itself.
+PYTHON = """\
+#!{python} -ISE
+import json, os, socket, sys
+arguments = sys.argv[1:]
+if not (arguments and ".snakemake/scripts/" in arguments[0]):
+    os.execv({python!r}, [{python!r}, *arguments])
+connection = socket.socket(socket.AF_UNIX)
+connection.connect({address!r})
+request = json.dumps({{"arguments": arguments, "cwd": os.getcwd(), "environment": dict(os.environ)}})
+socket.send_fds(connection, [b"!"], [1, 2])
+connection.sendall(request.encode() + b"\\n")
+status = int(connection.makefile().readline())
+sys.exit(status if status >= 0 else 128 - status)
+"""
 
 
 class Forks:
@@ -76,20 +95,24 @@ class Forks:
             connection.connect(self._address)
             request = json.dumps({"arguments": list(map(str, arguments)), "cwd": str(cwd), "environment": variables})
             socket.send_fds(connection, [b"!"], [out.fileno(), (out if together else err).fileno()])
-            connection.sendall(request.encode())
-            connection.shutdown(socket.SHUT_WR)
+            connection.sendall(request.encode() + b"\n")
             connection.settimeout(timeout)
-            answer = connection.makefile()
-            process = int(answer.readline())
             try:
-                status = int(answer.readline())
-            except TimeoutError:
-                with suppress(ProcessLookupError):
-                    os.killpg(process, signal.SIGKILL)
+                status = int(connection.makefile().readline())
+            except TimeoutError:  # the parent sees the connection close, and ends the run
                 raise subprocess.TimeoutExpired(arguments, timeout) from None
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess(arguments, status, out.read(), err.read())
+
+    def python(self) -> str:
+        """The path of an interpreter that has the scripts of Snakemake's jobs run here; for the target `script`."""
+        self._start()
+        path = Path(self._folder.name) / "python"
+        if not path.exists():
+            path.write_text(PYTHON.format(python=sys.executable, address=self._address))
+            path.chmod(0o755)
+        return str(path)
 
     def close(self) -> None:
         """End the parent; runs that go on are not disturbed."""
@@ -151,18 +174,21 @@ def _reap(how: int) -> None:
 
 
 def _answer(target: str, connection: socket.socket) -> None:
-    """Fork the run that a connection asks for, and tell its process number, then its status."""
+    """Fork the run that a connection asks for, and tell its status; end the run when the connection ends before it."""
     _, (out, err), _, _ = socket.recv_fds(connection, 1, 2)
     with connection.makefile() as asked:
-        request = json.load(asked)
+        request = json.loads(asked.readline())
     process = os.fork()
     if process == 0:
         connection.close()
         os._exit(_run(target, out, err, **request))
     os.close(out), os.close(err)
+    ended = os.pidfd_open(process)
+    if ended not in select.select([ended, connection], [], [])[0]:
+        with suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with suppress(BrokenPipeError):
-        connection.sendall(f"{process}\n".encode())
-        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         connection.sendall(f"{status}\n".encode())
     os._exit(0)
 
@@ -183,6 +209,7 @@ def _run(target: str, out: int, err: int, arguments: list[str], cwd: str, enviro
     try:
         if target == "snakemake":
             sys.argv = ["snakemake", *arguments]
+            sys.executable = environment.get(JOBS_PYTHON, sys.executable)
             import_module("snakemake.cli").main()
         else:
             sys.argv = arguments

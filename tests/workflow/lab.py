@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from forks import forks
+from forks import JOBS_PYTHON, forks
 
 TARGETS = ["results/17/loss.png", "results/24/roofline.png", "results/24/manifest.json", "results/24/README.md"]
 SMALL = [*TARGETS, "--configfile", "tests/small.yaml"]
@@ -41,7 +41,7 @@ class Lab:
 
     def snakemake(self, *arguments: str, check: bool = True, timeout: float = 600) -> subprocess.CompletedProcess:
         """Run snakemake here, with this copy's own packages; stdout and stderr come back together."""
-        environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
+        environment = {**os.environ, "PYTHONPATH": str(self.root / "src"), JOBS_PYTHON: forks("script").python()}
         command = [*arguments, "--cores", "2"]
         done = forks("snakemake").run(command, self.root, environment, together=True, timeout=timeout)
         if check and done.returncode:
