@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from forks import forks
+from forks import JOBS_PYTHON, forks
 from lab import ROOT, Lab, copy_lab
 
 RUN_SECONDS = 800  # a run that takes longer hangs, on any machine
@@ -36,6 +36,7 @@ class TinyLab(Lab):
         variables = {name: value for name, value in changed.items() if value is not None}
         if not behind:
             asked = [*(arguments or TINY), "--cores", "2"]
+            variables[JOBS_PYTHON] = forks("script").python()
             return forks("snakemake").run(asked, self.root, variables, together=True, timeout=RUN_SECONDS)
         return subprocess.run(
             [*behind, *self.command(*arguments)],
