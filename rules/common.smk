@@ -141,15 +141,6 @@ def described_rule(rule):
     }
 
 
-def rules_by_script(workflow):
-    """Script -> the names of the rules that run it; the script as the table of artefacts names it."""
-    found = {}
-    for rule in workflow.rules:
-        if rule.script:
-            found.setdefault(os.path.relpath(Path(rule.snakefile).parent / rule.script), []).append(rule.name)
-    return found
-
-
 def described(workflow):
     """All rules but `all`, in the workflow's order, as the front door's page takes them (minilab.site.account.Rule)."""
     return [described_rule(rule) for rule in workflow.rules if rule.name != "all"]

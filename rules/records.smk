@@ -114,6 +114,6 @@ rule compare_records:
         runtime=growing(3),
     params:
         recorded=RECORDED,
-        rules=lambda wildcards: rules_by_script(workflow),
+        rules=lambda wildcards: {rule["name"]: rule["script"] for rule in described(workflow)},
     script:
         "../scripts/compare_records.py"

@@ -25,7 +25,7 @@ def main(job):
         else:
             compare(Path(path).name, record_path, record, measured)
     if len(again) == len(job.input.artefacts):
-        rules = sorted({rule for script in again for rule in job.params.rules[script]})
+        rules = sorted(rule for rule, script in job.params.rules.items() if script in again)
         raise LabError(
             "nothing was measured since the record was published; measure again with `snakemake --cores 4 "
             f"compare_records --forcerun {' '.join(rules)}`, or with some of these rules."

@@ -51,7 +51,7 @@ def compared(published: Path, checkout: Path, samples_us: list[float] | None) ->
     recorded, measured = checkout / f"results/recorded/{DEVICE}", Path(f"results/24/{DEVICE}/ceilings.json")
     shutil.copytree((checkout / published).parents[1], recorded)
     ceilings(checkout / measured, samples_us or [4.0, 4.1, 3.9] * 20, "2026-02-02" if samples_us else DATE)
-    rules = 'params.rules={"scripts/ceilings.py": ["ceilings"]}'
+    rules = 'params.rules={"ceilings": "scripts/ceilings.py", "bench": "scripts/bench.py"}'
     return script("compare_records", f'input.artefacts=["{measured}"]', rules, cwd=checkout)
 
 
