@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from forks import RUN_FIRST
 from lab import Lab, copy_lab
 from labs import CEILINGS, CONFIG, GPU, SCRIPTS, SMALL, lab_before_its_ceilings, lab_with_stand_ins
 from slurm import Cluster
@@ -58,6 +59,14 @@ def name_the_model(lab: Lab) -> Lab:
 
     lab.edit("profiles/slurm/config.yaml", uncommented)
     return lab
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_polls():
+    """Each Snakemake of this file asks SLURM every second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(RUN_FIRST, str(Path(__file__).with_name("quick_polls.py")))
+        yield
 
 
 @pytest.fixture(scope="module")

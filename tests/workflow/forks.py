@@ -38,7 +38,8 @@ FOR_SNAKEMAKE = (
 FOR_SCRIPTS = ("numpy", "yaml", "jsonschema", "jinja2", "matplotlib.figure", "matplotlib.backends.backend_agg",
                "matplotlib.pyplot", "safetensors.torch", "torch", "snakemake.script")  # fmt: skip
 TARGETS = {"snakemake": FOR_SNAKEMAKE, "script": FOR_SCRIPTS}
-JOBS_PYTHON = "FORKS_PYTHON"  # the variable of a Snakemake's environment that names the interpreter of its jobs
+# Variables of a Snakemake's environment: the interpreter of its jobs; a Python file to run before it begins.
+JOBS_PYTHON, RUN_FIRST = "FORKS_PYTHON", "FORKS_RUN_FIRST"
 # An interpreter that has a script of Snakemake's run by the parent at `address`, and does all else itself.
 PYTHON = """\
 #!{python} -ISE
@@ -210,6 +211,8 @@ def _run(target: str, out: int, err: int, arguments: list[str], cwd: str, enviro
         if target == "snakemake":
             sys.argv = ["snakemake", *arguments]
             sys.executable = environment.get(JOBS_PYTHON, sys.executable)
+            if RUN_FIRST in environment:
+                runpy.run_path(environment[RUN_FIRST])
             import_module("snakemake.cli").main()
         else:
             sys.argv = arguments
