@@ -1,4 +1,4 @@
-"""Lets Snakemake ask SLURM every second how its jobs are: by itself it waits ten seconds longer after each vain question.
+"""Lets Snakemake ask SLURM every second how its jobs are: by itself it waits ten seconds longer each time in vain.
 
 Run in the process of a test's Snakemake, before it begins.
 """
