@@ -2,6 +2,7 @@
 
 import io
 import pdb
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,14 @@ from minicompile.step import Stops, main, step
 from minilab import LabError
 
 HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def coverage_goes_on():
+    """Python traces for one at a time: after pdb's turn it traces for coverage again."""
+    before = sys.gettrace()
+    yield
+    sys.settrace(before)
 
 
 def scripted(commands: str) -> tuple[io.StringIO, partial]:
