@@ -120,8 +120,8 @@ def test_two_at_once(unbuilt: TinyLab, undisturbed: TinyLab, says: str):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    locks = unbuilt.root / ".snakemake/locks"
-    while not (locks.is_dir() and any(locks.iterdir())) and first.poll() is None:
+    locks = unbuilt.root / ".snakemake/locks"  # one that is empty does not say yet what it locks
+    while not any(lock.stat().st_size for lock in locks.glob("*.output.lock")) and first.poll() is None:
         time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)  # so that it cannot end before the other one begins
     try:
