@@ -4,11 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lab import DISPATCH_TABLE, EVERY_RULE, SMALL, Lab, copy_lab
+from lab import DISPATCH_TABLE, EVERY_RULE, PUBLISHED, SMALL, Lab, copy_lab
 
 from minilab.device import cpu_device
 
-PUBLISHED = ["--config", f"records={{stale: mark, publish: [{cpu_device()}]}}"]
 ASKED = {  # what is not part of `all`: rule -> its arguments
     "exercise": [],
     "diff_compiles": ["--config", f"before=tiny_head/{cpu_device()}", "after=tiny_head/simulated-h200"],
@@ -18,6 +17,19 @@ ASKED = {  # what is not part of `all`: rule -> its arguments
     "compare_records": PUBLISHED,
     "dispatch_table": [],
 }
+
+
+def built_from(
+    begun: Callable[[Path], Lab], arguments: list[str], name: str, once: Callable[[str, Callable[[Path], object]], Path]
+) -> Lab:
+    """The lab that `begun` makes in a folder, with these targets built; what Snakemake said is in {name}.txt."""
+
+    def build(folder: Path) -> None:
+        lab = begun(folder / "lab")
+        said = lab.snakemake(*arguments).stdout
+        (lab.root / f"{name}.txt").write_text(said)
+
+    return Lab(once(name, build) / "lab")
 
 
 @pytest.fixture
@@ -32,13 +44,7 @@ def built(once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
 
     Not to be changed.
     """
-
-    def build(folder: Path) -> None:
-        lab = copy_lab(folder / "lab")
-        said = lab.snakemake(*SMALL).stdout
-        (lab.root / "built.txt").write_text(said)
-
-    return Lab(once("built", build) / "lab")
+    return built_from(copy_lab, SMALL, "built", once)
 
 
 @pytest.fixture
@@ -49,17 +55,11 @@ def built_copy(built: Lab, tmp_path: Path) -> Lab:
 
 @pytest.fixture(scope="session")
 def whole(built: Lab, once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
-    """The lab with everything built that this machine can, by `EVERY_RULE`; its output is in said.txt.
+    """The lab with everything built that this machine can, by `EVERY_RULE`; its output is in whole.txt.
 
     Not to be changed.
     """
-
-    def build(folder: Path) -> None:
-        lab = built.copy(folder / "lab")
-        said = lab.snakemake(*EVERY_RULE).stdout
-        (lab.root / "said.txt").write_text(said)
-
-    return Lab(once("whole", build) / "lab")
+    return built_from(built.copy, EVERY_RULE, "whole", once)
 
 
 @pytest.fixture

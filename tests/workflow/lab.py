@@ -10,9 +10,12 @@ from pathlib import Path
 
 from forks import JOBS_PYTHON, forks
 
+from minilab.device import cpu_device
+
 TARGETS = ["results/17/loss.png", "results/24/roofline.png", "results/24/manifest.json", "results/24/README.md"]
 SMALL = [*TARGETS, "--configfile", "tests/small.yaml"]
 EVERY_RULE = ["--configfile", "tests/small.yaml", "tests/every_rule.yaml"]
+PUBLISHED = ["--config", f"records={{stale: mark, publish: [{cpu_device()}]}}"]
 DISPATCH_TABLE = "results/24/h200/dispatch_table.json"  # made from the tuning that the record holds
 SOURCES_AGO, BUILT_AGO = 7200, 3600  # seconds: edits are newer than what was built, that newer than its sources
 ROOT = Path(__file__).parents[2]

@@ -1,13 +1,14 @@
 """Every rule that needs no GPU, run once on the smallest configuration: the whole lab, and what is asked by name."""
 
 import re
+from pathlib import Path
 
 import pytest
-from lab import DISPATCH_TABLE, EVERY_RULE, ROOT, SMALL, Lab
+from lab import DISPATCH_TABLE, EVERY_RULE, PUBLISHED, ROOT, SMALL, Lab
 
 from minilab.config import read_schema
 from minilab.device import cpu_device
-from minilab.files import read_json
+from minilab.files import read_json, write_json
 from minilab.records.store import check_artefact
 
 CPU = cpu_device()
@@ -30,6 +31,17 @@ def test_a_measurement_is_not_compared_with_itself(asked: Lab):
     said = (asked.root / "compare_records.txt").read_text()
     measuring = r"bench_kernel ceilings distributed profile"
     assert re.search(f"nothing was measured since the record was published; .* --forcerun {measuring}`", said)
+
+
+def test_a_measurement_is_compared_with_one_of_another_day(asked: Lab, tmp_path: Path):
+    lab = asked.copy(tmp_path / "lab")
+    record = lab.root / f"results/recorded/{CPU}/24/ceilings.json"
+    older = read_json(record)
+    older["provenance"]["date"] = "2026-01-02T03:04:05+00:00"
+    write_json(record, older)
+    said = lab.snakemake("compare_records", *EVERY_RULE, *PUBLISHED).stdout
+    assert re.search(r"ceilings.json, measured on 2026-01-02: 0 of [1-9]\d* figures moved", said)
+    assert f"results/24/{CPU}/bench.json is the measurement that" in said
 
 
 def test_the_dispatch_table_is_the_one_that_the_recorded_tuning_gives(asked: Lab):
