@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lab import TARGETS, Lab, copy_lab
+from lab import ROOT, TARGETS, Lab, copy_lab
 
 from minilab.device import cpu_device
 
@@ -88,6 +88,16 @@ def with_a_gpu(unbuilt: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
 def gpu_machine(with_a_gpu: Lab, tmp_path: Path) -> Lab:
     """A copy of that lab to change."""
     return with_a_gpu.copy(tmp_path / "machine")
+
+
+def test_the_readmes_command_leaves_what_the_readme_says(lab: Lab):
+    readme = (ROOT / "README.md").read_text()
+    table = re.search(r"and leaves:\n\n((?:\|.*\n)+)", readme)[1]
+    told = set(re.findall("`([^`]+)`", re.sub(r"\|[^|]*\|$", "", table, flags=re.M)))
+    summary = lab.snakemake("results/24/roofline.png", "--summary").stdout
+    made = {line.split("\t")[0] for line in summary.splitlines() if line.startswith("results/")}
+    assert len(told) >= 6
+    assert told <= made
 
 
 def test_nothing_to_do_once_built(on_a_laptop: Lab):
