@@ -20,12 +20,13 @@ from minicompile.lowering.captured import (
     SchedulerNode,
     Title,
 )
-from minicompile.lowering.outcomes import fates, own_aten_nodes, reason
+from minicompile.lowering.outcomes import contents, fates, own_aten_nodes, reason
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import (
     STRUCTURE,
     arguments,
     definition_lines,
+    helper_lines,
     kernel_spans,
     operation_lines,
     parameter_names,
@@ -56,13 +57,15 @@ class _Builder:
     """Holds a graph's lines while its panes, links and entry are made."""
 
     def __init__(self, lowered: dict[str, Any]) -> None:
-        self.panes, self.lowered = Panes(), lowered
+        self.panes, self.lowered = Panes(), {**lowered, "buffers": contents(lowered)}
+        lowered = self.lowered
         self.direction: Direction = "backward" if lowered["backward"] else "forward"
         self.id = f"{lowered['index']}.{self.direction}"
         self.code: list[str] = lowered["code"].rstrip("\n").split("\n")
         self.nodes: dict[str, dict] = {node["name"]: node for node in lowered["scheduler_nodes"]}
         self.buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
         self.aten_nodes = own_aten_nodes(lowered)
+        self.removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
         # by scheduler node and position in its loop body
         self.operation_line: dict[tuple[str, int], int | None] = {}
         self.emitted: set[tuple[str, int]] = set()
@@ -125,6 +128,7 @@ class _Builder:
             exact = bool(defined[name])
             for definition in defined[name]:
                 exact &= self._link_lines(definition, first, last, tied)
+            self._link_helpers(first, last, tied)
             body = [line for line in range(first, last + 1) if not STRUCTURE.match(self.code[line - 1])]
             members = list(dict.fromkeys(member for made in defined[name] for member in made.scheduler_nodes))
             nodes = [self.nodes[member] for member in members if member in self.nodes]
@@ -164,6 +168,15 @@ class _Builder:
                 self.panes.link("operation", self.aten, producer, self.code_pane, line)
                 tied.add(line)
         return True
+
+    def _link_helpers(self, first: int, last: int, tied: set[int]) -> None:
+        """Link a function of the kernel's own to the operations of the line that hands it on, a scan."""
+        for name, lines in helper_lines(self.code, first, last).items():
+            users = [line for line in sorted(tied) if re.search(rf"\b{name}\b", self.code[line - 1])]
+            for line in lines if users else ():
+                if self.code[line - 1].strip():
+                    self.panes.link_alike(self.code_pane, users[0], line)
+                    tied.add(line)
 
     def calls(self, kernels: list[Kernel]) -> list[Call]:
         """The wrapper's calls of kernels, each linked to what it runs."""
@@ -256,7 +269,7 @@ class _Builder:
             "scheduler_nodes": [self._scheduler_node(node) for node in self.nodes.values()],
             "groups": [self._group(number, group) for number, group in enumerate(self.lowered["groups"])],
             "decisions": [
-                cast(Decision, {**decision, "reason": reason(decision["taken"], decision["reasons"])})
+                cast(Decision, {**decision, "reason": reason(decision, self.nodes, self.removed)})
                 for decision in self.lowered["decisions"]
             ],
             "kernels": kernels,

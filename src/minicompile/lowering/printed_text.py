@@ -7,7 +7,7 @@ from collections.abc import Iterable
 DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
 SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
 KERNEL = re.compile(r"^(?P<name>\w+) = async_compile\.(?P<how>\w+)\(")
-OPERATION = re.compile(r"^\s+(\w+) = ops\.")
+OPERATION = re.compile(r"^\s+(\w+) = (?:ops\.|self\.(?!get_index\())")
 BLOCK = re.compile(r"^\s*def (\w+)\(")
 STRUCTURE = re.compile(r"^\s*(?:[{}();]*|//.*|#include.*|\#.*)$")
 
@@ -47,6 +47,18 @@ def kernel_spans(code: list[str]) -> dict[str, dict]:
     return spans
 
 
+def helper_lines(code: list[str], first: int, last: int) -> dict[str, range]:
+    """The lines of each function that stands before a kernel between these lines, by its name: what a scan combines with."""
+    found, name, start = {}, "", 0
+    for number in range(first, last + 2):
+        line = code[number - 1] if number <= last else ""
+        if name and line and not line[0].isspace():
+            found[name], name = range(start, number), ""
+        if match := re.match(r"def (_triton_helper_fn\w*)\(", line):
+            name, start = match[1], number
+    return found
+
+
 def operation_lines(text: str) -> dict[tuple[str, str], int]:
     """Line (from 0) of each (block, operation) in a scheduler node's printed loop body; the main block is `root`."""
     found: dict[tuple[str, str], int] = {}
@@ -76,6 +88,7 @@ def parameter_names(kernel: str, language: str) -> list[str]:
         start = kernel.find('extern "C"')
         parameters = kernel[kernel.find("(", start) + 1 : kernel.find(")", start)]
         return [part.split()[-1].lstrip("*") for part in arguments(parameters)]
-    match = re.search(r"^def \w+\((.*?)\)", kernel, re.M | re.S)
+    start = kernel.find("@triton_heuristics")  # functions that the kernel calls may stand before it
+    match = re.compile(r"^def \w+\((.*?)\)", re.M | re.S).search(kernel, max(start, 0))
     parameters = re.sub(r"#.*", "", match[1]) if match else ""
     return [part.split(":")[0].strip() for part in arguments(parameters)]

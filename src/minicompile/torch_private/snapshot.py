@@ -160,12 +160,15 @@ def scheduler_node(node: Any) -> dict:
 
 
 def loop_operations(body: Any) -> list[dict]:
-    """The operations of a loop body, in order; `producer` is the ATen node that contributed each."""
+    """The operations of a loop body, in order; `producer` is the ATen node that contributed each.
+
+    An index out of memory, a part behind a mask and a scan are modules of the body's graph; they count as operations.
+    """
     blocks = {"root": body.root_block, **body.subblocks}
     return [
         {
             "name": node.name,
-            "operation": str(node.target),
+            "operation": str(node.target) if node.op == "call_method" else str(node.target).rstrip("0123456789"),
             "producer": _producer(node),
             "stores": _stored(node),
             "buffer": _buffer(node),
@@ -174,7 +177,7 @@ def loop_operations(body: Any) -> list[dict]:
         }
         for name, block in blocks.items()
         for node in block.graph.nodes
-        if node.op == "call_method" and node.target != "get_index"
+        if node.op in ("call_method", "call_module") and node.target != "get_index"
     ]
 
 
