@@ -7,21 +7,18 @@ back: no address depends on what they compute.
 """
 
 import json
-import re
 import sys
 import types
 from pathlib import Path
 
 import numpy
 import torch
+from generated_code import inputs_of, loaded
 from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_heuristics import GridExpr
 from triton.runtime import interpreter
 
 BLOCKS = {"XBLOCK": 16, "YBLOCK": 8, "ZBLOCK": 1, "R0_BLOCK": 64, "R1_BLOCK": 8}
-CHECKED = re.compile(r"^\s*assert_size_stride\((\w+), \(([^)]*)\), \(([^)]*)\)", re.M)
-GIVEN = re.compile(r"^\s*(?P<names>[\w, ]+?),? = args$", re.M)
-
 
 class Library(types.ModuleType):
     """CUDA's mathematical functions, by any name."""
@@ -139,41 +136,10 @@ class Compiler:
         pass
 
 
-def inputs_of(code: str) -> list:
-    """Inputs of the sizes that the code checks for; integers are 0 or 1, which is an index into most things."""
-    match = GIVEN.search(code)
-    if not match:
-        return []
-    sizes = {name: ([*_numbers(size)], [*_numbers(stride)]) for name, size, stride in CHECKED.findall(code)}
-    dtypes = dict(re.findall(r"^# (\w+): (\w+)$", code, re.M))
-    found = []
-    for name in match["names"].split(", "):
-        dtype = getattr(torch, dtypes.get(name, "float32"))
-        if name not in sizes:
-            found.append(int(dtypes.get(name, "1")) if dtypes.get(name, "").isdigit() else torch.zeros(8))
-            continue
-        made = torch.empty_strided(*sizes[name], dtype=dtype)
-        found.append(made.random_(0, 2) if not dtype.is_floating_point else made.normal_())
-    return found
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(one) for one in text.replace(" ", "").split(",") if one]
-
-
 def counted(code: str) -> list:
     """[kernel, bytes read, bytes written] of each call of an output code."""
     Compiler.calls = []
-    code = re.sub(r"(?m)^from torch\._C import _cuda_getCurrentRawStream.*$", "", code)
-    code = code.replace("from torch._inductor.async_compile import AsyncCompile", "")
-    code = code.replace("empty_strided_cuda", "empty_strided_cpu").replace("'cuda'", "'cpu'").replace("cuda:0", "cpu")
-    code = re.sub(r"torch\.cuda\._DeviceGuard\(\d+\)", "contextlib.nullcontext()", code)
-    code = re.sub(r"torch\.cuda\.set_device\(\d+\)", "pass", code).replace("type='cuda', index=0", "type='cpu'")
-    code = re.sub(r"(?m)^assert_size_stride = .*$", "assert_size_stride = lambda *_: None", code)  # cuDNN's layouts
-    space = {"AsyncCompile": Compiler, "get_raw_stream": lambda _device: 0, "__name__": "code"}
-    exec(compile("import contextlib\n" + code, "<code>", "exec"), space)
-    torch.manual_seed(0)
-    space["call"](inputs_of(code))
+    loaded(code, Compiler)(inputs_of(code))
     return Compiler.calls
 
 

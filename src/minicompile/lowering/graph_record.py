@@ -20,7 +20,7 @@ from minicompile.lowering.captured import (
     SchedulerNode,
     Title,
 )
-from minicompile.lowering.outcomes import contents, fates, own_aten_nodes, reason
+from minicompile.lowering.outcomes import contents, fates, own_aten_nodes, reason, without_stores
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import (
     STRUCTURE,
@@ -49,6 +49,7 @@ def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
     """The record of one lowered graph, from one of `Session.lowered`, which stays as it is."""
     builder = _Builder(lowered)
     kernels = builder.kernels()
+    builder.mark_removed()
     calls = builder.calls(kernels)
     return BuiltGraph(builder.entry(kernels, calls), builder.panes, builder.aten_line)
 
@@ -168,6 +169,12 @@ class _Builder:
                 self.panes.link("operation", self.aten, producer, self.code_pane, line)
                 tied.add(line)
         return True
+
+    def mark_removed(self) -> None:
+        """Mark the buffers that no kernel stores, once it is known which operations have lines."""
+        self.removed |= without_stores(self.lowered, self._is_emitted)
+        for buffer in self.lowered["buffers"]:
+            buffer["removed"] |= buffer["name"] in self.removed
 
     def _link_helpers(self, first: int, last: int, tied: set[int]) -> None:
         """Link a function of the kernel's own to the operations of the line that hands it on, a scan."""

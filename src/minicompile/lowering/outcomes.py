@@ -88,7 +88,7 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
         return "materialised"
     if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
         return "view"
-    if buffer is not None and buffer["removed"]:
+    if buffer is not None and (buffer["removed"] or name in producers):  # or else it would be stored
         return "fused away"
     if name in producers:
         return "inlined"
@@ -124,6 +124,16 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         for node in lowered["aten"]["nodes"]
         if node["op"] == "call_function" and not node["symbolic"]
     }
+
+
+def without_stores(lowered: dict[str, Any], emitted: Callable[[str, int], bool]) -> set[str]:
+    """The buffers that loops would store and no kernel does: their memory is another's, reused at once, or none."""
+    stored: dict[str, bool] = {}
+    for node in lowered["scheduler_nodes"]:
+        for position, one in enumerate(node["operations"]):
+            if one["stores"] is not None:
+                stored[one["buffer"]] = stored.get(one["buffer"], False) or emitted(node["name"], position)
+    return {buffer for buffer, found in stored.items() if not found}
 
 
 def contents(lowered: dict[str, Any]) -> list[dict]:

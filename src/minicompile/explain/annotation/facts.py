@@ -131,6 +131,7 @@ def absent(view: KernelView) -> dict:
     handed_over = [node for node in gone if view.graph["direction"] == "forward" and _handed_over(view, node["name"])]
     return {
         "intermediates": [operation_record(view, node) for node in gone],
+        "all_stored": bool(view.fused) and all(in_memory(view, node) for node in view.fused),
         "bytes": sum(node["bytes"] or 0 for node in gone),
         "apart": moved_apart(view),
         "scratched": [node["name"] for node in gone if node["buffer"] in in_scratch],

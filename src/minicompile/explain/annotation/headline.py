@@ -55,11 +55,17 @@ CONVERSIONS = ("convert_element_type", "_to_copy", "clone")
 
 @dataclass(frozen=True)
 class Whole:
-    """A known computation in a kernel: its `name`, the `axes` that it is along, of how many; `alone` if there is no more."""
+    """A known computation in a kernel.
+
+    `name` along `axes`, of `rank` in all: of what the node `fed_by` holds, into the node `result`; `alone` if the kernel
+    computes nothing else.
+    """
 
     name: str
     axes: tuple[int, ...]
     rank: int
+    fed_by: str
+    result: str
     alone: bool
 
 
@@ -72,7 +78,8 @@ def named_whole(view: KernelView) -> Whole | None:
             if found and (axes := graph.axes(found[1])):
                 rest = {one["name"] for one in view.fused if operation_of(one) not in CONVERSIONS}
                 parts = graph.made_of(node) - graph.made_of(found[0])
-                return Whole(name, axes, len(found[0]["size"] or []), rest <= parts)
+                rank = len(found[0]["size"] or [])
+                return Whole(name, axes, rank, found[0]["name"], node["name"], rest <= parts)
     return None
 
 
