@@ -15,6 +15,7 @@ from typing import cast
 import torch
 
 from minicompile.lowering.captured import Capture, Graph, Kind
+from minicompile.lowering.choices import chosen, clock_choices
 from minicompile.lowering.coverage import check_complete, coverage
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.record import Record
@@ -38,6 +39,7 @@ def capture(
     train: bool = False,
     name: str | None = None,
     options: dict | None = None,
+    replay: Capture | None = None,
 ) -> Capture:
     """Compile a model once with every stage of torch.compile watched.
 
@@ -53,6 +55,8 @@ def capture(
         train: the model returns a scalar loss; its backward pass is captured as well.
         name: what to call the model; its class by default.
         options: settings of Inductor's to compile with, over its own.
+        replay: a capture of the same model on a real GPU; where a clock decided there, the simulated target decides
+            the same, which it would otherwise leave undone.
 
     Returns:
         The capture, plain data as schemas/capture.schema.yaml describes it.
@@ -62,13 +66,15 @@ def capture(
     """
     name = name or type(model).__name__
     _check_target(model, args, target)
-    session = watch(_runner(model, args, target, train, name), model, target, options or {})
+    clock = clock_choices(replay["choices"]) if replay else []
+    session = watch(_runner(model, args, target, train, name), model, target, options or {}, clock)
     if not session.lowered:
         raise LabError(
             f"torch.compile found nothing to compile in {name}; capture a model that computes with tensors, and unset "
             f"TORCHDYNAMO_DISABLE if it is set."
         )
     graphs, panes = _built(Record(session), session, target)
+    choices, sources = chosen(session, graphs, panes.panes, target)
     made: Capture = {
         "format": FORMAT,
         "model": {"name": name, "class": type(model).__qualname__, "train": train, "inputs": [_shown(a) for a in args]},
@@ -84,7 +90,8 @@ def capture(
         "graph_breaks": session.graph_breaks,
         "guards": guards(session),
         "recompiles": recompile_reasons(session),
-        "choices": session.choices,
+        "choices": choices,
+        "candidate_sources": sources,
         "graphs": graphs,
         "links": panes.links(),
         "panes": panes.panes,

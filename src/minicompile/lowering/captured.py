@@ -200,6 +200,137 @@ class Graph(TypedDict):
     coverage: NotRequired[dict[str, Any]]
 
 
+class TensorShape(TypedDict):
+    """An operand or result of an operation that was chosen for."""
+
+    size: Size | None
+    dtype: str | None
+
+
+class PlacedNode(TypedDict):
+    """A node of a graph, and its definition's line where a pane shows it."""
+
+    name: str
+    target: str | None
+    pane: str | None
+    line: int | None
+
+
+class Demand(PlacedNode):
+    """A node whose operand, in `buffer`, had to have a layout."""
+
+    buffer: str | None
+
+
+class Candidate(TypedDict):
+    """What an operation could be computed with; `milliseconds`, or the `reason` why it was not timed."""
+
+    name: str
+    kind: str
+    template: str | None
+    configuration: dict[str, Any]
+    milliseconds: float | None
+    reason: Coded | None
+    chosen: bool
+    source: str | None
+
+
+class AlgorithmChoice(TypedDict):
+    """What `select_algorithm` chose for an operation."""
+
+    kind: Literal["algorithm"]
+    graph: str
+    nodes: list[str]
+    lines: list[int | None]
+    operation: str
+    inputs: list[TensorShape]
+    output: TensorShape
+    max_autotune: bool
+    decided: str
+    candidates: list[Candidate]
+    margin: float | None
+
+
+class ClockChoice(TypedDict):
+    """A product that is padded where timing it says so."""
+
+    kind: Literal["clock"]
+    graph: str
+    nodes: list[PlacedNode]
+    operation: str
+    inputs: list[TensorShape]
+    padded: bool
+    plain_ms: float | None
+    padded_ms: float | None
+    how: str
+
+
+class Configuration(TypedDict):
+    """Block sizes, warps and stages with which a Triton kernel could be compiled."""
+
+    configuration: dict[str, Any]
+    milliseconds: float | None
+    proposed: bool
+    chosen: bool
+
+
+class HeuristicChoice(TypedDict):
+    """What a heuristic proposes for a Triton kernel."""
+
+    kind: Literal["heuristic"]
+    graph: str
+    kernel: str
+    heuristic: str
+    size_hints: dict[str, Any]
+    reduction_hint: str | None
+    decided: str
+    configurations: list[Configuration]
+
+
+class PatternChoice(TypedDict):
+    """A pattern that matched, and what it put in the place of what."""
+
+    kind: Literal["pattern"]
+    graph: str
+    stage: str | None
+    pattern: str
+    replacement: str | None
+    before: list[PlacedNode]
+    after: list[PlacedNode]
+
+
+class DecompositionChoice(TypedDict):
+    """An operation that was taken apart into others."""
+
+    kind: Literal["decomposition"]
+    graph: str
+    operation: str
+    count: int
+    became: dict[str, int]
+
+
+class LayoutChoice(TypedDict):
+    """A layout that somebody asked for."""
+
+    kind: Literal["layout"]
+    graph: str
+    by: str
+    wanted: Coded
+    copied: bool
+    demands: list[Demand]
+
+
+class AbsentChoice(TypedDict):
+    """Private functions that the installed torch lacks, so that choices made there are not seen."""
+
+    kind: Literal["absent"]
+    names: list[str]
+
+
+Choice = (
+    AlgorithmChoice | ClockChoice | HeuristicChoice | PatternChoice | DecompositionChoice | LayoutChoice | AbsentChoice
+)
+
 Kind = Literal["cpu", "cuda", "simulated"]
 
 
@@ -224,7 +355,8 @@ class Capture(TypedDict):
     graph_breaks: list[dict[str, Any]]
     guards: list[str]
     recompiles: list[str]
-    choices: list[dict[str, Any]]
+    choices: list[Choice]
+    candidate_sources: NotRequired[dict[str, str]]  # not in captures from before there were any
     graphs: list[Graph]
     links: list[Link]
     panes: list[Pane]

@@ -70,8 +70,6 @@ NAMES = {
     "user_triton": PrivateName("torch._inductor.ir:UserDefinedTritonKernel", "a user's Triton kernel"),
     "template": PrivateName("torch._inductor.ir:TemplateBuffer", "templates"),
     "memory_dep": PrivateName("torch._inductor.dependencies:MemoryDep", "reads and writes with an index"),
-    "feedback": PrivateName("torch._inductor.select_algorithm:add_feedback_saver", "what autotuning timed"),
-    "clear_feedback": PrivateName("torch._inductor.select_algorithm:clear_feedback_savers", "stop listening"),
     "triton_queries": PrivateName("torch.utils._triton:has_triton", "is there a Triton, simulated target"),
     "set_driver": PrivateName(
         "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", "load a kernel without a driver, simulated target"
@@ -94,6 +92,86 @@ NAMES = {
     "cse": PrivateName("torch._inductor.codegen.common:CSE.generate", "... but compare untagged code", required=False),
     "deferred": PrivateName("torch._inductor.utils:DeferredLineBase", "lines decided on later", required=False),
     "new_line": PrivateName("torch._inductor.utils:DeferredLineBase._new_line", "... rewritten", required=False),
+    # the choices (choices.py and what it enters); without one, that kind of choice is absent and said to be
+    "select_algorithm": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.__call__", "candidates for a product", required=False
+    ),
+    "autotuning": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.do_autotuning", "... their times", required=False
+    ),
+    "precompile_choices": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.make_precompile_fn",
+        "... not compiled for a GPU that is not here",
+        required=False,
+    ),
+    "autotune_exceptions": PrivateName(
+        "torch._inductor.select_algorithm:_log_autotune_exceptions", "... that do not compile", required=False
+    ),
+    "benchmark_choice": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.benchmark_choice",
+        "... that do not run",
+        required=False,
+    ),
+    "triton_template": PrivateName(
+        "torch._inductor.select_algorithm:TritonTemplate.maybe_append_choice", "... that are not made", required=False
+    ),
+    "kernel_template": PrivateName(
+        "torch._inductor.codegen.common:KernelTemplate.maybe_append_choice", "... that are not made", required=False
+    ),
+    "finalised": PrivateName(
+        "torch._inductor.ir:MultiTemplateBuffer.finalize_as_triton_caller", "... chosen after fusion", required=False
+    ),
+    "pattern_pass": PrivateName(
+        "torch._inductor.pattern_matcher:PatternMatcherPass.apply", "which pass is running", required=False
+    ),
+    "lowering_pattern": PrivateName(
+        "torch._inductor.pattern_matcher:LoweringPatternEntry.apply", "patterns that matched", required=False
+    ),
+    "graph_pattern": PrivateName(
+        "torch._inductor.pattern_matcher:GraphPatternEntry.apply", "patterns that matched", required=False
+    ),
+    "replacement_pattern": PrivateName(
+        "torch._inductor.pattern_matcher:ReplacementPatternEntry.apply", "patterns that matched", required=False
+    ),
+    "joint_patterns": PrivateName(
+        "torch._inductor.fx_passes.joint_graph:lazy_init", "... but not while patterns are traced", required=False
+    ),
+    "post_grad_patterns": PrivateName(
+        "torch._inductor.fx_passes.post_grad:lazy_init", "... but not while patterns are traced", required=False
+    ),
+    "decomposition": PrivateName(
+        "torch.fx.experimental.proxy_tensor:maybe_handle_decomp", "operations taken apart", required=False
+    ),
+    "require_strides": PrivateName(
+        "torch._inductor.ir:ExternKernel.require_strides", "who asks for a layout", required=False
+    ),
+    "require_contiguous": PrivateName(
+        "torch._inductor.ir:ExternKernel.require_contiguous", "who asks for a layout", required=False
+    ),
+    "require_stride1": PrivateName(
+        "torch._inductor.ir:ExternKernel.require_stride1", "who asks for a layout", required=False
+    ),
+    "should_pad": PrivateName("torch._inductor.fx_passes.pad_mm:should_pad", "products to pad", required=False),
+    "pad_known": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:get_cached_should_pad", "... where the clock comes in", required=False
+    ),
+    "pad_faster": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:is_padded_faster", "... and what it says", required=False
+    ),
+    "pad_device": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:check_device", "... for a GPU that is not here", required=False
+    ),
+    "pad_triton": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:has_triton", "... for a GPU that is not here", required=False
+    ),
+    "pad_bound": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:is_mm_compute_bound", "... for a GPU that is not here", required=False
+    ),
+    "kernel_times": PrivateName(
+        "torch._inductor.runtime.triton_heuristics:CachingAutotuner.benchmark_all_configs",
+        "the time of each configuration",
+        required=False,
+    ),
     # the safety net and the profile (dynamo.py, profiling.py)
     "mode_options": PrivateName("torch._inductor:list_mode_options", "the options that a mode stands for"),
     "inductor_wrapper": PrivateName("torch:_TorchCompileInductorWrapper", "Inductor as torch.compile calls it"),

@@ -8,7 +8,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from unittest import mock
@@ -17,6 +17,7 @@ import torch
 
 from minicompile.torch_private import simulated
 from minicompile.torch_private.calls import KernelCalls
+from minicompile.torch_private.choices import Choices
 from minicompile.torch_private.decisions import FusionDecisions
 from minicompile.torch_private.line_hooks import LineHooks
 from minicompile.torch_private.names import owner
@@ -35,7 +36,7 @@ class Session:
     lowered: list[dict] = field(default_factory=list)  # a graph and a direction each
     bytecode: list[tuple] = field(default_factory=list)  # (the function's code, Dynamo's code)
     records: list[tuple] = field(default_factory=list)  # (artefact's name, metadata, payload)
-    choices: list[dict] = field(default_factory=list)  # what autotuning timed
+    choices: Choices = field(default_factory=lambda: Choices("cpu"))  # what was timed after the code was written
     graph_breaks: list[dict] = field(default_factory=list)
     phases: dict[str, float] = field(default_factory=dict)  # seconds
     seconds: float = 0.0
@@ -63,8 +64,9 @@ class _TraceHandler(logging.Handler):
 class _Watcher:
     """Sits in the hooks and files what they see under the graph that is being compiled."""
 
-    def __init__(self, session: Session, target: str) -> None:
+    def __init__(self, session: Session, target: str, replay: Sequence[dict] = ()) -> None:
         self.session, self.target = session, target
+        self.choices = session.choices = Choices(target, replay)
         self.lines, self.decisions = LineHooks(), FusionDecisions()
         self.calls = KernelCalls(self.lines.definitions)
         self._index = 0  # of Dynamo's graph
@@ -119,6 +121,7 @@ class _Watcher:
                 **lowered_graph(graph, code),
                 "ir_before": self._unfused,
                 "decisions": self.decisions.take(),
+                "choices": self.choices.take(graph),
                 "calls": self.calls.calls,
                 "definitions": self.lines.take(),
             }
@@ -127,18 +130,6 @@ class _Watcher:
         self._unfused = []
         if self.target == "simulated":
             raise simulated.CodeWritten
-
-    def autotuned(self, timings, name, input_nodes, choices, *_) -> None:
-        self.session.choices.append(
-            {
-                "graph": len(self.session.lowered),
-                "operation": name,
-                "timings": [
-                    {"choice": getattr(choice, "name", str(choice)), "milliseconds": float(milliseconds)}
-                    for choice, milliseconds in sorted(timings.items(), key=lambda one: one[1])
-                ],
-            }
-        )
 
 
 def _never_run(*_args):
@@ -156,7 +147,9 @@ def _configuration(watcher: _Watcher, options: dict) -> dict:
     }
 
 
-def watch(call: Callable[[Callable], None], model: Callable, target: str, options: dict) -> Session:
+def watch(
+    call: Callable[[Callable], None], model: Callable, target: str, options: dict, replay: Sequence[dict] = ()
+) -> Session:
     """Compile `model` with all hooks on.
 
     Args:
@@ -164,10 +157,11 @@ def watch(call: Callable[[Callable], None], model: Callable, target: str, option
         model: a module or function.
         target: `cpu`, `cuda` or `simulated`.
         options: Inductor's configuration, over the user's own.
+        replay: on the simulated target, choices that a clock made on a real device.
     """
     dynamo = owner("dynamo")
     session = Session()
-    watcher = _Watcher(session, target)
+    watcher = _Watcher(session, target, replay)
     session.missing_hooks = watcher.lines.missing
     counters, timed = owner("counters").counters, owner("timed").compilation_time_metrics
     logger, handler = logging.getLogger(TRACE_LOGGER), _TraceHandler(session.records)
@@ -185,13 +179,12 @@ def watch(call: Callable[[Callable], None], model: Callable, target: str, option
             # the backward is lowered when it is run: on the simulated target never, on a GPU in a thread of autograd's,
             # where a torch later than 2.11 does not see the configuration of this one
             stack.enter_context(owner("functorch_config").patch(force_non_lazy_backward_lowering=True))
-        for patch in (*watcher.lines.patches(), *watcher.decisions.patches(), *watcher.calls.patches()):
+        hooks = (watcher.lines, watcher.decisions, watcher.calls, watcher.choices)
+        for patch in (patch for one in hooks for patch in one.patches()):
             stack.enter_context(patch)
         stack.enter_context(mock.patch.object(owner("save_output_code"), "save_output_code", watcher.code_written))
         hook = owner("bytecode_hook").register_bytecode_hook(lambda old, new: session.bytecode.append((old, new)))
         stack.callback(hook.remove)
-        owner("feedback").add_feedback_saver(watcher.autotuned)
-        stack.callback(owner("feedback").clear_feedback_savers)
         began = time.perf_counter()
         call(torch.compile(model, backend=watcher.backend))
         session.seconds = time.perf_counter() - began
