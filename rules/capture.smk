@@ -87,6 +87,7 @@ use rule plain_files as plain_files_triton with:
 rule simulated_vs_real:
     """Hold the kernels of the simulated GPU against those that a real one gets, on the machine that has it."""
     input:
+        checkpoint=of_minigpt("results/17/checkpoint.npz"),
         simulated=f"results/25/{{model}}/{SIMULATED}/capture.json",
         real="results/25/{model}/{device}/capture.json",
         sources=sources("simulated_vs_real"),
@@ -103,8 +104,8 @@ rule simulated_vs_real:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=growing(3),
+        mem_mb=growing(4000),
+        runtime=growing(5),
     params:
         measuring=measuring("simulated_vs_real"),
     script:
