@@ -2,7 +2,8 @@
 
 `tiny_head` is the smallest model with a softmax in it. `minigpt` is the trained model with its last softmax as
 `F.softmax`, so that Inductor writes the kernel; `minigpt_swapped` has the lab's Triton kernel there instead;
-`minigpt_train` is the model's loss, for a backward pass.
+`minigpt_train` is the model's loss, for a backward pass. `gemv` is what a language model does for each new word at
+batch 1: a matrix times one vector, which reads each weight once; in float32, bfloat16, and with int8 weights.
 """
 
 import importlib
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 from minilab import LabError
 from minilab.user_code import load_function
 
-BUILT_IN = ("tiny_head", "minigpt", "minigpt_train", "minigpt_swapped")
+BUILT_IN = ("tiny_head", "minigpt", "minigpt_train", "minigpt_swapped", "gemv", "gemv_bfloat16", "gemv_int8")
 SEED = 42
 
 
@@ -46,6 +47,34 @@ class TinyHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits = self.proj(x)
         return F.softmax(logits, dim=-1)
+
+
+class MatrixVector(nn.Module):
+    """A weight matrix (N, K) times one vector, (1, K) to (1, N).
+
+    With int8 weights each row has a scale, and the vector and the result are bfloat16.
+
+    Args:
+        shape: (N, K).
+        dtype: of the weights: float32, bfloat16 or int8.
+    """
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, shape: tuple[int, int], dtype: str = "float32") -> None:
+        super().__init__()
+        if dtype == "int8":
+            self.register_buffer("weight", torch.randint(-127, 128, shape, dtype=torch.int8))
+            self.register_buffer("scale", torch.full((shape[0],), 1 / 127, dtype=torch.bfloat16))
+        else:
+            self.register_buffer("weight", torch.randn(shape).to(getattr(torch, dtype)))
+        self.quantised = dtype == "int8"
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.quantised:
+            return F.linear(x, self.weight.to(x.dtype)) * self.scale
+        return F.linear(x, self.weight)
 
 
 class NextWord(nn.Module):
@@ -80,6 +109,14 @@ def tiny_head(batch: int = 2) -> CapturedModel:
     """`TinyHead` on random hidden states (batch, 64)."""
     torch.manual_seed(SEED)
     return CapturedModel("tiny_head", TinyHead().eval(), (torch.randn(batch, 64),))
+
+
+def gemv(name: str = "gemv", shape: tuple[int, int] = (1024, 1024)) -> CapturedModel:
+    """`MatrixVector` of a shape (N, K) on a random vector; its name ends with a dtype other than float32."""
+    torch.manual_seed(SEED)
+    dtype = name.removeprefix("gemv").removeprefix("_") or "float32"
+    x = torch.randn(1, shape[1]).to(torch.float32 if dtype == "float32" else torch.bfloat16)
+    return CapturedModel(name, MatrixVector(shape, dtype).eval(), (x,))
 
 
 def minigpt(checkpoint: str | Path, name: str = "minigpt", shape: tuple[int, int] = (2, 16)) -> CapturedModel:
@@ -143,6 +180,8 @@ def build(
         return user_model(name, entry["source"], entry["factory"])
     if name == "tiny_head":
         return tiny_head()
+    if name.startswith("gemv") and name in BUILT_IN:
+        return gemv(name)
     if name in BUILT_IN:
         if checkpoint is None:
             raise LabError(f"model {name} is made of a checkpoint; give the path of one, results/17/checkpoint.npz.")
