@@ -46,8 +46,8 @@ def operands(shape: tuple[int, int], dtype: str, device: torch.device) -> list[O
     """
     with device:
         made = gemv("gemv" if dtype == "float32" else f"gemv_{dtype}", shape)
-    x, weight = made.inputs[0], made.module.weight
-    scale = (made.module.scale,) if dtype == "int8" else ()
+    x, stored = made.inputs[0], dict(made.module.named_buffers())
+    weight, scale = stored["weight"], (stored["scale"],) if dtype == "int8" else ()
     copies = 1 + -(-CACHE_MULTIPLE * last_level_cache_bytes(device) // weight.nbytes)
     copies = max(2, min(copies, MOST_SETS, LARGEST_SET // (weight.numel() * x.element_size())))
     found = []
@@ -86,7 +86,7 @@ def measure_gemv(params: dict, device: torch.device, say: Callable[[str], None])
             f"{row['speedup'][COMPILED]:.2f} times as fast, max-autotune {row['speedup'][TUNED]:.2f}"
         )
         rows.append(row)
-    return {"complete": not left_out, "left_out": left_out, "rows": rows}
+    return {"complete": not left_out, "left_out": left_out, "products": rows}
 
 
 def measure_case(shape: tuple[int, int], dtype: str, params: dict, device: torch.device) -> dict:
