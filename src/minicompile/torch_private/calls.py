@@ -52,6 +52,12 @@ class KernelCalls:
         self._definitions = definitions
         self._nodes: dict[int, list[str]] = {}
 
+    def take(self) -> list[dict]:
+        """Hand over the calls of the graph at hand, and forget it."""
+        calls, self.calls = self.calls, []
+        self._nodes.clear()
+        return calls
+
     def patches(self) -> Iterator[AbstractContextManager]:
         """The patches to enter for the time of a compile."""
         wrapper, graph, virtual = owner("call_mark"), owner("codegen"), owner("V").V
@@ -68,6 +74,8 @@ class KernelCalls:
 
         def unmarked(graph_, *args, **kwargs):
             wrapper_code, kernel_code = codegen(graph_, *args, **kwargs)
+            if graph_.name is not None:  # a subgraph's code becomes a part of its parent's, which is unmarked as one
+                return wrapper_code, kernel_code
             lines = wrapper_code.value.split("\n")
             marks = [number for number, line in enumerate(lines, 1) if MARK.match(line)]
             value, calls = split_marks(wrapper_code.value)

@@ -180,6 +180,14 @@ def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphMo
     return module, [moved(value) for value in inputs]
 
 
+def results(module: torch.fx.GraphModule, *inputs) -> tuple:
+    """What a graph gives on the CPU, or zeros, so that what follows in the model is traced too."""
+    try:
+        return module(*inputs)
+    except Exception:  # of many kinds: a kernel that is written for a GPU, an operation that the CPU lacks
+        return made_up_results(module)
+
+
 def made_up_results(module: torch.fx.GraphModule, *_inputs) -> tuple:
     """Zeros in the shapes of a graph's results, on the CPU, so that what follows in the model is traced too."""
 
