@@ -23,7 +23,7 @@ from minicompile.torch_private.decisions import FusionDecisions
 from minicompile.torch_private.frames import FrameLog
 from minicompile.torch_private.line_hooks import LineHooks
 from minicompile.torch_private.names import owner
-from minicompile.torch_private.snapshot import fx_graph, lowered_graph, members
+from minicompile.torch_private.snapshot import lowered_graph, members, whole_fx_graph, with_subgraphs
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
@@ -130,7 +130,7 @@ class _Watcher:
 
     def _begin(self, module: torch.fx.GraphModule, inputs: list) -> int:
         self._alive.append(module)
-        recorded = self._recorded("dynamo", partial(fx_graph, module)) or {"text": "", "nodes": [], "identity": 0}
+        recorded = self._recorded("dynamo", partial(whole_fx_graph, module)) or {"text": "", "nodes": [], "identity": 0}
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         on_gpu = any(tensor.device.type == "cuda" for tensor in tensors)
         index = len(self.session.dynamo)
@@ -193,7 +193,7 @@ class _Watcher:
             return
         module = torch.fx.GraphModule(graph.owning_module or torch.nn.Module(), graph)
         self._alive.append(graph)
-        if recorded := self._recorded("joint", partial(fx_graph, module)):
+        if recorded := self._recorded("joint", partial(whole_fx_graph, module)):
             self.session.joint[self._traced] = {**recorded, "identity": id(graph)}
 
     def before_fusion(self, nodes: list) -> list:
@@ -211,9 +211,10 @@ class _Watcher:
             raise simulated.CodeWritten
 
     def _lowered(self, graph, code: str) -> None:
+        subgraphs = {one.name: lowered_graph(one, "") for one in self.calls.subgraphs}
         made = {
             "index": self._index,
-            **lowered_graph(graph, code),
+            **with_subgraphs(lowered_graph(graph, code), subgraphs),
             "ir_before": self._unfused,
             "decisions": self.decisions.take(),
             "calls": self.calls.take(),
@@ -247,16 +248,23 @@ class _Watcher:
         )
 
 
+@dataclass(frozen=True)
+class _After:
+    """A pass of Inductor's that runs the user's own before ours."""
+
+    first: Callable
+    then: Callable
+
+    def __call__(self, given):
+        returned = self.first(given)
+        return self.then(given if returned is None else returned)
+
+
 def _after(first: Callable | None, then: Callable) -> Callable:
-    """A pass of Inductor's that runs the user's own, if any, before ours."""
-    if first is None:
+    """A pass that runs after the one that is configured, unless that is it already."""
+    if first is None or first == then:
         return then
-
-    def both(given):
-        given = first(given) or given
-        return then(given)
-
-    return both
+    return first if isinstance(first, _After) and first.then == then else _After(first, then)
 
 
 def _never_run(*_args):
