@@ -73,7 +73,10 @@ class FrameLog:
             stack = [[file, int(line), at] for file, line, at in STACK.findall(told)]
             below = [place for place, (file, _, _) in enumerate(stack, 1) if Path(file).is_relative_to(OURS)]
             stack = stack[max(below, default=0) :]
-            own = next((place for place, (file, _, _) in enumerate(stack) if "/site-packages/" not in file), 0)
+            own = next(
+                (place for place, (file, _, _) in enumerate(stack) if "/site-packages/" not in file and file[0] != "<"),
+                0,
+            )
             self._stops[compile_id] = stack[own:]
         elif name == "compilation_metrics":
             self._ended(metadata)

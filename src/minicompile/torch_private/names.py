@@ -84,6 +84,9 @@ NAMES = {
     "caches_off": PrivateName("torch._inductor.config:force_disable_caches", "compile anew"),
     "shape_padding": PrivateName("torch._inductor.config:shape_padding", "a pass that runs on the device"),
     "compile_threads": PrivateName("torch._inductor.config:compile_threads", "compile in this process"),
+    "complex_fallback": PrivateName(
+        "torch._inductor.lowering:fallback_node_due_to_unsupported_type", "operations that Inductor leaves to ATen"
+    ),
     "loops": PrivateName("torch._inductor.ir:IRNode.__post_init__", "which ATen node made a loop", required=False),
     "tracer": PrivateName("torch._inductor.loop_body:LightTracer", "... a loop-body operation", required=False),
     "run_node": PrivateName(
