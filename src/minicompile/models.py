@@ -64,9 +64,8 @@ def _moved(value: Any, device: str) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_moved(one, device) for one in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{each.name: _moved(getattr(value, each.name), device) for each in dataclasses.fields(value)}
-        )
+        held = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return replace(value, **_moved(held, device))
     return value
 
 
@@ -200,6 +199,6 @@ def build(
             raise LabError(f"model {name} is made of a checkpoint; give the path of one, results/17/checkpoint.npz.")
         return minigpt(checkpoint, name, shape)
     raise LabError(
-        f"no model is called {name!r}; there are {', '.join(BUILT_IN)}, and those of config.yaml's models; a command takes "
-        f"FILE.py:FACTORY too."
+        f"no model is called {name!r}; there are {', '.join(BUILT_IN)}, and those of config.yaml's models; a command "
+        f"takes FILE.py:FACTORY too."
     )

@@ -1,6 +1,6 @@
-"""Step through Inductor in the debugger, at one operation.
+"""Step through Inductor in the debugger, at one operation: `minicompile step MODEL --at aten._softmax`.
 
-`minicompile step MODEL --at aten._softmax`: pdb stops twice: when Inductor is about to lower the operation, and when its scheduler is about to decide on fusing
+pdb stops twice: when Inductor is about to lower the operation, and when its scheduler is about to decide on fusing
 what came of it. What is worth looking at is printed first; `s` steps into torch from there, `c` goes on. An operation
 that was decomposed, as softmax is, is found by the name it had.
 

@@ -28,6 +28,7 @@ GUARDS = "dynamo_cpp_guards_str"
 STOPPED = "dynamo_graph_break_reason"
 STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 WITHOUT = re.compile(r"^\s*(?:For more details about this graph break|Developer debug context)")
+LIBRARY = re.compile(r"^<|/site-packages/|/dist-packages/")
 OURS = Path(__file__).parents[1]  # what called the model from here is none of its own frames
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -70,14 +71,7 @@ class FrameLog:
             self.session.guards.append({"text": str(payload), "model": self._model()})
         elif name == STOPPED and payload and (compile_id := _compile_id()):
             told = str(payload).split("\nTraceback (most recent call last)")[0]
-            stack = [[file, int(line), at] for file, line, at in STACK.findall(told)]
-            below = [place for place, (file, _, _) in enumerate(stack, 1) if Path(file).is_relative_to(OURS)]
-            stack = stack[max(below, default=0) :]
-            own = next(
-                (place for place, (file, _, _) in enumerate(stack) if "/site-packages/" not in file and file[0] != "<"),
-                0,
-            )
-            self._stops[compile_id] = stack[own:]
+            self._stops[compile_id] = _users([[file, int(line), at] for file, line, at in STACK.findall(told)])
         elif name == "compilation_metrics":
             self._ended(metadata)
 
@@ -211,6 +205,14 @@ def _compile_id() -> str | None:
 def _failed_guard() -> str | None:
     metrics = getattr(owner("metrics_context").get_metrics_context(), "_metrics", {})
     return metrics.get("recompile_reason")
+
+
+def _users(stack: list) -> list:
+    """A stack from the user's first frame on, below those of the lab that called the model."""
+    ours = [place for place, (file, _, _) in enumerate(stack, 1) if Path(file).is_relative_to(OURS)]
+    below = stack[max(ours, default=0) :]
+    own = [place for place, (file, _, _) in enumerate(below) if not LIBRARY.search(file)]
+    return below[min(own, default=0) :]
 
 
 def _seconds(metrics: dict) -> float:
