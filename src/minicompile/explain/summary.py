@@ -2,8 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from minicompile.explain.wording import Wording
@@ -24,25 +25,24 @@ def render_summary(shown: list[dict], path: str | Path, language: str = "en") ->
         path: of the HTML file.
         language: of the page's own words; Dynamo's are quoted as they are.
     """
-    text = Translations(PACKAGE, "summary", language)
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    html = environment.from_string(asset(PACKAGE, "summary.html")).render(
-        text=text,
-        language=language,
-        base=base_style(),
-        models=[summary(one["capture"], language) for one in shown],
-        files=[one["files"] for one in shown],
-    )
-    write_text(path, html)
+    template, values = _template(language)
+    models = [summary(one["capture"], language) for one in shown]
+    write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown]))
     return Path(path)
 
 
 def summary_html(capture: Capture, language: str = "en") -> Markup:
     """The page's part on one capture, without links to files."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    template = environment.from_string(asset(PACKAGE, "summary.html"))
+    template, values = _template(language)
+    page: Any = template.make_module({**values, "models": [], "files": []})
+    return page.model(summary(capture, language), {})
+
+
+def _template(language: str) -> tuple[Template, dict]:
+    """The page's template, and what it is given whatever it shows."""
+    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset(PACKAGE, "summary.html"))
     text = Translations(PACKAGE, "summary", language)
-    return template.make_module({"text": text}).model(summary(capture, language), {})  # type: ignore[attr-defined]
+    return template, {"text": text, "language": language, "base": base_style()}
 
 
 def summary(capture: Capture, language: str = "en") -> dict:
