@@ -229,7 +229,7 @@ def test_a_users_model_is_made_by_its_factory(tmp_path):
         (None, "make", "does not exist; write the path"),
         (MODEL, "build", "has no function 'build'"),
         ("import nothing_of_this_name\n", "make", r"cannot be imported \(ModuleNotFoundError"),
-        ("def make():\n    return 3\n", "make", r"must return \(nn.Module, tuple of example inputs\) and returned int"),
+        ("def make():\n    return 3\n", "make", r"must return \(nn.Module, inputs\) or .* and returned int"),
     ],
 )
 def test_a_users_model_that_cannot_be_made_is_refused_in_one_sentence(tmp_path, text, factory, message):
