@@ -1,7 +1,8 @@
 # Stage 25, capture: what torch.compile makes of each model, from its source to the lines of each kernel.
 # Needs: results/17/checkpoint.npz and results/24/equivalence.json for the models that are MiniGPT; for GPUs that are not
 #   here results/recorded/{device}/25/{model}/capture.json.xz, in git (rules/records.smk restores it).
-# Makes: results/25/{model}/{device}/capture.json, exported.pt2; the same as plain files, kernel.cpp or kernel.py;
+# Makes: results/25/{model}/{device}/capture.json, with exported.pt2 beside it where torch.export takes the model; the
+#   same as plain files, kernel.cpp or kernel.py;
 #   results/25/{model}/{device}/simulated_vs_real.json for a GPU that the simulated one stands in for.
 
 CAPTURES = [f"results/25/{model}/{device}/capture.json" for model, device in plan.captures]
@@ -18,7 +19,6 @@ rule capture:
         schema="schemas/capture.schema.yaml",
     output:
         capture="results/25/{model}/{device}/capture.json",
-        exported="results/25/{model}/{device}/exported.pt2",
     log:
         "logs/25/{model}/{device}/capture.log",
     benchmark:

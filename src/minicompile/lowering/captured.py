@@ -343,6 +343,51 @@ class Target(TypedDict):
     simulated: bool
 
 
+class Compile(TypedDict):
+    """A frame that Dynamo compiled: `reason` is the guard that failed before, `failure` why it was given up."""
+
+    id: str
+    frame: int | None
+    recompile: int | None
+    function: str | None
+    file: str | None
+    line: int | None
+    reason: str | None
+    failure: str | None
+    graphs: list[int]
+    seconds: float
+
+
+class Frame(TypedDict):
+    """A line of the user's at which something happened; `pane` where the capture has its text."""
+
+    file: str
+    line: int
+    function: str
+    pane: str | None
+
+
+class GraphBreak(TypedDict):
+    """Where Dynamo stopped: after which of its graphs, before which; at the frames of `stack`, the outermost first."""
+
+    reason: str
+    explanation: str | None
+    hints: list[str]
+    skipped: bool
+    compile: str
+    after: int | None
+    before: int | None
+    stack: list[Frame]
+    count: int
+
+
+class Warned(Coded):
+    """What a capture lacks."""
+
+    what: NotRequired[str]
+    reason: NotRequired[str]
+
+
 class Capture(TypedDict):
     """The whole of capture.json."""
 
@@ -352,7 +397,8 @@ class Capture(TypedDict):
     environment: dict[str, Any]
     compile: dict[str, Any]
     missing_hooks: list[str]
-    graph_breaks: list[dict[str, Any]]
+    compiles: NotRequired[list[Compile]]  # captures of before have none
+    graph_breaks: list[GraphBreak]
     guards: list[str]
     recompiles: list[str]
     choices: list[Choice]
@@ -360,5 +406,6 @@ class Capture(TypedDict):
     graphs: list[Graph]
     links: list[Link]
     panes: list[Pane]
+    warnings: NotRequired[list[Warned]]
     provenance: NotRequired[dict[str, Any]]
     restored: NotRequired[dict[str, Any]]

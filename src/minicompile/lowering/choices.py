@@ -10,26 +10,27 @@ from typing import Any
 from minicompile.lowering.captured import Choice, Graph, Pane, PlacedNode
 from minicompile.lowering.printed_text import definition_lines
 from minicompile.lowering.triton_assembly import triton_sources
+from minicompile.torch_private.choices import Choices
 from minicompile.torch_private.heuristics import proposed
 from minicompile.torch_private.names import NAMES
-from minicompile.torch_private.session import Session
 
 
 def chosen(
-    session: Session, graphs: Sequence[Graph], panes: Sequence[Pane], target: str
+    built: Sequence[dict], seen: Choices, graphs: Sequence[Graph], panes: Sequence[Pane], target: str
 ) -> tuple[list[Choice], dict[str, str]]:
     """Every choice of a compile, by kind and graph; and the code of candidates by the ids that these name.
 
     Args:
-        session: of the compile.
-        graphs: as they were built, in the session's order.
+        built: what a session's `lowered` holds of each graph.
+        seen: what the session knows beside those.
+        graphs: the same graphs as they were built.
         panes: of the capture.
         target: `cpu`, `cuda` or `simulated`.
     """
     texts = {pane["id"]: pane["lines"] for pane in panes}
     sources = _Sources()
     found: list[Any] = []
-    for lowered, graph in zip(session.lowered, graphs, strict=True):
+    for lowered, graph in zip(built, graphs, strict=True):
         places = _Places(graph, texts)
         taken = lowered["choices"]
         found += [
@@ -40,8 +41,8 @@ def chosen(
             *_layouts(taken["layout"], graph, places),
         ]
         if target != "cpu":
-            found += _heuristics(session, graph, texts[graph["panes"]["code"]], target)
-    if absent := session.choices.absent:
+            found += _heuristics(seen, graph, texts[graph["panes"]["code"]], target)
+    if absent := seen.absent:
         found.append({"kind": "absent", "names": [NAMES[name].path.replace(":", ".") for name in absent]})
     kinds = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
     return sorted(found, key=lambda choice: kinds.index(choice["kind"])), sources.by_id
@@ -144,12 +145,12 @@ def _layouts(asked: Iterable[dict], graph: Graph, places: _Places) -> list[Choic
     return list(found.values())
 
 
-def _heuristics(session: Session, graph: Graph, code: list[str], target: str) -> list[Choice]:
+def _heuristics(seen: Choices, graph: Graph, code: list[str], target: str) -> list[Choice]:
     """What was proposed for each Triton kernel, and what was timed."""
     sources, unmeasured = triton_sources(graph, code), "simulated" if target == "simulated" else "untimed"
     found: list[Any] = []
     for name, facts in proposed(sources, target).items():
-        times = session.choices.kernel_times.of(sources[name][1]) if target == "cuda" else []
+        times = seen.kernel_times.of(sources[name][1]) if target == "cuda" else []
         best = min(times, key=lambda one: one[1])[0] if times else None
         configurations = facts.pop("configurations")
         tried = [configuration for configuration, _ in times if configuration not in configurations]

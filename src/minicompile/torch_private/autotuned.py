@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from minicompile.torch_private.hooking import Hooks
+from minicompile.torch_private.hooking import Hooks, aside
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.snapshot import buffer_facts
 
@@ -56,8 +56,7 @@ class Autotuned:
         signature = inspect.signature(original)
 
         def select(cache, *args, **kwargs):
-            given = signature.bind(cache, *args, **kwargs).arguments
-            self._record(given["name"], given["choices"], given["input_nodes"], given["layout"])
+            self._record(signature.bind(cache, *args, **kwargs).arguments)
             if self._simulated:
                 kwargs["return_multi_template"] = False
             result = original(cache, *args, **kwargs)
@@ -68,16 +67,17 @@ class Autotuned:
 
         return select
 
-    def _record(self, name: str, callers: list, inputs: list, layout: Any) -> None:
+    @aside
+    def _record(self, given: dict) -> None:
         config = owner("config")
         tuned = bool(config.max_autotune or config.max_autotune_gemm)
         node = getattr(owner("V").V.graph, "current_node", None)
-        offered = [(_candidate(caller), caller) for caller in callers]
+        offered = [(_candidate(caller), caller) for caller in given["choices"]]
         record = {
             "node": getattr(node, "name", None),
-            "operation": name,
-            "inputs": [_tensor(one) for one in inputs],
-            "output": _tensor(layout),
+            "operation": given["name"],
+            "inputs": [_tensor(one) for one in given["input_nodes"]],
+            "output": _tensor(given["layout"]),
             "max_autotune": tuned,
             "deterministic": bool(getattr(config, "deterministic", False)),
             "simulated": self._simulated,
@@ -125,17 +125,21 @@ class Autotuned:
         def maybe_append_choice(template, choices, *args, **kwargs):
             error = original(template, choices, *args, **kwargs)
             if error is not None:
-                settings = {key: value for key, value in kwargs.items() if isinstance(value, int | float | str)}
-                self._refused.append(
-                    {
-                        **_blank(str(getattr(template, "name", type(template).__name__)), _language(template)),
-                        "configuration": settings,
-                        "reason": {"code": "not_generated", "message": _message(error)},
-                    }
-                )
+                self._refuse(template, error, kwargs)
             return error
 
         return maybe_append_choice
+
+    @aside
+    def _refuse(self, template: Any, error: BaseException, given: dict) -> None:
+        settings = {key: value for key, value in given.items() if isinstance(value, int | float | str)}
+        self._refused.append(
+            {
+                **_blank(str(getattr(template, "name", type(template).__name__)), _language(template)),
+                "configuration": settings,
+                "reason": {"code": "not_generated", "message": _message(error)},
+            }
+        )
 
     def _finalised(self, original):
         def finalize_as_triton_caller(buffer, caller, *args, **kwargs):

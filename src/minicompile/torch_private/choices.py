@@ -19,11 +19,11 @@ class Choices:
     """The choices about the graph that is being compiled; `take` hands them over.
 
     Args:
-        target: `cpu`, `cuda` or `simulated`.
+        target: `simulated`, or anything else for what is here.
         replay: on the simulated target, the choices that a clock made on a real device (kind `clock` of a capture).
     """
 
-    def __init__(self, target: str, replay: Sequence[Any] = ()) -> None:
+    def __init__(self, target: str | None, replay: Sequence[Any] = ()) -> None:
         simulated = target == "simulated"
         self._hooks = Hooks()
         self._autotuned, self._passes, self._layouts = Autotuned(simulated), Passes(), Layouts()
@@ -31,7 +31,7 @@ class Choices:
         self.kernel_times = KernelTimes()
 
     def patches(self) -> Iterator[AbstractContextManager]:
-        """The patches to enter for the time of a compile, after Inductor's configuration is set."""
+        """The patches to enter for the time of a compile."""
         for part in (self._autotuned, self._passes, self._layouts, self._padding, self.kernel_times):
             yield from part.patches(self._hooks)
 
@@ -39,6 +39,14 @@ class Choices:
     def absent(self) -> list[str]:
         """Names of torch's that are missing, of those that the patches wanted."""
         return list(dict.fromkeys(self._hooks.absent))
+
+    def configuration(self) -> dict:
+        """Settings of Inductor's that the patches need."""
+        return self._padding.configuration(self._hooks)
+
+    def forget(self) -> None:
+        """What was seen of a compile that wrote no code is not the next one's."""
+        self.take(None)
 
     def take(self, graph: Any) -> dict[str, list[dict]]:
         """The choices since the last time, by kind.

@@ -232,7 +232,7 @@ class LineHooks:
         def define_kernel(backend, source, nodes, *args, **kwargs):
             clean, operations = split_tags(source)
             name = original(backend, clean, nodes, *args, **kwargs)
-            members = [node.get_name() for node in nodes if hasattr(node, "get_name")]
+            members = [one.get_name() for node in nodes if hasattr(node, "get_nodes") for one in node.get_nodes()]
             operations = operations + self._shared(operations, members)
             self.definitions.append(KernelDefinition(name, clean.lstrip("\n").split("\n"), operations, members))
             return name

@@ -29,7 +29,6 @@ class PrivateName:
 NAMES = {
     # the capture (session.py and what it enters)
     "dynamo": PrivateName("torch._dynamo:reset", "start without what was compiled before"),
-    "counters": PrivateName("torch._dynamo.utils:counters", "graph breaks"),
     "timed": PrivateName("torch._dynamo.utils:compilation_time_metrics", "seconds by phase"),
     "bytecode_hook": PrivateName("torch._dynamo.convert_frame:register_bytecode_hook", "Dynamo's own bytecode"),
     "cuda_interface": PrivateName("torch._dynamo.device_interface:CudaInterface", "stand in for a GPU"),
@@ -83,6 +82,9 @@ NAMES = {
     "caches_off": PrivateName("torch._inductor.config:force_disable_caches", "compile anew"),
     "shape_padding": PrivateName("torch._inductor.config:shape_padding", "a pass that runs on the device"),
     "compile_threads": PrivateName("torch._inductor.config:compile_threads", "compile in this process"),
+    "complex_fallback": PrivateName(
+        "torch._inductor.lowering:fallback_node_due_to_unsupported_type", "operations that Inductor leaves to ATen"
+    ),
     "loops": PrivateName("torch._inductor.ir:IRNode.__post_init__", "which ATen node made a loop", required=False),
     "tracer": PrivateName("torch._inductor.loop_body:LightTracer", "... a loop-body operation", required=False),
     "run_node": PrivateName(
@@ -184,6 +186,9 @@ NAMES = {
     "metrics_context": PrivateName("torch._dynamo.utils:get_metrics_context", "why this is a recompile"),
     "compile_metrics": PrivateName("torch._dynamo.utils:get_compilation_metrics", "guards and failures of compiles"),
     "break_list": PrivateName("torch._dynamo.output_graph:graph_break_reasons", "graph breaks, told", required=False),
+    "break_reason": PrivateName(
+        "torch._dynamo.output_graph:GraphCompileReason.__post_init__", "where a graph ends", required=False
+    ),
     "mark_dynamic": PrivateName("torch._dynamo:mark_dynamic", "a size that varies"),
     "call_impl": PrivateName("torch.nn:Module._call_impl", "a module's call, hooks included, uncompiled"),
     "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from minicompile.torch_private.hooking import Hooks
-from minicompile.torch_private.names import owner
+from minicompile.torch_private.hooking import Hooks, aside
 from minicompile.torch_private.snapshot import number
 
 NEEDED = ("should_pad", "pad_known", "pad_device", "pad_triton", "pad_bound")  # to stand in for the clock
@@ -25,14 +24,17 @@ class Padding:
         self._open: dict | None = None
 
     def patches(self, hooks: Hooks) -> Iterator[AbstractContextManager]:
-        """The patches to enter for the time of a compile, after Inductor's configuration is set."""
+        """The patches to enter for the time of a compile."""
         yield from hooks.around("should_pad", self._asked)
         yield from hooks.around("pad_known", self._known)
         yield from hooks.around("pad_faster", self._timed)
-        if self._simulated and not set(NEEDED) & set(hooks.absent):
-            yield owner("config").patch(shape_padding=True)
+        if self._simulated:
             for name in ("pad_device", "pad_triton", "pad_bound"):
                 yield from hooks.around(name, lambda _: lambda *args, **kwargs: True)
+
+    def configuration(self, hooks: Hooks) -> dict:
+        """Settings of Inductor's: on the simulated target products may be padded, where no clock is asked."""
+        return {"shape_padding": True} if self._simulated and not set(NEEDED) & set(hooks.absent) else {}
 
     def take(self) -> list[dict]:
         """The choices so far: `operation`, `nodes`, `inputs`, `padded`, `plain_ms`, `padded_ms`, `how`."""
@@ -41,21 +43,13 @@ class Padding:
 
     def _asked(self, original):
         def should_pad(match, mat1, mat2, op, *args, **kwargs):
-            operands = [*args, *kwargs.values()][:1]
-            record = {
-                "operation": str(op).removeprefix("aten."),
-                "nodes": [node.name for node in match.nodes],
-                "inputs": [_tensor(one) for one in (mat1, mat2, *operands) if one is not None],
-                "plain_ms": None,
-                "padded_ms": None,
-                "how": None,
-            }
+            record = _product(match, op, [mat1, mat2, *args, *kwargs.values()][:3])
             self._open, before = record, self._open
             try:
                 padded = bool(original(match, mat1, mat2, op, *args, **kwargs))
             finally:
                 self._open = before
-            if record["how"]:
+            if record and record["how"]:
                 self._taken.append({**record, "padded": padded})
             return padded
 
@@ -64,7 +58,7 @@ class Padding:
     def _known(self, original):
         def get_cached_should_pad(key):
             if self._open is None:
-                return original(key)
+                return False if self._simulated else original(key)
             if not self._simulated:
                 known = original(key)
                 self._open["how"] = "timed" if known is None else "remembered"
@@ -89,3 +83,15 @@ class Padding:
 
 def _tensor(value: Any) -> dict:
     return {"size": [number(length) for length in value.shape], "dtype": str(value.dtype).removeprefix("torch.")}
+
+
+@aside
+def _product(match: Any, op: Any, operands: list) -> dict:
+    return {
+        "operation": str(op).removeprefix("aten."),
+        "nodes": [node.name for node in match.nodes],
+        "inputs": [_tensor(one) for one in operands if one is not None],
+        "plain_ms": None,
+        "padded_ms": None,
+        "how": None,
+    }

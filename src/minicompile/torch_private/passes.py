@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from minicompile.torch_private.hooking import Hooks
+from minicompile.torch_private.hooking import Hooks, aside
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.snapshot import number
 
@@ -77,15 +77,11 @@ class Passes:
         def apply(entry, match, graph, node, *args, **kwargs):
             if self._depth > 1 or self._preparing:
                 return original(entry, match, graph, node, *args, **kwargs)
-            known = {id(one) for one in graph.nodes}
-            record = {
-                "stage": _stage(),
-                **_names(entry),
-                "before": [_named(one) for one in match.nodes],
-            }
+            known, record = {id(one) for one in graph.nodes}, _matched(entry, match)
             result = original(entry, match, graph, node, *args, **kwargs)
-            record["after"] = [_named(one) for one in graph.nodes if id(one) not in known]
-            self._matches.append(record)
+            if record:
+                after = [_named(one) for one in graph.nodes if id(one) not in known]
+                self._matches.append({**record, "after": after})
             return result
 
         return apply
@@ -118,6 +114,11 @@ def _after(graph: torch.fx.Graph, last: torch.fx.Node | None) -> list[torch.fx.N
             break
         found.append(node)
     return found[::-1]
+
+
+@aside
+def _matched(entry: Any, match: Any) -> dict:
+    return {"stage": _stage(), **_names(entry), "before": [_named(one) for one in match.nodes]}
 
 
 def _stage() -> str | None:
@@ -203,15 +204,16 @@ class Layouts:
                 finally:
                     self._depth -= 1
                 if not self._depth:
-                    self._record(_wanted(name, args, kwargs), x, result)
+                    self._record(_asker(), name, args, kwargs, x, result)
                 return result
 
             return require
 
         return wrap
 
-    def _record(self, wanted: dict, x: Any, result: Any) -> None:
-        node, by = getattr(owner("V").V.graph, "current_node", None), _asker()
+    @aside
+    def _record(self, by: str, name: str, args: tuple, kwargs: dict, x: Any, result: Any) -> None:
+        node, wanted = getattr(owner("V").V.graph, "current_node", None), _wanted(name, args, kwargs)
         before, after = _buffer_name(x), _buffer_name(result)
         copied = after is not None and before is not None and after != before
         if by in OWN_VIEWS or (wanted["code"] == "stride1" and not copied):
@@ -239,7 +241,7 @@ def _wanted(name: str, args: tuple, kwargs: dict) -> dict:
 
 def _asker() -> str:
     """The first function on the stack that is not itself one of those that ask."""
-    frame = sys._getframe(3)
+    frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_name.startswith(("require", "<")):
         frame = frame.f_back
     return frame.f_code.co_name

@@ -294,13 +294,15 @@ def test_what_cannot_be_captured_is_refused_in_one_sentence(call, message):
         capture(NotALoss(), (torch.ones(2, 3),), **call)
 
 
-def test_a_model_with_nothing_to_compile_is_refused():
+def test_a_model_with_nothing_to_compile_has_no_graph():
     class Constant(nn.Module):
         def forward(self, x):
             return 1
 
-    with pytest.raises(LabError, match="found nothing to compile in Constant"):
-        capture(Constant(), (torch.ones(1),), target="simulated")
+    made = capture(Constant(), (torch.ones(1),), target="simulated")
+    check_schema(made, SCHEMA, "the capture")
+    assert made["graphs"] == []
+    assert [(one["function"].split(".")[-1], one["graphs"]) for one in made["compiles"]] == [("forward", [])]
 
 
 @pytest.mark.parametrize("what", ["compute_nodes", "kernel_calls", "loop_body_operations"])

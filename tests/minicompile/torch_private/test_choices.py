@@ -1,7 +1,5 @@
 """What is seen of Inductor's choices while it compiles: each against what torch itself says of the same compile."""
 
-from collections import Counter
-
 import pytest
 import torch
 from torch import nn
@@ -9,8 +7,9 @@ from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
 from minicompile.models import tiny_head
+from minicompile.torch_private import autotuned, padding, passes
 from minicompile.torch_private.names import NAMES, PrivateName
-from minicompile.torch_private.session import Session, watch
+from minicompile.torch_private.session import Session, fresh_dynamo, watch
 from tests.minicompile.captured import FAST
 
 TUNED = {**FAST, "max_autotune": True, "max_autotune_gemm_backends": "CPP,ATEN", "freezing": True}
@@ -40,11 +39,11 @@ class Attention(nn.Module):
 
 
 def compiled(module: nn.Module, inputs: tuple, target: str, options: dict, replay: tuple = ()) -> Session:
-    def call(model):
-        with torch.no_grad():
-            model(*inputs)
-
-    return watch(call, module.eval(), target, options, replay)
+    watching = watch("simulated" if target == "simulated" else None, replay)
+    # set as a user would, since Dynamo too asks whether weights are frozen
+    with torch._inductor.config.patch(options), fresh_dynamo(), watching as seen, torch.no_grad():
+        torch.compile(module.eval())(*inputs)
+    return seen
 
 
 def choices(session: Session, kind: str) -> list[dict]:
@@ -122,14 +121,9 @@ def test_a_real_devices_choice_about_another_product_is_not_taken_over():
 
 def test_patterns_that_matched_are_named_with_what_they_replaced_and_as_many_as_torch_counts():
     inputs = tuple(torch.randn(2, 4, 8, 16) for _ in range(3))
-    seen: Counter = Counter()
-
-    def call(model):
-        with torch.no_grad():
-            model(*inputs)
-        seen.update(counters["inductor"])
-
-    session = watch(call, Attention().eval(), "cpu", FAST)
+    counters.clear()
+    session = compiled(Attention(), inputs, "cpu", FAST)
+    seen = counters["inductor"]
     found = choices(session, "pattern")
     assert len(found) == seen["pattern_matcher_count"]
     assert sum(len(one["before"]) for one in found) == seen["pattern_matcher_nodes"]
@@ -165,4 +159,15 @@ def test_what_torch_lacks_is_named_and_the_compile_goes_on(monkeypatch):
     session = compiled(head.module, head.inputs, "simulated", {})
     assert session.choices.absent == ["select_algorithm"]
     assert choices(session, "algorithm") == []
+    assert choices(session, "decomposition")
+
+
+def test_a_record_that_cannot_be_made_leaves_the_compile_as_it_is(monkeypatch):
+    monkeypatch.setattr(autotuned, "_candidate", lambda caller: 1 / 0)
+    monkeypatch.setattr(passes, "_names", lambda entry: 1 / 0)
+    monkeypatch.setattr(padding, "_tensor", lambda value: 1 / 0)
+    head = tiny_head()
+    session = compiled(head.module, head.inputs, "simulated", {})
+    assert session.warnings == []
+    assert [choices(session, kind) for kind in ("algorithm", "clock", "pattern")] == [[], [], []]
     assert choices(session, "decomposition")

@@ -71,8 +71,8 @@ def render_explorer(
     profile: dict | None | Sequence[dict | None] = None,
     compress: bool = True,
     language: str = "en",
-) -> None:
-    """Write the page that shows a capture line by line.
+) -> Path:
+    """Write the page that shows a capture line by line; returns its path.
 
     Args:
         capture: one, as `minicompile.capture` returns it (schemas/capture.schema.yaml), or two of the same model, to
@@ -109,3 +109,4 @@ def render_explorer(
         data=Markup(_embedded(payload(captures, profiles, language), compress)),
     )
     write_text(path, html)
+    return Path(path)
