@@ -30,6 +30,7 @@ localrules:
     restore,
     restore_of_model,
     restore_distributed,
+    restore_gemv,
     record,
     verify_records,
     lock,
@@ -67,6 +68,7 @@ include: "rules/records.smk"
 include: "rules/survey.smk"
 include: "rules/capture.smk"
 include: "rules/profile.smk"
+include: "rules/gemv.smk"
 include: "rules/compile.smk"
 include: "rules/annotate.smk"
 include: "rules/explorer.smk"

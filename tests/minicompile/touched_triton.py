@@ -20,6 +20,7 @@ from triton.runtime import interpreter
 
 BLOCKS = {"XBLOCK": 16, "YBLOCK": 8, "ZBLOCK": 1, "R0_BLOCK": 64, "R1_BLOCK": 8}
 
+
 class Library(types.ModuleType):
     """CUDA's mathematical functions, by any name."""
 
@@ -70,7 +71,11 @@ def listen() -> None:
         MARKS[-1].note(pointers, mask, 1)
         return add(operation, pointers, value, mask, *args, **kwargs)
 
-    builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw = masked_load, masked_store, atomic
+    builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw = (
+        masked_load,
+        masked_store,
+        atomic,
+    )
 
 
 def heuristic(kind: str):

@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 
 from minicompile.lowering.capture import capture
 from minicompile.lowering.captured import Capture, Graph
+from minicompile.lowering.panes import Panes
 
 ZOO = Path(__file__).parent / "zoo"
 NAMES = sorted(path.stem for path in ZOO.glob("*.py"))
@@ -84,13 +85,9 @@ def captured(name: str, target: str) -> Captured:
     options = FAST if target == "cpu" else {}
     with (
         mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *_: lambda *_arguments: None),
-        mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, _NoPanes())),
+        mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, Panes())),
         mock.patch.object(GraphLowering, "save_output_code", noted),
     ):
         made = capture(module, inputs, target=target, train=model.train, name=name, options=options)
     return Captured(model, target, made, modules)
 
-
-class _NoPanes:
-    panes: list = []
-    _links: dict = {}

@@ -205,19 +205,18 @@ class _Builder:
                 self.panes.link("call", self.groups, self.node_line[node], self.code_pane, line)
             if kernel:
                 self.panes.link("define", self.code_pane, line, self.code_pane, kernel["first"])
-            calls.append(
-                {
-                    "id": f"{self.id}.{number}",
-                    "kernel": call["kernel"],
-                    "extern": kernel is None,
-                    "line": line,
-                    "arguments": self._arguments(line, kernel),
-                    "scheduler_nodes": nodes,
-                    "aten_nodes": aten,
-                    "groups": groups,
-                    **self._bytes(groups, kernel, traffic),
-                }
-            )
+            call_record = {
+                "id": f"{self.id}.{number}",
+                "kernel": call["kernel"],
+                "extern": kernel is None,
+                "line": line,
+                "arguments": self._arguments(line, kernel),
+                "scheduler_nodes": nodes,
+                "aten_nodes": aten,
+                "groups": groups,
+                **self._bytes(groups, kernel, traffic),
+            }
+            calls.append(cast(Call, call_record))
         return calls
 
     def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any) -> dict:
@@ -227,8 +226,8 @@ class _Builder:
             are = "touched" if traffic.exact else "at_most"
             return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
         counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
-        are = None if counted is None else "counted"
-        return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": are}
+        known = None if counted is None else "counted"
+        return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": known}
 
     def _unmarked_calls(self) -> list[dict]:
         """Calls of library kernels that Inductor does not mark.

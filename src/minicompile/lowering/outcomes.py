@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from minicompile.lowering.captured import Coded, Opaque
+from minicompile.lowering.captured import Reason
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
 
@@ -35,7 +35,7 @@ def reason_codes() -> list[tuple[re.Pattern, str]]:
     return [(re.compile(entry["reason"]), entry["code"]) for entry in yaml.safe_load(DATA.read_text())]
 
 
-def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Coded | Opaque:
+def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
     """Why a fusion was taken or refused.
 
     Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:
@@ -49,7 +49,7 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Coded |
     handed, both = _shared(decision, nodes)
     if decision["taken"]:
         gone = [buffer for buffer in handed if buffer in removed]
-        return {"code": "taken_removed", "buffers": gone} if gone else {"code": "taken"}  # type: ignore[typeddict-unknown-key]
+        return {"code": "taken_removed", "buffers": gone} if gone else {"code": "taken"}
     given = decision["reasons"]
     if not given:
         return {"code": "ungiven"}
@@ -57,7 +57,7 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Coded |
     if code is None:
         return {"code": "own_words", "reason": given[-1]}
     if code == "nothing_shared" and (handed or both):
-        return {"code": "handed", "buffers": handed} if handed else {"code": "read_by_both", "buffers": both}  # type: ignore[typeddict-unknown-key]
+        return {"code": "handed", "buffers": handed} if handed else {"code": "read_by_both", "buffers": both}
     return {"code": code}
 
 

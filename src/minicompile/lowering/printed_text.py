@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 # `    add: "f32[2, 16]" = torch.ops...`: how FX writes a node's definition
 DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
+MODULE = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):")
 SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
 KERNEL = re.compile(r"^(?P<name>\w+) = async_compile\.(?P<how>\w+)\(")
 OPERATION = re.compile(r"^\s+(\w+) = (?:ops\.|self\.(?!get_index\())")
@@ -13,16 +14,24 @@ STRUCTURE = re.compile(r"^\s*(?:[{}();]*|//.*|#include.*|\#.*)$")
 
 
 def definition_lines(lines: list[str]) -> dict[str, int]:
-    """Line (from 1) on which each node of a printed FX graph is defined; placeholders are in the signature."""
+    """Line (from 1) on which each node of a printed FX graph is defined; placeholders are in the signature.
+
+    Nodes of a graph within it, a branch of torch.cond say, are named as in `snapshot.with_subgraphs`.
+    """
     found: dict[str, int] = {}
+    within: list[str] = []  # names of the modules around the line
+    prefix = ""
     for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith("def forward("):
+        if match := MODULE.match(line):
+            within[len(match[1]) // 4 :] = [match[2]]
+            prefix = "_".join(within[1:]) + "." if within[1:] else ""
+        elif line.lstrip().startswith("def forward("):
             for name in SIGNATURE.findall(line):
-                found.setdefault(name, number)
+                found.setdefault(prefix + name, number)
         elif match := DEFINITION.match(line):
-            found.setdefault(match[1], number)
+            found.setdefault(prefix + match[1], number)
         elif line.lstrip().startswith("return "):
-            found.setdefault("output", number)
+            found.setdefault(prefix + "output", number)
     return found
 
 

@@ -174,7 +174,9 @@ def test_a_result_is_in_memory_where_it_is_said_to_be_and_nowhere_else(zoo, ran_
                 if not found:
                     wrong.append(f"{name} {graph_id}: {node} is nowhere in memory")
             elif found:
-                others = [each for each in values if each != node and fates[each] in (None, "materialised", "extern call")]
+                others = [
+                    each for each in values if each != node and fates[each] in (None, "materialised", "extern call")
+                ]
                 if not any(same(value, values[each]) for each in others):
                     wrong.append(f"{name} {graph_id}: {node}, {fates[node]}, is in memory")
     assert not wrong
@@ -239,7 +241,9 @@ def test_why_two_nodes_were_not_fused_agrees_with_what_inductor_prints(zoo):
                 truth = "handed" if handed else "read_by_both" if shared else "nothing_shared"
                 codes[code] += 1
                 if truth != code or set(decision["reason"].get("buffers", ())) - shared:
-                    wrong.append(f"{name} {target}: {decision['first']} with {decision['second']} {code}, in truth {truth}")
+                    wrong.append(
+                        f"{name} {target}: {decision['first']} with {decision['second']} {code}, in truth {truth}"
+                    )
     assert not wrong
     assert codes["handed"] and codes["read_by_both"] and codes["nothing_shared"]
 
@@ -298,7 +302,10 @@ def test_the_tour_counts_the_operations_of_its_line(zoo):
     for (name, target), one in zoo.items():
         stops = tour([one.capture])
         source = next((stop for stop in stops if stop["pane"].startswith("source")), None)
-        aten = next((stop for stop in stops if "operations of ATen" in stop["text"] or "operation of ATen" in stop["text"]), None)
+        aten = next(
+            (stop for stop in stops if "operations of ATen" in stop["text"] or "operation of ATen" in stop["text"]),
+            None,
+        )
         if source is None or aten is None:
             continue
         graph = next(graph for graph in one.capture["graphs"] if graph["panes"]["aten"] == aten["pane"])

@@ -19,9 +19,7 @@ from minilab.templates import render
 from minilab.translations import Translations
 
 
-def annotate(
-    capture: Capture, notes: str | None = None, language: str = "en", *, kernel: str | None = None
-) -> str:
+def annotate(capture: Capture, notes: str | None = None, language: str = "en", *, kernel: str | None = None) -> str:
     """Explain one kernel of a capture; by default the most interesting, and `choice` says which that is.
 
     Args:

@@ -82,7 +82,7 @@ def ordered(view: KernelView) -> list[dict]:
         {
             "kind": "sort" if node["computes"] == "Sort" else "scan",
             "node": node["name"],
-            "producers": [operation_record(view, view.nodes[name]) for name in node["aten_nodes"] if name in view.nodes],
+            "producers": [operation_record(view, view.nodes[one]) for one in node["aten_nodes"] if one in view.nodes],
         }
         for node in view.scheduler_nodes
         if node["computes"] in ORDERED

@@ -110,7 +110,9 @@ class Guide:
             stops.append(self._stop(recorded[-1], "dynamo"))
         simpler = [line for line in self._in_kind(made, "aten") if line[0] == self.graph["panes"]["aten"]]
         at = {number for _, number in simpler}
-        targets = [node["target"] for node in self.graph["nodes"] if node["line"] in at and node["op"] == "call_function"]
+        targets = [
+            node["target"] for node in self.graph["nodes"] if node["line"] in at and node["op"] == "call_function"
+        ]
         if simpler:
             named, end = ", ".join(f"`{target}`" for target in targets[:8]), ", …" if len(targets) > 8 else "."
             stops.append(self._stop(simpler[0], "aten", **self._counted(len(targets)), targets=named, end=end))
