@@ -106,6 +106,7 @@ NAMES = {
     "metrics_context": PrivateName("torch._dynamo.utils:get_metrics_context", "why this is a recompile"),
     "compile_metrics": PrivateName("torch._dynamo.utils:get_compilation_metrics", "guards and failures of compiles"),
     "break_list": PrivateName("torch._dynamo.output_graph:graph_break_reasons", "graph breaks, told", required=False),
+    "assume_static": PrivateName("torch._dynamo.config:assume_static_by_default", "sizes as constants or arguments"),
     "mark_dynamic": PrivateName("torch._dynamo:mark_dynamic", "a size that varies"),
     "call_impl": PrivateName("torch.nn:Module._call_impl", "a module's call, hooks included, uncompiled"),
     "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),
