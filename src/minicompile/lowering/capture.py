@@ -15,7 +15,7 @@ from typing import cast
 import torch
 
 from minicompile.lowering.captured import Capture, Graph, Kind
-from minicompile.lowering.coverage import check_complete, coverage
+from minicompile.lowering.coverage import coverage, gaps
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.record import Record
 from minicompile.lowering.triton_assembly import with_assembly
@@ -58,7 +58,7 @@ def capture(
         The capture, plain data as schemas/capture.schema.yaml describes it.
 
     Raises:
-        LabError: the model cannot be compiled, or something in the compile is tied to nothing; the sentence names it.
+        LabError: the model cannot be compiled; the sentence says why.
     """
     name = name or type(model).__name__
     _check_target(model, args, target)
@@ -85,12 +85,13 @@ def capture(
         "guards": guards(session),
         "recompiles": recompile_reasons(session),
         "choices": session.choices,
+        "warnings": [],
         "graphs": graphs,
         "links": panes.links(),
         "panes": panes.panes,
     }
     made = without_paths(made)
-    check_complete(made)
+    made["warnings"] = gaps(made)
     return made
 
 

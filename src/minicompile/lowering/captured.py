@@ -60,6 +60,7 @@ class Node(TypedDict):
     target: str
     inputs: list[str]
     size: Size | None
+    stride: Size | None
     dtype: str | None
     bytes: int | None
     lowering: Lowering | None
@@ -94,6 +95,8 @@ class Operation(TypedDict):
     name: str
     operation: str
     producer: str | None
+    stores: str | None
+    buffer: str | None
     line: int | None
     emitted: bool
 
@@ -112,6 +115,8 @@ class SchedulerNode(TypedDict):
     is_reduction: bool
     reduction_type: str | None
     extern: str | None
+    overload: str | None
+    origin_node: str | None
     user_triton: bool
     template: bool
     loop_sizes: list[Size] | None
@@ -179,6 +184,9 @@ class Call(TypedDict):
     aten_nodes: list[str]
     groups: list[int]
     bytes: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+    bytes_are: Literal["touched", "at_most", "counted"] | None
 
 
 class Graph(TypedDict):
@@ -225,6 +233,7 @@ class Capture(TypedDict):
     guards: list[str]
     recompiles: list[str]
     choices: list[dict[str, Any]]
+    warnings: list[Any]
     graphs: list[Graph]
     links: list[Link]
     panes: list[Pane]

@@ -32,7 +32,7 @@ from minicompile.lowering.printed_text import (
     stacked,
 )
 
-NODE = ("name", "op", "target", "inputs", "size", "dtype", "bytes", "lowering")
+NODE = ("name", "op", "target", "inputs", "size", "stride", "dtype", "bytes", "lowering")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class _Builder:
         # by scheduler node and position in its loop body
         self.operation_line: dict[tuple[str, int], int | None] = {}
         self.emitted: set[tuple[str, int]] = set()
+        self.tied_nodes: set[str] = set()  # scheduler nodes with such operations
         self._add_panes()
 
     def _add_panes(self) -> None:
@@ -126,7 +127,7 @@ class _Builder:
                 exact &= self._link_lines(definition, first, last, tied)
             body = [line for line in range(first, last + 1) if not STRUCTURE.match(self.code[line - 1])]
             members = list(dict.fromkeys(member for made in defined[name] for member in made.scheduler_nodes))
-            nodes = [self.nodes[member] for member in members]
+            nodes = [self.nodes[member] for member in members if member in self.nodes]
             kernels.append(
                 {
                     "name": name,
@@ -134,7 +135,7 @@ class _Builder:
                     "first": first,
                     "last": last,
                     "granularity": "operation" if exact and tied else "kernel",
-                    "scheduler_nodes": members,
+                    "scheduler_nodes": [node["name"] for node in nodes],
                     "reductions": [node["reduction_type"] for node in nodes if node["is_reduction"]],
                     "lines": len(body),
                     "lines_tied": len(tied & set(body)),
@@ -149,11 +150,14 @@ class _Builder:
             line, node = first + index, operation.scheduler_node
             if line > last or definition.source[index].strip() != self.code[line - 1].strip():
                 return False
+            if node not in self.nodes:  # of a branch of torch.cond, which is a graph of its own
+                continue
             loop = self.nodes[node]["operations"]
             named = [position for position, one in enumerate(loop) if one["name"] == operation.name]
             same_block = [position for position in named if loop[position]["identity"] == operation.block]
             for position in same_block or named:
                 self.emitted.add((node, position))
+                self.tied_nodes.add(node)
                 producer = self.aten_line.get(loop[position]["producer"])
                 ir_line = self.operation_line[node, position]
                 self.panes.link("operation", self.ir_after, ir_line, self.code_pane, line)
@@ -166,7 +170,9 @@ class _Builder:
         by_name = {kernel["name"]: kernel for kernel in kernels}
         group_of = {member: n for n, group in enumerate(self.lowered["groups"]) for member in group["members"]}
         calls: list[Call] = []
-        for number, call in enumerate([*self.lowered["calls"], *self._unmarked_calls()]):
+        unmarked = self._unmarked_calls()
+        marked = zip(self.lowered["calls"], self.lowered["traffic"], strict=True)
+        for number, (call, traffic) in enumerate([*marked, *((call, None) for call in unmarked)]):
             nodes, line = [node for node in call["scheduler_nodes"] if node in self.nodes], call["line"]
             aten = sorted({origin for node in nodes for origin in self.aten_nodes[node]})
             groups = sorted({group_of[node] for node in nodes})
@@ -189,10 +195,20 @@ class _Builder:
                     "scheduler_nodes": nodes,
                     "aten_nodes": aten,
                     "groups": groups,
-                    "bytes": _sum(self.lowered["groups"][group]["bytes"] for group in groups),
+                    **self._bytes(groups, kernel, traffic),
                 }
             )
         return calls
+
+    def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any) -> dict:
+        """The bytes that a call moves, and what is known of them: `bytes_are` says which count it is."""
+        if kernel is not None and traffic is not None:
+            read, written = traffic.read_bytes, traffic.written_bytes
+            are = "touched" if traffic.exact else "at_most"
+            return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
+        counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
+        are = None if counted is None else "counted"
+        return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": are}
 
     def _unmarked_calls(self) -> list[dict]:
         """Calls of library kernels that Inductor does not mark.
@@ -249,7 +265,7 @@ class _Builder:
 
     def _nodes(self) -> list[Node]:
         """The ATen nodes, each with what became of its result."""
-        became, found = fates(self.lowered, self.aten_nodes), []
+        became, found = fates(self.lowered, self.aten_nodes, self._is_emitted), []
         for node in self.lowered["aten"]["nodes"]:
             name = node["name"]
             made = {
@@ -261,6 +277,10 @@ class _Builder:
             found.append(cast(Node, made))
         return found
 
+    def _is_emitted(self, node: str, position: int) -> bool:
+        """Whether an operation has a line; of a kernel that is linked as a whole that cannot be told, so it has."""
+        return (node, position) in self.emitted or node not in self.tied_nodes
+
     def _group(self, number: int, group: dict) -> Group:
         line = self.group_line[number]
         return {"line": line, "kind": group["kind"], "members": group["members"], "bytes": group["bytes"]}
@@ -269,7 +289,7 @@ class _Builder:
         name = node["name"]
         operations = [
             {
-                **{key: one[key] for key in ("name", "operation", "producer")},
+                **{key: one[key] for key in ("name", "operation", "producer", "stores", "buffer")},
                 "line": self.operation_line[name, position],
                 "emitted": (name, position) in self.emitted,
             }

@@ -2,7 +2,7 @@
 
 A node's fate is where its result is: in memory, in a register, in a library's call, or nowhere.
 
-- `materialised`: its result is in memory, as a buffer of its own or as what it stores in another one: `aten.copy_`
+- `materialised`: a kernel stores its whole result in memory, in a buffer of its own or in another one: `aten.copy_`
   changes its input, zeros are stored where `aten.index_put_` then adds.
 - `extern call`: a library's kernel or a user's own computes it.
 - `fused away`: it was a buffer until fusion let its consumers use the value at once.
@@ -16,7 +16,9 @@ reason that it does not know, as a newer torch may give one, is quoted as it sta
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,6 @@ import yaml
 from minicompile.lowering.captured import Coded, Opaque
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
-STORES = ("store", "store_reduction")
 
 
 @cache
@@ -51,38 +52,45 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
 
     Args:
         node: as in a capture, with `target` and `is_view`.
-        buffers: the buffer whose contents are exactly that node's result, by the node's name.
+        buffers: the buffer that Inductor made for that node, by the node's name.
         extern_nodes: nodes that an extern kernel computes.
-        producers: nodes that contribute an operation to some loop body.
-        stored: those of them that store their result in a buffer which is in memory.
+        producers: nodes that contribute an operation to some kernel's text.
+        stored: nodes whose whole result some kernel stores in memory.
     """
     name, buffer = node["name"], buffers.get(node["name"])
-    if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
-        return "view"
     if name in extern_nodes:
         return "extern call"
-    if name in stored or (buffer is not None and not buffer["removed"]):
+    if name in stored:
         return "materialised"
-    if buffer is not None:
+    if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
+        return "view"
+    if buffer is not None and buffer["removed"]:
         return "fused away"
-    return "inlined" if name in producers else "folded"
+    if name in producers:
+        return "inlined"
+    return "folded" if buffer is None else "materialised"
 
 
-def fates(lowered: dict[str, Any], own: dict[str, list[str]]) -> dict[str, str]:
+def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[[str, int], bool]) -> dict[str, str]:
     """The fate of each ATen node that computes something, by name.
 
     Args:
         lowered: one of `Session.lowered`.
         own: the ATen nodes of each scheduler node, as `own_aten_nodes` gives them.
+        emitted: whether a scheduler node's operation, by its position, has a line in a kernel.
     """
     nodes = lowered["scheduler_nodes"]
-    loops = [(node, one) for node in nodes for one in node["operations"]]
-    producers = {one["producer"] for _, one in loops}
-    removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
+    loops = [(node["name"], position, one) for node in nodes for position, one in enumerate(node["operations"])]
+    producers = {one["producer"] for name, position, one in loops if emitted(name, position)}
+    in_memory = {buffer["name"]: buffer for buffer in lowered["buffers"] if not buffer["removed"]}
+    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
     stored = {
-        one["producer"]
-        for node, one in loops
-        if one["operation"] in STORES and not {write["buffer"] for write in node["writes"]} <= removed
+        one["stores"]
+        for name, position, one in loops
+        if one["stores"] in aten
+        and one["buffer"] in in_memory
+        and emitted(name, position)
+        and _holds(in_memory[one["buffer"]], aten[one["stores"]])
     }
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
@@ -90,13 +98,31 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]]) -> dict[str, str]:
     return {
         node["name"]: fate(node, buffers, extern, producers, stored)
         for node in lowered["aten"]["nodes"]
-        if node["op"] == "call_function"
+        if node["op"] == "call_function" and not node["symbolic"]
     }
+
+
+def _holds(buffer: dict, node: dict) -> bool:
+    """Whether a buffer has room for all of a node's result; a partial result of a split reduction has not."""
+    if buffer["size"] is None or node["size"] is None:
+        return True
+    return sorted(map(str, _not_one(buffer["size"]))) == sorted(map(str, _not_one(node["size"]))) or _elements(
+        buffer
+    ) == _elements(node)
+
+
+def _not_one(size: list) -> list:
+    return [length for length in size if length != 1]
+
+
+def _elements(one: dict) -> int | None:
+    return prod(one["size"]) if all(isinstance(length, int) for length in one["size"]) else None
 
 
 def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
     """By scheduler node, the ATen nodes that it computes: Inductor's `origins` reach back over what others compute."""
     nodes = {node["name"]: node for node in lowered["scheduler_nodes"]}
+    targets = {node["name"]: node["target"] for node in lowered["aten"]["nodes"]}
     owners: dict[str, set[str]] = defaultdict(set)
     made_by = {buffer: name for name, node in nodes.items() for buffer in node["buffers"]}
     for name, node in nodes.items():
@@ -109,5 +135,14 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
     for name, node in nodes.items():
         own = {producer for producer, names in owners.items() if producer and name in names}
         own |= {one for one in node["origins"] if one not in owners}
+        if node["extern"] or node["user_triton"]:
+            own = _called(node, targets) or own
         found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
     return found
+
+
+def _called(node: dict, targets: dict[str, str]) -> set[str]:
+    """The ATen nodes that a library's kernel stands for: those of its own operation, or the one it was made for."""
+    overload = ".".join((node["overload"] or "").split(".")[:2])
+    same = {one for one in node["origins"] if overload and targets.get(one, "").startswith(overload + ".")}
+    return same or ({node["origin_node"]} if node["origin_node"] in targets else set())

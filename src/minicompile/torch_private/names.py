@@ -69,6 +69,7 @@ NAMES = {
     "extern": PrivateName("torch._inductor.ir:ExternKernel", "library calls"),
     "user_triton": PrivateName("torch._inductor.ir:UserDefinedTritonKernel", "a user's Triton kernel"),
     "template": PrivateName("torch._inductor.ir:TemplateBuffer", "templates"),
+    "ops_handler": PrivateName("torch._inductor.ops_handler:DefaultHandler", "run a loop body over sets of indices"),
     "memory_dep": PrivateName("torch._inductor.dependencies:MemoryDep", "reads and writes with an index"),
     "feedback": PrivateName("torch._inductor.select_algorithm:add_feedback_saver", "what autotuning timed"),
     "clear_feedback": PrivateName("torch._inductor.select_algorithm:clear_feedback_savers", "stop listening"),

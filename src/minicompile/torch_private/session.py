@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 
-from minicompile.torch_private import simulated
+from minicompile.torch_private import simulated, traffic
 from minicompile.torch_private.calls import KernelCalls
 from minicompile.torch_private.decisions import FusionDecisions
 from minicompile.torch_private.line_hooks import LineHooks
@@ -112,7 +112,7 @@ class _Watcher:
         return nodes
 
     def code_written(self, code: str) -> None:
-        graph = owner("V").V.graph
+        graph, definitions = owner("V").V.graph, self.lines.take()
         self.session.lowered.append(
             {
                 "index": self._index,
@@ -120,7 +120,8 @@ class _Watcher:
                 "ir_before": self._unfused,
                 "decisions": self.decisions.take(),
                 "calls": self.calls.calls,
-                "definitions": self.lines.take(),
+                "definitions": definitions,
+                "traffic": traffic.of_calls(graph, self.calls.calls, definitions),
             }
         )
         self._alive.append(graph.module)

@@ -57,12 +57,18 @@ def fx_node(node: torch.fx.Node) -> dict:
         "target": str(node.target) if not callable(node.target) else _target(node.target),
         "inputs": [argument.name for argument in node.all_input_nodes],
         "size": size,
+        "stride": _strides(value) if tensor else None,
         "dtype": str(value.dtype).removeprefix("torch.") if tensor else None,
         "bytes": byte_count(size, value.dtype) if tensor else None,
         "stack": node.meta.get("stack_trace") or node.stack_trace,
         "sequence": node.meta.get("seq_nr"),
         "origins": _origins(node.meta.get("from_node", [])),
     }
+
+
+def _strides(tensor: torch.Tensor) -> list[int | str] | None:
+    """A tensor's strides, in elements; None for one that has no strides, a sparse one."""
+    return [number(step) for step in tensor.stride()] if tensor.layout == torch.strided else None
 
 
 def _target(target) -> str:
@@ -129,6 +135,7 @@ def scheduler_node(node: Any) -> dict:
     computed = isinstance(ir, kinds.ComputedBuffer)
     extern = isinstance(ir, kinds.ExternKernel)
     kernel = (getattr(ir, "python_kernel_name", None) or getattr(ir, "kernel", None)) if extern else None
+    origin = getattr(ir, "origin_node", None)
     record = {
         "name": node.get_name(),
         "kind": type(ir).__name__,
@@ -140,6 +147,8 @@ def scheduler_node(node: Any) -> dict:
         "is_reduction": bool(node.is_reduction()),
         "reduction_type": ir.get_reduction_type() if computed else None,
         "extern": str(kernel) if kernel else None,
+        "overload": str(getattr(ir, "op_overload", None) or "") or None,
+        "origin_node": origin.name if origin is not None else None,
         "user_triton": isinstance(ir, kinds.UserDefinedTritonKernel),
         "template": isinstance(ir, kinds.TemplateBuffer),
         "text": node.debug_str(),
@@ -158,6 +167,8 @@ def loop_operations(body: Any) -> list[dict]:
             "name": node.name,
             "operation": str(node.target),
             "producer": _producer(node),
+            "stores": _stored(node),
+            "buffer": _buffer(node),
             "block": name,
             "identity": id(block.graph),
         }
@@ -179,6 +190,24 @@ def _producer(node: torch.fx.Node) -> str | None:
     return node.meta.get("producer")
 
 
+MEMORY = ("load", "load_seed", "store", "store_reduction")
+
+
+def _buffer(node: torch.fx.Node) -> str | None:
+    """The buffer that a load or a store is about."""
+    return str(node.args[1]) if node.target in MEMORY else None
+
+
+def _stored(node: torch.fx.Node) -> str | None:
+    """The ATen node whose result a store puts into memory; of a copy, the node that copies."""
+    if node.target not in ("store", "store_reduction"):
+        return None
+    value = node.args[3]
+    if isinstance(value, torch.fx.Node) and value.target not in ("load", "load_seed"):
+        return value.meta.get("producer") or _producer(node)
+    return _producer(node)
+
+
 def members(node: Any) -> list:
     """The scheduler nodes of a fused group, or the node itself."""
     return list(node.get_nodes())
@@ -194,6 +223,7 @@ def lowered_graph(graph: Any, code: str) -> dict:
         node_of_buffer[name] = origin.name if origin is not None else None
     fx = fx_graph(graph.module)
     for node, record in zip(graph.module.graph.nodes, fx["nodes"], strict=True):
+        record["symbolic"] = isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
         record["is_view"] = bool(getattr(node.target, "is_view", False))
         record["lowering"] = lowering_of(node.target) if node.op == "call_function" else None
     return {
