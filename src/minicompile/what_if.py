@@ -150,6 +150,7 @@ def _side(made: Capture, chosen: dict, other_texts: set[str]) -> dict:
     return {
         "settings": {option: str(value) for option, value in chosen.items()},
         "counts": counts(made),
+        "bytes_at_most": any(call["bytes_are"] == "at_most" for graph in made["graphs"] for call in graph["calls"]),
         "compile_seconds": made["compile"]["seconds"],
         "graphs": [
             {

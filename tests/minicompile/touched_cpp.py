@@ -109,7 +109,9 @@ class Library:
         kernels = {name_of(source): source for source in sources}
         (folder / "notes.cpp").write_text(NOTES)
         (folder / "unseen.h").write_text(UNSEEN)
-        headers = dict.fromkeys(line for source in sources for line in source.splitlines() if line.startswith("#include"))
+        headers = dict.fromkeys(
+            line for source in sources for line in source.splitlines() if line.startswith("#include")
+        )
         bodies = [
             re.sub(r"(extern \"C\"\s+void\s+)kernel\(", rf"\1{name}(", re.sub(r"(?m)^#include.*$", "", source))
             for name, source in kernels.items()
@@ -117,8 +119,13 @@ class Library:
         (folder / "kernels.cpp").write_text("\n".join([*headers, *bodies]))
         isa = next(isa for isa in cpu_vec_isa.supported_vec_isa_list if type(isa).__name__ == "VecAVX2")
         options = cpp_builder.CppTorchOptions(vec_isa=isa, warning_all=False)
-        flags = [*(f"-I{path}" for path in options.get_include_dirs()), *(f"-D{one.strip()}" for one in options.get_definitions())]
-        libraries = [f"-L{path}" for path in options.get_libraries_dirs()] + [f"-l{one}" for one in options.get_libraries()]
+        flags = [
+            *(f"-I{path}" for path in options.get_include_dirs()),
+            *(f"-D{one.strip()}" for one in options.get_definitions()),
+        ]
+        libraries = [f"-L{path}" for path in options.get_libraries_dirs()] + [
+            f"-l{one}" for one in options.get_libraries()
+        ]
         common = ["g++", "-fPIC", "-O0", "-w", "-fopenmp", "-std=c++20"]
         watched = [*flags, *isa.build_arch_flags().split(), "-fsanitize=thread", "-include", str(folder / "unseen.h")]
         _run([*common, "-c", "notes.cpp", "-o", "notes.o"], folder)

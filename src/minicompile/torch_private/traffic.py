@@ -280,7 +280,9 @@ def accesses(body: Any, hint: Callable[[Any], int]) -> dict[tuple[str, int], lis
     groups = [[sympy.Symbol(f"loop{depth}_{n}", integer=True, nonnegative=True) for n in range(len(sizes))]
               for depth, sizes in enumerate(body.sizes)]  # fmt: skip
     try:
-        loops = [loop for names, sizes in zip(groups, body.sizes, strict=True) for loop in zip(names, sizes, strict=True)]
+        loops = [
+            loop for names, sizes in zip(groups, body.sizes, strict=True) for loop in zip(names, sizes, strict=True)
+        ]
         sizes = [(variable, hint(size)) for variable, size in loops]
         found: dict[tuple[str, int], list[Access]] = defaultdict(list)
         with owner("V").V.set_ops_handler(_handler(_Indices(sizes, hint), found)):

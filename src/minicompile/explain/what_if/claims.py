@@ -8,6 +8,12 @@ def rows(found: dict) -> list[tuple[str, tuple[int | None, int | None]]]:
     return [(name, (found["before"]["counts"][name], found["after"]["counts"][name])) for name in ROWS]
 
 
+def label(found: dict, name: str) -> str:
+    """The key of a count's name: bytes are `bytes_at_most` where they are a bound on either side."""
+    bound = name == "bytes" and any(found[side]["bytes_at_most"] for side in ("before", "after"))
+    return "bytes_at_most" if bound else name
+
+
 def direction(before: int | None, after: int | None) -> str:
     """`fewer`, `same` or `more`; `unknown` where a side's count is not known."""
     if before is None or after is None:

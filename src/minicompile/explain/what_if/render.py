@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from minicompile.explain.explorer.highlight import PLAIN, highlight
 from minicompile.explain.explorer.render import marked
-from minicompile.explain.what_if.claims import direction, found_of_time, rows
+from minicompile.explain.what_if.claims import direction, found_of_time, label, rows
 from minicompile.explain.wording import Wording
 from minilab.files import write_text
 from minilab.translations import Translations
@@ -33,7 +33,7 @@ class _Words:
         """A count with its unit: `34 launches`."""
         if value is None:
             return self.text("unknown")
-        return self.text(f"counted.{name}", count=value, shown=self.number(value))
+        return self.text(f"counted.{label(self.found, name)}", count=value, shown=self.number(value))
 
     def setting(self, side: str) -> str:
         """What one side was compiled with."""
@@ -131,7 +131,7 @@ def render_what_if(found: dict, path: str | Path, language: str = "en") -> None:
         direction=direction(before, after),
         before=before,
         after=after,
-        rows=rows(found),
+        rows=[(label(found, name), pair) for name, pair in rows(found)],
         panes={side: _panes(found[side]) for side in SIDES},
         base=base_style(),
         style=Markup(asset(PACKAGE, "what_if.css")),
@@ -145,7 +145,7 @@ def summary(found: dict, language: str = "en") -> str:
     """Both sides of a what-if as a table of plain text, and what the clock says."""
     words = _Words(found, language)
     table = [(words.text("page.count"), *(words.text(f"page.{side}") for side in SIDES))]
-    table += [(words.text(f"count.{name}"), *map(words.number, pair)) for name, pair in rows(found)]
+    table += [(words.text(f"count.{label(found, name)}"), *map(words.number, pair)) for name, pair in rows(found)]
     widths = [max(len(line[place]) for line in table) for place in range(3)]
     lines = [
         f"{name:<{widths[0]}}  {before:>{widths[1]}}  {after:>{widths[2]}}".rstrip() for name, before, after in table
