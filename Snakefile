@@ -14,6 +14,7 @@ configfile: "config.yaml"
 include: "rules/common.smk"
 
 
+named_model = model_named(config, workflow)
 plan = planned(config, elsewhere=workflow.non_local_exec)
 
 
@@ -25,6 +26,7 @@ wildcard_constraints:
 localrules:
     all,
     bench,
+    what_if,
     plain_files,
     plain_files_triton,
     restore,
@@ -71,6 +73,7 @@ include: "rules/profile.smk"
 include: "rules/gemv.smk"
 include: "rules/compile.smk"
 include: "rules/annotate.smk"
+include: "rules/what_if.smk"
 include: "rules/explorer.smk"
 include: "rules/report_25.smk"
 include: "rules/lock.smk"
