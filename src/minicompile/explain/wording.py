@@ -40,11 +40,12 @@ class Wording:
         """What a capture's code was made for, to be shown wherever the code is shown."""
         return self.target(target_of(capture))
 
-    def fusion(self, reason: Coded) -> str:
-        """Why two scheduler nodes were fused or not: the `reason` of a decision."""
+    def fusion(self, reason: Coded, *, named: bool = True) -> str:
+        """Why two scheduler nodes were fused or not: the `reason` of a decision, with its buffers' names or without."""
         fields = _fields(reason)
         if "buffers" in fields:
-            fields["buffers"] = ", ".join(f"`{buffer}`" for buffer in fields["buffers"])
+            names = ", ".join(f"`{buffer}`" for buffer in fields["buffers"])
+            fields["buffers"] = names if named else self._words("a_buffer")
         return self._words(f"fusion.{reason['code']}", **fields)
 
     def difference(self, why: Coded) -> str:
