@@ -75,9 +75,9 @@ class FrameLog:
         elif name == "compilation_metrics":
             self._ended(metadata)
         elif name == "bwd_compilation_metrics":  # of a backward that is lowered when it is run
-            for one in self.session.compiles:
-                if one["id"] == metadata.get("compile_id"):
-                    one["seconds"] += _seconds(metadata)
+            same = [one for one in self.session.compiles if one["id"] == metadata.get("compile_id")]
+            for one in same[-1:]:
+                one["seconds"] += _seconds(metadata)
 
     def _ended(self, metrics: dict) -> None:
         """A compile has ended, well or not."""
