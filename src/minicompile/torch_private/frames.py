@@ -6,10 +6,11 @@ words. A graph break is where Dynamo stopped: after which graph and before which
 """
 
 import inspect
+import logging
 import re
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -31,6 +32,20 @@ WITHOUT = re.compile(r"^\s*(?:For more details about this graph break|Developer 
 LIBRARY = re.compile(r"^<|/site-packages/|/dist-packages/")
 OURS = Path(__file__).parents[1]  # what called the model from here is none of its own frames
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class TraceHandler(logging.Handler):
+    """Structured-trace records, in the process: what TORCH_TRACE writes, without setting it before the import."""
+
+    def __init__(self, listener: Callable[[str, Any, Any], None]) -> None:
+        super().__init__(logging.DEBUG)
+        self._listener = listener
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", None) or {}
+        kind = next(iter(metadata), "")
+        name = metadata[kind].get("name") if kind == "artifact" else kind
+        self._listener(name, metadata.get(kind), getattr(record, "payload", None))
 
 
 class FrameLog:
@@ -75,9 +90,9 @@ class FrameLog:
         elif name == "compilation_metrics":
             self._ended(metadata)
         elif name == "bwd_compilation_metrics":  # of a backward that is lowered when it is run
-            for one in self.session.compiles:
-                if one["id"] == metadata.get("compile_id"):
-                    one["seconds"] += _seconds(metadata)
+            same = [one for one in self.session.compiles if one["id"] == metadata.get("compile_id")]
+            for one in same[-1:]:
+                one["seconds"] += _seconds(metadata)
 
     def _ended(self, metrics: dict) -> None:
         """A compile has ended, well or not."""

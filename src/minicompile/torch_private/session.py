@@ -21,9 +21,10 @@ from minicompile.torch_private import simulated, traffic
 from minicompile.torch_private.calls import KernelCalls
 from minicompile.torch_private.choices import Choices
 from minicompile.torch_private.decisions import FusionDecisions
-from minicompile.torch_private.frames import FrameLog
+from minicompile.torch_private.frames import FrameLog, TraceHandler
 from minicompile.torch_private.line_hooks import LineHooks
 from minicompile.torch_private.names import owner
+from minicompile.torch_private.custom_passes import after
 from minicompile.torch_private.snapshot import lowered_graph, members, whole_fx_graph, with_subgraphs
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
@@ -78,20 +79,6 @@ class Session:
             missing_hooks=self.missing_hooks,
             warnings=[one for one in self.warnings if one["model"] in (model, None)],
         )
-
-
-class _TraceHandler(logging.Handler):
-    """Structured-trace records, in the process: what TORCH_TRACE writes, without setting it before the import."""
-
-    def __init__(self, listener: Callable[[str, Any, Any], None]) -> None:
-        super().__init__(logging.DEBUG)
-        self._listener = listener
-
-    def emit(self, record: logging.LogRecord) -> None:
-        metadata = getattr(record, "metadata", None) or {}
-        kind = next(iter(metadata), "")
-        name = metadata[kind].get("name") if kind == "artifact" else kind
-        self._listener(name, metadata.get(kind), getattr(record, "payload", None))
 
 
 class _Watcher:
@@ -183,8 +170,8 @@ class _Watcher:
         ours = {
             "force_disable_caches": True,
             "trace.provenance_tracking_level": MARKS_ONLY,
-            "joint_custom_pre_pass": _after(config.joint_custom_pre_pass, self.joint),
-            "_pre_fusion_custom_pass": _after(config._pre_fusion_custom_pass, self.before_fusion),
+            "joint_custom_pre_pass": after(config.joint_custom_pre_pass, self.joint),
+            "_pre_fusion_custom_pass": after(config._pre_fusion_custom_pass, self.before_fusion),
         }
         return {**ours, **(simulated.CONFIG if self.target == "simulated" else {}), **self.choices.configuration()}
 
@@ -241,25 +228,6 @@ class _Watcher:
             return None
 
 
-@dataclass(frozen=True)
-class _After:
-    """A pass of Inductor's that runs the user's own before ours."""
-
-    first: Callable
-    then: Callable
-
-    def __call__(self, given):
-        returned = self.first(given)
-        return self.then(given if returned is None else returned)
-
-
-def _after(first: Callable | None, then: Callable) -> Callable:
-    """A pass that runs after the one that is configured, unless that is it already."""
-    if first is None or first == then:
-        return then
-    return first if isinstance(first, _After) and first.then == then else _After(first, then)
-
-
 def _never_run(*_args):
     raise RuntimeError("code for the simulated target cannot run here")
 
@@ -280,7 +248,7 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
     session.missing_hooks = watcher.lines.missing
     timed = owner("timed").compilation_time_metrics
     before = {phase: len(seconds) for phase, seconds in timed.items()}
-    logger, handler = logging.getLogger(TRACE_LOGGER), _TraceHandler(watcher.frames.traced)
+    logger, handler = logging.getLogger(TRACE_LOGGER), TraceHandler(watcher.frames.traced)
     inductor = owner("compile_fx")
     with contextlib.ExitStack() as stack:
         stack.callback(setattr, watcher, "watching", False)
