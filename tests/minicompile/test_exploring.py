@@ -67,12 +67,14 @@ def test_nothing_compiled_is_said(tmp_path):
     assert "no compiló nada" in seen.index.read_text()
 
 
-def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data():
+def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data(tmp_path):
     made = minicompile.capture(Halves(), torch.ones(2, 3), target="simulated")
     shown = made._repr_html_()
     assert "It lies between graph 0 and graph 1." in shown
     assert '<iframe srcdoc="&lt;!doctype html&gt;' in shown
     assert json.loads(json.dumps(made)) == made
-    alone = minicompile.capture(nn.LSTM(3, 3), torch.ones(2, 3), target="simulated")._repr_html_()
-    assert "<iframe" not in alone
-    assert "Dynamo does not support RNN, GRU, or LSTM." in alone
+    alone = minicompile.capture(nn.LSTM(3, 3), torch.ones(2, 3), target="simulated")
+    assert "<iframe" not in alone._repr_html_()
+    page = minicompile.render_explorer(alone, tmp_path / "explorer.html")
+    for text in (alone._repr_html_(), page.read_text()):
+        assert "Dynamo does not support RNN, GRU, or LSTM." in text

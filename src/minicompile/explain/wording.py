@@ -9,6 +9,8 @@ COUNTED = ("simulated", "real")  # fields that are how many there are of each
 def target_of(capture: Capture) -> Coded:
     """What a capture's code was made for, and of what day it is where it was brought back from the record."""
     made: dict = {"code": capture["target"]["kind"]}
+    if capture["target"].get("attention") == "math":
+        made["code"] += "_math"
     if capture["target"]["gpu"]:
         made["gpu"] = capture["target"]["gpu"]
     if restored := capture.get("restored"):

@@ -33,6 +33,7 @@ from minilab.records.provenance import versions
 
 FORMAT = 1
 SIMULATED_DEVICE = "simulated-h200"
+ATTENTION = "scaled_dot_product_attention"
 TARGETS = ("cpu", "cuda", "simulated")
 
 
@@ -130,6 +131,7 @@ def as_capture(session: Session, model: dict, target: Kind, options: dict) -> Ca
             "device": device_slug(target),
             "gpu": gpu_names()[0] if target == "cuda" else None,
             "simulated": target == "simulated",
+            "attention": "math" if target == "simulated" and _attends(session) else None,
         },
         "environment": environment(target, options),
         "compile": {"seconds": session.seconds, "phases": _phases(session.phases)},
@@ -148,6 +150,10 @@ def as_capture(session: Session, model: dict, target: Kind, options: dict) -> Ca
     made = without_paths(made)
     made["warnings"] += _untied(made)
     return made
+
+
+def _attends(session: Session) -> bool:
+    return any(ATTENTION in node["target"] for graph in session.dynamo for node in graph["nodes"])
 
 
 def _untied(made: Capture) -> list[Warned]:

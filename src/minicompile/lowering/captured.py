@@ -335,12 +335,16 @@ Kind = Literal["cpu", "cuda", "simulated"]
 
 
 class Target(TypedDict):
-    """What the code was made for; `gpu` is the name of one that is here."""
+    """What the code was made for; `gpu` is the name of one that is here.
+
+    `attention` is `math` where scaled_dot_product_attention was written out, though the device would have a kernel.
+    """
 
     kind: Kind
     device: str
     gpu: str | None
     simulated: bool
+    attention: NotRequired[str | None]
 
 
 class Compile(TypedDict):

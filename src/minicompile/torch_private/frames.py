@@ -74,16 +74,17 @@ class FrameLog:
             self._stops[compile_id] = _users([[file, int(line), at] for file, line, at in STACK.findall(told)])
         elif name == "compilation_metrics":
             self._ended(metadata)
+        elif name == "bwd_compilation_metrics":  # of a backward that is lowered when it is run
+            same = [one for one in self.session.compiles if one["id"] == metadata.get("compile_id")]
+            for one in same[-1:]:
+                one["seconds"] += _seconds(metadata)
 
     def _ended(self, metrics: dict) -> None:
         """A compile has ended, well or not."""
         compile_id = str(metrics.get("compile_id"))
-        if metrics.get("co_name") is None:  # a backward that was lowered when it was run
-            for one in self.session.compiles:
-                if one["id"] == compile_id:
-                    one["seconds"] += _seconds(metrics)
+        if metrics.get("co_name") is None:
             return
-        made = self._open.pop(compile_id, None) or self._opened(compile_id)
+        made = self._open.get(compile_id) or self._opened(compile_id)
         self._open.pop(compile_id, None)
         self._describe(made, metrics["co_name"], metrics["co_filename"], metrics["co_firstlineno"])
         made["seconds"] += _seconds(metrics)

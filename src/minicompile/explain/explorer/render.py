@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from minicompile.explain.explorer.payload import payload
+from minicompile.explain.summary import render_summary
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minilab import LabError
@@ -72,7 +73,7 @@ def render_explorer(
     compress: bool = True,
     language: str = "en",
 ) -> Path:
-    """Write the page that shows a capture line by line; returns its path.
+    """Write the page that shows a capture line by line, or of one without a graph why it has none; returns its path.
 
     Args:
         capture: one, as `minicompile.capture` returns it (schemas/capture.schema.yaml), or two of the same model, to
@@ -89,6 +90,8 @@ def render_explorer(
     """
     captures = [capture] if isinstance(capture, dict) else list(capture)
     _check(captures)
+    if not all(each["graphs"] for each in captures):  # there is no line to show, but why there is none
+        return render_summary([{"capture": each, "files": {}} for each in captures], path, language)
     given = [profile] if isinstance(profile, dict) else profile
     profiles: list[dict | None] = [None] * len(captures) if given is None else list(given)
     if len(profiles) != len(captures):
