@@ -23,16 +23,16 @@ static int in_use = 0;
 static void note(const void* address, size_t size, unsigned char mark) {
     uintptr_t at = (uintptr_t)address;
     for (int i = 0; i < in_use; i++)
-        if (at < ranges[i].last && at + size > ranges[i].first)
-            for (size_t k = 0; k < size; k++)
-                if (at + k >= ranges[i].first && at + k < ranges[i].last) ranges[i].marks[at + k - ranges[i].first] |= mark;
+        for (uintptr_t k = at; k < at + size; k++)
+            if (k >= ranges[i].first && k < ranges[i].last) ranges[i].marks[k - ranges[i].first] |= mark;
 }
 extern "C" {
 void watch(int i, uintptr_t first, size_t size, unsigned char* marks) { ranges[i] = {first, first + size, marks}; }
 void watched(int n) { in_use = n; }
 #define ACCESS(N) \
     void __tsan_read##N(void* a) { note(a, N, 1); } void __tsan_write##N(void* a) { note(a, N, 2); } \
-    void __tsan_unaligned_read##N(void* a) { note(a, N, 1); } void __tsan_unaligned_write##N(void* a) { note(a, N, 2); } \
+    void __tsan_unaligned_read##N(void* a) { note(a, N, 1); } \
+    void __tsan_unaligned_write##N(void* a) { note(a, N, 2); } \
     void __tsan_volatile_read##N(void* a) { note(a, N, 1); } void __tsan_volatile_write##N(void* a) { note(a, N, 2); }
 ACCESS(1) ACCESS(2) ACCESS(4) ACCESS(8) ACCESS(16)
 void __tsan_read_range(void* a, size_t n) { note(a, n, 1); }
@@ -70,7 +70,9 @@ UNSEEN = r"""
 #include <immintrin.h>
 extern "C" void* noted_copy(void*, const void*, size_t);
 extern "C" void noted_lanes(const void*, const void* mask, int lanes, int size, int written);
-namespace std { inline void* noted_copy(void* to, const void* from, size_t size) { return ::noted_copy(to, from, size); } }
+namespace std {
+inline void* noted_copy(void* to, const void* from, size_t size) { return ::noted_copy(to, from, size); }
+}
 #define memcpy noted_copy
 #define MASKED(NAME, POINTER, MASK, VALUE, SIZE) \
     static inline VALUE noted_maskload_##NAME(const POINTER* p, MASK m) { \

@@ -1,4 +1,4 @@
-"""Which addresses Inductor's Triton kernels really touch: Triton's interpreter runs them, and its loads and stores report.
+"""Which addresses Inductor's Triton kernels touch: Triton's interpreter runs them, and each load and store reports.
 
 `TRITON_INTERPRET=1 python touched_triton.py CODES.json COUNTS.json`: a list of Inductor's output codes in, for each a
 list of [kernel, bytes read, bytes written] for its calls in order out, or the error's text. The code runs as it is, on
@@ -10,6 +10,7 @@ import json
 import sys
 import types
 from pathlib import Path
+from typing import ClassVar
 
 import numpy
 import torch
@@ -124,7 +125,7 @@ class Kernel:
         given = {name: value for name, value in given.items() if name not in blocks}
         MARKS.append(Marks([value for value in given.values() if isinstance(value, torch.Tensor)]))
         meta = {**{key: value for key, value in given.items() if isinstance(value, int)}, **blocks}
-        grid = GridExpr.from_meta(told["inductor_meta"], blocks or dict(XBLOCK=BLOCKS["XBLOCK"]), mode="python")
+        grid = GridExpr.from_meta(told["inductor_meta"], blocks or {"XBLOCK": BLOCKS["XBLOCK"]}, mode="python")
         self.function[tuple(grid.eval_slow(meta))](**given, **blocks)
         self.calls.append([self.name, *MARKS.pop().counted()])
 
@@ -132,7 +133,7 @@ class Kernel:
 class Compiler:
     """In the place of AsyncCompile."""
 
-    calls: list = []
+    calls: ClassVar[list] = []
 
     def triton(self, name: str, source: str, **_more) -> Kernel:
         return Kernel(name, source, self.calls)

@@ -46,7 +46,7 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
         nodes: the scheduler nodes by name, with what they read and write.
         removed: buffers that fusion took out of memory.
     """
-    handed, both = _shared(decision, nodes)
+    handed, changed, both = _shared(decision, nodes)
     if decision["taken"]:
         gone = [buffer for buffer in handed if buffer in removed]
         return {"code": "taken_removed", "buffers": gone} if gone else {"code": "taken"}
@@ -56,19 +56,31 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
     code = next((code for pattern, code in reason_codes() if pattern.search(given[-1])), None)
     if code is None:
         return {"code": "own_words", "reason": given[-1]}
-    if code == "nothing_shared" and (handed or both):
-        return {"code": "handed", "buffers": handed} if handed else {"code": "read_by_both", "buffers": both}
+    if code == "nothing_shared":
+        found = {"handed": handed, "changed": changed, "read_by_both": both}
+        return next(({"code": one, "buffers": buffers} for one, buffers in found.items() if buffers), {"code": code})
     return {"code": code}
 
 
-def _shared(decision: dict, nodes: dict[str, dict]) -> tuple[list[str], list[str]]:
-    """The buffers that one side writes and the other reads, and those that both touch otherwise."""
-    sides = [[nodes[name] for name in decision[side] if name in nodes] for side in ("first", "second")]
-    (read1, written1), (read2, written2) = (
-        tuple({one["buffer"] for node in side for one in node[way]} for way in ("reads", "writes")) for side in sides
-    )
+def _shared(decision: dict, nodes: dict[str, dict]) -> tuple[list[str], list[str], list[str]]:
+    """The buffers that one side writes and the other reads, that it changes in place, and that both read or write."""
+    first, second = ([nodes[name] for name in decision[side] if name in nodes] for side in ("first", "second"))
+    (read1, changed1, written1), (read2, changed2, written2) = map(_accessed, (first, second))
     handed = written1 & read2 | written2 & read1
-    return sorted(handed), sorted((read1 | written1) & (read2 | written2) - handed)
+    changed = (written1 & changed2 | written2 & changed1) - handed
+    return sorted(handed), sorted(changed), sorted((read1 | written1) & (read2 | written2) - handed)
+
+
+def _accessed(side: list[dict]) -> tuple[set[str], set[str], set[str]]:
+    """The buffers that scheduler nodes read, that they change in place, and that they write.
+
+    A loop depends on the whole of a buffer, without an index, where it writes into what another has written.
+    """
+    reads = [
+        (one["buffer"], one["index"] == "*" and bool(node["operations"])) for node in side for one in node["reads"]
+    ]
+    written = {one["buffer"] for node in side for one in node["writes"]}
+    return {buffer for buffer, whole in reads if not whole}, {buffer for buffer, whole in reads if whole}, written
 
 
 def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str]) -> str:

@@ -57,7 +57,7 @@ def kernel_spans(code: list[str]) -> dict[str, dict]:
 
 
 def helper_lines(code: list[str], first: int, last: int) -> dict[str, range]:
-    """The lines of each function that stands before a kernel between these lines, by its name: what a scan combines with."""
+    """The lines, between these, of each function that a kernel's scan combines two values with, by its name."""
     found, name, start = {}, "", 0
     for number in range(first, last + 2):
         line = code[number - 1] if number <= last else ""

@@ -20,11 +20,11 @@ import torch
 from minicompile.torch_private import simulated, traffic
 from minicompile.torch_private.calls import KernelCalls
 from minicompile.torch_private.choices import Choices
+from minicompile.torch_private.custom_passes import after
 from minicompile.torch_private.decisions import FusionDecisions
 from minicompile.torch_private.frames import FrameLog, TraceHandler
 from minicompile.torch_private.line_hooks import LineHooks
 from minicompile.torch_private.names import owner
-from minicompile.torch_private.custom_passes import after
 from minicompile.torch_private.snapshot import lowered_graph, members, whole_fx_graph, with_subgraphs
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name

@@ -71,7 +71,7 @@ class _Indices:
 
     def grid(self, expression: sympy.Expr) -> tuple | None:
         """The index as a grid of distinct offsets, where it is one and nothing masks it."""
-        if self.masks or not 0 < self.points:
+        if self.masks or self.points <= 0:
             return None
         expression = sympy.expand(expression)
         steps = []

@@ -57,8 +57,8 @@ CONVERSIONS = ("convert_element_type", "_to_copy", "clone")
 class Whole:
     """A known computation in a kernel.
 
-    `name` along `axes`, of `rank` in all: of what the node `fed_by` holds, into the node `result`; `alone` if the kernel
-    computes nothing else.
+    `name` along `axes`, of `rank` in all: of what the node `fed_by` holds, into the node `result`; `alone` if the
+    kernel computes nothing else.
     """
 
     name: str
