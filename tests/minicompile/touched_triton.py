@@ -19,7 +19,7 @@ from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_heuristics import GridExpr
 from triton.runtime import interpreter
 
-BLOCKS = {"XBLOCK": 16, "YBLOCK": 8, "ZBLOCK": 1, "R0_BLOCK": 64, "R1_BLOCK": 8}
+BLOCKS = {"XBLOCK": 64, "YBLOCK": 16, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK": 8}
 
 
 class Library(types.ModuleType):

@@ -37,9 +37,8 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
     lost = [node["name"] for node in compute if node["line"] not in reached]
     # a constant or an index has no line of its own, but the kernel that it went into is known, or nobody reads it
     read = {name for node in graph["nodes"] for name in node["inputs"]}
-    lost += [
-        n["name"] for n in graph["nodes"] if n["fate"] == "folded" and n["name"] in read and n["line"] not in called
-    ]
+    folded = [node for node in graph["nodes"] if node["fate"] == "folded" and node["name"] in read]
+    astray = [node["name"] for node in folded if node["line"] not in called]
     unlinked_calls = [call["id"] for call in graph["calls"] if not call["aten_nodes"] or not call["line"]]
     orphans = [f"{node}.{one['name']}" for node, one in operations if not one["producer"]]
     return {
@@ -48,7 +47,7 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
         "kernel_calls": [len(graph["calls"]) - len(unlinked_calls), len(graph["calls"])],
         "loop_body_operations": [len(operations) - len(orphans), len(operations)],
         "kernel_lines": [sum(k["lines_tied"] for k in graph["kernels"]), sum(k["lines"] for k in graph["kernels"])],
-        "missing": {"compute_nodes": lost, "kernel_calls": unlinked_calls, "loop_body_operations": orphans},
+        "missing": {"compute_nodes": lost + astray, "kernel_calls": unlinked_calls, "loop_body_operations": orphans},
     }
 
 

@@ -58,7 +58,9 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
         return {"code": "own_words", "reason": given[-1]}
     if code == "nothing_shared":
         found = {"handed": handed, "changed": changed, "read_by_both": both}
-        return next(({"code": one, "buffers": buffers} for one, buffers in found.items() if buffers), {"code": code})
+        for kind, buffers in found.items():
+            if buffers:
+                return {"code": kind, "buffers": buffers}
     return {"code": code}
 
 

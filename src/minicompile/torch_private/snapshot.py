@@ -12,6 +12,7 @@ import torch
 
 from minicompile.torch_private.names import owner
 
+WITH_GRAPHS = ("Conditional", "WhileLoop", "InvokeSubgraph")  # Inductor's classes for torch.cond and its like
 TORCH = Path(torch.__file__).parents[1]
 
 
@@ -148,6 +149,8 @@ def scheduler_node(node: Any) -> dict:
     computed = isinstance(ir, kinds.ComputedBuffer)
     extern = isinstance(ir, kinds.ExternKernel)
     kernel = (getattr(ir, "python_kernel_name", None) or getattr(ir, "kernel", None)) if extern else None
+    if type(ir).__name__ in WITH_GRAPHS:
+        kernel = type(ir).__name__
     origin = getattr(ir, "origin_node", None)
     record = {
         "name": node.get_name(),
