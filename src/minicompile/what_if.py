@@ -30,6 +30,7 @@ FORMAT = 1
 COUNTS = ("lines", "kernels", "launches", "generated_launches", "library_launches", "bytes", "materialised")
 CHANGES = ("rewritten", "fused", "appeared", "vanished", "fates")
 SIDES = ("before", "after")
+COMMENT = re.compile(r"\s*(?:#(?!pragma|include)|//)")
 CHECKPOINT = Path("results/17/checkpoint.npz")
 
 
@@ -81,7 +82,7 @@ def what_if(
         "knob": {"name": chosen.name, "asks": chosen.asks, "change": chosen.change},
         "before": _side(before, settings(chosen, chosen.before), texts[1]),
         "after": _side(after, settings(chosen, chosen.after), texts[0]),
-        "same_code": _digests(before) == _digests(after),
+        "same_code": _statements(before) == _statements(after),
         "changes": {what: sum(len(graph[what]) for graph in diff["graphs"]) for what in CHANGES},
         "time": timed,
     }
@@ -169,8 +170,9 @@ def _side(made: Capture, chosen: dict, other_texts: set[str]) -> dict:
     }
 
 
-def _digests(made: Capture) -> list[str]:
-    return [graph["code_sha256"] for graph in made["graphs"]]
+def _statements(made: Capture) -> list[list[str]]:
+    """Each graph's code without comments: these count the process' compiles and quote strides of the IR."""
+    return [[line for line in _code(made, graph) if not COMMENT.match(line)] for graph in made["graphs"]]
 
 
 def _timed(model: nn.Module, args: tuple, knob: Knob, train: bool, rounds: int) -> Samples:
@@ -187,12 +189,17 @@ def _compiled(model: nn.Module, args: tuple, knob: Knob, side: str, train: bool)
     compile_fx = owner("compile_fx").compile_fx
     function = torch.compile(module, backend=lambda graph, inputs: compile_fx(graph, inputs))
 
+    tensors = [*module.parameters(), *(value for value in args if isinstance(value, torch.Tensor))]
+    leaves = [tensor for tensor in tensors if tensor.requires_grad]
+
     def step() -> None:
         result = function(*args)
         if train:
-            torch.autograd.grad(result, [one for one in module.parameters() if one.requires_grad], allow_unused=True)
+            torch.autograd.grad(result, leaves, allow_unused=True)
 
-    with _flipped(knob, side), inductor_options(dict(getattr(knob, side))), torch.set_grad_enabled(train):
+    # the backward would be lowered in a thread of autograd's, which may not see the options of this one
+    at_once = owner("functorch_config").patch(force_non_lazy_backward_lowering=True)
+    with _flipped(knob, side), inductor_options(dict(getattr(knob, side))), at_once, torch.set_grad_enabled(train):
         step()
     return step
 
