@@ -32,6 +32,7 @@ localrules:
     restore,
     restore_of_model,
     restore_distributed,
+    restore_gemv,
     record,
     verify_records,
     lock,
@@ -69,6 +70,7 @@ include: "rules/records.smk"
 include: "rules/survey.smk"
 include: "rules/capture.smk"
 include: "rules/profile.smk"
+include: "rules/gemv.smk"
 include: "rules/compile.smk"
 include: "rules/annotate.smk"
 include: "rules/what_if.smk"

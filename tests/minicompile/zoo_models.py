@@ -1,17 +1,25 @@
-"""The models of `zoo/`, a file each, and how each is compiled: what the checker tries every sentence on.
+"""The models of `zoo/`, a file each, captured without being compiled by a C++ or a Triton compiler.
 
 A file has `make()`, which returns a module and its inputs, and perhaps `TRAIN`, `DYNAMIC` (by input, the axes whose
-length may change) or `TARGETS`.
+length may change) or `TARGETS`. To try another model, add a file: nothing is said of what to expect.
 """
 
 import importlib.util
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import torch
 from captured import FAST
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
+
+from minicompile.lowering.capture import capture
+from minicompile.lowering.captured import Capture, Graph
+from minicompile.lowering.panes import Panes
 
 ZOO = Path(__file__).parent / "zoo"
 NAMES = sorted(path.stem for path in ZOO.glob("*.py"))
@@ -25,10 +33,8 @@ class ZooModel:
     name: str
     make: Callable[[], tuple]
     train: bool
+    dynamic: bool
     targets: tuple[str, ...]
-
-    def options(self, target: str) -> dict:
-        return FAST if target == "cpu" else {}
 
 
 def load(name: str) -> ZooModel:
@@ -37,14 +43,51 @@ def load(name: str) -> ZooModel:
     module = importlib.util.module_from_spec(specification)
     sys.modules[specification.name] = module
     specification.loader.exec_module(module)
-    train = getattr(module, "TRAIN", False)
+    train, dynamic = getattr(module, "TRAIN", False), getattr(module, "DYNAMIC", {})
 
     def make() -> tuple:
         torch.manual_seed(0)
         model, inputs = module.make()
-        for position, axes in getattr(module, "DYNAMIC", {}).items():
+        for position, axes in dynamic.items():
             for axis in axes:
                 torch._dynamo.mark_dynamic(inputs[position], axis)
         return model.train(train), inputs
 
-    return ZooModel(name, make, train, getattr(module, "TARGETS", TARGETS))
+    return ZooModel(name, make, train, bool(dynamic), getattr(module, "TARGETS", TARGETS))
+
+
+@dataclass
+class Captured:
+    """A capture, and the ATen graphs that Inductor wrote code for, in the order of its graphs."""
+
+    model: ZooModel
+    target: str
+    capture: Capture
+    modules: list[torch.fx.GraphModule] = field(default_factory=list)
+
+    def code(self, graph: Graph) -> str:
+        """A graph's generated code, after a comment for each input: its name and its dtype."""
+        pane = next(pane for pane in self.capture["panes"] if pane["id"] == graph["panes"]["code"])
+        inputs = [node for node in graph["nodes"] if node["op"] == "placeholder"]
+        return "\n".join([*(f"# {node['name']}: {node['dtype']}" for node in inputs), *pane["lines"]])
+
+
+def captured(name: str, target: str) -> Captured:
+    """Capture a model; its kernels are written, and nothing is built or run."""
+    model, modules = load(name), []
+    module, inputs = model.make()
+    save = GraphLowering.save_output_code
+
+    def noted(code: str) -> None:
+        modules.append(V.graph.module)
+        return save(code)
+
+    options = FAST if target == "cpu" else {}
+    with (
+        mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *_: lambda *_arguments: None),
+        mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, Panes())),
+        mock.patch.object(GraphLowering, "save_output_code", noted),
+    ):
+        made = capture(module, inputs, target=target, train=model.train, name=name, options=options)
+    return Captured(model, target, made, modules)
+

@@ -40,7 +40,10 @@ class Wording:
 
     def fusion(self, reason: Coded) -> str:
         """Why two scheduler nodes were fused or not: the `reason` of a decision."""
-        return self._words(f"fusion.{reason['code']}", **_fields(reason))
+        fields = _fields(reason)
+        if "buffers" in fields:
+            fields["buffers"] = ", ".join(f"`{buffer}`" for buffer in fields["buffers"])
+        return self._words(f"fusion.{reason['code']}", **fields)
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""

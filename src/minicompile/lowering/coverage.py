@@ -5,7 +5,7 @@ nodes; every loop-body operation its ATen node; forward and backward. Views comp
 an operation are structure (loops, pragmas, signatures, accumulators).
 """
 
-from minicompile.lowering.captured import Capture, Coded, Graph, Link
+from minicompile.lowering.captured import Capture, Graph, Link, Warned
 
 NO_CODE = ("view", "folded")
 
@@ -56,14 +56,14 @@ def _linked_as_wholes(graph: Graph) -> set[str]:
     return {kernel["name"] for kernel in graph["kernels"] if kernel["granularity"] == "kernel"}
 
 
-def gaps(capture: Capture) -> list[Coded]:
+def gaps(capture: Capture) -> list[Warned]:
     """What a capture is missing: a direction that was not compiled, and what is tied to nothing, by graph.
 
     Each is `no_graph` with its `direction`, or `untied` with its `graph`, `what` is untied, and the `names`.
     """
     directions = {graph["direction"] for graph in capture["graphs"]}
     wanted = {"forward", "backward"} if capture["model"]["train"] else {"forward"}
-    found: list = [{"code": "no_graph", "direction": direction} for direction in sorted(wanted - directions)]
+    found: list[Warned] = [{"code": "no_graph", "direction": direction} for direction in sorted(wanted - directions)]
     for graph in capture["graphs"]:
         for what, names in graph["coverage"]["missing"].items():
             if names:

@@ -20,12 +20,13 @@ from minicompile.lowering.captured import (
     SchedulerNode,
     Title,
 )
-from minicompile.lowering.outcomes import fates, own_aten_nodes, reason
+from minicompile.lowering.outcomes import contents, fates, own_aten_nodes, reason, without_stores
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import (
     STRUCTURE,
     arguments,
     definition_lines,
+    helper_lines,
     kernel_spans,
     operation_lines,
     parameter_names,
@@ -48,6 +49,7 @@ def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
     """The record of one lowered graph, from one of `Session.lowered`, which stays as it is."""
     builder = _Builder(lowered)
     kernels = builder.kernels()
+    builder.mark_removed()
     calls = builder.calls(kernels)
     return BuiltGraph(builder.entry(kernels, calls), builder.panes, builder.aten_line)
 
@@ -56,13 +58,15 @@ class _Builder:
     """Holds a graph's lines while its panes, links and entry are made."""
 
     def __init__(self, lowered: dict[str, Any]) -> None:
-        self.panes, self.lowered = Panes(), lowered
+        self.panes, self.lowered = Panes(), {**lowered, "buffers": contents(lowered)}
+        lowered = self.lowered
         self.direction: Direction = "backward" if lowered["backward"] else "forward"
         self.id = f"{lowered['index']}.{self.direction}"
         self.code: list[str] = lowered["code"].rstrip("\n").split("\n")
         self.nodes: dict[str, dict] = {node["name"]: node for node in lowered["scheduler_nodes"]}
         self.buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
         self.aten_nodes = own_aten_nodes(lowered)
+        self.removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
         # by scheduler node and position in its loop body
         self.operation_line: dict[tuple[str, int], int | None] = {}
         self.emitted: set[tuple[str, int]] = set()
@@ -125,6 +129,7 @@ class _Builder:
             exact = bool(defined[name])
             for definition in defined[name]:
                 exact &= self._link_lines(definition, first, last, tied)
+            self._link_helpers(first, last, tied)
             body = [line for line in range(first, last + 1) if not STRUCTURE.match(self.code[line - 1])]
             members = list(dict.fromkeys(member for made in defined[name] for member in made.scheduler_nodes))
             nodes = [self.nodes[member] for member in members if member in self.nodes]
@@ -165,6 +170,21 @@ class _Builder:
                 tied.add(line)
         return True
 
+    def mark_removed(self) -> None:
+        """Mark the buffers that no kernel stores, once it is known which operations have lines."""
+        self.removed |= without_stores(self.lowered, self._is_emitted)
+        for buffer in self.lowered["buffers"]:
+            buffer["removed"] |= buffer["name"] in self.removed
+
+    def _link_helpers(self, first: int, last: int, tied: set[int]) -> None:
+        """Link a function of the kernel's own to the operations of the line that hands it on, a scan."""
+        for name, lines in helper_lines(self.code, first, last).items():
+            users = [line for line in sorted(tied) if re.search(rf"\b{name}\b", self.code[line - 1])]
+            for line in lines if users else ():
+                if self.code[line - 1].strip():
+                    self.panes.link_alike(self.code_pane, users[0], line)
+                    tied.add(line)
+
     def calls(self, kernels: list[Kernel]) -> list[Call]:
         """The wrapper's calls of kernels, each linked to what it runs."""
         by_name = {kernel["name"]: kernel for kernel in kernels}
@@ -185,19 +205,18 @@ class _Builder:
                 self.panes.link("call", self.groups, self.node_line[node], self.code_pane, line)
             if kernel:
                 self.panes.link("define", self.code_pane, line, self.code_pane, kernel["first"])
-            calls.append(
-                {
-                    "id": f"{self.id}.{number}",
-                    "kernel": call["kernel"],
-                    "extern": kernel is None,
-                    "line": line,
-                    "arguments": self._arguments(line, kernel),
-                    "scheduler_nodes": nodes,
-                    "aten_nodes": aten,
-                    "groups": groups,
-                    **self._bytes(groups, kernel, traffic),
-                }
-            )
+            call_record = {
+                "id": f"{self.id}.{number}",
+                "kernel": call["kernel"],
+                "extern": kernel is None,
+                "line": line,
+                "arguments": self._arguments(line, kernel),
+                "scheduler_nodes": nodes,
+                "aten_nodes": aten,
+                "groups": groups,
+                **self._bytes(groups, kernel, traffic),
+            }
+            calls.append(cast(Call, call_record))
         return calls
 
     def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any) -> dict:
@@ -207,8 +226,8 @@ class _Builder:
             are = "touched" if traffic.exact else "at_most"
             return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
         counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
-        are = None if counted is None else "counted"
-        return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": are}
+        known = None if counted is None else "counted"
+        return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": known}
 
     def _unmarked_calls(self) -> list[dict]:
         """Calls of library kernels that Inductor does not mark.
@@ -256,7 +275,7 @@ class _Builder:
             "scheduler_nodes": [self._scheduler_node(node) for node in self.nodes.values()],
             "groups": [self._group(number, group) for number, group in enumerate(self.lowered["groups"])],
             "decisions": [
-                cast(Decision, {**decision, "reason": reason(decision["taken"], decision["reasons"])})
+                cast(Decision, {**decision, "reason": reason(decision, self.nodes, self.removed)})
                 for decision in self.lowered["decisions"]
             ],
             "kernels": kernels,

@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from minicompile.lowering.captured import Coded, Opaque
+from minicompile.lowering.captured import Reason
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
 
@@ -35,16 +35,40 @@ def reason_codes() -> list[tuple[re.Pattern, str]]:
     return [(re.compile(entry["reason"]), entry["code"]) for entry in yaml.safe_load(DATA.read_text())]
 
 
-def reason(taken: bool, given: list[str]) -> Coded | Opaque:
-    """Why a fusion was taken or refused, given Inductor's own words; the last ones decided."""
-    if taken:
-        return {"code": "taken"}
+def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
+    """Why a fusion was taken or refused.
+
+    Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:
+    then the read and write sets say which, and whether one hands them to the other.
+
+    Args:
+        decision: `first`, `second`, `taken` and Inductor's own `reasons`.
+        nodes: the scheduler nodes by name, with what they read and write.
+        removed: buffers that fusion took out of memory.
+    """
+    handed, both = _shared(decision, nodes)
+    if decision["taken"]:
+        gone = [buffer for buffer in handed if buffer in removed]
+        return {"code": "taken_removed", "buffers": gone} if gone else {"code": "taken"}
+    given = decision["reasons"]
     if not given:
         return {"code": "ungiven"}
-    for pattern, code in reason_codes():
-        if pattern.search(given[-1]):
-            return {"code": code}
-    return {"code": "own_words", "reason": given[-1]}
+    code = next((code for pattern, code in reason_codes() if pattern.search(given[-1])), None)
+    if code is None:
+        return {"code": "own_words", "reason": given[-1]}
+    if code == "nothing_shared" and (handed or both):
+        return {"code": "handed", "buffers": handed} if handed else {"code": "read_by_both", "buffers": both}
+    return {"code": code}
+
+
+def _shared(decision: dict, nodes: dict[str, dict]) -> tuple[list[str], list[str]]:
+    """The buffers that one side writes and the other reads, and those that both touch otherwise."""
+    sides = [[nodes[name] for name in decision[side] if name in nodes] for side in ("first", "second")]
+    (read1, written1), (read2, written2) = (
+        tuple({one["buffer"] for node in side for one in node[way]} for way in ("reads", "writes")) for side in sides
+    )
+    handed = written1 & read2 | written2 & read1
+    return sorted(handed), sorted((read1 | written1) & (read2 | written2) - handed)
 
 
 def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str]) -> str:
@@ -64,7 +88,7 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
         return "materialised"
     if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
         return "view"
-    if buffer is not None and buffer["removed"]:
+    if buffer is not None and (buffer["removed"] or name in producers):  # or else it would be stored
         return "fused away"
     if name in producers:
         return "inlined"
@@ -100,6 +124,35 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         for node in lowered["aten"]["nodes"]
         if node["op"] == "call_function" and not node["symbolic"]
     }
+
+
+def without_stores(lowered: dict[str, Any], emitted: Callable[[str, int], bool]) -> set[str]:
+    """The buffers that loops would store and no kernel does: their memory is another's, reused at once, or none."""
+    stored: dict[str, bool] = {}
+    for node in lowered["scheduler_nodes"]:
+        for position, one in enumerate(node["operations"]):
+            if one["stores"] is not None:
+                stored[one["buffer"]] = stored.get(one["buffer"], False) or emitted(node["name"], position)
+    return {buffer for buffer, found in stored.items() if not found}
+
+
+def contents(lowered: dict[str, Any]) -> list[dict]:
+    """The buffers, each with the `node` whose result is stored in it, by what its loop stores where there is one."""
+    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
+    stores = {
+        one["buffer"]: one["stores"]
+        for node in lowered["scheduler_nodes"]
+        for one in node["operations"]
+        if one["stores"] is not None
+    }
+
+    def node_of(buffer: dict) -> str | None:
+        if buffer["name"] not in stores:
+            return buffer["node"]
+        stored = stores[buffer["name"]]
+        return stored if stored in aten and _holds(buffer, aten[stored]) else None
+
+    return [{**buffer, "node": node_of(buffer)} for buffer in lowered["buffers"]]
 
 
 def _holds(buffer: dict, node: dict) -> bool:

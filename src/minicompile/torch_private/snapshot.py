@@ -98,6 +98,19 @@ def fx_graph(module: torch.fx.GraphModule) -> dict:
     }
 
 
+def whole_fx_graph(module: torch.fx.GraphModule) -> dict:
+    """An FX graph with the nodes of those within it, named as `with_subgraphs` names them."""
+    made = fx_graph(module)
+    for path, inner in module.named_modules():
+        if path and isinstance(inner, torch.fx.GraphModule):
+            name = path.replace(".", "_")
+            nodes = [fx_node(node) for node in inner.graph.nodes]
+            for node in nodes:
+                node.update(name=f"{name}.{node['name']}", inputs=[f"{name}.{one}" for one in node["inputs"]])
+            made["nodes"] += nodes
+    return made
+
+
 def lowering_of(target: Any) -> dict | None:
     """The function that lowers an FX target: its name, file within site-packages, and line; None if none does."""
     lowered = owner("lowerings").lowerings.get(target) or getattr(target, "_inductor_lowering_function", None)
@@ -160,12 +173,15 @@ def scheduler_node(node: Any) -> dict:
 
 
 def loop_operations(body: Any) -> list[dict]:
-    """The operations of a loop body, in order; `producer` is the ATen node that contributed each."""
+    """The operations of a loop body, in order; `producer` is the ATen node that contributed each.
+
+    An index out of memory, a part behind a mask and a scan are modules of the body's graph; they count as operations.
+    """
     blocks = {"root": body.root_block, **body.subblocks}
     return [
         {
             "name": node.name,
-            "operation": str(node.target),
+            "operation": str(node.target) if node.op == "call_method" else str(node.target).rstrip("0123456789"),
             "producer": _producer(node),
             "stores": _stored(node),
             "buffer": _buffer(node),
@@ -174,7 +190,7 @@ def loop_operations(body: Any) -> list[dict]:
         }
         for name, block in blocks.items()
         for node in block.graph.nodes
-        if node.op == "call_method" and node.target != "get_index"
+        if node.op in ("call_method", "call_module") and node.target != "get_index"
     ]
 
 
@@ -211,6 +227,32 @@ def _stored(node: torch.fx.Node) -> str | None:
 def members(node: Any) -> list:
     """The scheduler nodes of a fused group, or the node itself."""
     return list(node.get_nodes())
+
+
+def with_subgraphs(record: dict, subgraphs: dict[str, dict]) -> dict:
+    """A graph's record with those of the branches and loop bodies within it, by name.
+
+    Inductor names their buffers and scheduler nodes after them; their ATen nodes are named `true_graph_0.cos` here.
+    """
+    for name, inner in subgraphs.items():
+        own = {node["name"] for node in inner["aten"]["nodes"]}
+
+        def inside(node: str | None, name: str = name, own: set = own) -> str | None:
+            return f"{name}.{node}" if node in own else None
+
+        for node in inner["aten"]["nodes"]:
+            node.update(name=inside(node["name"]), inputs=[inside(one) for one in node["inputs"]])
+        for buffer in inner["buffers"]:
+            buffer["node"] = inside(buffer["node"])
+        for node in inner["scheduler_nodes"]:
+            node["origins"] = sorted(made for one in node["origins"] if (made := inside(one)))
+            node["origin_node"] = inside(node["origin_node"])
+            for operation in node["operations"]:
+                operation.update(producer=inside(operation["producer"]), stores=inside(operation["stores"]))
+        record["aten"]["nodes"] += inner["aten"]["nodes"]
+        for part in ("buffers", "groups", "scheduler_nodes"):
+            record[part] += inner[part]
+    return record
 
 
 def lowered_graph(graph: Any, code: str) -> dict:

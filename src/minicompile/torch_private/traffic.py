@@ -202,7 +202,9 @@ def _handler(indices: _Indices, found: dict[tuple[str, int], list[Access]]) -> A
     """What the operations of a loop body are run with: an answer to each of them."""
     virtual = owner("V").V
 
-    class Handler(owner("ops_handler").DefaultHandler):
+    base: Any = owner("ops_handler").DefaultHandler
+
+    class Handler(base):
         def _default(self, name: str, args: tuple, kwargs: dict) -> Any:
             values = (*args, *kwargs.values())
             if name in COMPUTED and not any(value is UNKNOWN for value in values):
@@ -354,23 +356,29 @@ def _written_out(elements: Any) -> Any:
     return found
 
 
-def of_calls(graph: Any, calls: list[dict], definitions: list[Any]) -> list[Traffic | None]:
+def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> list[Traffic | None]:
     """The traffic of each of a graph's calls of a generated kernel; None where it cannot be told.
 
     Args:
-        graph: the live `GraphLowering`.
+        graphs: the live `GraphLowering`, and those of the branches and loop bodies within it.
         calls: with the `scheduler_nodes` of each.
         definitions: the `KernelDefinition`s, which say what operations have a line.
     """
-    nodes = {member.get_name(): member for node in graph.scheduler.nodes for member in node.get_nodes()}
+    nodes = {
+        member.get_name(): (member, graph)
+        for graph in graphs
+        for node in graph.scheduler.nodes
+        for member in node.get_nodes()
+    }
     emitted = {(one.scheduler_node, one.name, one.block) for made in definitions for _, one in made.operations}
     defined = {name for made in definitions if made.operations for name in made.scheduler_nodes}
-    hint = functools.partial(_hint, graph.sizevars)
+    hint = functools.partial(_hint, graphs[0].sizevars)
     bodies: dict[str, dict | None] = {}
 
     def of_node(name: str) -> list[Access] | None:
-        body = getattr(nodes.get(name), "_body", None)
-        if body is None or name not in defined:
+        node, graph = nodes.get(name, (None, None))
+        body = getattr(node, "_body", None)
+        if graph is None or body is None or name not in defined:
             return None
         if name not in bodies:
             bodies[name] = accesses(body, hint)
@@ -380,12 +388,12 @@ def of_calls(graph: Any, calls: list[dict], definitions: list[Any]) -> list[Traf
         return [access for (operation, block), some in found.items() if (name, operation, block) in emitted
                 for access in some if access.buffer not in graph.removed_buffers]  # fmt: skip
 
-    real = getattr(graph.scheduler, "mutation_real_name", {})
-
     def of_call(call: dict) -> Traffic | None:
         some = [of_node(name) for name in call["scheduler_nodes"]]
         if not some or any(one is None for one in some):
             return None
+        graph = nodes[call["scheduler_nodes"][0]][1]
+        real = getattr(graph.scheduler, "mutation_real_name", {})
         shared = {buffer: memory for made in definitions if set(made.scheduler_nodes) & set(call["scheduler_nodes"])
                   for buffer, memory in made.in_place.items()}  # fmt: skip
         touched = [access for one in some for access in one or ()]

@@ -221,6 +221,15 @@ TABLE = (
         timed=True,
     ),
     Artefact(
+        "gemv",
+        "results/25/{device}/gemv.json",
+        "scripts/gemv.py",
+        params.section("gemv"),
+        recompute="minicompile.recompute:gemv",
+        timed=True,
+        gpu_only=True,
+    ),
+    Artefact(
         "compile_health",
         f"{BY_MODEL}/compile_health.json",
         "scripts/compile_health.py",

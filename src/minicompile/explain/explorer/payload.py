@@ -13,7 +13,17 @@ from minicompile.explain.explorer.tour import tour
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Pane
 
-COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
+COPIED = (
+    "model",
+    "target",
+    "environment",
+    "compile",
+    "missing_hooks",
+    "graph_breaks",
+    "recompiles",
+    "choices",
+    "candidate_sources",
+)
 NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer")
 SCHEDULER_NODE = (
     "name",

@@ -29,6 +29,7 @@ PROGRAM = (
     "roofline.js",
     "why.js",
     "about.js",
+    "choices.js",
     "tour.js",
     "search.js",
     "keys.js",
@@ -70,8 +71,8 @@ def render_explorer(
     profile: dict | None | Sequence[dict | None] = None,
     compress: bool = True,
     language: str = "en",
-) -> None:
-    """Write the page that shows a capture line by line.
+) -> Path:
+    """Write the page that shows a capture line by line; returns its path.
 
     Args:
         capture: one, as `minicompile.capture` returns it (schemas/capture.schema.yaml), or two of the same model, to
@@ -101,10 +102,11 @@ def render_explorer(
         model=captures[0]["model"]["name"],
         label=text("page.joint").join(Wording(language).label(each) for each in captures),
         base=base_style(),
-        style=Markup(asset(PACKAGE, "explorer.css")),
+        style=Markup("\n".join(asset(PACKAGE, name) for name in ("explorer.css", "choices.css"))),
         program=script_text(("minilab", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
         words=embedded_json({"sentences": text.under("program"), "marks": MARKS[language]}),
         encoding="gzip" if compress else "text",
         data=Markup(_embedded(payload(captures, profiles, language), compress)),
     )
     write_text(path, html)
+    return Path(path)
