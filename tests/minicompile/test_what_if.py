@@ -101,7 +101,8 @@ def test_a_training_step_is_timed_as_it_was_compiled(monkeypatch):
     real = compile_fx.compile_fx
     monkeypatch.setattr(compile_fx, "compile_fx", lambda *given, **named: compiled.append(1) or real(*given, **named))
     inputs = (torch.randn(4, 8, requires_grad=True),)
-    samples = module._timed(what_if_models.Loss(), inputs, KNOBS["dynamic_shapes"], True, 2)
+    sides = [module._Side(what_if_models.Loss(), KNOBS["dynamic_shapes"], side, None, None) for side in SIDES]
+    samples = module._timed(*sides, inputs, {}, True, 2)
     assert len(samples["after_us"]) == 2
     assert len(compiled) == 2  # a side each: no timed call compiles again
 

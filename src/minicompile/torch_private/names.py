@@ -187,7 +187,6 @@ NAMES = {
     "metrics_context": PrivateName("torch._dynamo.utils:get_metrics_context", "why this is a recompile"),
     "compile_metrics": PrivateName("torch._dynamo.utils:get_compilation_metrics", "guards and failures of compiles"),
     "break_list": PrivateName("torch._dynamo.output_graph:graph_break_reasons", "graph breaks, told", required=False),
-    "assume_static": PrivateName("torch._dynamo.config:assume_static_by_default", "sizes as constants or arguments"),
     "break_reason": PrivateName(
         "torch._dynamo.output_graph:GraphCompileReason.__post_init__", "where a graph ends", required=False
     ),
