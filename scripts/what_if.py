@@ -23,7 +23,7 @@ def main(job):
     torch.set_num_threads(params["threads"])  # the C++ kernels are written for that many
     checkpoint = job.input.get("checkpoint") or None
     model = build(job.wildcards.model, checkpoint, params["entry"], tuple(params["shape"])).to(place)
-    found = what_if(model.module, model.inputs, job.wildcards.knob, target=target, train=model.train, name=model.name)
+    found = what_if(model.module, model.inputs, job.wildcards.knob, target=target, **model.settings)
     found["provenance"] = provenance(job.input.sources, params, device)
     for side in ("before", "after"):
         log.info("%s: %s", side, ", ".join(f"{name} {count}" for name, count in found[side]["counts"].items()))

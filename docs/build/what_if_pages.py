@@ -25,7 +25,7 @@ MARKS = {
     "attention": ["scaled_dot_product", "extern_kernels.bmm", "exp()"],
     "dynamic_shapes": ["ks0", "ks1"],
     "epilogue_fusion": ["_micro_gemm", "tanh()"],
-    "loop_order": ["reinterpret_tensor", "@triton_heuristics.pointwise"],
+    "loop_order": [],
     "max_autotune": ["extern_kernels.bmm", "_micro_gemm"],
     "vectors": ["at::vec::Vectorized", "#pragma omp simd"],
 }
@@ -73,19 +73,23 @@ def counted(entry: dict, name: str) -> tuple[int | None, int | None]:
     return entry["before"]["counts"][name], entry["after"]["counts"][name]
 
 
-def finding(entry: dict) -> str:
-    """Say in a sentence what the flip does to the code on one device."""
+def finding(entry: dict, asked: str) -> str:
+    """Say what the flip does to the code on one device: to the count asked for, to the others, to the kernels."""
     if entry["same_code"]:
-        return "The code is the same on either side."
-    moving = [name for name in ROWS if direction(*counted(entry, name)) not in ("same", "unknown")]
-    changed = (
-        f"{entry['kernels_changed']['before']} of {entry['before']['counts']['kernels']} kernels are not found again"
-    )
-    if not moving:
-        return f"No count moves; {changed} on the other side in the same text."
+        return "The code is the same on either side, comments aside."
     text = Translations("minicompile.explain", "what_if")
-    told = [f"the number of {text(f'count.{label(entry, name)}')} {moved(counted(entry, name))}" for name in moving]
-    return f"{', '.join(told)[0].upper()}{', '.join(told)[1:]}; {changed} on the other side in the same text."
+    told = [f"The number of {text(f'count.{label(entry, asked)}')} {moved(counted(entry, asked))}."]
+    others = [name for name in ROWS if name != asked and direction(*counted(entry, name)) not in ("same", "unknown")]
+    if others:
+        told.append(f"Other counts that move: {', '.join(text(f'count.{name}') for name in others)}.")
+    changed, kernels = entry["kernels_changed"]["before"], entry["before"]["counts"]["kernels"]
+    if changed:
+        told.append(
+            f"Of the {kernels:,} kernels before, {changed:,} {'has' if changed == 1 else 'have'} no twin after."
+        )
+    else:
+        told.append("Every kernel before has a twin after; the code that calls them differs.")
+    return " ".join(told)
 
 
 def lines_with(pair: list[int]) -> str:

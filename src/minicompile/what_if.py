@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from minicompile.explain.capture_diff import diff_compiles
-from minicompile.lowering.capture import TARGETS, capture
+from minicompile.lowering.capture import TARGETS, call_arguments, capture
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.lowering.knobs import KNOBS, Knob, knob_for, settings
-from minicompile.models import CapturedModel, build
+from minicompile.models import CHECKPOINT, FORMS, named
 from minicompile.profile.attention import with_fused_attention
 from minicompile.profile.paired import ROUNDS, Samples, judged, paired
 from minicompile.torch_private.names import owner
@@ -30,23 +30,27 @@ FORMAT = 1
 COUNTS = ("lines", "kernels", "launches", "generated_launches", "library_launches", "bytes", "materialised")
 CHANGES = ("rewritten", "fused", "appeared", "vanished", "fates")
 SIDES = ("before", "after")
-CHECKPOINT = Path("results/17/checkpoint.npz")
+COMMENT = re.compile(r"\s*(?:#(?!pragma|include)|//)")
 
 
 def what_if(
-    model: nn.Module,
-    args: tuple,
+    model: Callable,
+    args: Any,
     knob: str,
     *,
     target: str = "cpu",
-    train: bool = False,
-    name: str | None = None,
     rounds: int = ROUNDS,
+    kwargs: dict | None = None,
+    train: bool = False,
+    dynamic: bool | None = None,
+    options: dict | None = None,
+    name: str | None = None,
 ) -> dict:
     """Compile a model twice, with one knob flipped, and count what each compile made.
 
     Args:
-        model, args, target, train, name: as for `minicompile.lowering.capture.capture`. The model is left as it was.
+        model, args, kwargs, target, train, dynamic, options, name: as for `minicompile.lowering.capture.capture`; both
+            sides get them, but for what the knob sets. The model is left as it was.
         knob: a name out of `minicompile.lowering.knobs.KNOBS`.
         rounds: of timing, on a target that is here; 0 times nothing.
 
@@ -59,51 +63,88 @@ def what_if(
     """
     chosen = knob_for(knob, target)
     with fresh_caches():
-        captures = {}
-        for side in SIDES:
-            with _flipped(chosen, side):
-                module = _module(model, chosen, side)
-                captures[side] = capture(
-                    module, args, target=target, train=train, name=name, options=dict(getattr(chosen, side))
-                )
+        before, after = sides = [_Side(model, chosen, side, dynamic, options) for side in SIDES]
+        captures = [side.captured(args, kwargs, target=target, train=train, name=name) for side in sides]
         timed = None
         if target != "simulated" and rounds:
-            samples = _timed(model, args, chosen, train, rounds)
+            positional, by_name = call_arguments(model, args, kwargs)
+            samples = _timed(before, after, positional, by_name, train, rounds)
             timed = {**judged(samples), "samples": samples}
-    before, after = (captures[side] for side in SIDES)
-    diff = diff_compiles(before, after)
-    texts = [{_text(one, graph, kernel) for graph, kernel in _kernels(one)} for one in (before, after)]
+    diff = diff_compiles(*captures)
+    texts = [{_text(one, graph, kernel) for graph, kernel in _kernels(one)} for one in captures]
     return {
         "format": FORMAT,
-        "model": before["model"],
-        "target": before["target"],
-        "torch": before["environment"]["versions"].get("torch"),
+        "model": captures[0]["model"],
+        "target": captures[0]["target"],
+        "torch": captures[0]["environment"]["versions"].get("torch"),
         "knob": {"name": chosen.name, "asks": chosen.asks, "change": chosen.change},
-        "before": _side(before, settings(chosen, chosen.before), texts[1]),
-        "after": _side(after, settings(chosen, chosen.after), texts[0]),
-        "same_code": _digests(before) == _digests(after),
+        "before": _side(captures[0], settings(chosen, chosen.before), texts[1]),
+        "after": _side(captures[1], settings(chosen, chosen.after), texts[0]),
+        "same_code": _statements(captures[0]) == _statements(captures[1]),
         "changes": {what: sum(len(graph[what]) for graph in diff["graphs"]) for what in CHANGES},
         "time": timed,
     }
 
 
-@contextlib.contextmanager
-def _flipped(knob: Knob, side: str) -> Iterator[None]:
-    """A context in which what is changed that is no option of Inductor's is as one side has it."""
-    with contextlib.ExitStack() as stack:
-        if knob.change == "dynamic" and side == "after":
-            stack.enter_context(owner("assume_static").patch(assume_static_by_default=False))
-        if knob.change == "attention" and side == "before":
-            stack.enter_context(torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH))
-        yield
+class _Side:
+    """A model as one side of a knob compiles it."""
+
+    def __init__(self, model: Callable, knob: Knob, side: str, dynamic: bool | None, options: dict | None) -> None:
+        self.model = _with_fused_attention(model) if knob.change == "attention" and side == "after" else model
+        self.written_out = knob.change == "attention" and side == "before"
+        self.dynamic = (side == "after") if knob.change == "dynamic" else dynamic
+        self.options = {**(options or {}), **getattr(knob, side)}
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """A context in which Inductor compiles as this side does."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(inductor_options(self.options))
+            if self.written_out:
+                stack.enter_context(torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH))
+            yield
+
+    def captured(self, args: Any, kwargs: dict | None, **named: Any) -> Capture:
+        """What the side's compile makes."""
+        with self.entered():
+            return capture(self.model, args, kwargs, dynamic=self.dynamic, **named)
+
+    def step(self, args: tuple, kwargs: dict, train: bool) -> Callable[[], None]:
+        """A call of the compiled model, with its backward pass where it trains; it has run once."""
+        compile_fx = owner("compile_fx").compile_fx
+        # a backend of its own, so that neither side takes the other's code
+        function = torch.compile(
+            self.model, backend=lambda graph, inputs: compile_fx(graph, inputs), dynamic=self.dynamic
+        )
+        parameters = list(self.model.parameters()) if isinstance(self.model, nn.Module) else []
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        leaves = [tensor for tensor in (*parameters, *given) if tensor.requires_grad]
+
+        def step() -> None:
+            result = function(*args, **kwargs)
+            if train:
+                torch.autograd.grad(result, leaves, allow_unused=True)
+
+        # the backward would be lowered in a thread of autograd's, which may not see the options of this one
+        at_once = owner("functorch_config").patch(force_non_lazy_backward_lowering=True)
+        with self.entered(), at_once, torch.set_grad_enabled(train):
+            step()
+        return step
 
 
-def _module(model: nn.Module, knob: Knob, side: str) -> nn.Module:
-    if knob.change != "attention" or side == "before":
+def _with_fused_attention(model: Callable) -> Callable:
+    if not isinstance(model, nn.Module) or not any(isinstance(one, Attention) for one in model.modules()):
         return model
-    has_own = any(isinstance(one, Attention) for one in model.modules())
     # in a list, since the model may itself be attention
-    return next(iter(with_fused_attention(nn.ModuleList([model])).children())) if has_own else model
+    return next(iter(with_fused_attention(nn.ModuleList([model])).children()))
+
+
+def _timed(before: _Side, after: _Side, args: tuple, kwargs: dict, train: bool, rounds: int) -> Samples:
+    """Time both sides in turn."""
+    on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in (*args, *kwargs.values()))
+    steps = [side.step(args, kwargs, train) for side in (before, after)]
+    with torch.set_grad_enabled(train):
+        return paired(steps[0], steps[1], torch.cuda.synchronize if on_gpu else lambda: None, rounds)
 
 
 def counts(made: Capture) -> dict[str, int | None]:
@@ -169,48 +210,14 @@ def _side(made: Capture, chosen: dict, other_texts: set[str]) -> dict:
     }
 
 
-def _digests(made: Capture) -> list[str]:
-    return [graph["code_sha256"] for graph in made["graphs"]]
-
-
-def _timed(model: nn.Module, args: tuple, knob: Knob, train: bool, rounds: int) -> Samples:
-    """Time both sides in turn, each compiled under its own backend, so that neither takes the other's code."""
-    on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in args)
-    before, after = (_compiled(model, args, knob, side, train) for side in SIDES)
-    with torch.set_grad_enabled(train):
-        return paired(before, after, torch.cuda.synchronize if on_gpu else lambda: None, rounds)
-
-
-def _compiled(model: nn.Module, args: tuple, knob: Knob, side: str, train: bool) -> Callable[[], None]:
-    """A call of the model as one side compiles it, with its backward pass where it trains; it has run once."""
-    module = _module(model, knob, side)
-    compile_fx = owner("compile_fx").compile_fx
-    function = torch.compile(module, backend=lambda graph, inputs: compile_fx(graph, inputs))
-
-    def step() -> None:
-        result = function(*args)
-        if train:
-            torch.autograd.grad(result, [one for one in module.parameters() if one.requires_grad], allow_unused=True)
-
-    with _flipped(knob, side), inductor_options(dict(getattr(knob, side))), torch.set_grad_enabled(train):
-        step()
-    return step
-
-
-def model_for(name: str, checkpoint: str | Path = CHECKPOINT) -> CapturedModel:
-    """One of the lab's models, or a user's own as FILE.py:FACTORY, on the CPU.
-
-    Raises:
-        LabError: no model has that name, or it cannot be made.
-    """
-    source, colon, factory = name.rpartition(":")
-    entry = {"source": source, "factory": factory} if colon else None
-    return build(Path(source).stem if colon else name, checkpoint, entry)
+def _statements(made: Capture) -> list[list[str]]:
+    """Each graph's code without comments: these count the process' compiles and quote strides of the IR."""
+    return [[line for line in _code(made, graph) if not COMMENT.match(line)] for graph in made["graphs"]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command line takes."""
-    parser.add_argument("model", metavar="MODEL", help="tiny_head, minigpt, ... or FILE.py:FACTORY")
+    parser.add_argument("model", metavar="MODEL", help=FORMS)
     parser.add_argument("knob", metavar="KNOB", help=f"one of {', '.join(KNOBS)}")
     parser.add_argument("--target", default="cpu", choices=TARGETS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write KNOB.json and the page KNOB.html there")
@@ -222,17 +229,15 @@ def run(arguments: argparse.Namespace) -> None:
     """Do what the command line asks: print both sides, and write the result and its page where that is asked.
 
     Raises:
-        LabError: as `what_if`, and `model_for`.
+        LabError: as `what_if`, and `minicompile.models.named`.
     """
     from minicompile.explain.what_if import render_what_if, summary
 
     knob_for(arguments.knob, arguments.target)  # before a model is built for it
-    model = model_for(arguments.model, arguments.checkpoint)
+    model = named(arguments.model, arguments.checkpoint)
     if arguments.target == "cuda":
         model = model.to("cuda")
-    found = what_if(
-        model.module, model.inputs, arguments.knob, target=arguments.target, train=model.train, name=model.name
-    )
+    found = what_if(model.module, model.inputs, arguments.knob, target=arguments.target, **model.settings)
     print(summary(found, arguments.language))
     if arguments.out:
         write_json(arguments.out / f"{arguments.knob}.json", found)

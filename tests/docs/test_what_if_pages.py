@@ -61,15 +61,19 @@ def test_how_a_count_moved(pair, said):
 
 
 def test_a_finding_names_what_moves_and_nothing_else():
-    said = pages.finding(entry({"kernels": 12, "lines": 5}, {"kernels": 23, "lines": 4}))
-    assert "the number of generated kernels rises from 12 to 23" in said
-    assert said.startswith("The number of lines of generated code falls from 5 to 4")
+    said = pages.finding(entry({"kernels": 12, "lines": 5}, {"kernels": 23, "lines": 4}), "kernels")
+    assert said.startswith("The number of generated kernels rises from 12 to 23. Other counts that move: lines of")
     assert "bytes" not in said
+    assert said.endswith("Of the 12 kernels before, 1 has no twin after.")
 
 
 def test_a_finding_without_a_change_says_so():
-    assert pages.finding(entry({}, {}, same_code=True)) == "The code is the same on either side."
-    assert pages.finding(entry({}, {})).startswith("No count moves; 1 of 1 kernels")
+    assert (
+        pages.finding(entry({}, {}, same_code=True), "lines") == "The code is the same on either side, comments aside."
+    )
+    assert "Other counts" not in pages.finding(entry({}, {}), "lines")
+    untouched = {"kernels_changed": {"before": 0, "after": 0}}
+    assert "Every kernel before has a twin after" in pages.finding({**entry({}, {}), **untouched}, "lines")
 
 
 @pytest.mark.parametrize(

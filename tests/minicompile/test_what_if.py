@@ -1,6 +1,7 @@
 """Two compiles with one knob flipped: what each knob does to the code, and what is refused."""
 
 import argparse
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,6 +94,17 @@ def test_what_is_found_fits_its_schema(knob: str):
 def test_only_what_runs_here_is_timed():
     assert found("fusion")["time"] is None
     assert len(found("vectors")["time"]["samples"]["after_us"]) == 3
+
+
+def test_a_training_step_is_timed_as_it_was_compiled(monkeypatch):
+    compiled, compile_fx = [], importlib.import_module("torch._inductor.compile_fx")
+    real = compile_fx.compile_fx
+    monkeypatch.setattr(compile_fx, "compile_fx", lambda *given, **named: compiled.append(1) or real(*given, **named))
+    inputs = (torch.randn(4, 8, requires_grad=True),)
+    sides = [module._Side(what_if_models.Loss(), KNOBS["dynamic_shapes"], side, None, None) for side in SIDES]
+    samples = module._timed(*sides, inputs, {}, True, 2)
+    assert len(samples["after_us"]) == 2
+    assert len(compiled) == 2  # a side each: no timed call compiles again
 
 
 def test_the_sides_say_what_they_were_compiled_with():

@@ -190,7 +190,6 @@ NAMES = {
     "break_reason": PrivateName(
         "torch._dynamo.output_graph:GraphCompileReason.__post_init__", "where a graph ends", required=False
     ),
-    "assume_static": PrivateName("torch._dynamo.config:assume_static_by_default", "sizes as constants or arguments"),
     "mark_dynamic": PrivateName("torch._dynamo:mark_dynamic", "a size that varies"),
     "call_impl": PrivateName("torch.nn:Module._call_impl", "a module's call, hooks included, uncompiled"),
     "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),
