@@ -7,7 +7,7 @@ from torch import nn
 class AttentionWrittenOut(nn.Module):
     def forward(self, q, k, v):
         scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-        scores = scores.masked_fill(torch.ones(16, 16, dtype=torch.bool).triu(1), float("-inf"))
+        scores = scores.masked_fill(torch.ones(16, 16, dtype=torch.bool, device=q.device).triu(1), float("-inf"))
         return scores.softmax(-1) @ v
 
 

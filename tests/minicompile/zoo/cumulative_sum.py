@@ -6,7 +6,7 @@ from torch import nn
 
 class CumulativeSum(nn.Module):
     def forward(self, x):
-        return torch.cumsum(x, -1) / torch.arange(1, x.shape[-1] + 1)
+        return torch.cumsum(x, -1) / torch.arange(1, x.shape[-1] + 1, device=x.device)
 
 
 def make():
