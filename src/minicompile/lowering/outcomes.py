@@ -122,14 +122,12 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
     producers = {one["producer"] for name, position, one in loops if emitted(name, position)}
     in_memory = {buffer["name"]: buffer for buffer in lowered["buffers"] if not buffer["removed"]}
     aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
+    unfinished = _unfinished(nodes)
     stored = {
-        one["stores"]
+        _result(one, in_memory[one["buffer"]], aten, unfinished)
         for name, position, one in loops
-        if one["stores"] in aten
-        and one["buffer"] in in_memory
-        and emitted(name, position)
-        and _holds(in_memory[one["buffer"]], aten[one["stores"]])
-    }
+        if one["stores"] is not None and one["buffer"] in in_memory and emitted(name, position)
+    } - {None}
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
@@ -153,20 +151,38 @@ def without_stores(lowered: dict[str, Any], emitted: Callable[[str, int], bool])
 def contents(lowered: dict[str, Any]) -> list[dict]:
     """The buffers, each with the `node` whose result is stored in it, by what its loop stores where there is one."""
     aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
+    unfinished = _unfinished(lowered["scheduler_nodes"])
     stores = {
-        one["buffer"]: one["stores"]
+        one["buffer"]: one
         for node in lowered["scheduler_nodes"]
         for one in node["operations"]
         if one["stores"] is not None
     }
 
     def node_of(buffer: dict) -> str | None:
-        if buffer["name"] not in stores:
-            return buffer["node"]
-        stored = stores[buffer["name"]]
-        return stored if stored in aten and _holds(buffer, aten[stored]) else None
+        store = stores.get(buffer["name"])
+        return buffer["node"] if store is None else _result(store, buffer, aten, unfinished)
 
     return [{**buffer, "node": node_of(buffer)} for buffer in lowered["buffers"]]
+
+
+def _unfinished(nodes: list[dict]) -> set[tuple[str, str]]:
+    """(buffer, ATen node) where a loop reads the buffer and goes on with the node: a mean's sum, before its division."""
+    return {
+        (read["buffer"], one["producer"])
+        for node in nodes
+        for one in node["operations"]
+        if one["producer"] and one["buffer"] is None
+        for read in node["reads"]
+    }
+
+
+def _result(store: dict, buffer: dict, aten: dict[str, dict], unfinished: set[tuple[str, str]]) -> str | None:
+    """The ATen node whose whole result a store puts into a buffer: the value's own, or of a scatter the scatter."""
+    for name in (store["stores"], store["producer"]):
+        if name in aten and _holds(buffer, aten[name]) and (buffer["name"], name) not in unfinished:
+            return name
+    return None
 
 
 def _holds(buffer: dict, node: dict) -> bool:

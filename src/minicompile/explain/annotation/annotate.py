@@ -8,7 +8,8 @@ there; then the kernel line by line. This module gathers the answers (facts, pat
 import re
 
 from minicompile.explain.annotation import facts
-from minicompile.explain.annotation.choice import chosen, most_interesting, returns_softmax
+from minicompile.explain.annotation.choice import asked_for, most_interesting, returns_softmax
+from minicompile.explain.annotation.choices import chosen
 from minicompile.explain.annotation.headline import headline
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
@@ -35,7 +36,7 @@ def annotate(capture: Capture, notes: str | None = None, language: str = "en", *
         LabError: the capture has no such kernel.
     """
     words = Translations("minicompile.explain", "annotation", language)
-    view = chosen(capture, kernel, language) if kernel else most_interesting(capture, language)
+    view = asked_for(capture, kernel, language) if kernel else most_interesting(capture, language)
     values = {
         "model": capture["model"],
         "target": capture["target"],
@@ -66,6 +67,7 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "why": view.words("why.asked") if asked else _why(view),
         "headline": headline(view),
         "ordered": facts.ordered(view),
+        "choices": [_told(view, fact) for fact in chosen(view)],
         "same_kernel": _same_kernel(view),
         "users_own": any(node["user_triton"] for node in view.scheduler_nodes),
         "operations": facts.operations(view),
@@ -99,6 +101,24 @@ def _why(view: KernelView) -> str:
     if returns_softmax(view):
         return view.words("why.softmax")
     return view.words("why.largest")
+
+
+def _told(view: KernelView, fact: dict) -> str:
+    """A choice in words; names are marked as code."""
+    fields: dict = {}
+    for name, value in fact.items():
+        if isinstance(value, dict):
+            fields[name] = ", ".join(f"{key} = {one}" for key, one in value.items())
+        elif isinstance(value, list):
+            fields[name] = ", ".join(f"`{one}`" for one in value)
+        elif isinstance(value, float):
+            fields[name] = view.words.number(value, ".3g")
+        else:
+            fields[name] = value
+    key = f"choices.{fields.pop('code')}"
+    if (fact.get("margin") or fact.get("milliseconds")) and f"{key}_by" in view.words:
+        key += "_by"
+    return view.words(key, **fields)
 
 
 def _same_kernel(view: KernelView) -> int | None:

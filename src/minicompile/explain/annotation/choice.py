@@ -25,7 +25,7 @@ def most_interesting(capture: Capture, reader: str = "en") -> KernelView | None:
     return max(views_of(capture, reader), key=_interest, default=None)  # the first of equals
 
 
-def chosen(capture: Capture, kernel: str, reader: str = "en") -> KernelView:
+def asked_for(capture: Capture, kernel: str, reader: str = "en") -> KernelView:
     """The first call of a kernel that a reader asks for by its name, or the call of that id.
 
     Raises:
