@@ -66,6 +66,7 @@ class Node(TypedDict):
     line: int | None
     fate: str | None
     buffer: str | None
+    layer: NotRequired[str | None]  # records made earlier have none
 
 
 class Buffer(TypedDict):
@@ -196,6 +197,7 @@ class Graph(TypedDict):
     decisions: list[Decision]
     kernels: list[Kernel]
     calls: list[Call]
+    layers: NotRequired[dict[str, str]]
     code_sha256: NotRequired[str]  # what `capture` adds to a graph that is built
     coverage: NotRequired[dict[str, Any]]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from minicompile.lowering.bytecode import disassembled, rewritten
 from minicompile.lowering.captured import Graph, Title
 from minicompile.lowering.graph_record import BuiltGraph, built_graph
+from minicompile.lowering.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import definition_lines
 from minicompile.torch_private.session import Session
@@ -37,8 +38,8 @@ class Record:
         for lowered in session.lowered:
             built = built_graph(lowered)
             self.panes.extend(built.panes)
-            self._link_upwards(built, lowered["aten"]["nodes"])
-            self.graphs.append(built.graph)
+            stacks = self._link_upwards(built, lowered["aten"]["nodes"])
+            self.graphs.append(with_layers(built.graph, stacks))
 
     def _add_sources(self) -> dict[str, str]:
         graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
@@ -89,11 +90,17 @@ class Record:
                 self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
         return {"pane": pane, "at": at, "origins": origins, "by_sequence": by_sequence, "identity": identity}
 
-    def _link_upwards(self, built: BuiltGraph, nodes: list[dict]) -> None:
-        """From an ATen graph, whose nodes are these, to the joint graph, to Dynamo's, and to the source."""
+    def _link_upwards(self, built: BuiltGraph, nodes: list[dict]) -> dict[str, Stack]:
+        """From an ATen graph, whose nodes are these, to the joint graph, to Dynamo's, and to the source.
+
+        Returns:
+            By node the model's modules that it was made in.
+        """
         graph, aten = built.graph, built.graph["panes"]["aten"]
         index = graph["index"]
         joint, dynamo = self._joint.get(index), self._dynamo[index]
+        recorded = {node["name"]: node for node in self.session.dynamo[index]["nodes"]}
+        stacks = {}
         for node in nodes:
             line = built.aten_lines.get(node["name"])
             # what replaced a pattern may have no origin itself; then that of the next node that uses its result counts
@@ -111,6 +118,8 @@ class Record:
             for name in found["dynamo"]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[name], aten, line)
             self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), aten, line)
+            stacks[node["name"]] = layer_stack(node, (recorded[name] for name in found["dynamo"]))
+        return stacks
 
     def _replaced(self, graph: Graph, nodes: list[dict], node: dict, dynamo: list[str]) -> list[str]:
         """The earlier graph's nodes that a pattern of Inductor's took together and put an ATen node in the place of.

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -344,3 +345,14 @@ def test_simulated_kernels_are_those_that_a_gpu_gets(build):
     differences = [kernel["difference"] for graph in compared["graphs"] for kernel in graph["kernels"]]
     assert compared["same"], [graph["why"] for graph in compared["graphs"]] + differences
     assert all(kernel["ttir_same"] for graph in compared["graphs"] for kernel in graph["kernels"])
+
+
+def test_alike_layers_have_as_many_library_calls_each_forward_and_backward(training):
+    for graph in training["graphs"]:
+        calls = Counter(
+            re.sub(r"(blocks\.\d)\..*", r"\1", node["layer"] or "")
+            for node in graph["nodes"]
+            if node["fate"] == "extern call"
+        )
+        assert calls["model.blocks.0"] == calls["model.blocks.1"] > 3
+        assert all(node["layer"] in graph["layers"] for node in graph["nodes"] if node["layer"])

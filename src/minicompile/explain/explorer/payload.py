@@ -14,7 +14,7 @@ from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Pane
 
 COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
-NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer")
+NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer", "layer")
 SCHEDULER_NODE = (
     "name",
     "kind",
@@ -34,7 +34,19 @@ DECISION = ("first", "second", "shared_buffers", "taken", "reasons")
 TARGET = ("kind", "device", "simulated")
 BUFFER = ("name", "size", "bytes", "removed", "input")
 LINEWISE = ("ir_before", "ir_after", "ttir", "ptx", "sass")  # long texts whose lines repeat, each whole in itself
-GRAPH = ("id", "index", "direction", "inference", "panes", "groups", "decisions", "kernels", "calls", "coverage")
+GRAPH = (
+    "id",
+    "index",
+    "direction",
+    "inference",
+    "panes",
+    "groups",
+    "decisions",
+    "kernels",
+    "calls",
+    "coverage",
+    "layers",
+)
 
 
 class Texts:

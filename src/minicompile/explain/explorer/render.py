@@ -23,8 +23,12 @@ from minilab.web_page import asset, base_style, embedded_json, script_text
 PACKAGE = "minicompile.explain.explorer"
 PROGRAM = (
     "words.js",
+    "layers.js",
     "links.js",
+    "rows.js",
+    "colours.js",
     "pane.js",
+    "layout.js",
     "facts.js",
     "roofline.js",
     "why.js",

@@ -88,7 +88,7 @@ function summaryOf(capture, pane, number, facts) {
   }
   if (facts.nodes.length || facts.calls.length) {
     const count = (items, what) => (items.length ? counted(items.length, what) : null);
-    return say("why.holds", { where, what: [count(facts.nodes, "aten_node"), count(facts.groups, "fused_group"), count(facts.calls, "kernel_call")].filter(Boolean).join(", ") });
+    return say("why.holds", { where, what: [count(facts.nodes.filter((node) => node.fate), "aten_node"), count(facts.groups, "fused_group"), count(facts.calls, "kernel_call")].filter(Boolean).join(", ") });
   }
   return say("why.nothing", { where });
 }
@@ -117,6 +117,7 @@ function overviewCard(app, capture) {
 /** Fill the box for a chosen line, or say how to choose one. */
 function explain(app) {
   const body = document.getElementById("why-body"), summary = document.getElementById("why-summary");
+  app.layers.tell();
   if (!app.chosen) {
     summary.textContent = say("why.start");
     body.replaceChildren(...app.captures.map((capture) => overviewCard(app, capture)));
