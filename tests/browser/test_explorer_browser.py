@@ -10,6 +10,7 @@ from layered import layered
 
 from minicompile import render_explorer
 from minicompile.explain.explorer.links import Links
+from minicompile.explain.standalone import script
 
 SOFTMAX = "return F.softmax(logits"
 TABLET = {"viewport": {"width": 1024, "height": 768}, "has_touch": True}
@@ -601,3 +602,20 @@ def test_a_line_lights_the_layer_that_was_chosen(opened, pages):
     opened.page.locator("#layer").select_option("blocks.1.mix")
     line(opened, "Source", "F.gelu(self.mix").click()
     assert opened.page.locator("#loop").input_value() == "blocks.1"
+
+
+def test_a_kernel_is_copied_as_the_script_that_the_package_writes(opened, pages):
+    opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened.go(pages / "cpu.html")
+    choose(opened, tiny_head(), "aten", "aten.exp.default")
+    opened.page.get_by_role("button", name="Copy as a script").click()
+    until(opened, "document.querySelector('.copy').textContent === 'Copied'")
+    assert opened.page.evaluate("navigator.clipboard.readText()") == script(tiny_head(), "cpp_fused__softmax_0")
+
+
+def test_where_the_browser_forbids_copying_the_script_is_shown(opened, pages):
+    opened.go(pages / "cpu.html")
+    opened.page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden'))")
+    choose(opened, tiny_head(), "aten", "aten.exp.default")
+    opened.page.get_by_role("button", name="Copy as a script").click()
+    assert opened.page.locator("#script-text").input_value() == script(tiny_head(), "cpp_fused__softmax_0")

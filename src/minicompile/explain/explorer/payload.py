@@ -10,8 +10,10 @@ from typing import Any
 from minicompile.explain.explorer.highlight import highlight, highlight_line
 from minicompile.explain.explorer.links import body_links
 from minicompile.explain.explorer.tour import tour
+from minicompile.explain.standalone import script_parts
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture, Graph, Pane
+from minicompile.lowering.captured import Capture, Graph, Kernel, Pane
+from minilab import LabError
 
 COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
 NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer", "layer")
@@ -42,7 +44,6 @@ GRAPH = (
     "panes",
     "groups",
     "decisions",
-    "kernels",
     "calls",
     "coverage",
     "layers",
@@ -84,7 +85,15 @@ def classes_of(pane: Pane, graph: Graph | None) -> list[str]:
     return classes
 
 
-def packed_graph(graph: Graph, wording: Wording) -> dict:
+def packed_kernel(capture: Capture, graph: Graph, kernel: Kernel, language: str) -> dict:
+    """A kernel with its stand-alone script, in parts, or null where none can be written."""
+    try:
+        return {**kernel, "script": script_parts(capture, graph, kernel, language)}
+    except LabError:
+        return {**kernel, "script": None}
+
+
+def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str) -> dict:
     """A graph without what the page does not show, its fusions' reasons worded."""
     nodes = [
         {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
@@ -95,6 +104,7 @@ def packed_graph(graph: Graph, wording: Wording) -> dict:
         "nodes": [only(node, NODE) for node in graph["nodes"] if node["line"]],
         "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
         "scheduler_nodes": nodes,
+        "kernels": [packed_kernel(capture, graph, kernel, language) for kernel in graph["kernels"]],
         "decisions": [
             {**only(decision, DECISION), "sentence": wording.fusion(decision["reason"])}
             for decision in graph["decisions"]
@@ -109,7 +119,7 @@ def packed_capture(capture: Capture, texts: Texts, profile: dict | None, languag
         **only(capture, COPIED),
         "target": {**only(capture["target"], TARGET), "label": wording.label(capture)},
         "guards": len(capture["guards"]),
-        "graphs": [packed_graph(graph, wording) for graph in capture["graphs"]],
+        "graphs": [packed_graph(capture, graph, wording, language) for graph in capture["graphs"]],
         "panes": [
             {
                 **pane,

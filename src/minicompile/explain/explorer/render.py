@@ -31,6 +31,7 @@ PROGRAM = (
     "layout.js",
     "facts.js",
     "roofline.js",
+    "copying.js",
     "why.js",
     "about.js",
     "tour.js",
