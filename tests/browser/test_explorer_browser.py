@@ -615,7 +615,7 @@ def test_a_kernel_is_copied_as_the_script_that_the_package_writes(opened, pages)
 
 def test_where_the_browser_forbids_copying_the_script_is_shown(opened, pages):
     opened.go(pages / "cpu.html")
-    opened.page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden'))")
+    opened.page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden')))")
     choose(opened, tiny_head(), "aten", "aten.exp.default")
     opened.page.get_by_role("button", name="Copy as a script").click()
     assert opened.page.locator("#script-text").input_value() == script(tiny_head(), "cpp_fused__softmax_0")

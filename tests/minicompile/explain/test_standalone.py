@@ -22,10 +22,16 @@ GELU, NORM, SOFTMAX = (
 )
 
 
-def run(folder, text):
-    path = folder / "kernel.py"
-    path.write_text(text)
-    return subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=300)
+def run(folder, *texts):
+    """Exit status and output of each script, run side by side."""
+    started = []
+    for number, text in enumerate(texts):
+        path = folder / f"kernel_{number}.py"
+        path.write_text(text)
+        command, pipes = [sys.executable, path], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        started.append(subprocess.Popen(command, text=True, **pipes))
+    outputs = [process.communicate(timeout=300)[0] for process in started]
+    return [(process.returncode, output) for process, output in zip(started, outputs, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -38,15 +44,15 @@ def run(folder, text):
 )
 def test_a_copied_kernel_passes_and_a_changed_one_does_not(tmp_path, capture, kernel, right, wrong):
     text = script(capture(), kernel)
-    passed = run(tmp_path, text)
-    assert passed.returncode == 0, passed.stdout + passed.stderr
-    assert "float64" in passed.stdout
-    assert passed.stdout.rstrip().endswith("PASSED")
     head, body = text.split('extern "C"', 1)
     assert right in body.partition("''')")[0]
-    failed = run(tmp_path, f'{head}extern "C"{body.replace(right, wrong, 1)}')
-    assert failed.returncode == 1
-    assert "farther from float64" in failed.stdout
+    changed = f'{head}extern "C"{body.replace(right, wrong, 1)}'
+    (status, said), (changed_status, changed_said) = run(tmp_path, text, changed)
+    assert status == 0, said
+    assert "float64" in said
+    assert said.rstrip().endswith("PASSED")
+    assert changed_status == 1
+    assert "farther from float64" in changed_said
 
 
 def test_a_kernel_that_writes_out_of_bounds_does_not_pass(tmp_path):
@@ -55,9 +61,9 @@ def test_a_kernel_that_writes_out_of_bounds_does_not_pass(tmp_path):
         r"(\n +)(tmp_acc0_vec\.store\(out_ptr0 \+ static_cast<int64_t>\(x0\)\);)", r"\1\2 out_ptr0[8] = 1;", text
     )
     assert changed != text
-    failed = run(tmp_path, changed)
-    assert failed.returncode == 1
-    assert "before or after its memory" in failed.stdout
+    ((status, said),) = run(tmp_path, changed)
+    assert status == 1
+    assert "before or after its memory" in said
 
 
 def test_what_the_capture_has_no_operations_for_is_checked_for_bounds_and_said_to_be():
