@@ -10,6 +10,7 @@ import re
 from importlib import resources
 
 from minicompile.lowering.captured import Call, Capture, Graph, Kernel, Node
+from minicompile.torch_private.cpp_flags import settings_as_python
 from minilab import LabError
 from minilab.translations import Translations
 
@@ -65,7 +66,7 @@ def script_parts(capture: Capture, graph: Graph, kernel: Kernel, language: str =
     return [
         f'"""{title}"""\n\nimport sys\n\n',
         (2, head),
-        *_settings(capture["environment"]["options"]),
+        settings_as_python(capture["environment"]["options"]),
         (kernel["first"] - 1, kernel["last"] + 1),
         "\nasync_compile.wait(globals())\n",
         "" if device == "cpu" else f"if not torch.cuda.is_available():\n    sys.exit({words('script.no_gpu')!r})\n",
@@ -79,13 +80,6 @@ def script_parts(capture: Capture, graph: Graph, kernel: Kernel, language: str =
         f"sys.exit(check(kernel, MEMORY, {device!r}, {'eager' if eager.wanted else None}, {eager.values!r}, "
         f"{sorted(taken.written)!r}, SENTENCES))\n",
     ]
-
-
-def _settings(options: dict[str, str]) -> list[Part]:
-    """What the kernel was compiled with where that decides what its C++ means, such as how wide a vector is."""
-    chosen = {name: value for name, value in options.items() if name.startswith("cpp.")}
-    lines = [f"torch._inductor.config.{name} = {value}\n" for name, value in chosen.items()]
-    return ["import torch._inductor.config\n\n", *lines] if lines else []
 
 
 def _code(capture: Capture, graph: Graph) -> list[str]:

@@ -16,6 +16,7 @@ import torch
 
 from minicompile.lowering.captured import Capture, Graph, Kind
 from minicompile.lowering.coverage import check_complete, coverage
+from minicompile.lowering.cpp_assembly import with_cpp_assembly
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.record import Record
 from minicompile.lowering.triton_assembly import with_assembly
@@ -38,6 +39,7 @@ def capture(
     train: bool = False,
     name: str | None = None,
     options: dict | None = None,
+    assembly: bool = False,
 ) -> Capture:
     """Compile a model once with every stage of torch.compile watched.
 
@@ -53,6 +55,7 @@ def capture(
         train: the model returns a scalar loss; its backward pass is captured as well.
         name: what to call the model; its class by default.
         options: settings of Inductor's to compile with, over its own.
+        assembly: compile C++ kernels once more, to show their machine code; that takes a few seconds for each graph.
 
     Returns:
         The capture, plain data as schemas/capture.schema.yaml describes it.
@@ -68,7 +71,7 @@ def capture(
             f"torch.compile found nothing to compile in {name}; capture a model that computes with tensors, and unset "
             f"TORCHDYNAMO_DISABLE if it is set."
         )
-    graphs, panes = _built(Record(session), session, target)
+    graphs, panes = _built(Record(session), session, target, (options or {}) if assembly else None)
     made: Capture = {
         "format": FORMAT,
         "model": {"name": name, "class": type(model).__qualname__, "train": train, "inputs": [_shown(a) for a in args]},
@@ -94,12 +97,17 @@ def capture(
     return made
 
 
-def _built(record: Record, session: Session, target: str) -> tuple[list[Graph], Panes]:
+def _built(record: Record, session: Session, target: str, assembled_with: dict | None) -> tuple[list[Graph], Panes]:
     """The graphs with all that is known of them, and all panes with their links."""
     panes, graphs = record.panes, record.graphs
     codes = [lowered["code"] for lowered in session.lowered]
-    if target != "cpu":
-        compiled = [with_assembly(graph, code.split("\n"), target) for graph, code in zip(graphs, codes, strict=True)]
+    if target != "cpu" or assembled_with is not None:
+        compiled = [
+            with_cpp_assembly(graph, code.split("\n"), assembled_with or {})
+            if target == "cpu"
+            else with_assembly(graph, code.split("\n"), target)
+            for graph, code in zip(graphs, codes, strict=True)
+        ]
         graphs = [graph for graph, _ in compiled]
         for _, texts in compiled:
             panes.extend(texts)

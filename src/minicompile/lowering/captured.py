@@ -166,6 +166,7 @@ class Kernel(TypedDict):
     lines: int
     lines_tied: int
     assembly: Assembly | None
+    listing: NotRequired[str | None]  # the pane of a C++ kernel's assembly, where it was asked for and fits
 
 
 class Call(TypedDict):

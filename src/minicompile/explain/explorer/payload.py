@@ -35,7 +35,16 @@ OPERATION = ("operation", "producer", "line")
 DECISION = ("first", "second", "shared_buffers", "taken", "reasons")
 TARGET = ("kind", "device", "simulated")
 BUFFER = ("name", "size", "bytes", "removed", "input")
-LINEWISE = ("ir_before", "ir_after", "ttir", "ptx", "sass")  # long texts whose lines repeat, each whole in itself
+LINEWISE = (
+    "ir_before",
+    "ir_after",
+    "ttir",
+    "ttgir",
+    "llir",
+    "ptx",
+    "sass",
+    "asm",
+)  # long texts whose lines repeat, each whole in itself
 GRAPH = (
     "id",
     "index",

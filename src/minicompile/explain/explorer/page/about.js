@@ -18,6 +18,7 @@ function about(app) {
         [say("about.guards"), say("about.guards_are", { count: String(capture.guards) })],
         [say("about.missing"), capture.missing_hooks.length ? say("about.missing_are", { hooks: capture.missing_hooks.join(", ") }) : say("none")],
         ...capture.graphs.map((graph) => [say("about.linked", { graph: graph.id }), say("about.linked_are", { nodes: ratio(graph.coverage.compute_nodes), calls: ratio(graph.coverage.kernel_calls), operations: ratio(graph.coverage.loop_body_operations), lines: ratio(graph.coverage.kernel_lines) })]),
+        ...listings(capture),
         ...capture.choices.map((choice) => [say("about.autotuned", { operation: choice.operation }), choice.timings.slice(0, 3).map((timing) => `${timing.choice} ${written(timing.milliseconds)} ms`).join("; ")]),
       ]),
       h("h4", {}, say("about.phases")),
@@ -39,4 +40,11 @@ function print(app) {
       h("pre", {}, ...numbers.flatMap((number, index) => [index && number > numbers[index - 1] + 1 ? "  …\n" : "",
         h("span", { class: lit.get(number) ?? "" }, `${String(number).padStart(5)}  ${app.texts[view.pane.lines[number - 1]]}`), "\n"])));
   }));
+}
+
+/** How many kernels' longest texts a capture holds, where it does not hold all of them. */
+function listings(capture) {
+  const kernels = capture.graphs.flatMap((graph) => graph.kernels), parts = [["llir", (kernel) => kernel.assembly?.panes.llir], ["asm", (kernel) => kernel.listing]];
+  return parts.map(([kind, of]) => [kind, kernels.filter(of).length]).filter(([, shown]) => shown && shown < kernels.length)
+    .map(([kind, shown]) => [say(`kind.${kind}`), say("about.listings", { shown: String(shown), all: String(kernels.length) })]);
 }

@@ -1,6 +1,6 @@
 // The data of the page and the walk between lines. The rules are those of minicompile.explain.explorer.links.
 
-const KINDS = ["source", "bytecode", "dynamo", "joint", "aten", "ir_before", "ir_after", "groups", "code", "ttir", "ptx", "sass"];
+const KINDS = ["source", "bytecode", "dynamo", "joint", "aten", "ir_before", "ir_after", "groups", "code", "ttir", "ttgir", "llir", "ptx", "sass", "asm"];
 const WHOLES = ["ir_before", "ir_after", "groups"]; // panes whose lines stand for wholes; only from these a walk enters a body
 const FINEST_SHARED = ["joint", "dynamo", "source"]; // where two captures of one model can be compared, the finest first
 

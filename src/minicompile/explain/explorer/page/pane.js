@@ -1,7 +1,7 @@
 // One pane: a list of lines of which only those in view are in the document, so that 30,000 lines cost what 60 do.
 
 const MARGIN = 12; // characters beside a line's text: its number and a little room
-const MACHINE = ["ttir", "ptx", "sass"]; // kinds of text of which each kernel has its own, named last in the title
+const MACHINE = ["ttir", "ttgir", "llir", "ptx", "sass", "asm"]; // kinds of text of which each kernel has its own, named last in the title
 const SPARE = 12; // lines kept above and below the view
 const FATE_LETTERS = { materialised: "M", "extern call": "X", inlined: "I", "fused away": "F", view: "V", folded: "–" };
 
