@@ -619,3 +619,23 @@ def test_where_the_browser_forbids_copying_the_script_is_shown(opened, pages):
     choose(opened, tiny_head(), "aten", "aten.exp.default")
     opened.page.get_by_role("button", name="Copy as a script").click()
     assert opened.page.locator("#script-text").input_value() == script(tiny_head(), "cpp_fused__softmax_0")
+
+
+def test_pointing_at_an_intrinsic_says_what_it_does_and_so_do_a_key_and_the_box(opened, pages):
+    opened.go(pages / "simulated.html")
+    choose(opened, tiny_head_simulated(), "code", "= triton_helpers.max2(")
+    assert "NaN if an element is NaN" in why(opened)
+    tip = opened.page.locator("#tip")
+    assert not tip.is_visible()
+    opened.page.locator("section.code .scroller").focus()
+    opened.page.keyboard.press("i")
+    assert "NaN if an element is NaN" in tip.inner_text()
+    assert opened.page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tip"
+    opened.page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    assert opened.page.evaluate("app.pinned") is True
+    place = opened.page.locator("section.code .line.chosen span", has_text="max2").first.bounding_box()
+    opened.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    assert "NaN if an element is NaN" in tip.inner_text()
+    opened.page.mouse.move(5, 5)
+    until(opened, "document.getElementById('tip').hidden")

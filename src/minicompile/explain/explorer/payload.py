@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minicompile.explain.explorer.highlight import highlight, highlight_line
+from minicompile.explain.explorer.intrinsics import used
 from minicompile.explain.explorer.links import body_links
 from minicompile.explain.explorer.tour import tour
 from minicompile.explain.standalone import script_parts
@@ -157,4 +158,10 @@ def payload(captures: list[Capture], profiles: list[dict | None], language: str 
     packed = [
         packed_capture(capture, texts, profile, language) for capture, profile in zip(captures, profiles, strict=True)
     ]
-    return {"captures": packed, "tour": tour(captures, language), "lines": texts.lines, "classes": texts.classes}
+    return {
+        "captures": packed,
+        "tour": tour(captures, language),
+        "intrinsics": used(captures, language),
+        "lines": texts.lines,
+        "classes": texts.classes,
+    }

@@ -30,6 +30,7 @@ PROGRAM = (
     "pane.js",
     "layout.js",
     "facts.js",
+    "intrinsics.js",
     "roofline.js",
     "copying.js",
     "why.js",

@@ -50,13 +50,13 @@ function pressed(app, event) {
     w: () => toggleWhy(),
     z: () => document.getElementById("wrap").click(),
     c: () => document.getElementById("colours").click(),
-    Escape: () => (app.tour.running ? app.tour.end() : app.clear()),
+    Escape: () => (!app.intrinsics.tip.hidden ? app.intrinsics.hide() : app.tour.running ? app.tour.end() : app.clear()),
   };
   const inPane = {
     ArrowDown: () => view.move(1), j: () => view.move(1), ArrowUp: () => view.move(-1), k: () => view.move(-1),
     PageDown: () => view.move(page), PageUp: () => view.move(-page), Home: () => view.move(-Infinity), End: () => view.move(Infinity),
     ArrowRight: () => beside(1), l: () => beside(1), ArrowLeft: () => beside(-1), h: () => beside(-1),
-    "]": () => view.stepLit(1), "[": () => view.stepLit(-1), Enter: () => app.pin(view, view.cursor, true), " ": () => app.pin(view, view.cursor),
+    i: () => app.intrinsics.next(view), "]": () => view.stepLit(1), "[": () => view.stepLit(-1), Enter: () => app.pin(view, view.cursor, true), " ": () => app.pin(view, view.cursor),
   };
   const act = anywhere[event.key] ?? (view && inPane[event.key]);
   if (!act) return;

@@ -29,9 +29,11 @@ class Capture {
     if (this.made) return this.made;
     const up = new Map(), down = new Map();
     const wholes = new Map(); // of a line inside a loop body or a kernel: what it is part of
+    const names = new Map(this.panes.map((pane) => [pane.id, []])); // of each line, made once: a name is found faster the second time
     for (const { from, to, kind, pairs } of this.links) {
+      const starts = names.get(from), ends = names.get(to);
       for (let i = 0; i < pairs.length; i += 2) {
-        const start = `${from}:${pairs[i]}`, end = `${to}:${pairs[i + 1]}`;
+        const start = (starts[pairs[i]] ??= `${from}:${pairs[i]}`), end = (ends[pairs[i + 1]] ??= `${to}:${pairs[i + 1]}`);
         if (kind !== "part") add(down, start, { line: end, kind });
         add(kind === "body" ? wholes : up, end, { line: start, kind });
       }

@@ -4,6 +4,7 @@ class App {
   constructor(data) {
     this.texts = data.lines;
     this.classes = data.classes;
+    this.widths = []; // of texts, as they are measured
     this.captures = data.captures.map((capture, position) => new Capture(capture, position));
     this.hues = huesOf(this.captures);
     this.states = this.captures.map(() => new Map());
@@ -13,12 +14,13 @@ class App {
     this.search = new Search(this);
   }
 
-  start(stops) {
+  start(stops, intrinsics) {
     this.columns = this.makeColumns();
     this.byId = new Map(this.columns.map((column) => [column.id, column]));
     this.targets();
     this.graphButtons();
     this.layers = new LayerChoice(this);
+    this.intrinsics = new Intrinsics(this, intrinsics);
     this.layout = new Layout(this);
     this.offerPanes();
     this.tour = new Tour(this, stops);
@@ -243,7 +245,7 @@ let app; // for the tests and the curious
 
 readData().then((data) => {
   app = new App(data);
-  app.start(data.tour);
+  app.start(data.tour, data.intrinsics);
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for
 }).catch((error) => {
   document.getElementById("columns").textContent = typeof DecompressionStream === "undefined"

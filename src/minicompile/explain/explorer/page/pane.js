@@ -57,8 +57,8 @@ class PaneView {
       h("span", {}, column.title), this.stripCount);
     this.scroller.addEventListener("scroll", () => this.render(), { passive: true });
     this.scroller.addEventListener("click", (event) => { const line = this.at(event); if (line) { this.cursor = line; app.pin(this, line); this.announceCursor(); } });
-    this.scroller.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse") app.hover(this, this.at(event)); });
-    this.scroller.addEventListener("pointerleave", () => app.hover(this, null));
+    this.scroller.addEventListener("pointermove", (event) => { if (event.pointerType !== "mouse") return; const line = this.at(event); app.hover(this, line); app.intrinsics.follow(this, event, line); });
+    this.scroller.addEventListener("pointerleave", () => { app.hover(this, null); app.intrinsics.leave(); });
     this.scroller.addEventListener("focus", () => { app.focused = this; this.announceCursor(); });
     new ResizeObserver(() => (app.wrapped ? this.measure() : this.render())).observe(this.scroller);
   }
@@ -80,8 +80,7 @@ class PaneView {
     this.cursor = 1;
     this.fates = new Map();
     if (pane.kind === "aten") for (const node of this.capture.graphById.get(pane.graph).nodes) if (node.fate) this.fates.set(node.line, node.fate);
-    this.widths = pane.lines.map((text) => width(this.app.texts[text]));
-    this.rows = null;
+    this.widths = this.rows = null;
     this.measure();
     this.scroller.scrollTop = this.scroller.scrollLeft = 0;
     this.relight();
@@ -89,11 +88,13 @@ class PaneView {
 
   /** Lay the lines out anew, for the pane's width where they wrap; the line at the top stays there. */
   measure() {
-    if (!this.pane) return;
+    if (!this.pane || !this.column.open) return;
+    this.widths ??= this.pane.lines.map((text) => (this.app.widths[text] ??= width(this.app.texts[text])));
     const style = getComputedStyle(this.scroller), height = parseFloat(style.lineHeight) || 18;
-    const ch = this.characterWidth(style), gutter = (this.pane.kind === "aten" ? 8 : 6) * ch + 6;
+    const ch = (this.ch = this.characterWidth(style)), gutter = (this.pane.kind === "aten" ? 8 : 6) * ch + 6;
     const wraps = this.app.wrapped && this.scroller.clientWidth > 0;
     const across = wraps ? Math.max(8, Math.floor((this.scroller.clientWidth - gutter - 6) / ch)) : Infinity;
+    Object.assign(this, { gutter, across });
     const at = this.rows?.at(this.scroller.scrollTop + 1);
     this.rows = new Rows(this.widths, across, height);
     this.columns = this.widths.reduce((most, wide) => Math.max(most, wide), 0) + MARGIN;
@@ -116,11 +117,24 @@ class PaneView {
     return line >= 1 && line <= this.pane.lines.length ? line : null;
   }
 
+  /** The character of a line that an event is on, from 0. */
+  columnAt(event, number) {
+    const box = this.space.getBoundingClientRect(), row = Math.floor((event.clientY - box.top - this.rows.top(number)) / this.rows.height);
+    return Math.floor((event.clientX - box.left - this.gutter) / this.ch) + (this.wraps ? row * this.across : 0);
+  }
+
+  /** Where a character of a line is in the window. */
+  placeOf(number, character) {
+    const box = this.space.getBoundingClientRect(), row = this.wraps ? Math.floor(character / this.across) : 0;
+    const top = box.top + this.rows.top(number) + row * this.rows.height, column = this.wraps ? character % this.across : character;
+    return { left: box.left + this.gutter + column * this.ch, top, bottom: top + this.rows.height };
+  }
+
   key(number) { return `${this.pane.id}:${number}`; }
 
   /** Draw the lines in view; `again` draws them even if the same ones are there. */
   render(again = false) {
-    if (!this.pane || !this.scroller.clientHeight) return;
+    if (!this.rows || !this.scroller.clientHeight) return;
     const from = Math.max(0, this.rows.at(this.scroller.scrollTop) - 1 - SPARE);
     const to = Math.min(this.pane.lines.length, this.rows.at(this.scroller.scrollTop + this.scroller.clientHeight) + SPARE);
     if (!again && this.shown.length && from === this.first && to === this.first + this.shown.length && this.drawn === this.pane) return;

@@ -131,6 +131,8 @@ function explain(app) {
     const found = [loweringCard(its), fusionCard(its), kernelCard(app, each, its), rooflineCard(each, its)].filter(Boolean);
     return both && found.length ? [h("h3", { class: "side" }, each.target.label), ...found] : found;
   });
+  const words = app.intrinsics.card(app.chosen.view, numberOf(line));
+  if (words) cards.push(words);
   body.replaceChildren(h("pre", { class: "chosen-text" }, app.texts[pane.lines[numberOf(line) - 1]].trim() || " "), ...cards);
   body.scrollTop = 0;
 }
