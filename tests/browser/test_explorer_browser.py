@@ -634,8 +634,55 @@ def test_pointing_at_an_intrinsic_says_what_it_does_and_so_do_a_key_and_the_box(
     opened.page.keyboard.press("Escape")
     assert not tip.is_visible()
     assert opened.page.evaluate("app.pinned") is True
-    place = opened.page.locator("section.code .line.chosen span", has_text="max2").first.bounding_box()
-    opened.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    place = opened.page.evaluate(
+        """(() => { const { view, line } = app.chosen, number = numberOf(line);
+        return view.placeOf(number, app.texts[view.pane.lines[number - 1]].indexOf("max2") + 1); })()"""
+    )
+    opened.page.mouse.move(place["left"], (place["top"] + place["bottom"]) / 2)
     assert "NaN if an element is NaN" in tip.inner_text()
     opened.page.mouse.move(5, 5)
     until(opened, "document.getElementById('tip').hidden")
+
+
+def broken() -> dict:
+    """The capture of tiny_head with a break on its softmax, a recompile, and graphs on either side."""
+    capture = with_backward(tiny_head())
+    name, number = line_of(capture, "source", SOFTMAX)
+    frame = {"file": "models.py", "line": number, "function": "forward", "pane": name}
+    where = {"after": 0, "before": 1, "stack": [{**frame, "pane": None, "line": 1}, frame], "count": 1}
+    capture["graph_breaks"] = [{"reason": "Unsupported: print()", "explanation": "It prints.", **where}]
+    capture["graph_breaks"].append({"reason": "as older captures have it", "count": 2})
+    capture["recompiles"] = ["tensor 'x' size mismatch at index 0"]
+    return capture
+
+
+def test_a_graph_break_is_shown_on_its_line_and_in_a_list_with_the_recompiles(opened, tmp_path):
+    capture = broken()
+    render_explorer(capture, tmp_path / "broken.html")
+    opened.go(tmp_path / "broken.html")
+    assert line(opened, "Source", SOFTMAX).locator("abbr.break").get_attribute("title") == "Unsupported: print()"
+    assert opened.page.locator("abbr.break").count() == 1
+    opened.page.keyboard.press("Escape")
+    for text in ("Between graph 0 and graph 1: Unsupported: print()", "2 times: as older captures", "size mismatch"):
+        assert text in why(opened)
+    opened.page.locator("#why li .link").click()
+    assert state(opened, "Source", SOFTMAX) == "chosen"
+    assert "A graph break on this line" in why(opened)
+
+
+def test_many_graphs_are_a_list_by_dynamos_graph(opened, tmp_path):
+    capture = broken()
+    for index in (1, 2):
+        for graph in capture["graphs"][:2]:
+            capture["graphs"].append({**graph, "id": f"{index}.{graph['direction']}", "index": index})
+        for each in [pane for pane in capture["panes"] if pane["graph"] in ("0.forward", "0.backward")]:
+            renamed = {"id": each["id"].replace(".0.", f".{index}."), "graph": each["graph"].replace("0.", f"{index}.")}
+            capture["panes"].append({**each, **renamed})
+    render_explorer(capture, tmp_path / "many.html")
+    opened.go(tmp_path / "many.html")
+    assert opened.page.locator("#graph optgroup").count() == 3
+    opened.page.locator("#graph").select_option("2.backward")
+    assert "code.2.backward" in opened.page.evaluate("app.columns.map((column) => column.view.pane.id)")
+    opened.page.locator(".scroller").first.focus()
+    opened.page.keyboard.press("b")
+    assert opened.page.locator("#graph").input_value() == "0.forward"

@@ -16,7 +16,17 @@ from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Kernel, Pane
 from minilab import LabError
 
-COPIED = ("model", "target", "environment", "compile", "missing_hooks", "graph_breaks", "recompiles", "choices")
+COPIED = (
+    "model",
+    "target",
+    "environment",
+    "compile",
+    "compiles",
+    "missing_hooks",
+    "graph_breaks",
+    "recompiles",
+    "choices",
+)
 NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer", "layer")
 SCHEDULER_NODE = (
     "name",

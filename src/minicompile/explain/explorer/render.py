@@ -31,6 +31,7 @@ PROGRAM = (
     "layout.js",
     "facts.js",
     "intrinsics.js",
+    "breaks.js",
     "roofline.js",
     "copying.js",
     "why.js",

@@ -21,6 +21,7 @@ class Capture {
     this.paneById = new Map(this.panes.map((pane) => [pane.id, pane]));
     this.graphById = new Map(this.graphs.map((graph) => [graph.id, graph]));
     this.layers = new Layers(this);
+    this.breaks = breaksOf(this);
     this.sourcesOf = new Map();
   }
 

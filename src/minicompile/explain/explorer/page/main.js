@@ -212,9 +212,7 @@ class App {
 
   graphButtons() {
     const graphs = [...new Map(this.captures.flatMap((capture) => capture.graphs).map((graph) => [graph.id, graph])).values()];
-    const several = new Set(graphs.map((graph) => graph.index)).size > 1;
-    const name = (graph) => `${say(`bar.${graph.direction}`)}${several ? ` ${graph.index}` : ""}`;
-    document.getElementById("graphs").replaceChildren(...(graphs.length < 2 ? [] : graphs).map((graph) => h("button", { type: "button", "data-graph": graph.id, "aria-pressed": graph.id === this.graph.id, onclick: () => this.showGraph(graph.id) }, name(graph))));
+    document.getElementById("graphs").replaceChildren(...graphSwitch(this, graphs));
     this.graphs = graphs;
   }
 
@@ -222,6 +220,8 @@ class App {
     if (id === this.graph.id) return;
     this.graph = this.graphs.find((graph) => graph.id === id);
     for (const button of document.querySelectorAll("#graphs button")) button.setAttribute("aria-pressed", button.dataset.graph === id);
+    const choice = document.getElementById("graph");
+    if (choice) choice.value = id;
     this.offerPanes();
     this.search.again();
     if (this.pinned && !this.chosen.capture.paneById.get(paneOf(this.chosen.line)).graph) return this.light(this.chosen.view, this.chosen.line);

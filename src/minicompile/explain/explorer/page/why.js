@@ -120,7 +120,7 @@ function explain(app) {
   app.layers.tell();
   if (!app.chosen) {
     summary.textContent = say("why.start");
-    body.replaceChildren(...app.captures.map((capture) => overviewCard(app, capture)));
+    body.replaceChildren(...app.captures.flatMap((capture) => [overviewCard(app, capture), breaksCard(app, capture)].filter(Boolean)));
     return;
   }
   const { capture, line } = app.chosen, pane = capture.paneById.get(paneOf(line));
@@ -131,6 +131,8 @@ function explain(app) {
     const found = [loweringCard(its), fusionCard(its), kernelCard(app, each, its), rooflineCard(each, its)].filter(Boolean);
     return both && found.length ? [h("h3", { class: "side" }, each.target.label), ...found] : found;
   });
+  const broken = breakCard(app, capture, line);
+  if (broken) cards.unshift(broken);
   const words = app.intrinsics.card(app.chosen.view, numberOf(line));
   if (words) cards.push(words);
   body.replaceChildren(h("pre", { class: "chosen-text" }, app.texts[pane.lines[numberOf(line) - 1]].trim() || " "), ...cards);
