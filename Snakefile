@@ -14,6 +14,7 @@ configfile: "config.yaml"
 include: "rules/common.smk"
 
 
+named_model = model_named(config, workflow)
 plan = planned(config, elsewhere=workflow.non_local_exec)
 
 
@@ -25,11 +26,13 @@ wildcard_constraints:
 localrules:
     all,
     bench,
+    what_if,
     plain_files,
     plain_files_triton,
     restore,
     restore_of_model,
     restore_distributed,
+    restore_gemv,
     record,
     verify_records,
     lock,
@@ -67,8 +70,10 @@ include: "rules/records.smk"
 include: "rules/survey.smk"
 include: "rules/capture.smk"
 include: "rules/profile.smk"
+include: "rules/gemv.smk"
 include: "rules/compile.smk"
 include: "rules/annotate.smk"
+include: "rules/what_if.smk"
 include: "rules/explorer.smk"
 include: "rules/report_25.smk"
 include: "rules/lock.smk"

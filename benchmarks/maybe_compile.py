@@ -73,7 +73,7 @@ def start_up(options: dict, turns: int) -> bool:
     import torch
 
     from minicompile import CompileConfig, maybe_compile
-    from minicompile.safe.batches import own_loss
+    from minicompile.batches import own_loss
     from minimodel import GrammarMiniGPT, MiniGPTConfig
 
     torch.manual_seed(0)

@@ -1,7 +1,8 @@
 # Stage 25, capture: what torch.compile makes of each model, from its source to the lines of each kernel.
 # Needs: results/17/checkpoint.npz and results/24/equivalence.json for the models that are MiniGPT; for GPUs that are not
 #   here results/recorded/{device}/25/{model}/capture.json.xz, in git (rules/records.smk restores it).
-# Makes: results/25/{model}/{device}/capture.json, exported.pt2; the same as plain files, kernel.cpp or kernel.py;
+# Makes: results/25/{model}/{device}/capture.json, with exported.pt2 beside it where torch.export takes the model; the
+#   same as plain files, kernel.cpp or kernel.py;
 #   results/25/{model}/{device}/simulated_vs_real.json for a GPU that the simulated one stands in for.
 
 CAPTURES = [f"results/25/{model}/{device}/capture.json" for model, device in plan.captures]
@@ -18,7 +19,6 @@ rule capture:
         schema="schemas/capture.schema.yaml",
     output:
         capture="results/25/{model}/{device}/capture.json",
-        exported="results/25/{model}/{device}/exported.pt2",
     log:
         "logs/25/{model}/{device}/capture.log",
     benchmark:
@@ -87,6 +87,7 @@ use rule plain_files as plain_files_triton with:
 rule simulated_vs_real:
     """Hold the kernels of the simulated GPU against those that a real one gets, on the machine that has it."""
     input:
+        checkpoint=of_minigpt("results/17/checkpoint.npz"),
         simulated=f"results/25/{{model}}/{SIMULATED}/capture.json",
         real="results/25/{model}/{device}/capture.json",
         sources=sources("simulated_vs_real"),
@@ -103,8 +104,8 @@ rule simulated_vs_real:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=growing(3),
+        mem_mb=growing(4000),
+        runtime=growing(5),
     params:
         measuring=measuring("simulated_vs_real"),
     script:

@@ -5,6 +5,7 @@ import re
 from functools import wraps
 from pathlib import Path
 
+from minicompile.lowering.knobs import KNOBS
 from minikernel.ops.registry import spec_of
 from minilab import LabError
 from minilab.config import check_config, read_schema
@@ -12,11 +13,13 @@ from minilab.device import devices_here, is_cpu
 from minilab.plan import PROFILED, SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure
-from minilab.records.params import TUNED_KERNEL, in_order
+from minilab.records.params import TUNED_KERNEL, in_order, kind_of
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.resources import growing, minutes
 from minilab.translations import Translations
+from snakemake.common.configfile import load_configfile
 from snakemake.io import get_flag_value, is_flagged, strip_wildcard_constraints
+from snakemake.utils import update_config
 
 PROVEN = "results/24/equivalence.json"  # nothing is measured for a port that is not proven
 NO_DEVICE = "(?!)"
@@ -33,6 +36,18 @@ def refusing(function):
             raise WorkflowError(str(error)) from None
 
     return refused
+
+
+def model_named(config, workflow):
+    """The model that `--config model=NAME` names for what_if, or ""; the section `model` stays what the files say."""
+    name = config["model"]
+    if not isinstance(name, str):
+        return ""
+    del config["model"]
+    given = workflow.config_settings.configfiles  # by --configfile, over the workflow's own
+    for file in [*(file for file in workflow.configfiles if file not in given), *given]:
+        update_config(config, {key: value for key, value in load_configfile(file).items() if key == "model"})
+    return name
 
 
 @refusing
@@ -81,6 +96,11 @@ def gpus(wildcards):
 def environment(device):
     """The pinned environment of a job that runs on a device."""
     return "../envs/cpu.yaml" if is_cpu(device) or device == SIMULATED else "../envs/gpu.yaml"
+
+
+def kind_of_target(device):
+    """What is compiled for on a device, as a capture calls it: cpu, cuda or simulated."""
+    return "simulated" if device == SIMULATED else kind_of(device)
 
 
 def time_limit(stage, kernel):

@@ -65,6 +65,18 @@ use rule restore as restore_distributed with:
         file="distributed",
 
 
+use rule restore as restore_gemv with:
+    output:
+        artefact="results/25/{device}/{file}.json",
+    log:
+        "logs/25/{device}/restore_{file}.log",
+    benchmark:
+        "logs/25/{device}/restore_{file}.tsv"
+    wildcard_constraints:
+        device=none_of(plan.measured),
+        file="gemv",
+
+
 rule record:
     """Publish this run's measurements and pictures as the record of the devices measured here."""
     input:

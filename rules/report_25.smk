@@ -13,7 +13,7 @@ rule report_25:
         trainings=PORT_TRAININGS,
         distributed=expand(rules.distributed.output.report, device=plan.surveyed),
         kernels=KERNELS,
-        pages=[*ANNOTATIONS, *EXPLORERS, *PROFILE_PAGES, *TRAINING_PICTURES, rules.survey.output.survey],
+        pages=[*ANNOTATIONS, *EXPLORERS, *PROFILE_PAGES, *GEMV_PAGES, *TRAINING_PICTURES, rules.survey.output.survey],
         lib=code("scripts/report_25.py"),
     output:
         report=shown("results/25/REPORT.md", "report_25", "compiler"),

@@ -1,10 +1,11 @@
 """Compile one model with every stage of torch.compile watched, and write what was seen (rule capture)."""
 
 import logging
+from pathlib import Path
 
 import torch
 
-from minicompile.lowering.capture import capture
+from minicompile.lowering.capture import call_arguments, capture
 from minicompile.lowering.exported import write_exported
 from minicompile.models import build
 from minikernel.measure.caches import own_caches
@@ -33,14 +34,19 @@ def main(job):
     model = build(job.wildcards.model, checkpoint, params["entry"], tuple(params["shape"])).to(place)
     log.info("compiling %s, every stage watched", model.name, extra=progress(0, 3))
     with own_caches():
-        made = capture(model.module, model.inputs, target=target, train=model.train, name=model.name)
+        made = capture(model.module, model.inputs, target=target, **model.settings)
     made["provenance"] = provenance(job.input.sources, params, device)
     for graph in made["graphs"]:
         counts = {what: f"{pair[0]}/{pair[1]}" for what, pair in graph["coverage"].items() if what != "missing"}
         log.info("%s %s: %s", model.name, graph["id"], ", ".join(f"{what} {count}" for what, count in counts.items()))
     log.info("compiled in %.1f s for %s", made["compile"]["seconds"], made["target"]["kind"], extra=progress(1, 3))
     log.info("%d links between its lines", len(made["links"]), extra=progress(2, 3))
-    write_exported(model.module, model.inputs, job.output.exported)
+    exported = Path(job.output.capture).with_name("exported.pt2")
+    refused = write_exported(model.module, *call_arguments(model.module, model.inputs, model.kwargs), exported)
+    if refused:
+        made["warnings"].append({"code": "not_exported", "what": exported.name, "reason": refused})
+    for warning in made["warnings"]:
+        log.warning("%s: %s", warning.get("what", model.name), warning.get("reason", warning["code"]))
     write_artefact(job.output.capture, made, job.input.schema)
     log.info("%s written", job.output.capture, extra=progress(3, 3))
 

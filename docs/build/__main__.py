@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.build import concept_pages, config_page, playbook
+from docs.build import concept_pages, config_page, playbook, what_if_pages
 from minicompile import capture
 from minicompile.models import tiny_head
 from minilab import LabError
@@ -53,11 +53,18 @@ def write_faults(options: argparse.Namespace) -> None:
     write_text(options.docs / "faults.md", done.stdout)
 
 
+def write_what_if(options: argparse.Namespace) -> None:
+    """Write the pages of the knobs, and keep what they quote of the what-ifs that have been run here."""
+    what_if_pages.remember(options.results)
+    what_if_pages.write_pages(read_json(what_if_pages.DATA), options.docs)
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "config": write_config,
     "faults": write_faults,
     "concepts": write_concepts,
     "playbook": write_playbook,
+    "what_if": write_what_if,
 }
 
 
@@ -70,6 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--record", type=Path, default=Path("results/recorded/h200/24"), help="the record that the concept pages quote"
     )
     parser.add_argument("--capture", type=Path, help="a capture of tiny_head as JSON, instead of making one")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where what-ifs have been run")
     parser.add_argument("--config", type=Path, default=Path("config.yaml"))
     parser.add_argument("--schema", type=Path, default=Path("schemas/config.schema.yaml"))
     options = parser.parse_args(arguments)

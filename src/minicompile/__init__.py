@@ -9,6 +9,7 @@ CompileSmoketest(steps).run(model, batch, ...)    training steps held against ea
 ShapeStabilizer(buckets)                          sequences padded to a few lengths
 benchmark(model, cfg, batch)                      eager and compiled, timed in one run
 capture(model, args), annotate(capture), render_explorer(capture, path)   the lowering, line by line
+with explore(folder) as seen: ...                 the same of whatever a block of code compiles
 
 What makes compiling safe is in `minicompile.safe`, what shows a compile in `lowering`, `annotation` and `explorer`,
 what times it in `profile`; `distributed` measures the ways to train on several devices.
@@ -25,8 +26,9 @@ HOMES = {
     "ShapeStabilizer": "minicompile.safe.shape_stabilizer",
     "annotate": "minicompile.explain.annotation.annotate",
     "benchmark": "minicompile.safe.compile_benchmark",
-    "capture": "minicompile.lowering.capture",
+    "capture": "minicompile.notebook",
     "compile_report": "minicompile.safe.compile_record",
+    "explore": "minicompile.exploring",
     "health": "minicompile.safe.compile_health",
     "maybe_compile": "minicompile.safe.safe_compile",
     "render_explorer": "minicompile.explain.explorer",

@@ -6,6 +6,7 @@ somebody has changed one of the two. `minilab.records.verify` compares. `miniker
 
 from minicompile.distributed.collectives import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
+from minicompile.profile import gemv as products
 from minicompile.profile.breakdown import quietest, split, timed
 from minicompile.profile.rows import Split
 from minicompile.profile.timing import spread
@@ -63,6 +64,11 @@ def training(artefact: dict) -> dict:
         "largest_difference": largest_difference(losses["eager"], losses["compiled"]),
         "numpy": {"largest_difference": apart_at(numpy["steps"], numpy["losses"], losses["eager"])},
     }
+
+
+def gemv(artefact: dict) -> dict:
+    """Every product's times, what compiling it gained, and the verdicts."""
+    return {"products": [products.recomputed(row) for row in artefact["products"]]}
 
 
 def compile_health(artefact: dict) -> dict:

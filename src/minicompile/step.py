@@ -1,10 +1,11 @@
-"""Step through Inductor at one operation: `python -m minicompile.step MODEL --at aten._softmax`.
+"""Step through Inductor in the debugger, at one operation: `minicompile step MODEL --at aten._softmax`.
 
 pdb stops twice: when Inductor is about to lower the operation, and when its scheduler is about to decide on fusing
 what came of it. What is worth looking at is printed first; `s` steps into torch from there, `c` goes on. An operation
 that was decomposed, as softmax is, is found by the name it had.
 
-MODEL is one of the lab's (tiny_head, minigpt, ...) or FILE.py:FACTORY, a function that returns (module, inputs).
+MODEL is one of the lab's (tiny_head, minigpt, ...), one of config.yaml's models, or FILE.py:FACTORY, a function that
+returns (module, inputs).
 """
 
 import argparse
@@ -12,14 +13,11 @@ import contextlib
 import pdb
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from minicompile.lowering.capture import TARGETS, capture
-from minicompile.models import CapturedModel, build
+from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
 from minicompile.torch_private.stepping import operation_names, origins, stopping
 from minilab import LabError
-
-CHECKPOINT = Path("results/17/checkpoint.npz")
 
 
 class Stops:
@@ -107,7 +105,7 @@ def step(model: CapturedModel, operation: str, target: str = "cpu", every: bool 
         for patch in stopping(stops.is_wanted, stops.at_lowering, stops.at_fusion):
             stack.enter_context(patch)
         try:
-            made = capture(model.module, model.inputs, target=target, train=model.train, name=model.name)
+            made = capture(model.module, model.inputs, target=target, **model.settings)
         except Exception:
             if not stops.left:
                 raise
@@ -118,26 +116,19 @@ def step(model: CapturedModel, operation: str, target: str = "cpu", every: bool 
     return stops
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m minicompile.step", description=__doc__.split("\n")[0])
-    parser.add_argument("model", metavar="MODEL", help="tiny_head, minigpt, ... or FILE.py:FACTORY")
-    parser.add_argument("--at", required=True, metavar="OPERATION", help="e.g. aten._softmax or aten.sum.dim_IntList")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=FORMS)
+    parser.add_argument(
+        "--at",
+        required=True,
+        metavar="OPERATION",
+        help="e.g. aten._softmax, or by its overload aten.sum.default",
+    )
     parser.add_argument("--target", default="cpu", choices=TARGETS)
     parser.add_argument("--every", action="store_true", help="stop at each part and each decision, not at the first")
     parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"of the trained MiniGPT (default: {CHECKPOINT})")
-    return parser.parse_args(arguments)
 
 
-def main(arguments: list[str]) -> None:
-    chosen = parse(arguments)
-    source, colon, factory = chosen.model.rpartition(":")
-    entry = {"source": source, "factory": factory} if colon else None
-    model = build(Path(source).stem if colon else chosen.model, chosen.checkpoint, entry)
-    step(model, chosen.at, chosen.target, chosen.every)
-
-
-if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except LabError as error:
-        sys.exit(f"Error: {error}")
+def run(arguments: argparse.Namespace) -> None:
+    model = named(arguments.model, arguments.checkpoint)
+    step(model.to("cuda") if arguments.target == "cuda" else model, arguments.at, arguments.target, arguments.every)

@@ -205,6 +205,11 @@ class Plan:
         return [device for device in self.measured if self.has_ranks(device)]
 
     @cached_property
+    def multiplied(self) -> list[str]:
+        """GPUs whose matrix-vector products are shown: those that are here, and those whose record holds them."""
+        return [device for device in self.devices if not is_cpu(device) and self.has("gemv", device=device)]
+
+    @cached_property
     def surveyed(self) -> list[str]:
         """Devices whose distributed training the survey shows."""
         distributed = artefact("distributed")
@@ -303,4 +308,5 @@ class Plan:
         if entry.name in by_model:
             return [{"model": model, "device": device} for model, device in by_model[entry.name]]
         devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "contest": self.contest_gpu}
+        devices["gemv"] = self.multiplied
         return [{"device": device} for device in devices.get(entry.name, self.devices)]

@@ -1,6 +1,7 @@
 """Every page against WCAG 2.1 AA, by axe-core, in light and dark, in each state that a reader meets."""
 
 import pytest
+from chosen import tuned
 from explored import profile_of, tiny_head, tiny_head_simulated
 from front_door import make_page
 
@@ -69,4 +70,14 @@ def test_the_explorer(opened, explorer):
     opened.page.locator(".pane .line").nth(3).click()
     assert violations(opened) == []
     opened.page.locator("#open-help").click()
+    assert violations(opened) == []
+
+
+@in_every_look
+def test_the_choices(opened, tmp_path):
+    render_explorer([tuned("cpu"), tuned("simulated")], tmp_path / "choices.html")
+    opened.go(tmp_path / "choices.html")
+    opened.page.locator("#open-choices").click()
+    opened.page.evaluate("for (const one of document.querySelectorAll('#choices details')) one.open = true")
+    opened.page.locator("#choices pre").first.wait_for()
     assert violations(opened) == []

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from annotation_models import make
 
+from minicompile.command import main
 from minicompile.models import CapturedModel
-from minicompile.step import Stops, main, step
+from minicompile.step import Stops, step
 from minilab import LabError
 
 HERE = Path(__file__).parent
@@ -91,5 +92,5 @@ def test_a_users_file_is_stepped_through_from_the_command_line(tmp_path, monkeyp
     source = tmp_path / "mine.py"
     source.write_text("import torch\n\ndef make():\n    return torch.nn.Softplus(), (torch.ones(8),)\n")
     monkeypatch.setattr("sys.stdin", io.StringIO("c\nc\n"))
-    main([f"{source}:make", "--at", "aten.softplus"])
+    assert main(["step", f"{source}:make", "--at", "aten.softplus"]) == 0
     assert "part of aten.softplus.default" in capsys.readouterr().out

@@ -11,6 +11,7 @@ from minilab.device import cpu_device
 ASKED = {  # what is not part of `all`: rule -> its arguments
     "exercise": [],
     "diff_compiles": ["--config", f"before=tiny_head/{cpu_device()}", "after=tiny_head/simulated-h200"],
+    "what_if": ["--config", "model=tiny_head", "knob=online_softmax"],
     "verify_records": [],
     "explain_drift": ["--config", "against=before.lock.json"],
     "record": PUBLISHED,

@@ -12,7 +12,14 @@ from minilab.files import read_json, write_json
 from minilab.records.store import check_artefact
 
 CPU = cpu_device()
-NEEDS_A_GPU = {"autotune", "contest", "simulated_vs_real"}  # stand-ins run two of them on the tests' cluster
+NEEDS_A_GPU = {
+    "autotune",
+    "contest",
+    "simulated_vs_real",
+    "gemv",
+    "gemv_report",
+    "restore_gemv",
+}  # stand-ins run two of them on the tests' cluster
 SHIPPED_TABLE = "src/minikernel/ops/dispatch/h200.json"  # by which `softmax` chooses
 
 

@@ -15,14 +15,16 @@ from minicompile.explain.wording import target_of
 from minicompile.lowering.captured import Call, Capture, Coded, Decision, Graph, Node
 
 FORMAT = 1
+ATTENTION = "scaled_dot_product_attention"
 GRAPH_INPUT = "graph input"
 
 
 class _Side:
     """One graph of one capture: its ATen nodes in order, and its calls of generated kernels."""
 
-    def __init__(self, capture: Capture, graph: Graph) -> None:
+    def __init__(self, capture: Capture, graph: Graph, written_out: bool) -> None:
         self.graph = graph
+        self.attention = _attention(capture, graph) if written_out else set[str]()
         self.panes = {pane["id"]: pane["lines"] for pane in capture["panes"]}
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.ordered = [node for node in graph["nodes"] if node["op"] == "call_function"]
@@ -47,7 +49,8 @@ class _Side:
 
     def shown(self, name: str) -> dict:
         node = self.nodes[name]
-        return {key: node[key] for key in ("name", "target", "fate")} | {"source": self.source.get(name)}
+        made = {key: node[key] for key in ("name", "target", "fate")} | {"source": self.source.get(name)}
+        return {**made, "attention": True} if name in self.attention else made
 
     def computed(self, call: Call) -> set[str]:
         """ATen nodes that a call computes; views and folded nodes, which cost no code, are not among them."""
@@ -75,10 +78,16 @@ def diff_compiles(a: Capture, b: Capture) -> dict:
 
     Returns:
         What schemas/diff_compiles.schema.yaml describes: differences of environment, then graph by graph the nodes
-        that `appeared` and `vanished`, changed `fates`, kernels `fused` differently and kernels `rewritten`.
+        that `appeared` and `vanished`, marked where they are of attention which one side wrote out, changed `fates`,
+        kernels `fused` differently and kernels `rewritten`.
     """
     graphs_a, graphs_b = ({graph["id"]: graph for graph in capture["graphs"]} for capture in (a, b))
-    graphs = [_graph(_Side(a, graphs_a[name]), _Side(b, graphs_b[name])) for name in graphs_a if name in graphs_b]
+    written_out = "math" in (a["target"].get("attention"), b["target"].get("attention"))
+    graphs = [
+        _graph(_Side(a, graphs_a[name], written_out), _Side(b, graphs_b[name], written_out))
+        for name in graphs_a
+        if name in graphs_b
+    ]
     only_a = [name for name in graphs_a if name not in graphs_b]
     only_b = [name for name in graphs_b if name not in graphs_a]
     return {
@@ -91,6 +100,19 @@ def diff_compiles(a: Capture, b: Capture) -> dict:
         "graphs": graphs,
         "same": not (only_a or only_b or any(_differs(graph) for graph in graphs)),
     }
+
+
+def _attention(capture: Capture, graph: Graph) -> set[str]:
+    """The ATen nodes that came of scaled_dot_product_attention."""
+    texts = {pane["id"]: pane["lines"] for pane in capture["panes"] if pane["kind"] == "dynamo"}
+    lines = {
+        at
+        for link in capture["links"]
+        if link["from"] in texts and link["to"] == graph["panes"]["aten"]
+        for line, at in link["pairs"]
+        if ATTENTION in texts[link["from"]][line - 1]
+    }
+    return {node["name"] for node in graph["nodes"] if node["line"] in lines}
 
 
 def _identity(capture: Capture) -> dict:

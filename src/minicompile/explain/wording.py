@@ -9,6 +9,8 @@ COUNTED = ("simulated", "real")  # fields that are how many there are of each
 def target_of(capture: Capture) -> Coded:
     """What a capture's code was made for, and of what day it is where it was brought back from the record."""
     made: dict = {"code": capture["target"]["kind"]}
+    if capture["target"].get("attention") == "math":
+        made["code"] += "_math"
     if capture["target"]["gpu"]:
         made["gpu"] = capture["target"]["gpu"]
     if restored := capture.get("restored"):
@@ -38,9 +40,13 @@ class Wording:
         """What a capture's code was made for, to be shown wherever the code is shown."""
         return self.target(target_of(capture))
 
-    def fusion(self, reason: Coded) -> str:
-        """Why two scheduler nodes were fused or not: the `reason` of a decision."""
-        return self._words(f"fusion.{reason['code']}", **_fields(reason))
+    def fusion(self, reason: Coded, *, named: bool = True) -> str:
+        """Why two scheduler nodes were fused or not: the `reason` of a decision, with its buffers' names or without."""
+        fields = _fields(reason)
+        if "buffers" in fields:
+            names = ", ".join(f"`{buffer}`" for buffer in fields["buffers"])
+            fields["buffers"] = names if named else self._words("a_buffer")
+        return self._words(f"fusion.{reason['code']}", **fields)
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""

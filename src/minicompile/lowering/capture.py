@@ -9,113 +9,178 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import torch
 
-from minicompile.lowering.captured import Capture, Graph, Kind
-from minicompile.lowering.coverage import check_complete, coverage
+from minicompile.batches import split_batch, tensors_of
+from minicompile.lowering.captured import Capture, Graph, Kind, Warned
+from minicompile.lowering.choices import chosen, clock_choices
+from minicompile.lowering.coverage import coverage, gaps
 from minicompile.lowering.cpp_assembly import with_cpp_assembly
 from minicompile.lowering.panes import Panes
-from minicompile.lowering.record import Record
+from minicompile.lowering.record import Record, without
 from minicompile.lowering.triton_assembly import with_assembly
+from minicompile.lowering.untouched import untouched
 from minicompile.torch_private.paths import without_paths
-from minicompile.torch_private.session import Session, guards, recompile_reasons, watch
+from minicompile.torch_private.session import Session, fresh_dynamo, guards, watch
+from minicompile.torch_private.snapshot import number
 from minilab import LabError
 from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
 from minilab.records.provenance import versions
 
 FORMAT = 1
 SIMULATED_DEVICE = "simulated-h200"
+ATTENTION = "scaled_dot_product_attention"
 TARGETS = ("cpu", "cuda", "simulated")
 
 
 def capture(
-    model: torch.nn.Module,
-    args: tuple,
+    model: Callable,
+    args: Any = (),
+    kwargs: dict | None = None,
     *,
     target: str = "cpu",
     train: bool = False,
+    dynamic: bool | None = None,
     name: str | None = None,
     options: dict | None = None,
+    replay: Capture | None = None,
     assembly: bool = False,
 ) -> Capture:
     """Compile a model once with every stage of torch.compile watched.
 
     All compile caches are off for that one compile, and Dynamo is reset before and after it, so what was compiled
     earlier in the process neither shows nor stays: functions that were compiled before compile again at their next
-    call. The generated code is the same, byte for byte, as without the capture. Parameters, gradients and the
-    model's mode are left as they were.
+    call. The generated code is the same, byte for byte, as without the capture. The model, its optimizer, its inputs
+    and the random numbers are left as they were (`minicompile.lowering.untouched`).
 
     Args:
-        model: on the CPU for the targets `cpu` and `simulated`, on a GPU for `cuda`.
-        args: example inputs, on the same device.
+        model: a module or a function, a whole training step say, whose graphs are then captured one by one; what it
+            computes with is on the CPU for the targets `cpu` and `simulated`, on a GPU for `cuda`.
+        args: example inputs, on the same device: a tuple of positional arguments, or one argument alone. A dictionary
+            goes in by name where `model` has parameters of these names, and whole where it has not.
+        kwargs: keyword arguments beside them.
         target: `cpu` (C++), `cuda` (Triton, on a GPU that is here), `simulated` (Triton for an H200 that is not).
-        train: the model returns a scalar loss; its backward pass is captured as well.
+        train: the model returns a loss, or something with one: `.loss`, `["loss"]`, the first scalar of a tuple. Its
+            backward pass is captured as well. A function that calls `backward` itself needs no `train`.
+        dynamic: torch.compile's: True, sizes are symbols from the start; False, never; None, where they vary.
         name: what to call the model; its class by default.
         options: settings of Inductor's to compile with, over its own.
+        replay: a capture of the same model on a real GPU; where a clock decided there, the simulated target decides
+            the same, which it would otherwise leave undone.
         assembly: compile C++ kernels once more, to show their machine code; that takes a few seconds for each graph.
 
     Returns:
-        The capture, plain data as schemas/capture.schema.yaml describes it.
+        The capture, plain data as schemas/capture.schema.yaml describes it. Where torch.compile compiled nothing, it
+        has no graphs, and `graph_breaks` and `compiles` say why.
 
     Raises:
-        LabError: the model cannot be compiled, or something in the compile is tied to nothing; the sentence names it.
+        LabError: the target is not there, the inputs are elsewhere, an option is unknown, or there is no loss.
     """
-    name = name or type(model).__name__
-    _check_target(model, args, target)
-    session = watch(_runner(model, args, target, train, name), model, target, options or {})
-    if not session.lowered:
-        raise LabError(
-            f"torch.compile found nothing to compile in {name}; capture a model that computes with tensors, and unset "
-            f"TORCHDYNAMO_DISABLE if it is set."
-        )
-    graphs, panes = _built(Record(session), session, target, (options or {}) if assembly else None)
+    args, kwargs = call_arguments(model, args, kwargs)
+    named = _named(model)
+    name = name or named["name"]
+    _check_target(model, (args, kwargs), target)
+    compiled = _compiled(model, dynamic, options)
+    run = partial(_run, compiled, model, args, kwargs, target, train, name)
+    with (
+        untouched(model, args, kwargs),
+        fresh_dynamo(),
+        watch(
+            "simulated" if target == "simulated" else None, clock_choices(replay["choices"]) if replay else ()
+        ) as seen,
+    ):
+        began = time.perf_counter()
+        with torch.enable_grad() if train or not isinstance(model, torch.nn.Module) else torch.no_grad():
+            run()
+        seconds = time.perf_counter() - began
+    seen.seconds = seconds
+    inputs = [*args, *kwargs.values()]
+    subject = {"name": name, "class": named["class"], "train": train, "inputs": [shown(value) for value in inputs]}
+    return as_capture(seen, subject, cast(Kind, target), options or {}, assembly=assembly)
+
+
+def call_arguments(model: Callable, args: Any, kwargs: dict | None) -> tuple[tuple, dict]:
+    """Positional and keyword arguments of a model's call out of what `capture` takes as `args` and `kwargs`."""
+    if isinstance(args, tuple) and not hasattr(args, "_fields"):
+        return args, kwargs or {}
+    if isinstance(args, dict) and args:
+        positional, by_name, _ = split_batch(model, args)
+        return positional, {**by_name, **(kwargs or {})}
+    return (args,), kwargs or {}
+
+
+def as_capture(session: Session, model: dict, target: Kind, options: dict, *, assembly: bool = False) -> Capture:
+    """A capture of what one session saw.
+
+    Args:
+        session: that has ended.
+        model: what the capture's `model` says: `name`, `class`, `train`, `inputs`.
+        target: what the code was made for.
+        options: settings of Inductor's that were not its own.
+        assembly: compile C++ kernels once more, to show their machine code.
+    """
+    record = Record(session)
+    graphs, panes, warnings = _built(record, target, options if assembly else None)
+    choices, sources = chosen(record.built, session.choices, graphs, panes.panes, target)
     made: Capture = {
         "format": FORMAT,
-        "model": {"name": name, "class": type(model).__qualname__, "train": train, "inputs": [_shown(a) for a in args]},
+        "model": model,
         "target": {
-            "kind": cast(Kind, target),
+            "kind": target,
             "device": device_slug(target),
             "gpu": gpu_names()[0] if target == "cuda" else None,
             "simulated": target == "simulated",
+            "attention": "math" if target == "simulated" and _attends(session) else None,
         },
-        "environment": environment(target, options or {}),
+        "environment": environment(target, options),
         "compile": {"seconds": session.seconds, "phases": _phases(session.phases)},
         "missing_hooks": session.missing_hooks,
-        "graph_breaks": session.graph_breaks,
+        "compiles": record.compiles(),
+        "graph_breaks": record.graph_breaks(),
         "guards": guards(session),
-        "recompiles": recompile_reasons(session),
-        "choices": session.choices,
+        "recompiles": [one["reason"] for one in session.compiles if one["reason"]],
+        "choices": choices,
+        "candidate_sources": sources,
         "graphs": graphs,
         "links": panes.links(),
         "panes": panes.panes,
+        "warnings": [*(cast(Warned, without(one, "model")) for one in session.warnings), *warnings],
     }
     made = without_paths(made)
-    check_complete(made)
+    made["warnings"] += gaps(made)
     return made
 
 
-def _built(record: Record, session: Session, target: str, assembled_with: dict | None) -> tuple[list[Graph], Panes]:
-    """The graphs with all that is known of them, and all panes with their links."""
-    panes, graphs = record.panes, record.graphs
-    codes = [lowered["code"] for lowered in session.lowered]
-    if target != "cpu" or assembled_with is not None:
-        compiled = [
-            with_cpp_assembly(graph, code.split("\n"), assembled_with or {})
-            if target == "cpu"
-            else with_assembly(graph, code.split("\n"), target)
-            for graph, code in zip(graphs, codes, strict=True)
-        ]
-        graphs = [graph for graph, _ in compiled]
-        for _, texts in compiled:
+def _attends(session: Session) -> bool:
+    return any(ATTENTION in node["target"] for graph in session.dynamo for node in graph["nodes"])
+
+
+def _built(record: Record, target: str, assembled_with: dict | None) -> tuple[list[Graph], Panes, list[Warned]]:
+    """The graphs with all that is known of them, all panes with their links, and what could not be had."""
+    panes, warnings, graphs = record.panes, list[Warned](), []
+    codes = [lowered["code"] for lowered in record.built]
+    for graph, code in zip(record.graphs, codes, strict=True):
+        if target != "cpu":
+            try:
+                graph, texts = with_assembly(graph, code.split("\n"), target)
+                panes.extend(texts)
+            except LabError as error:
+                warnings.append({"code": "no_assembly", "what": graph["id"], "reason": str(error)})
+        elif assembled_with is not None:
+            graph, texts = with_cpp_assembly(graph, code.split("\n"), assembled_with)
             panes.extend(texts)
+        graphs.append(graph)
     links = panes.links()
-    return [
+    made: list[Graph] = [
         {**graph, "code_sha256": code_digest(code), "coverage": coverage(graph, links)}
         for graph, code in zip(graphs, codes, strict=True)
-    ], panes
+    ]
+    return made, panes, record.warnings + warnings
 
 
 def code_digest(code: str) -> str:
@@ -144,14 +209,23 @@ def environment(target: str, options: dict) -> dict:
     }
 
 
-def _check_target(model: torch.nn.Module, args: tuple, target: str) -> None:
+def _compiled(model: Callable, dynamic: bool | None, options: dict | None) -> Callable:
+    try:
+        return torch.compile(model, dynamic=dynamic, options=options or None)
+    except RuntimeError as error:
+        raise LabError(f"torch.compile takes no such options: {str(error).split(', known options')[0]}.") from error
+
+
+def _check_target(model: Callable, inputs: Any, target: str) -> None:
     if target not in TARGETS:
         raise LabError(f"target {target!r} is not one of {', '.join(TARGETS)}; write one of those.")
     if target == "cuda" and not torch.cuda.is_available():
         raise LabError("target 'cuda' needs a GPU, and torch sees none; write target='simulated' for its code alone.")
     wanted = "cuda" if target == "cuda" else "cpu"
-    tensors = [*model.parameters(), *model.buffers(), *(value for value in args if isinstance(value, torch.Tensor))]
-    found = {tensor.device.type for tensor in tensors} - {wanted}
+    tensors = [tensor for _, tensor in tensors_of(inputs)]
+    if isinstance(model, torch.nn.Module):
+        tensors += [*model.parameters(), *model.buffers()]
+    found = {tensor.device.type for tensor in tensors if tensor.ndim or target != "cuda"} - {wanted}
     if found:
         raise LabError(
             f"target {target!r} captures a model on {wanted}, and a tensor of it or of its inputs is on {found.pop()}; "
@@ -159,26 +233,41 @@ def _check_target(model: torch.nn.Module, args: tuple, target: str) -> None:
         )
 
 
-def _runner(model: torch.nn.Module, args: tuple, target: str, train: bool, name: str) -> Callable[[Callable], None]:
-    """What runs the compiled model once, backward included, and leaves its gradients as they were."""
-
-    def run(compiled: Callable) -> None:
-        if not train:
-            with torch.no_grad():
-                compiled(*args)
-            return
-        loss = compiled(*args)
-        if not (isinstance(loss, torch.Tensor) and loss.numel() == 1):
-            raise LabError(f"train=True needs a model that returns a scalar loss, and {name} does not; return one.")
-        if target == "simulated":
-            return  # its backward was lowered with its forward, and nothing has run
-        before = [parameter.grad for parameter in model.parameters()]
-        model.zero_grad(set_to_none=True)  # backward would add to those in place
+def _run(compiled: Callable, model: Callable, args: tuple, kwargs: dict, target: str, train: bool, name: str) -> None:
+    """Run the compiled model once, backward included."""
+    if not train:
+        compiled(*args, **kwargs)
+        return
+    if isinstance(model, torch.nn.Module):
+        model.zero_grad(set_to_none=True)  # backward would add to what is there
+    loss = loss_of(compiled(*args, **kwargs))
+    if loss is None:
+        raise LabError(
+            f"train=True needs a model that returns a scalar loss, and {name} does not; return one, or something with "
+            f"a .loss, or leave train out."
+        )
+    if target != "simulated":  # there the backward was lowered with the forward, and none of the code can run
         loss.backward()
-        for parameter, gradient in zip(model.parameters(), before, strict=True):
-            parameter.grad = gradient
 
-    return run
+
+def loss_of(output: Any) -> torch.Tensor | None:
+    """The loss in what a model returns: the scalar itself, its `.loss` or `["loss"]`, the first scalar of a tuple."""
+    if isinstance(output, torch.Tensor):
+        return output if output.numel() == 1 else None
+    named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+    if isinstance(named, torch.Tensor):
+        return loss_of(named)
+    parts = output if isinstance(output, list | tuple) else ()
+    return next((part for part in parts if isinstance(part, torch.Tensor) and part.numel() == 1), None)
+
+
+def _named(model: Callable) -> dict:
+    """The name and the class of a module, the names of a function."""
+    if isinstance(model, torch.nn.Module):
+        model = getattr(model, "_orig_mod", model)
+        return {"name": type(model).__name__, "class": type(model).__qualname__}
+    kind = type(model).__name__
+    return {"name": getattr(model, "__name__", kind), "class": getattr(model, "__qualname__", kind)}
 
 
 def _phases(phases: dict[str, float]) -> list[dict]:
@@ -186,7 +275,10 @@ def _phases(phases: dict[str, float]) -> list[dict]:
     return [{"phase": phase, "seconds": seconds} for phase, seconds in ordered]
 
 
-def _shown(value: object) -> dict:
+def shown(value: object) -> dict:
+    """An example input as the capture describes it; of one that holds others, these by their places."""
     if isinstance(value, torch.Tensor):
-        return {"kind": "tensor", "size": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
-    return {"kind": type(value).__name__, "size": None, "dtype": None}
+        return {"kind": "tensor", "size": [number(n) for n in value.shape], "dtype": str(value.dtype).split(".")[-1]}
+    made: dict[str, Any] = {"kind": type(value).__name__, "size": None, "dtype": None}
+    inner = {place: shown(tensor) for place, tensor in tensors_of(value, "")}
+    return {**made, "holds": inner} if inner else made

@@ -16,10 +16,11 @@ class Coded(TypedDict):
     code: str
 
 
-class Opaque(Coded):
-    """A fusion that was refused for a reason that the lab has no code for: `reason` is Inductor's own words."""
+class Reason(Coded):
+    """Why a fusion was taken or refused: about which `buffers`; without a code for it, `reason` is Inductor's words."""
 
-    reason: str
+    reason: NotRequired[str]
+    buffers: NotRequired[list[str]]
 
 
 Link = TypedDict("Link", {"from": str, "to": str, "kind": str, "pairs": list[list[int]]})
@@ -60,6 +61,7 @@ class Node(TypedDict):
     target: str
     inputs: list[str]
     size: Size | None
+    stride: Size | None
     dtype: str | None
     bytes: int | None
     lowering: Lowering | None
@@ -95,6 +97,8 @@ class Operation(TypedDict):
     name: str
     operation: str
     producer: str | None
+    stores: str | None
+    buffer: str | None
     line: int | None
     emitted: bool
 
@@ -113,6 +117,8 @@ class SchedulerNode(TypedDict):
     is_reduction: bool
     reduction_type: str | None
     extern: str | None
+    overload: str | None
+    origin_node: str | None
     user_triton: bool
     template: bool
     loop_sizes: list[Size] | None
@@ -181,6 +187,9 @@ class Call(TypedDict):
     aten_nodes: list[str]
     groups: list[int]
     bytes: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+    bytes_are: Literal["touched", "at_most", "counted"] | None
 
 
 class Graph(TypedDict):
@@ -203,16 +212,199 @@ class Graph(TypedDict):
     coverage: NotRequired[dict[str, Any]]
 
 
+class TensorShape(TypedDict):
+    """An operand or result of an operation that was chosen for."""
+
+    size: Size | None
+    dtype: str | None
+
+
+class PlacedNode(TypedDict):
+    """A node of a graph, and its definition's line where a pane shows it."""
+
+    name: str
+    target: str | None
+    pane: str | None
+    line: int | None
+
+
+class Demand(PlacedNode):
+    """A node whose operand, in `buffer`, had to have a layout."""
+
+    buffer: str | None
+
+
+class Candidate(TypedDict):
+    """What an operation could be computed with; `milliseconds`, or the `reason` why it was not timed."""
+
+    name: str
+    kind: str
+    template: str | None
+    configuration: dict[str, Any]
+    milliseconds: float | None
+    reason: Coded | None
+    chosen: bool
+    source: str | None
+
+
+class AlgorithmChoice(TypedDict):
+    """What `select_algorithm` chose for an operation."""
+
+    kind: Literal["algorithm"]
+    graph: str
+    nodes: list[str]
+    lines: list[int | None]
+    operation: str
+    inputs: list[TensorShape]
+    output: TensorShape
+    max_autotune: bool
+    decided: str
+    candidates: list[Candidate]
+    margin: float | None
+
+
+class ClockChoice(TypedDict):
+    """A product that is padded where timing it says so."""
+
+    kind: Literal["clock"]
+    graph: str
+    nodes: list[PlacedNode]
+    operation: str
+    inputs: list[TensorShape]
+    padded: bool
+    plain_ms: float | None
+    padded_ms: float | None
+    how: str
+
+
+class Configuration(TypedDict):
+    """Block sizes, warps and stages with which a Triton kernel could be compiled."""
+
+    configuration: dict[str, Any]
+    milliseconds: float | None
+    proposed: bool
+    chosen: bool
+
+
+class HeuristicChoice(TypedDict):
+    """What a heuristic proposes for a Triton kernel."""
+
+    kind: Literal["heuristic"]
+    graph: str
+    kernel: str
+    heuristic: str
+    size_hints: dict[str, Any]
+    reduction_hint: str | None
+    decided: str
+    configurations: list[Configuration]
+
+
+class PatternChoice(TypedDict):
+    """A pattern that matched, and what it put in the place of what."""
+
+    kind: Literal["pattern"]
+    graph: str
+    stage: str | None
+    pattern: str
+    replacement: str | None
+    before: list[PlacedNode]
+    after: list[PlacedNode]
+
+
+class DecompositionChoice(TypedDict):
+    """An operation that was taken apart into others."""
+
+    kind: Literal["decomposition"]
+    graph: str
+    operation: str
+    count: int
+    became: dict[str, int]
+
+
+class LayoutChoice(TypedDict):
+    """A layout that somebody asked for."""
+
+    kind: Literal["layout"]
+    graph: str
+    by: str
+    wanted: Coded
+    copied: bool
+    demands: list[Demand]
+
+
+class AbsentChoice(TypedDict):
+    """Private functions that the installed torch lacks, so that choices made there are not seen."""
+
+    kind: Literal["absent"]
+    names: list[str]
+
+
+Choice = (
+    AlgorithmChoice | ClockChoice | HeuristicChoice | PatternChoice | DecompositionChoice | LayoutChoice | AbsentChoice
+)
+
 Kind = Literal["cpu", "cuda", "simulated"]
 
 
 class Target(TypedDict):
-    """What the code was made for; `gpu` is the name of one that is here."""
+    """What the code was made for; `gpu` is the name of one that is here.
+
+    `attention` is `math` where scaled_dot_product_attention was written out, though the device would have a kernel.
+    """
 
     kind: Kind
     device: str
     gpu: str | None
     simulated: bool
+    attention: NotRequired[str | None]
+
+
+class Compile(TypedDict):
+    """A frame that Dynamo compiled: `reason` is the guard that failed before, `failure` why it was given up."""
+
+    id: str
+    frame: int | None
+    recompile: int | None
+    function: str | None
+    file: str | None
+    line: int | None
+    reason: str | None
+    failure: str | None
+    graphs: list[int]
+    seconds: float
+
+
+class Frame(TypedDict):
+    """A line of the user's at which something happened; `pane` where the capture has its text."""
+
+    file: str
+    line: int
+    function: str
+    pane: str | None
+
+
+class GraphBreak(TypedDict):
+    """Where Dynamo stopped: after which of its graphs, before which; at the frames of `stack`, the outermost first."""
+
+    reason: str
+    explanation: str | None
+    hints: list[str]
+    skipped: bool
+    compile: str
+    after: int | None
+    before: int | None
+    stack: list[Frame]
+    count: int
+
+
+class Warned(Coded):
+    """What a capture lacks."""
+
+    what: NotRequired[str]
+    reason: NotRequired[str]
+    direction: NotRequired[str]
+    graph: NotRequired[str]
+    names: NotRequired[list[str]]
 
 
 class Capture(TypedDict):
@@ -224,12 +416,15 @@ class Capture(TypedDict):
     environment: dict[str, Any]
     compile: dict[str, Any]
     missing_hooks: list[str]
-    graph_breaks: list[dict[str, Any]]
+    compiles: NotRequired[list[Compile]]  # captures of before have none
+    graph_breaks: list[GraphBreak]
     guards: list[str]
     recompiles: list[str]
-    choices: list[dict[str, Any]]
+    choices: list[Choice]
+    candidate_sources: NotRequired[dict[str, str]]  # not in captures from before there were any
     graphs: list[Graph]
     links: list[Link]
     panes: list[Pane]
+    warnings: NotRequired[list[Warned]]
     provenance: NotRequired[dict[str, Any]]
     restored: NotRequired[dict[str, Any]]

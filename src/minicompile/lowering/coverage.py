@@ -1,12 +1,11 @@
-"""How complete a capture is, in figures, and the refusal of one that is not.
+"""How complete a capture is, in figures.
 
 Complete means: every compute node reaches a kernel line or a library's call; every kernel call reaches its ATen
 nodes; every loop-body operation its ATen node; forward and backward. Views compute nothing, and kernel lines without
 an operation are structure (loops, pragmas, signatures, accumulators).
 """
 
-from minicompile.lowering.captured import Capture, Graph, Link
-from minilab import LabError
+from minicompile.lowering.captured import Capture, Graph, Link, Warned
 
 NO_CODE = ("view", "folded")
 
@@ -38,9 +37,8 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
     lost = [node["name"] for node in compute if node["line"] not in reached]
     # a constant or an index has no line of its own, but the kernel that it went into is known, or nobody reads it
     read = {name for node in graph["nodes"] for name in node["inputs"]}
-    lost += [
-        n["name"] for n in graph["nodes"] if n["fate"] == "folded" and n["name"] in read and n["line"] not in called
-    ]
+    folded = [node for node in graph["nodes"] if node["fate"] == "folded" and node["name"] in read]
+    astray = [node["name"] for node in folded if node["line"] not in called]
     unlinked_calls = [call["id"] for call in graph["calls"] if not call["aten_nodes"] or not call["line"]]
     orphans = [f"{node}.{one['name']}" for node, one in operations if not one["producer"]]
     return {
@@ -49,7 +47,7 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
         "kernel_calls": [len(graph["calls"]) - len(unlinked_calls), len(graph["calls"])],
         "loop_body_operations": [len(operations) - len(orphans), len(operations)],
         "kernel_lines": [sum(k["lines_tied"] for k in graph["kernels"]), sum(k["lines"] for k in graph["kernels"])],
-        "missing": {"compute_nodes": lost, "kernel_calls": unlinked_calls, "loop_body_operations": orphans},
+        "missing": {"compute_nodes": lost + astray, "kernel_calls": unlinked_calls, "loop_body_operations": orphans},
     }
 
 
@@ -57,25 +55,16 @@ def _linked_as_wholes(graph: Graph) -> set[str]:
     return {kernel["name"] for kernel in graph["kernels"] if kernel["granularity"] == "kernel"}
 
 
-def check_complete(capture: Capture) -> None:
-    """Refuse a partial capture.
+def gaps(capture: Capture) -> list[Warned]:
+    """What a capture is missing: a direction that was not compiled, and what is tied to nothing, by graph.
 
-    Raises:
-        LabError: something is missing; the sentence names what, in which graph.
+    Each is `no_graph` with its `direction`, or `untied` with its `graph`, `what` is untied, and the `names`.
     """
-    name = capture["model"]["name"]
     directions = {graph["direction"] for graph in capture["graphs"]}
     wanted = {"forward", "backward"} if capture["model"]["train"] else {"forward"}
-    if wanted - directions:
-        raise LabError(
-            f"The capture of {name} has no {' and no '.join(sorted(wanted - directions))} graph, so torch.compile did "
-            f"not compile it; see graph_breaks in the capture, and whether the output depends on the parameters."
-        )
+    found: list[Warned] = [{"code": "no_graph", "direction": direction} for direction in sorted(wanted - directions)]
     for graph in capture["graphs"]:
         for what, names in graph["coverage"]["missing"].items():
             if names:
-                shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-                raise LabError(
-                    f"The capture of {name} is partial: in its {graph['direction']} graph {graph['id']} these "
-                    f"{what.replace('_', ' ')} are tied to nothing: {shown}; report the model and torch's version."
-                )
+                found.append({"code": "untied", "graph": graph["id"], "what": what, "names": names})
+    return found

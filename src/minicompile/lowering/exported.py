@@ -1,26 +1,26 @@
 """The model as `torch.export` sees it, in a file beside its capture."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from minilab import LabError
 from minilab.files import replacing
 
 
-def write_exported(model: torch.nn.Module, inputs: tuple, path: str | Path) -> None:
-    """Write the model as `torch.export` sees it.
+def write_exported(model: Callable, args: tuple, kwargs: dict, path: str | Path) -> str | None:
+    """Write the model as `torch.export` sees it, in place of an older file.
 
-    Raises:
-        LabError: the model cannot be exported; the sentence carries torch's reason.
+    Returns:
+        None, or torch's reason where it cannot export the model, as with graph breaks; then no file is left.
     """
+    Path(path).unlink(missing_ok=True)
+    if not isinstance(model, torch.nn.Module):
+        return "torch.export takes modules, and this is a function"
     try:
-        program = torch.export.export(model, inputs)
+        program = torch.export.export(model, args, kwargs or None)
     except Exception as error:  # of many kinds
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise LabError(
-            f"torch.export cannot export {type(model).__name__} ({reason[0]}); rewrite what it names so that it traces "
-            f"without graph breaks."
-        ) from error
+        return (str(error).strip().splitlines() or [type(error).__name__])[0]
     with replacing(path) as temporary:
         torch.export.save(program, temporary)
+    return None

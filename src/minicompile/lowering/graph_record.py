@@ -20,19 +20,20 @@ from minicompile.lowering.captured import (
     SchedulerNode,
     Title,
 )
-from minicompile.lowering.outcomes import fates, own_aten_nodes, reason
+from minicompile.lowering.outcomes import contents, fates, own_aten_nodes, reason, without_stores
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import (
     STRUCTURE,
     arguments,
     definition_lines,
+    helper_lines,
     kernel_spans,
     operation_lines,
     parameter_names,
     stacked,
 )
 
-NODE = ("name", "op", "target", "inputs", "size", "dtype", "bytes", "lowering")
+NODE = ("name", "op", "target", "inputs", "size", "stride", "dtype", "bytes", "lowering")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
     """The record of one lowered graph, from one of `Session.lowered`, which stays as it is."""
     builder = _Builder(lowered)
     kernels = builder.kernels()
+    builder.mark_removed()
     calls = builder.calls(kernels)
     return BuiltGraph(builder.entry(kernels, calls), builder.panes, builder.aten_line)
 
@@ -56,16 +58,19 @@ class _Builder:
     """Holds a graph's lines while its panes, links and entry are made."""
 
     def __init__(self, lowered: dict[str, Any]) -> None:
-        self.panes, self.lowered = Panes(), lowered
+        self.panes, self.lowered = Panes(), {**lowered, "buffers": contents(lowered)}
+        lowered = self.lowered
         self.direction: Direction = "backward" if lowered["backward"] else "forward"
         self.id = f"{lowered['index']}.{self.direction}"
         self.code: list[str] = lowered["code"].rstrip("\n").split("\n")
         self.nodes: dict[str, dict] = {node["name"]: node for node in lowered["scheduler_nodes"]}
         self.buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
         self.aten_nodes = own_aten_nodes(lowered)
+        self.removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
         # by scheduler node and position in its loop body
         self.operation_line: dict[tuple[str, int], int | None] = {}
         self.emitted: set[tuple[str, int]] = set()
+        self.tied_nodes: set[str] = set()  # scheduler nodes with such operations
         self._add_panes()
 
     def _add_panes(self) -> None:
@@ -124,9 +129,10 @@ class _Builder:
             exact = bool(defined[name])
             for definition in defined[name]:
                 exact &= self._link_lines(definition, first, last, tied)
+            self._link_helpers(first, last, tied)
             body = [line for line in range(first, last + 1) if not STRUCTURE.match(self.code[line - 1])]
             members = list(dict.fromkeys(member for made in defined[name] for member in made.scheduler_nodes))
-            nodes = [self.nodes[member] for member in members]
+            nodes = [self.nodes[member] for member in members if member in self.nodes]
             kernels.append(
                 {
                     "name": name,
@@ -134,7 +140,7 @@ class _Builder:
                     "first": first,
                     "last": last,
                     "granularity": "operation" if exact and tied else "kernel",
-                    "scheduler_nodes": members,
+                    "scheduler_nodes": [node["name"] for node in nodes],
                     "reductions": [node["reduction_type"] for node in nodes if node["is_reduction"]],
                     "lines": len(body),
                     "lines_tied": len(tied & set(body)),
@@ -149,11 +155,14 @@ class _Builder:
             line, node = first + index, operation.scheduler_node
             if line > last or definition.source[index].strip() != self.code[line - 1].strip():
                 return False
+            if node not in self.nodes:  # of a branch of torch.cond, which is a graph of its own
+                continue
             loop = self.nodes[node]["operations"]
             named = [position for position, one in enumerate(loop) if one["name"] == operation.name]
             same_block = [position for position in named if loop[position]["identity"] == operation.block]
             for position in same_block or named:
                 self.emitted.add((node, position))
+                self.tied_nodes.add(node)
                 producer = self.aten_line.get(loop[position]["producer"])
                 ir_line = self.operation_line[node, position]
                 self.panes.link("operation", self.ir_after, ir_line, self.code_pane, line)
@@ -161,12 +170,29 @@ class _Builder:
                 tied.add(line)
         return True
 
+    def mark_removed(self) -> None:
+        """Mark the buffers that no kernel stores, once it is known which operations have lines."""
+        self.removed |= without_stores(self.lowered, self._is_emitted)
+        for buffer in self.lowered["buffers"]:
+            buffer["removed"] |= buffer["name"] in self.removed
+
+    def _link_helpers(self, first: int, last: int, tied: set[int]) -> None:
+        """Link a function of the kernel's own to the operations of the line that hands it on, a scan."""
+        for name, lines in helper_lines(self.code, first, last).items():
+            users = [line for line in sorted(tied) if re.search(rf"\b{name}\b", self.code[line - 1])]
+            for line in lines if users else ():
+                if self.code[line - 1].strip():
+                    self.panes.link_alike(self.code_pane, users[0], line)
+                    tied.add(line)
+
     def calls(self, kernels: list[Kernel]) -> list[Call]:
         """The wrapper's calls of kernels, each linked to what it runs."""
         by_name = {kernel["name"]: kernel for kernel in kernels}
         group_of = {member: n for n, group in enumerate(self.lowered["groups"]) for member in group["members"]}
         calls: list[Call] = []
-        for number, call in enumerate([*self.lowered["calls"], *self._unmarked_calls()]):
+        unmarked = self._unmarked_calls()
+        marked = zip(self.lowered["calls"], self.lowered["traffic"], strict=True)
+        for number, (call, traffic) in enumerate([*marked, *((call, None) for call in unmarked)]):
             nodes, line = [node for node in call["scheduler_nodes"] if node in self.nodes], call["line"]
             aten = sorted({origin for node in nodes for origin in self.aten_nodes[node]})
             groups = sorted({group_of[node] for node in nodes})
@@ -179,20 +205,29 @@ class _Builder:
                 self.panes.link("call", self.groups, self.node_line[node], self.code_pane, line)
             if kernel:
                 self.panes.link("define", self.code_pane, line, self.code_pane, kernel["first"])
-            calls.append(
-                {
-                    "id": f"{self.id}.{number}",
-                    "kernel": call["kernel"],
-                    "extern": kernel is None,
-                    "line": line,
-                    "arguments": self._arguments(line, kernel),
-                    "scheduler_nodes": nodes,
-                    "aten_nodes": aten,
-                    "groups": groups,
-                    "bytes": _sum(self.lowered["groups"][group]["bytes"] for group in groups),
-                }
-            )
+            call_record = {
+                "id": f"{self.id}.{number}",
+                "kernel": call["kernel"],
+                "extern": kernel is None,
+                "line": line,
+                "arguments": self._arguments(line, kernel),
+                "scheduler_nodes": nodes,
+                "aten_nodes": aten,
+                "groups": groups,
+                **self._bytes(groups, kernel, traffic),
+            }
+            calls.append(cast(Call, call_record))
         return calls
+
+    def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any) -> dict:
+        """The bytes that a call moves, and what is known of them: `bytes_are` says which count it is."""
+        if kernel is not None and traffic is not None:
+            read, written = traffic.read_bytes, traffic.written_bytes
+            are = "touched" if traffic.exact else "at_most"
+            return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
+        counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
+        known = None if counted is None else "counted"
+        return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": known}
 
     def _unmarked_calls(self) -> list[dict]:
         """Calls of library kernels that Inductor does not mark.
@@ -240,7 +275,7 @@ class _Builder:
             "scheduler_nodes": [self._scheduler_node(node) for node in self.nodes.values()],
             "groups": [self._group(number, group) for number, group in enumerate(self.lowered["groups"])],
             "decisions": [
-                cast(Decision, {**decision, "reason": reason(decision["taken"], decision["reasons"])})
+                cast(Decision, {**decision, "reason": reason(decision, self.nodes, self.removed)})
                 for decision in self.lowered["decisions"]
             ],
             "kernels": kernels,
@@ -249,7 +284,7 @@ class _Builder:
 
     def _nodes(self) -> list[Node]:
         """The ATen nodes, each with what became of its result."""
-        became, found = fates(self.lowered, self.aten_nodes), []
+        became, found = fates(self.lowered, self.aten_nodes, self._is_emitted), []
         for node in self.lowered["aten"]["nodes"]:
             name = node["name"]
             made = {
@@ -261,6 +296,10 @@ class _Builder:
             found.append(cast(Node, made))
         return found
 
+    def _is_emitted(self, node: str, position: int) -> bool:
+        """Whether an operation has a line; of a kernel that is linked as a whole that cannot be told, so it has."""
+        return (node, position) in self.emitted or node not in self.tied_nodes
+
     def _group(self, number: int, group: dict) -> Group:
         line = self.group_line[number]
         return {"line": line, "kind": group["kind"], "members": group["members"], "bytes": group["bytes"]}
@@ -269,7 +308,7 @@ class _Builder:
         name = node["name"]
         operations = [
             {
-                **{key: one[key] for key in ("name", "operation", "producer")},
+                **{key: one[key] for key in ("name", "operation", "producer", "stores", "buffer")},
                 "line": self.operation_line[name, position],
                 "emitted": (name, position) in self.emitted,
             }

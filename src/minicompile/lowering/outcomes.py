@@ -2,7 +2,7 @@
 
 A node's fate is where its result is: in memory, in a register, in a library's call, or nowhere.
 
-- `materialised`: its result is in memory, as a buffer of its own or as what it stores in another one: `aten.copy_`
+- `materialised`: a kernel stores its whole result in memory, in a buffer of its own or in another one: `aten.copy_`
   changes its input, zeros are stored where `aten.index_put_` then adds.
 - `extern call`: a library's kernel or a user's own computes it.
 - `fused away`: it was a buffer until fusion let its consumers use the value at once.
@@ -16,16 +16,17 @@ reason that it does not know, as a newer torch may give one, is quoted as it sta
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from minicompile.lowering.captured import Coded, Opaque
+from minicompile.lowering.captured import Reason
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
-STORES = ("store", "store_reduction")
 
 
 @cache
@@ -34,16 +35,54 @@ def reason_codes() -> list[tuple[re.Pattern, str]]:
     return [(re.compile(entry["reason"]), entry["code"]) for entry in yaml.safe_load(DATA.read_text())]
 
 
-def reason(taken: bool, given: list[str]) -> Coded | Opaque:
-    """Why a fusion was taken or refused, given Inductor's own words; the last ones decided."""
-    if taken:
-        return {"code": "taken"}
+def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
+    """Why a fusion was taken or refused.
+
+    Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:
+    then the read and write sets say which, and whether one hands them to the other.
+
+    Args:
+        decision: `first`, `second`, `taken` and Inductor's own `reasons`.
+        nodes: the scheduler nodes by name, with what they read and write.
+        removed: buffers that fusion took out of memory.
+    """
+    handed, changed, both = _shared(decision, nodes)
+    if decision["taken"]:
+        gone = [buffer for buffer in handed if buffer in removed]
+        return {"code": "taken_removed", "buffers": gone} if gone else {"code": "taken"}
+    given = decision["reasons"]
     if not given:
         return {"code": "ungiven"}
-    for pattern, code in reason_codes():
-        if pattern.search(given[-1]):
-            return {"code": code}
-    return {"code": "own_words", "reason": given[-1]}
+    code = next((code for pattern, code in reason_codes() if pattern.search(given[-1])), None)
+    if code is None:
+        return {"code": "own_words", "reason": given[-1]}
+    if code == "nothing_shared":
+        found = {"handed": handed, "changed": changed, "read_by_both": both}
+        for kind, buffers in found.items():
+            if buffers:
+                return {"code": kind, "buffers": buffers}
+    return {"code": code}
+
+
+def _shared(decision: dict, nodes: dict[str, dict]) -> tuple[list[str], list[str], list[str]]:
+    """The buffers that one side writes and the other reads, that it changes in place, and that both read or write."""
+    first, second = ([nodes[name] for name in decision[side] if name in nodes] for side in ("first", "second"))
+    (read1, changed1, written1), (read2, changed2, written2) = map(_accessed, (first, second))
+    handed = written1 & read2 | written2 & read1
+    changed = (written1 & changed2 | written2 & changed1) - handed
+    return sorted(handed), sorted(changed), sorted((read1 | written1) & (read2 | written2) - handed)
+
+
+def _accessed(side: list[dict]) -> tuple[set[str], set[str], set[str]]:
+    """The buffers that scheduler nodes read, that they change in place, and that they write.
+
+    A loop depends on the whole of a buffer, without an index, where it writes into what another has written.
+    """
+    reads = [
+        (one["buffer"], one["index"] == "*" and bool(node["operations"])) for node in side for one in node["reads"]
+    ]
+    written = {one["buffer"] for node in side for one in node["writes"]}
+    return {buffer for buffer, whole in reads if not whole}, {buffer for buffer, whole in reads if whole}, written
 
 
 def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str]) -> str:
@@ -51,38 +90,45 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
 
     Args:
         node: as in a capture, with `target` and `is_view`.
-        buffers: the buffer whose contents are exactly that node's result, by the node's name.
+        buffers: the buffer that Inductor made for that node, by the node's name.
         extern_nodes: nodes that an extern kernel computes.
-        producers: nodes that contribute an operation to some loop body.
-        stored: those of them that store their result in a buffer which is in memory.
+        producers: nodes that contribute an operation to some kernel's text.
+        stored: nodes whose whole result some kernel stores in memory.
     """
     name, buffer = node["name"], buffers.get(node["name"])
-    if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
-        return "view"
     if name in extern_nodes:
         return "extern call"
-    if name in stored or (buffer is not None and not buffer["removed"]):
+    if name in stored:
         return "materialised"
-    if buffer is not None:
+    if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
+        return "view"
+    if buffer is not None and (buffer["removed"] or name in producers):  # or else it would be stored
         return "fused away"
-    return "inlined" if name in producers else "folded"
+    if name in producers:
+        return "inlined"
+    return "folded" if buffer is None else "materialised"
 
 
-def fates(lowered: dict[str, Any], own: dict[str, list[str]]) -> dict[str, str]:
+def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[[str, int], bool]) -> dict[str, str]:
     """The fate of each ATen node that computes something, by name.
 
     Args:
         lowered: one of `Session.lowered`.
         own: the ATen nodes of each scheduler node, as `own_aten_nodes` gives them.
+        emitted: whether a scheduler node's operation, by its position, has a line in a kernel.
     """
     nodes = lowered["scheduler_nodes"]
-    loops = [(node, one) for node in nodes for one in node["operations"]]
-    producers = {one["producer"] for _, one in loops}
-    removed = {buffer["name"] for buffer in lowered["buffers"] if buffer["removed"]}
+    loops = [(node["name"], position, one) for node in nodes for position, one in enumerate(node["operations"])]
+    producers = {one["producer"] for name, position, one in loops if emitted(name, position)}
+    in_memory = {buffer["name"]: buffer for buffer in lowered["buffers"] if not buffer["removed"]}
+    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
     stored = {
-        one["producer"]
-        for node, one in loops
-        if one["operation"] in STORES and not {write["buffer"] for write in node["writes"]} <= removed
+        one["stores"]
+        for name, position, one in loops
+        if one["stores"] in aten
+        and one["buffer"] in in_memory
+        and emitted(name, position)
+        and _holds(in_memory[one["buffer"]], aten[one["stores"]])
     }
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
@@ -90,13 +136,60 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]]) -> dict[str, str]:
     return {
         node["name"]: fate(node, buffers, extern, producers, stored)
         for node in lowered["aten"]["nodes"]
-        if node["op"] == "call_function"
+        if node["op"] == "call_function" and not node["symbolic"]
     }
+
+
+def without_stores(lowered: dict[str, Any], emitted: Callable[[str, int], bool]) -> set[str]:
+    """The buffers that loops would store and no kernel does: their memory is another's, reused at once, or none."""
+    stored: dict[str, bool] = {}
+    for node in lowered["scheduler_nodes"]:
+        for position, one in enumerate(node["operations"]):
+            if one["stores"] is not None:
+                stored[one["buffer"]] = stored.get(one["buffer"], False) or emitted(node["name"], position)
+    return {buffer for buffer, found in stored.items() if not found}
+
+
+def contents(lowered: dict[str, Any]) -> list[dict]:
+    """The buffers, each with the `node` whose result is stored in it, by what its loop stores where there is one."""
+    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
+    stores = {
+        one["buffer"]: one["stores"]
+        for node in lowered["scheduler_nodes"]
+        for one in node["operations"]
+        if one["stores"] is not None
+    }
+
+    def node_of(buffer: dict) -> str | None:
+        if buffer["name"] not in stores:
+            return buffer["node"]
+        stored = stores[buffer["name"]]
+        return stored if stored in aten and _holds(buffer, aten[stored]) else None
+
+    return [{**buffer, "node": node_of(buffer)} for buffer in lowered["buffers"]]
+
+
+def _holds(buffer: dict, node: dict) -> bool:
+    """Whether a buffer has room for all of a node's result; a partial result of a split reduction has not."""
+    if buffer["size"] is None or node["size"] is None:
+        return True
+    return sorted(map(str, _not_one(buffer["size"]))) == sorted(map(str, _not_one(node["size"]))) or _elements(
+        buffer
+    ) == _elements(node)
+
+
+def _not_one(size: list) -> list:
+    return [length for length in size if length != 1]
+
+
+def _elements(one: dict) -> int | None:
+    return prod(one["size"]) if all(isinstance(length, int) for length in one["size"]) else None
 
 
 def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
     """By scheduler node, the ATen nodes that it computes: Inductor's `origins` reach back over what others compute."""
     nodes = {node["name"]: node for node in lowered["scheduler_nodes"]}
+    targets = {node["name"]: node["target"] for node in lowered["aten"]["nodes"]}
     owners: dict[str, set[str]] = defaultdict(set)
     made_by = {buffer: name for name, node in nodes.items() for buffer in node["buffers"]}
     for name, node in nodes.items():
@@ -109,5 +202,14 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
     for name, node in nodes.items():
         own = {producer for producer, names in owners.items() if producer and name in names}
         own |= {one for one in node["origins"] if one not in owners}
+        if node["extern"] or node["user_triton"]:
+            own = _called(node, targets) or own
         found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
     return found
+
+
+def _called(node: dict, targets: dict[str, str]) -> set[str]:
+    """The ATen nodes that a library's kernel stands for: those of its own operation, or the one it was made for."""
+    overload = ".".join((node["overload"] or "").split(".")[:2])
+    same = {one for one in node["origins"] if overload and targets.get(one, "").startswith(overload + ".")}
+    return same or ({node["origin_node"]} if node["origin_node"] in targets else set())

@@ -30,6 +30,12 @@ class Panes:
         if first_line and second_line:
             self._links.setdefault((first, second, kind), {})[first_line, second_line] = None
 
+    def link_alike(self, pane: str, line: int, other: int) -> None:
+        """Tie another line of a pane to whatever operations a line of it is tied to."""
+        for (_, second, kind), pairs in self._links.items():
+            if second == pane and kind == "operation":
+                pairs.update({(first, other): None for first, last in list(pairs) if last == line})
+
     def extend(self, other: "Panes") -> None:
         """Add another's panes and links after these."""
         self.panes += other.panes

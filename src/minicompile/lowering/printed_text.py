@@ -5,24 +5,33 @@ from collections.abc import Iterable
 
 # `    add: "f32[2, 16]" = torch.ops...`: how FX writes a node's definition
 DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
+MODULE = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):")
 SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
 KERNEL = re.compile(r"^(?P<name>\w+) = async_compile\.(?P<how>\w+)\(")
-OPERATION = re.compile(r"^\s+(\w+) = ops\.")
+OPERATION = re.compile(r"^\s+(\w+) = (?:ops\.|self\.(?!get_index\())")
 BLOCK = re.compile(r"^\s*def (\w+)\(")
 STRUCTURE = re.compile(r"^\s*(?:[{}();]*|//.*|#include.*|\#.*)$")
 
 
 def definition_lines(lines: list[str]) -> dict[str, int]:
-    """Line (from 1) on which each node of a printed FX graph is defined; placeholders are in the signature."""
+    """Line (from 1) on which each node of a printed FX graph is defined; placeholders are in the signature.
+
+    Nodes of a graph within it, a branch of torch.cond say, are named as in `snapshot.with_subgraphs`.
+    """
     found: dict[str, int] = {}
+    within: list[str] = []  # names of the modules around the line
+    prefix = ""
     for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith("def forward("):
+        if match := MODULE.match(line):
+            within[len(match[1]) // 4 :] = [match[2]]
+            prefix = "_".join(within[1:]) + "." if within[1:] else ""
+        elif line.lstrip().startswith("def forward("):
             for name in SIGNATURE.findall(line):
-                found.setdefault(name, number)
+                found.setdefault(prefix + name, number)
         elif match := DEFINITION.match(line):
-            found.setdefault(match[1], number)
+            found.setdefault(prefix + match[1], number)
         elif line.lstrip().startswith("return "):
-            found.setdefault("output", number)
+            found.setdefault(prefix + "output", number)
     return found
 
 
@@ -45,6 +54,18 @@ def kernel_spans(code: list[str]) -> dict[str, dict]:
             language = "python" if match["how"] == "triton" else "cpp"
             spans[match["name"]] = {"language": language, "first": number + 1, "last": last - 1}
     return spans
+
+
+def helper_lines(code: list[str], first: int, last: int) -> dict[str, range]:
+    """The lines, between these, of each function that a kernel's scan combines two values with, by its name."""
+    found, name, start = {}, "", 0
+    for number in range(first, last + 2):
+        line = code[number - 1] if number <= last else ""
+        if name and line and not line[0].isspace():
+            found[name], name = range(start, number), ""
+        if match := re.match(r"def (_triton_helper_fn\w*)\(", line):
+            name, start = match[1], number
+    return found
 
 
 def operation_lines(text: str) -> dict[tuple[str, str], int]:
@@ -76,6 +97,7 @@ def parameter_names(kernel: str, language: str) -> list[str]:
         start = kernel.find('extern "C"')
         parameters = kernel[kernel.find("(", start) + 1 : kernel.find(")", start)]
         return [part.split()[-1].lstrip("*") for part in arguments(parameters)]
-    match = re.search(r"^def \w+\((.*?)\)", kernel, re.M | re.S)
+    start = kernel.find("@triton_heuristics")  # functions that the kernel calls may stand before it
+    match = re.compile(r"^def \w+\((.*?)\)", re.M | re.S).search(kernel, max(start, 0))
     parameters = re.sub(r"#.*", "", match[1]) if match else ""
     return [part.split(":")[0].strip() for part in arguments(parameters)]

@@ -3,9 +3,10 @@
 import linecache
 import re
 from pathlib import Path
+from typing import cast
 
 from minicompile.lowering.bytecode import disassembled, rewritten
-from minicompile.lowering.captured import Graph, Title
+from minicompile.lowering.captured import Compile, Frame, Graph, GraphBreak, Title, Warned
 from minicompile.lowering.graph_record import BuiltGraph, built_graph
 from minicompile.lowering.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes import Panes
@@ -31,25 +32,72 @@ class Record:
 
     def __init__(self, session: Session) -> None:
         self.session, self.panes = session, Panes()
+        self._ends: dict[int, dict[str, int | None]] = {}
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(session.dynamo)]
         self._joint = {index: self._add_joint(index, graph) for index, graph in session.joint.items()}
         self.graphs: list[Graph] = []
+        self.built: list[dict] = []  # those of `session.lowered` that the graphs are made of
+        self.warnings: list[Warned] = []
         for lowered in session.lowered:
-            built = built_graph(lowered)
+            try:
+                built = built_graph(lowered)
+            except Exception as error:  # of a kind that nobody has thought of: the other graphs are shown all the same
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                direction = "backward" if lowered["backward"] else "forward"
+                self.warnings.append({"code": "not_built", "what": f"{lowered['index']}.{direction}", "reason": reason})
+                continue
             self.panes.extend(built.panes)
             stacks = self._link_upwards(built, lowered["aten"]["nodes"])
             self.graphs.append(with_layers(built.graph, stacks))
+            self.built.append(lowered)
+        for one in session.graph_breaks:
+            self._link_break(one)
+
+    def compiles(self) -> list[Compile]:
+        """The frames that Dynamo compiled, in order."""
+        return [
+            cast(Compile, {**without(one, "model"), "file": one["file"] and shown_path(one["file"])})
+            for one in self.session.compiles
+        ]
+
+    def graph_breaks(self) -> list[GraphBreak]:
+        """Where Dynamo stopped, in order; the same place in several compiles counts as one."""
+        found: dict[tuple, GraphBreak] = {}
+        for one in self.session.graph_breaks:
+            stack: list[Frame] = [
+                {"file": shown_path(file), "line": line, "function": function, "pane": self._sources.get(file)}
+                for file, line, function in one["stack"]
+            ]
+            known = found.setdefault(
+                (one["reason"], one["after"], one["before"], str(stack)),
+                cast(GraphBreak, {**without(one, "model"), "stack": stack, "count": 0}),
+            )
+            known["count"] += 1
+        return list(found.values())
+
+    def _link_break(self, one: dict) -> None:
+        """The user's line at which Dynamo stopped, tied to the end of the graph before and the start of the next."""
+        places = [(file, line) for file, line, _ in one["stack"] if file in self._sources]
+        for side, at in (("after", "output"), ("before", "forward")):
+            if places and one[side] is not None:
+                file, line = places[-1]
+                self.panes.link(
+                    "break", self._sources[file], line, f"dynamo.{one[side]}", self._ends[one[side]].get(at)
+                )
 
     def _add_sources(self) -> dict[str, str]:
         graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
         files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
+        stops = [file for one in self.session.graph_breaks for file, _, _ in one["stack"]]
+        files += [file for file in stops if not LIBRARIES.search(file) and linecache.getlines(file)]
         found: dict[str, str] = {}
         for file in dict.fromkeys(files):
             lines = [line.rstrip("\n") for line in linecache.getlines(file)]
             title: Title = {"code": "source", "file": shown_path(file)}
             found[file] = self.panes.add(f"source.{len(found)}", "source", title, "python", lines)
-        for number, (old, new) in enumerate(self.session.bytecode):
+        for number, code in enumerate(self.session.bytecode):
+            old, new = code["old"], code["new"]
             function: Title = {"code": "bytecode", "function": old.co_qualname}
             if python := rewritten(old, new):
                 title = {**function, "code": "bytecode_decompiled"}
@@ -65,6 +113,8 @@ class Record:
         lines = graph["text"].rstrip().splitlines()
         pane = self.panes.add(f"dynamo.{index}", "dynamo", {"code": "dynamo"}, "python", lines)
         at = definition_lines(lines)
+        start = next((number for number, text in enumerate(lines, 1) if "def forward(" in text), None)
+        self._ends[index] = {"output": at.get("output"), "forward": start}
         for node in graph["nodes"]:
             self._link_source(node["stack"], pane, at.get(node["name"]))
         return at
@@ -141,12 +191,19 @@ class Record:
         earlier = []
         if joint:
             earlier = [node["name"]] if node["name"] in joint["at"] else []
-            earlier += [one for one, graph_id in node["origins"] if graph_id != identity and one in joint["at"]]
+            earlier += [
+                one for one, graph_id in node["origins"] if graph_id == joint["identity"] and one in joint["at"]
+            ]
             names = names or [origin for one in earlier for origin in joint["origins"][one]]
             names = names or joint["by_sequence"].get(node["sequence"], [])
         names, earlier = list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
         stacks = [one["stack"] for one in self.session.dynamo[index]["nodes"] if one["name"] in names and one["stack"]]
         return {"dynamo": names, "joint": earlier, "stacks": stacks}
+
+
+def without(entry: dict, key: str) -> dict:
+    """A dictionary without one of its keys."""
+    return {name: value for name, value in entry.items() if name != key}
 
 
 def shown_path(file: str) -> str:

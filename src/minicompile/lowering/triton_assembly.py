@@ -124,6 +124,22 @@ def sass_lines(text: str, file: str) -> Mapped:
     return lines
 
 
+def triton_sources(graph: Graph, code: list[str]) -> dict[str, tuple[str, str]]:
+    """A graph's Triton kernels by name: what each is called in its own text, and that text.
+
+    Args:
+        graph: as it was built.
+        code: the lines of its code pane.
+    """
+    sources = {}
+    for kernel in graph["kernels"]:
+        header = re.search(r"async_compile\.triton\('(\w+)'", code[kernel["first"] - 2])
+        if header:
+            text = "\n".join(code[kernel["first"] - 1 : kernel["last"]]) + "\n"
+            sources[kernel["name"]] = (header[1], text)
+    return sources
+
+
 def with_assembly(graph: Graph, code: list[str], target: str) -> tuple[Graph, Panes]:
     """Compile a graph's Triton kernels.
 
@@ -138,13 +154,7 @@ def with_assembly(graph: Graph, code: list[str], target: str) -> tuple[Graph, Pa
     Raises:
         LabError: Triton cannot compile one of them.
     """
-    sources = {}
-    for kernel in graph["kernels"]:
-        header = re.search(r"async_compile\.triton\('(\w+)'", code[kernel["first"] - 2])
-        if header:
-            text = "\n".join(code[kernel["first"] - 1 : kernel["last"]]) + "\n"
-            sources[kernel["name"]] = (header[1], text)
-    compiled, panes = compile_kernels(sources, target), Panes()
+    compiled, panes = compile_kernels(triton_sources(graph, code), target), Panes()
     kept = fitting(graph, {name: made.llir.count("\n") for name, made in compiled.items()})
     kernels: list[Kernel] = []
     for number, kernel in enumerate(graph["kernels"]):

@@ -36,7 +36,7 @@ from minicompile.torch_private.profiling import (
     timed_graphs,
     timed_libraries,
 )
-from minicompile.torch_private.session import watch
+from minicompile.torch_private.session import fresh_dynamo, watch
 from minilab import LabError
 
 WARMUP = 20  # calls before any is counted
@@ -142,8 +142,8 @@ def break_down(module: torch.nn.Module, inputs: tuple, samples: int, name: str) 
             clocked = _by_clock(compiled, inputs, graphs, found["kernels_us"], each, on_gpu)
             rounds.append(cast(Round, {**found, **clocked}))  # the clock's library calls, where it has them
 
-    with fresh_caches():
-        session = watch(run, module, "cuda" if on_gpu else "cpu", {**COMPILE_OPTIONS, **KERNEL_EVENTS})
+    with fresh_caches(), fresh_dynamo(), watch() as session:
+        run(torch.compile(module, options={**COMPILE_OPTIONS, **KERNEL_EVENTS}))
     graphs = Record(session).graphs
     generated = {row["name"] for row in kernel_work(graphs)}
     for found in rounds:

@@ -66,7 +66,7 @@ def refusals(captures: Sequence[Capture], most: int = 5, language: str = "en") -
     """List the commonest reasons for which fusions were refused, in plain words, with how often each was given."""
     wording = Wording(language)
     sentences = Counter(
-        wording.fusion(decision["reason"])
+        wording.fusion(decision["reason"], named=False)
         for capture in captures
         for graph in capture["graphs"]
         for decision in graph["decisions"]

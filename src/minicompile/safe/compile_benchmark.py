@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from minicompile.safe.batches import call_loss, clone_batch, split_batch, tensors_of
+from minicompile.batches import call_loss, clone_batch, split_batch, tensors_of
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.frozen_state import frozen_state

@@ -44,7 +44,7 @@ def maybe_compile(
         cfg: what to compile and how; disabled, the model comes back without a look.
         logger: one INFO line on success; one ERROR with stage, exception, stack and wall time on failure; each has the
             report as a dictionary in its attribute `compile_report`, for structured logs.
-        sample_batch: a batch as in training: tensor, tuple or dictionary (`minicompile.safe.batches`). Without one
+        sample_batch: a batch as in training: tensor, tuple or dictionary (`minicompile.batches`). Without one
             there is no smoketest, and the compile happens at the first call.
         loss_fn: `(output)` or `(output, target)`; None takes the model's own loss.
         optimizer: the one that will train the model; its state is restored. None takes plain SGD.

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.safe.batches import call_loss, clone_batch, split_batch, tensors_of
+from minicompile.batches import call_loss, clone_batch, split_batch, tensors_of
 from minicompile.safe.failures import TimeLimitExceeded, WrongNumbers
 from minicompile.safe.frozen_state import RandomState, frozen_state
 from minicompile.safe.numerics import (
@@ -104,7 +104,7 @@ class CompileSmoketest:
 
         Args:
             model: an eager model passes as well: it is its own reference.
-            sample_batch: see `minicompile.safe.batches` for how it reaches the model.
+            sample_batch: see `minicompile.batches` for how it reaches the model.
             optimizer: the real one, restored afterwards; None takes plain SGD.
             loss_fn: `(output)` or `(output, target)`; None takes the model's own loss.
 

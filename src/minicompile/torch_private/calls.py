@@ -49,8 +49,15 @@ class KernelCalls:
 
     def __init__(self, definitions: list[KernelDefinition]) -> None:
         self.calls: list[dict] = []
+        self.subgraphs: list = []  # branches and loop bodies within the graph, as Inductor holds them
         self._definitions = definitions
         self._nodes: dict[int, list[str]] = {}
+
+    def take(self) -> list[dict]:
+        """Hand over the calls of the graph at hand, and forget it."""
+        calls, self.calls, self.subgraphs = self.calls, [], []
+        self._nodes.clear()
+        return calls
 
     def patches(self) -> Iterator[AbstractContextManager]:
         """The patches to enter for the time of a compile."""
@@ -68,6 +75,9 @@ class KernelCalls:
 
         def unmarked(graph_, *args, **kwargs):
             wrapper_code, kernel_code = codegen(graph_, *args, **kwargs)
+            if graph_.name is not None:  # a subgraph's code becomes a part of its parent's, which is unmarked as one
+                self.subgraphs.append(graph_)
+                return wrapper_code, kernel_code
             lines = wrapper_code.value.split("\n")
             marks = [number for number, line in enumerate(lines, 1) if MARK.match(line)]
             value, calls = split_marks(wrapper_code.value)

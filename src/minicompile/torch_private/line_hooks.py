@@ -17,7 +17,7 @@ import functools
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -44,6 +44,7 @@ class KernelDefinition:
     source: list[str]  # lines, as they are emitted, from the first one that is not blank
     operations: list[tuple[int, Operation]]  # each with the index into `source` of a line that computes it
     scheduler_nodes: list[str]
+    in_place: dict[str, str] = field(default_factory=dict)  # buffers that share memory, by the parameter for it
 
 
 def split_tags(tagged: str) -> tuple[str, list[tuple[int, Operation]]]:
@@ -232,9 +233,25 @@ class LineHooks:
         def define_kernel(backend, source, nodes, *args, **kwargs):
             clean, operations = split_tags(source)
             name = original(backend, clean, nodes, *args, **kwargs)
-            members = [node.get_name() for node in nodes if hasattr(node, "get_name")]
+            members = [one.get_name() for node in nodes if hasattr(node, "get_nodes") for one in node.get_nodes()]
             operations = operations + self._shared(operations, members)
-            self.definitions.append(KernelDefinition(name, clean.lstrip("\n").split("\n"), operations, members))
+            lines, in_place = clean.lstrip("\n").split("\n"), _in_place(backend, *args, *kwargs.values())
+            self.definitions.append(KernelDefinition(name, lines, operations, members, in_place))
             return name
 
         return mock.patch.object(scheduling, "define_kernel", define_kernel)
+
+
+def _in_place(*holders: Any) -> dict[str, str]:
+    """The buffers that one parameter of a kernel stands for, by that parameter's name.
+
+    Its arguments are kept by the kernel, by each part of a combined one, or by the C++ backend's group of kernels.
+    """
+    found: dict[str, str] = {}
+    for holder in holders:
+        held = [holder, *getattr(holder, "sub_kernels", ()), getattr(holder, "kernel_group", None)]
+        for arguments in [getattr(one, "args", one) for one in held]:
+            for buffer, shared in (getattr(arguments, "inplace_buffers", None) or {}).items():
+                if hasattr(shared, "inner_name"):
+                    found[buffer] = f"{id(arguments)}.{shared.inner_name}"
+    return found

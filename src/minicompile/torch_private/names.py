@@ -29,7 +29,6 @@ class PrivateName:
 NAMES = {
     # the capture (session.py and what it enters)
     "dynamo": PrivateName("torch._dynamo:reset", "start without what was compiled before"),
-    "counters": PrivateName("torch._dynamo.utils:counters", "graph breaks"),
     "timed": PrivateName("torch._dynamo.utils:compilation_time_metrics", "seconds by phase"),
     "bytecode_hook": PrivateName("torch._dynamo.convert_frame:register_bytecode_hook", "Dynamo's own bytecode"),
     "cuda_interface": PrivateName("torch._dynamo.device_interface:CudaInterface", "stand in for a GPU"),
@@ -69,9 +68,8 @@ NAMES = {
     "extern": PrivateName("torch._inductor.ir:ExternKernel", "library calls"),
     "user_triton": PrivateName("torch._inductor.ir:UserDefinedTritonKernel", "a user's Triton kernel"),
     "template": PrivateName("torch._inductor.ir:TemplateBuffer", "templates"),
+    "ops_handler": PrivateName("torch._inductor.ops_handler:DefaultHandler", "run a loop body over sets of indices"),
     "memory_dep": PrivateName("torch._inductor.dependencies:MemoryDep", "reads and writes with an index"),
-    "feedback": PrivateName("torch._inductor.select_algorithm:add_feedback_saver", "what autotuning timed"),
-    "clear_feedback": PrivateName("torch._inductor.select_algorithm:clear_feedback_savers", "stop listening"),
     "triton_queries": PrivateName("torch.utils._triton:has_triton", "is there a Triton, simulated target"),
     "set_driver": PrivateName(
         "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", "load a kernel without a driver, simulated target"
@@ -85,6 +83,9 @@ NAMES = {
     "caches_off": PrivateName("torch._inductor.config:force_disable_caches", "compile anew"),
     "shape_padding": PrivateName("torch._inductor.config:shape_padding", "a pass that runs on the device"),
     "compile_threads": PrivateName("torch._inductor.config:compile_threads", "compile in this process"),
+    "complex_fallback": PrivateName(
+        "torch._inductor.lowering:fallback_node_due_to_unsupported_type", "operations that Inductor leaves to ATen"
+    ),
     "loops": PrivateName("torch._inductor.ir:IRNode.__post_init__", "which ATen node made a loop", required=False),
     "tracer": PrivateName("torch._inductor.loop_body:LightTracer", "... a loop-body operation", required=False),
     "run_node": PrivateName(
@@ -94,6 +95,86 @@ NAMES = {
     "cse": PrivateName("torch._inductor.codegen.common:CSE.generate", "... but compare untagged code", required=False),
     "deferred": PrivateName("torch._inductor.utils:DeferredLineBase", "lines decided on later", required=False),
     "new_line": PrivateName("torch._inductor.utils:DeferredLineBase._new_line", "... rewritten", required=False),
+    # the choices (choices.py and what it enters); without one, that kind of choice is absent and said to be
+    "select_algorithm": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.__call__", "candidates for a product", required=False
+    ),
+    "autotuning": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.do_autotuning", "... their times", required=False
+    ),
+    "precompile_choices": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.make_precompile_fn",
+        "... not compiled for a GPU that is not here",
+        required=False,
+    ),
+    "autotune_exceptions": PrivateName(
+        "torch._inductor.select_algorithm:_log_autotune_exceptions", "... that do not compile", required=False
+    ),
+    "benchmark_choice": PrivateName(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache.benchmark_choice",
+        "... that do not run",
+        required=False,
+    ),
+    "triton_template": PrivateName(
+        "torch._inductor.select_algorithm:TritonTemplate.maybe_append_choice", "... that are not made", required=False
+    ),
+    "kernel_template": PrivateName(
+        "torch._inductor.codegen.common:KernelTemplate.maybe_append_choice", "... that are not made", required=False
+    ),
+    "finalised": PrivateName(
+        "torch._inductor.ir:MultiTemplateBuffer.finalize_as_triton_caller", "... chosen after fusion", required=False
+    ),
+    "pattern_pass": PrivateName(
+        "torch._inductor.pattern_matcher:PatternMatcherPass.apply", "which pass is running", required=False
+    ),
+    "lowering_pattern": PrivateName(
+        "torch._inductor.pattern_matcher:LoweringPatternEntry.apply", "patterns that matched", required=False
+    ),
+    "graph_pattern": PrivateName(
+        "torch._inductor.pattern_matcher:GraphPatternEntry.apply", "patterns that matched", required=False
+    ),
+    "replacement_pattern": PrivateName(
+        "torch._inductor.pattern_matcher:ReplacementPatternEntry.apply", "patterns that matched", required=False
+    ),
+    "joint_patterns": PrivateName(
+        "torch._inductor.fx_passes.joint_graph:lazy_init", "... but not while patterns are traced", required=False
+    ),
+    "post_grad_patterns": PrivateName(
+        "torch._inductor.fx_passes.post_grad:lazy_init", "... but not while patterns are traced", required=False
+    ),
+    "decomposition": PrivateName(
+        "torch.fx.experimental.proxy_tensor:maybe_handle_decomp", "operations taken apart", required=False
+    ),
+    "require_strides": PrivateName(
+        "torch._inductor.ir:ExternKernel.require_strides", "who asks for a layout", required=False
+    ),
+    "require_contiguous": PrivateName(
+        "torch._inductor.ir:ExternKernel.require_contiguous", "who asks for a layout", required=False
+    ),
+    "require_stride1": PrivateName(
+        "torch._inductor.ir:ExternKernel.require_stride1", "who asks for a layout", required=False
+    ),
+    "should_pad": PrivateName("torch._inductor.fx_passes.pad_mm:should_pad", "products to pad", required=False),
+    "pad_known": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:get_cached_should_pad", "... where the clock comes in", required=False
+    ),
+    "pad_faster": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:is_padded_faster", "... and what it says", required=False
+    ),
+    "pad_device": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:check_device", "... for a GPU that is not here", required=False
+    ),
+    "pad_triton": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:has_triton", "... for a GPU that is not here", required=False
+    ),
+    "pad_bound": PrivateName(
+        "torch._inductor.fx_passes.pad_mm:is_mm_compute_bound", "... for a GPU that is not here", required=False
+    ),
+    "kernel_times": PrivateName(
+        "torch._inductor.runtime.triton_heuristics:CachingAutotuner.benchmark_all_configs",
+        "the time of each configuration",
+        required=False,
+    ),
     # the machine code of C++ kernels (cpp_flags.py)
     "cpp_builder": PrivateName("torch._inductor.cpp_builder:CppBuilder", "the compiler's command", required=False),
     "cpp_options": PrivateName("torch._inductor.cpp_builder:CppTorchOptions", "... its flags", required=False),
@@ -110,6 +191,9 @@ NAMES = {
     "metrics_context": PrivateName("torch._dynamo.utils:get_metrics_context", "why this is a recompile"),
     "compile_metrics": PrivateName("torch._dynamo.utils:get_compilation_metrics", "guards and failures of compiles"),
     "break_list": PrivateName("torch._dynamo.output_graph:graph_break_reasons", "graph breaks, told", required=False),
+    "break_reason": PrivateName(
+        "torch._dynamo.output_graph:GraphCompileReason.__post_init__", "where a graph ends", required=False
+    ),
     "mark_dynamic": PrivateName("torch._dynamo:mark_dynamic", "a size that varies"),
     "call_impl": PrivateName("torch.nn:Module._call_impl", "a module's call, hooks included, uncompiled"),
     "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),

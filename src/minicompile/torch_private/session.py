@@ -1,26 +1,31 @@
-"""One compile with everything watched; the raw material of a capture, as plain data.
+"""Every compile while a watch is on; the raw material of captures, as plain data.
 
-The hooks are entered for the time of one call and leave nothing behind. What they see is kept by graph: Dynamo may
-cut a model into several, and each has a forward and perhaps a backward.
+`watch` hooks into the place where torch.compile's default backend reaches Inductor, so that a compile keeps its own
+mode, options and dynamic shapes. What the hooks see is kept by graph: Dynamo may cut a model into several and compile
+each again, and each has a forward and perhaps a backward, lowered at once or when it is first run, in whatever thread.
+The hooks leave nothing behind.
 """
 
 import contextlib
-import json
 import logging
-import time
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from unittest import mock
 
 import torch
 
-from minicompile.torch_private import simulated
+from minicompile.torch_private import simulated, traffic
 from minicompile.torch_private.calls import KernelCalls
+from minicompile.torch_private.choices import Choices
+from minicompile.torch_private.custom_passes import after
 from minicompile.torch_private.decisions import FusionDecisions
+from minicompile.torch_private.frames import FrameLog, TraceHandler
 from minicompile.torch_private.line_hooks import LineHooks
 from minicompile.torch_private.names import owner
-from minicompile.torch_private.snapshot import fx_graph, lowered_graph, members
+from minicompile.torch_private.snapshot import lowered_graph, members, whole_fx_graph, with_subgraphs
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
@@ -28,70 +33,124 @@ TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
 
 @dataclass
 class Session:
-    """What one compile left behind."""
+    """What compiles left behind."""
 
+    models: list[dict] = field(default_factory=list)  # what was given to torch.compile: `name`, `class`
+    compiles: list[dict] = field(default_factory=list)  # of frames, as `frames.FrameLog` describes them
     dynamo: list[dict] = field(default_factory=list)  # Dynamo's graphs, in order
     joint: dict[int, dict] = field(default_factory=dict)  # by Dynamo graph: forward and backward in one
     lowered: list[dict] = field(default_factory=list)  # a graph and a direction each
-    bytecode: list[tuple] = field(default_factory=list)  # (the function's code, Dynamo's code)
-    records: list[tuple] = field(default_factory=list)  # (artefact's name, metadata, payload)
-    choices: list[dict] = field(default_factory=list)  # what autotuning timed
-    graph_breaks: list[dict] = field(default_factory=list)
+    bytecode: list[dict] = field(default_factory=list)  # `old`, a function's code, and `new`, Dynamo's
+    guards: list[dict] = field(default_factory=list)  # `text` of a compile's
+    choices: Choices = field(default_factory=lambda: Choices(None))  # what it knows beside those of `lowered`
+    graph_breaks: list[dict] = field(default_factory=list)  # as `frames.FrameLog` describes them
     phases: dict[str, float] = field(default_factory=dict)  # seconds
     seconds: float = 0.0
     missing_hooks: list[str] = field(default_factory=list)
+    warnings: list[dict] = field(default_factory=list)  # what could not be recorded: `code` and its fields
 
-    def artefacts(self, name: str) -> list:
-        """Payloads of the structured trace by their artefact's name."""
-        return [payload for found, _, payload in self.records if found == name and payload]
+    def by_model(self) -> list["Session"]:
+        """A session for each model that was compiled, its graphs numbered anew; this one where it is the only one."""
+        if len(self.models) < 2:
+            return [self] if self.models else []
+        return [self._of(number) for number in range(len(self.models))]
 
+    def _of(self, model: int) -> "Session":
+        def own(entries: list[dict]) -> list[dict]:
+            return [entry for entry in entries if entry["model"] == model]
 
-class _TraceHandler(logging.Handler):
-    """Structured-trace records, in the process: what TORCH_TRACE writes, without setting it before the import."""
-
-    def __init__(self, records: list[tuple]) -> None:
-        super().__init__(logging.DEBUG)
-        self._records = records
-
-    def emit(self, record: logging.LogRecord) -> None:
-        metadata = getattr(record, "metadata", None) or {}
-        kind = next(iter(metadata), "")
-        name = metadata[kind].get("name") if kind == "artifact" else kind
-        self._records.append((name, metadata.get(kind), getattr(record, "payload", None)))
+        numbers = [number for number, graph in enumerate(self.dynamo) if graph["model"] == model]
+        place = {number: position for position, number in enumerate(numbers)}
+        compiles = own(self.compiles)
+        return Session(
+            models=[self.models[model]],
+            compiles=[{**one, "graphs": [place[graph] for graph in one["graphs"]]} for one in compiles],
+            dynamo=[self.dynamo[number] for number in numbers],
+            joint={place[number]: graph for number, graph in self.joint.items() if number in place},
+            lowered=[{**one, "index": place[one["index"]]} for one in self.lowered if one["index"] in place],
+            bytecode=own(self.bytecode),
+            guards=own(self.guards),
+            choices=self.choices,
+            graph_breaks=[
+                {**one, **{side: place.get(one[side]) for side in ("after", "before")}}
+                for one in own(self.graph_breaks)
+            ],
+            seconds=sum(one["seconds"] for one in compiles),
+            missing_hooks=self.missing_hooks,
+            warnings=[one for one in self.warnings if one["model"] in (model, None)],
+        )
 
 
 class _Watcher:
     """Sits in the hooks and files what they see under the graph that is being compiled."""
 
-    def __init__(self, session: Session, target: str) -> None:
+    def __init__(self, session: Session, target: str | None, replay: Sequence[dict] = ()) -> None:
         self.session, self.target = session, target
+        self.choices = session.choices = Choices(target, replay)
         self.lines, self.decisions = LineHooks(), FusionDecisions()
         self.calls = KernelCalls(self.lines.definitions)
-        self._index = 0  # of Dynamo's graph
+        self.frames = FrameLog(session)
+        self.watching = True
+        self._traced: int | None = None  # Dynamo's graph that AOT autograd is at
+        self._index: int | None = None  # and that Inductor is at
         self._unfused: list[dict] = []
         self._alive: list = []  # graphs whose identities the origins of later nodes name
+        self._one_at_a_time = threading.RLock()
 
-    def backend(self, module: torch.fx.GraphModule, inputs: list) -> Callable:
-        """The backend that Dynamo calls with each graph."""
-        index = len(self.session.dynamo)
+    def entered(self, compile_fx: Callable) -> Callable:
+        """In the place of `compile_fx`, through which each graph of the default backend goes."""
+
+        def watched(module, inputs, *args, **kwargs):
+            if not self.watching or args or "inner_compile" in kwargs:  # it calls itself, and other backends call it
+                return compile_fx(module, inputs, *args, **kwargs)
+            self.choices.forget()
+            index = self._begin(module, inputs)
+            before, self._traced = self._traced, index
+            try:
+                with owner("config").patch(self._configuration()):
+                    if self.target == "simulated":
+                        return self._simulated(compile_fx, index, module, inputs, **kwargs)
+                    return compile_fx(module, inputs, inner_compile=partial(self._inner, index), **kwargs)
+            finally:
+                self._traced = before
+
+        return watched
+
+    def _begin(self, module: torch.fx.GraphModule, inputs: list) -> int:
         self._alive.append(module)
-        self.session.dynamo.append(fx_graph(module))
-        compile_fx = owner("compile_fx").compile_fx
-        inner = partial(self._inner, index)
-        if self.target != "simulated":
-            return compile_fx(module, inputs, inner_compile=inner)
+        recorded = self._recorded("dynamo", partial(whole_fx_graph, module)) or {"text": "", "nodes": [], "identity": 0}
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        on_gpu = any(tensor.device.type == "cuda" for tensor in tensors)
+        index = len(self.session.dynamo)
+        model = self.frames.graph_begins(index)
+        self.session.dynamo.append({**recorded, "model": model, "on_gpu": on_gpu})
+        return index
+
+    def _simulated(self, compile_fx: Callable, index: int, module, inputs, **kwargs) -> Callable:
         # fused attention is chosen by the device, and this one cannot be asked: it is written out instead
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-            copied = simulated.copied(module)  # the simulated results are made up from the original
+        with (
+            torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+            # a backward that is lowered when it is run would never be
+            owner("functorch_config").patch(force_non_lazy_backward_lowering=True),
+        ):
+            copied = simulated.copied(module)  # the results are made up from the original
             self._alive.append(copied)
             self.session.dynamo[index]["identity"] = id(copied.graph)
-            compile_fx(copied, inputs, inner_compile=partial(self._moved, index))
-        return partial(simulated.made_up_results, module)
+            compile_fx(copied, inputs, inner_compile=partial(self._moved, index), **kwargs)
+        return partial(simulated.results, module)
 
     def _inner(self, index: int, module, inputs, **kwargs):
-        self._index = index
-        with contextlib.suppress(simulated.CodeWritten):
-            return owner("compile_fx_inner").compile_fx_inner(module, inputs, **kwargs)
+        compile_fx_inner = owner("compile_fx_inner").compile_fx_inner
+        if not self.watching:  # a backward that is first run later
+            return compile_fx_inner(module, inputs, **kwargs)
+        with self._one_at_a_time, owner("config").patch(self._configuration()):
+            self._forget()
+            before, self._index = self._index, index
+            try:
+                with contextlib.suppress(simulated.CodeWritten):
+                    return compile_fx_inner(module, inputs, **kwargs)
+            finally:
+                self._index = before
         return _never_run
 
     def _moved(self, index: int, module, inputs, **kwargs):
@@ -99,122 +158,131 @@ class _Watcher:
         with simulated.gpu_stand_in():
             return self._inner(index, *simulated.on_gpu(module, inputs), **kwargs)
 
+    def _forget(self) -> None:
+        """What the hooks saw of a compile that is not watched is not the next one's."""
+        self.lines.take()
+        self.decisions.take()
+        self.calls.take()
+        self._unfused = []
+
+    def _configuration(self) -> dict:
+        config = owner("config")
+        ours = {
+            "force_disable_caches": True,
+            "trace.provenance_tracking_level": MARKS_ONLY,
+            "joint_custom_pre_pass": after(config.joint_custom_pre_pass, self.joint),
+            "_pre_fusion_custom_pass": after(config._pre_fusion_custom_pass, self.before_fusion),
+        }
+        return {**ours, **(simulated.CONFIG if self.target == "simulated" else {}), **self.choices.configuration()}
+
     def joint(self, graph: torch.fx.Graph) -> None:
         """Joint graphs, and inference graphs, as AOT autograd hands them over."""
+        if self._traced is None:
+            return
         module = torch.fx.GraphModule(graph.owning_module or torch.nn.Module(), graph)
         self._alive.append(graph)
-        self.session.joint[len(self.session.dynamo) - 1] = {**fx_graph(module), "identity": id(graph)}
+        if recorded := self._recorded("joint", partial(whole_fx_graph, module)):
+            self.session.joint[self._traced] = {**recorded, "identity": id(graph)}
 
     def before_fusion(self, nodes: list) -> list:
-        self._unfused = [
-            {"name": member.get_name(), "text": member.debug_str()} for node in nodes for member in members(node)
-        ]
+        found = [{"name": one.get_name(), "text": one.debug_str()} for node in nodes for one in members(node)]
+        self._unfused += found  # of subgraphs too
         return nodes
 
     def code_written(self, code: str) -> None:
+        if self._index is None:
+            return
         graph = owner("V").V.graph
-        self.session.lowered.append(
-            {
-                "index": self._index,
-                **lowered_graph(graph, code),
-                "ir_before": self._unfused,
-                "decisions": self.decisions.take(),
-                "calls": self.calls.calls,
-                "definitions": self.lines.take(),
-            }
-        )
+        self._recorded("lowered", partial(self._lowered, graph, code))
         self._alive.append(graph.module)
-        self._unfused = []
         if self.target == "simulated":
             raise simulated.CodeWritten
 
-    def autotuned(self, timings, name, input_nodes, choices, *_) -> None:
-        self.session.choices.append(
-            {
-                "graph": len(self.session.lowered),
-                "operation": name,
-                "timings": [
-                    {"choice": getattr(choice, "name", str(choice)), "milliseconds": float(milliseconds)}
-                    for choice, milliseconds in sorted(timings.items(), key=lambda one: one[1])
-                ],
-            }
-        )
+    def _lowered(self, graph, code: str) -> None:
+        inner = list(self.calls.subgraphs)
+        subgraphs = {one.name: lowered_graph(one, "") for one in inner}
+        calls, definitions = self.calls.take(), self.lines.take()
+        made = {
+            "index": self._index,
+            **with_subgraphs(lowered_graph(graph, code), subgraphs),
+            "ir_before": self._unfused,
+            "decisions": self.decisions.take(),
+            "choices": self.choices.take(graph),
+            "calls": calls,
+            "definitions": definitions,
+            "traffic": traffic.of_calls([graph, *inner], calls, definitions),
+        }
+        self.session.lowered.append(made)
+        self._unfused = []
+
+    def _recorded(self, what: str, record: Callable[[], Any]) -> Any:
+        """What `record` gives; where it fails, a warning is kept and the compile goes on as if nobody watched."""
+        try:
+            return record()
+        except Exception as error:  # of whatever kind: it is the record's, not the compile's
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            number = self._index if self._index is not None else self._traced
+            model = None if number is None or number >= len(self.session.dynamo) else number
+            owner_of = None if model is None else self.session.dynamo[model]["model"]
+            self.session.warnings.append({"code": "not_recorded", "what": what, "reason": reason, "model": owner_of})
+            return None
 
 
 def _never_run(*_args):
     raise RuntimeError("code for the simulated target cannot run here")
 
 
-def _configuration(watcher: _Watcher, options: dict) -> dict:
-    return {
-        "force_disable_caches": True,
-        "trace.provenance_tracking_level": MARKS_ONLY,
-        "joint_custom_pre_pass": watcher.joint,
-        "_pre_fusion_custom_pass": watcher.before_fusion,
-        **(simulated.CONFIG if watcher.target == "simulated" else {}),
-        **options,
-    }
-
-
-def watch(call: Callable[[Callable], None], model: Callable, target: str, options: dict) -> Session:
-    """Compile `model` with all hooks on.
+@contextlib.contextmanager
+def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Session]:
+    """Watch every compile of torch.compile's default backend until the context is left.
 
     Args:
-        call: runs the compiled model once (and its backward).
-        model: a module or function.
-        target: `cpu`, `cuda` or `simulated`.
-        options: Inductor's configuration, over the user's own.
+        target: `simulated` to write Triton for an H200 instead, of which nothing runs; None to change nothing.
+        replay: on the simulated target, choices that a clock made on a real device.
+
+    Yields:
+        What has been seen so far; `seconds` and `phases` are complete when the context is left.
     """
-    dynamo = owner("dynamo")
     session = Session()
-    watcher = _Watcher(session, target)
+    watcher = _Watcher(session, target, replay)
     session.missing_hooks = watcher.lines.missing
-    counters, timed = owner("counters").counters, owner("timed").compilation_time_metrics
-    logger, handler = logging.getLogger(TRACE_LOGGER), _TraceHandler(session.records)
-    dynamo.reset()
-    counters.clear()
-    timed.clear()
+    timed = owner("timed").compilation_time_metrics
+    before = {phase: len(seconds) for phase, seconds in timed.items()}
+    logger, handler = logging.getLogger(TRACE_LOGGER), TraceHandler(watcher.frames.traced)
+    inductor = owner("compile_fx")
     with contextlib.ExitStack() as stack:
+        stack.callback(setattr, watcher, "watching", False)
         logger.addHandler(handler)
         stack.callback(logger.removeHandler, handler)
-        stack.callback(dynamo.reset)
-        stack.enter_context(owner("config").patch(_configuration(watcher, options)))
         if target == "simulated":
             stack.enter_context(simulated.driver_stand_in())
-        if target != "cpu":
-            # the backward is lowered when it is run: on the simulated target never, on a GPU in a thread of autograd's,
-            # where a torch later than 2.11 does not see the configuration of this one
-            stack.enter_context(owner("functorch_config").patch(force_non_lazy_backward_lowering=True))
-        for patch in (*watcher.lines.patches(), *watcher.decisions.patches(), *watcher.calls.patches()):
-            stack.enter_context(patch)
+        for hooks in (watcher.lines, watcher.decisions, watcher.calls, watcher.frames, watcher.choices):
+            for patch in hooks.patches():
+                stack.enter_context(patch)
+        stack.enter_context(mock.patch.object(inductor, "compile_fx", watcher.entered(inductor.compile_fx)))
         stack.enter_context(mock.patch.object(owner("save_output_code"), "save_output_code", watcher.code_written))
-        hook = owner("bytecode_hook").register_bytecode_hook(lambda old, new: session.bytecode.append((old, new)))
+        hook = owner("bytecode_hook").register_bytecode_hook(watcher.frames.rewritten)
         stack.callback(hook.remove)
-        owner("feedback").add_feedback_saver(watcher.autotuned)
-        stack.callback(owner("feedback").clear_feedback_savers)
-        began = time.perf_counter()
-        call(torch.compile(model, backend=watcher.backend))
-        session.seconds = time.perf_counter() - began
-        session.phases = {phase: sum(seconds) for phase, seconds in timed.items()}
-        session.graph_breaks = [
-            {"reason": reason, "count": count} for reason, count in counters.get("graph_break", {}).items()
-        ]
-    return session
+        try:
+            yield session
+        finally:
+            for phase, seconds in timed.items():
+                if taken := seconds[before.get(phase, 0) :]:
+                    session.phases[phase] = sum(taken)
+            session.seconds = sum(one["seconds"] for one in session.compiles)
 
 
-def recompile_reasons(session: Session) -> list[str]:
-    """Why Dynamo compiled a frame again."""
-    return [text for payload in session.artefacts("recompile_reasons") for text in _texts(payload)]
+@contextlib.contextmanager
+def fresh_dynamo() -> Iterator[None]:
+    """Dynamo as if nothing had been compiled in this process, and again so afterwards."""
+    dynamo = owner("dynamo")
+    dynamo.reset()
+    try:
+        yield
+    finally:
+        dynamo.reset()
 
 
 def guards(session: Session) -> list[str]:
     """Dynamo's guards, a line each."""
-    for name in ("dynamo_cpp_guards_str", "dynamo_guards"):
-        if found := session.artefacts(name):
-            return [line for payload in found for line in str(payload).splitlines()]
-    return []
-
-
-def _texts(payload: str) -> list[str]:
-    value = json.loads(payload)
-    return value if isinstance(value, list) else [str(value)]
+    return [line for one in session.guards for line in one["text"].splitlines()]

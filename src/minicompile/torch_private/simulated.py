@@ -67,7 +67,12 @@ def driver_stand_in() -> AbstractContextManager:
     """A context in which Triton believes in the GPU: Dynamo compiles a user's kernel to see what it writes to."""
     from triton.runtime import driver
 
-    return mock.patch.object(driver, "_active", Driver())
+    queries, answer = owner("triton_queries"), _always(True)
+    answer.cache_clear = queries.has_triton.cache_clear  # type: ignore[attr-defined]
+    stack = contextlib.ExitStack()
+    stack.enter_context(mock.patch.object(driver, "_active", Driver()))
+    stack.enter_context(mock.patch.object(queries, "has_triton", answer))
+    return stack
 
 
 @contextlib.contextmanager
@@ -128,6 +133,7 @@ def _stand_ins() -> Iterator[AbstractContextManager]:
     # these operators ask C++ for a device guard, which a torch without CUDA has not; the functions do not
     yield mock.patch.object(torch.Tensor, "__invert__", lambda tensor: torch.bitwise_not(tensor))
     yield mock.patch.object(torch.Tensor, "__getitem__", _indexed(torch.Tensor.__getitem__))
+    yield mock.patch.object(torch.Tensor, "copy_", _copied(torch.Tensor.copy_))
 
 
 def _always(answer):
@@ -136,6 +142,15 @@ def _always(answer):
 
 def _indexed(original):
     return lambda tensor, index: tensor.select(0, index) if type(index) is int else original(tensor, index)
+
+
+def _copied(original):
+    fake_tensor = owner("fake_tensor").FakeTensor
+
+    def copy_(tensor, *args, **kwargs):  # a fake tensor has no values to be changed
+        return tensor if type(tensor) is fake_tensor and tensor.is_cuda else original(tensor, *args, **kwargs)
+
+    return copy_
 
 
 def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -167,17 +182,31 @@ def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphMo
     def elsewhere(value):
         return DEVICE if value == torch.device("cpu") else value
 
-    module = copy.copy(module)
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(module.graph, {}))
-    module.graph = graph
-    for node in graph.nodes:
-        node.args, node.kwargs = owner("tree_map").tree_map(elsewhere, (node.args, node.kwargs))
-        for key in ("example_value", "val"):
-            if key in node.meta:
-                node.meta[key] = owner("tree_map").tree_map(moved, node.meta[key])
-    module.recompile()
-    return module, [moved(value) for value in inputs]
+    def moved_graph(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        module = copy.copy(module)
+        for name, child in module.named_children():
+            if isinstance(child, torch.fx.GraphModule):  # a branch of torch.cond, a score of flex_attention
+                setattr(module, name, moved_graph(child))
+        graph = torch.fx.Graph()
+        graph.output(graph.graph_copy(module.graph, {}))
+        module.graph = graph
+        for node in graph.nodes:
+            node.args, node.kwargs = owner("tree_map").tree_map(elsewhere, (node.args, node.kwargs))
+            for key in ("example_value", "val"):
+                if key in node.meta:
+                    node.meta[key] = owner("tree_map").tree_map(moved, node.meta[key])
+        module.recompile()
+        return module
+
+    return moved_graph(module), [moved(value) for value in inputs]
+
+
+def results(module: torch.fx.GraphModule, *inputs) -> tuple:
+    """What a graph gives on the CPU, or zeros, so that what follows in the model is traced too."""
+    try:
+        return module(*inputs)
+    except Exception:  # of many kinds: a kernel that is written for a GPU, an operation that the CPU lacks
+        return made_up_results(module)
 
 
 def made_up_results(module: torch.fx.GraphModule, *_inputs) -> tuple:

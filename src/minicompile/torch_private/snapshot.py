@@ -13,6 +13,7 @@ import torch
 
 from minicompile.torch_private.names import owner
 
+WITH_GRAPHS = ("Conditional", "WhileLoop", "InvokeSubgraph")  # Inductor's classes for torch.cond and its like
 TORCH = Path(torch.__file__).parents[1]
 
 
@@ -58,6 +59,7 @@ def fx_node(node: torch.fx.Node) -> dict:
         "target": str(node.target) if not callable(node.target) else _target(node.target),
         "inputs": [argument.name for argument in node.all_input_nodes],
         "size": size,
+        "stride": _strides(value) if tensor else None,
         "dtype": str(value.dtype).removeprefix("torch.") if tensor else None,
         "bytes": byte_count(size, value.dtype) if tensor else None,
         "stack": node.meta.get("stack_trace") or node.stack_trace,
@@ -80,6 +82,11 @@ def _modules(node: torch.fx.Node) -> list[list[str]]:
         if path:
             found.append([path, module if isinstance(module, str) else module.__qualname__])
     return found
+
+
+def _strides(tensor: torch.Tensor) -> list[int | str] | None:
+    """A tensor's strides, in elements; None for one that has no strides, a sparse one."""
+    return [number(step) for step in tensor.stride()] if tensor.layout == torch.strided else None
 
 
 def _target(target) -> str:
@@ -107,6 +114,19 @@ def fx_graph(module: torch.fx.GraphModule) -> dict:
         "nodes": [fx_node(node) for node in module.graph.nodes],
         "identity": id(module.graph),
     }
+
+
+def whole_fx_graph(module: torch.fx.GraphModule) -> dict:
+    """An FX graph with the nodes of those within it, named as `with_subgraphs` names them."""
+    made = fx_graph(module)
+    for path, inner in module.named_modules():
+        if path and isinstance(inner, torch.fx.GraphModule):
+            name = path.replace(".", "_")
+            nodes = [fx_node(node) for node in inner.graph.nodes]
+            for node in nodes:
+                node.update(name=f"{name}.{node['name']}", inputs=[f"{name}.{one}" for one in node["inputs"]])
+            made["nodes"] += nodes
+    return made
 
 
 def lowering_of(target: Any) -> dict | None:
@@ -146,6 +166,9 @@ def scheduler_node(node: Any) -> dict:
     computed = isinstance(ir, kinds.ComputedBuffer)
     extern = isinstance(ir, kinds.ExternKernel)
     kernel = (getattr(ir, "python_kernel_name", None) or getattr(ir, "kernel", None)) if extern else None
+    if type(ir).__name__ in WITH_GRAPHS:
+        kernel = type(ir).__name__
+    origin = getattr(ir, "origin_node", None)
     record = {
         "name": node.get_name(),
         "kind": type(ir).__name__,
@@ -157,6 +180,8 @@ def scheduler_node(node: Any) -> dict:
         "is_reduction": bool(node.is_reduction()),
         "reduction_type": ir.get_reduction_type() if computed else None,
         "extern": str(kernel) if kernel else None,
+        "overload": str(getattr(ir, "op_overload", None) or "") or None,
+        "origin_node": origin.name if origin is not None else None,
         "user_triton": isinstance(ir, kinds.UserDefinedTritonKernel),
         "template": isinstance(ir, kinds.TemplateBuffer),
         "text": node.debug_str(),
@@ -168,19 +193,24 @@ def scheduler_node(node: Any) -> dict:
 
 
 def loop_operations(body: Any) -> list[dict]:
-    """The operations of a loop body, in order; `producer` is the ATen node that contributed each."""
+    """The operations of a loop body, in order; `producer` is the ATen node that contributed each.
+
+    An index out of memory, a part behind a mask and a scan are modules of the body's graph; they count as operations.
+    """
     blocks = {"root": body.root_block, **body.subblocks}
     return [
         {
             "name": node.name,
-            "operation": str(node.target),
+            "operation": str(node.target) if node.op == "call_method" else str(node.target).rstrip("0123456789"),
             "producer": _producer(node),
+            "stores": _stored(node),
+            "buffer": _buffer(node),
             "block": name,
             "identity": id(block.graph),
         }
         for name, block in blocks.items()
         for node in block.graph.nodes
-        if node.op == "call_method" and node.target != "get_index"
+        if node.op in ("call_method", "call_module") and node.target != "get_index"
     ]
 
 
@@ -196,9 +226,53 @@ def _producer(node: torch.fx.Node) -> str | None:
     return node.meta.get("producer")
 
 
+MEMORY = ("load", "load_seed", "store", "store_reduction")
+
+
+def _buffer(node: torch.fx.Node) -> str | None:
+    """The buffer that a load or a store is about."""
+    return str(node.args[1]) if node.target in MEMORY else None
+
+
+def _stored(node: torch.fx.Node) -> str | None:
+    """The ATen node whose result a store puts into memory; of a copy, the node that copies."""
+    if node.target not in ("store", "store_reduction"):
+        return None
+    value = node.args[3]
+    if isinstance(value, torch.fx.Node) and value.target not in ("load", "load_seed"):
+        return value.meta.get("producer") or _producer(node)
+    return _producer(node)
+
+
 def members(node: Any) -> list:
     """The scheduler nodes of a fused group, or the node itself."""
     return list(node.get_nodes())
+
+
+def with_subgraphs(record: dict, subgraphs: dict[str, dict]) -> dict:
+    """A graph's record with those of the branches and loop bodies within it, by name.
+
+    Inductor names their buffers and scheduler nodes after them; their ATen nodes are named `true_graph_0.cos` here.
+    """
+    for name, inner in subgraphs.items():
+        own = {node["name"] for node in inner["aten"]["nodes"]}
+
+        def inside(node: str | None, name: str = name, own: set = own) -> str | None:
+            return f"{name}.{node}" if node in own else None
+
+        for node in inner["aten"]["nodes"]:
+            node.update(name=inside(node["name"]), inputs=[inside(one) for one in node["inputs"]])
+        for buffer in inner["buffers"]:
+            buffer["node"] = inside(buffer["node"])
+        for node in inner["scheduler_nodes"]:
+            node["origins"] = sorted(made for one in node["origins"] if (made := inside(one)))
+            node["origin_node"] = inside(node["origin_node"])
+            for operation in node["operations"]:
+                operation.update(producer=inside(operation["producer"]), stores=inside(operation["stores"]))
+        record["aten"]["nodes"] += inner["aten"]["nodes"]
+        for part in ("buffers", "groups", "scheduler_nodes"):
+            record[part] += inner[part]
+    return record
 
 
 def lowered_graph(graph: Any, code: str) -> dict:
@@ -211,6 +285,7 @@ def lowered_graph(graph: Any, code: str) -> dict:
         node_of_buffer[name] = origin.name if origin is not None else None
     fx = fx_graph(graph.module)
     for node, record in zip(graph.module.graph.nodes, fx["nodes"], strict=True):
+        record["symbolic"] = isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
         record["is_view"] = bool(getattr(node.target, "is_view", False))
         record["lowering"] = lowering_of(node.target) if node.op == "call_function" else None
     return {

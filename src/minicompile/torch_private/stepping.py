@@ -34,6 +34,7 @@ def stopping(
     if not hasattr(graph_class, LOWERED_BY):
         raise LabError(f"This torch has no GraphLowering.{LOWERED_BY}, at which `step` stops; use a supported version.")
     lower_function, can_fuse = getattr(graph_class, LOWERED_BY), scheduler_class.can_fuse
+    run_node = graph_class.run_node  # what Inductor has no code for, complex numbers say, it passes to ATen here
     wanted_nodes: set[str] = set()
 
     def lowered(graph, target, args, kwargs):
@@ -60,6 +61,17 @@ def stopping(
             scheduler=scheduler,
         )
 
+    def run(graph, node):
+        unsupported = node.op == "call_function" and owner("complex_fallback").fallback_node_due_to_unsupported_type(
+            node
+        )
+        if not unsupported or not any(is_wanted(name) for name in operation_names(node)):
+            return run_node(graph, node)
+        wanted_nodes.add(node.name)
+        lower = partial(run_node, graph, node)
+        return at_lowering(lower=lower, node=node, target=node.target, arguments=node.args, lowering=None, graph=graph)
+
+    yield mock.patch.object(graph_class, "run_node", run)
     yield mock.patch.object(graph_class, LOWERED_BY, lowered)
     yield mock.patch.object(scheduler_class, "can_fuse", decided)
 

@@ -58,7 +58,7 @@ def _compile(name: str, function: str, text: str) -> CompiledKernel:
 
     target = driver.active.get_current_target()
     try:
-        kernel = _loaded(name, function, text)
+        kernel = loaded(name, function, text)
         configuration = _chosen(name, text) or kernel.configs[0]
         constants = {**kernel.triton_meta.get("constants", {}), **configuration.kwargs}
         constants = {key: value for key, value in constants.items() if key in kernel.fn.arg_names}
@@ -86,7 +86,7 @@ def _compile(name: str, function: str, text: str) -> CompiledKernel:
     )
 
 
-def _loaded(name: str, function: str, text: str):
+def loaded(name: str, function: str, text: str):
     """The autotuner object that a kernel's text defines; Triton reads the function's source off a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{name}.py")

@@ -28,7 +28,7 @@ class Artefact:
 
     Attributes:
         name: its own, and its schema's.
-        pattern: its path, with `{device}`, `{model}` or `{kernel}` in it.
+        pattern: its path, with `{device}`, `{model}`, `{kernel}` or `{knob}` in it.
         script: what measures or computes it; all that this imports is what it depends on.
         params: the part of the configuration that it depends on.
         kernels, models: names of the configuration's entries that it runs; their sources count too.
@@ -204,6 +204,14 @@ TABLE = (
         gpu_only=True,
     ),
     Artefact(
+        "what_if",
+        f"{BY_MODEL}/what_if/{{knob}}.json",
+        "scripts/what_if.py",
+        params.capture,
+        models=lambda config, at: [at["model"]],
+        recorded=False,
+    ),
+    Artefact(
         "profile",
         f"{BY_MODEL}/profile.json",
         "scripts/profile_compile.py",
@@ -211,6 +219,15 @@ TABLE = (
         models=lambda config, at: [at["model"]],
         recompute="minicompile.recompute:profile",
         timed=True,
+    ),
+    Artefact(
+        "gemv",
+        "results/25/{device}/gemv.json",
+        "scripts/gemv.py",
+        params.section("gemv"),
+        recompute="minicompile.recompute:gemv",
+        timed=True,
+        gpu_only=True,
     ),
     Artefact(
         "compile_health",

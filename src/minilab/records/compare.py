@@ -50,7 +50,7 @@ def figures(artefact: dict) -> dict[str, Figure]:
     """Every figure of an artefact that has raw samples, by a name that says what it is.
 
     Args:
-        artefact: ceilings, autotune, bench, contest, profile or distributed, with its raw samples.
+        artefact: ceilings, autotune, bench, contest, profile, gemv or distributed, with its raw samples.
     """
     found = {}
     for roof, rates in artefact.get("samples", {}).items():
@@ -71,6 +71,10 @@ def figures(artefact: dict) -> dict[str, Figure]:
         for side in ("eager", "compiled"):
             name = f"{artefact['model']} {tuple(mode['shape'])} {mode['mode']}, {side}"
             found[name] = figure(mode[side]["samples_us"])
+    for product in artefact.get("products", []):
+        for name, samples in (product["graph_samples_us"] or product["samples_us"]).items():
+            at = f"{name} {product['dtype']} {product['rows']}x{product['cols']}"
+            found[at] = figure(samples, product["noise_floor"])
     for run in artefact.get("runs", []):
         found[f"{run['pattern']} on {run['ranks']} ranks, seconds a step"] = figure(run["step_seconds"])
     return found

@@ -12,15 +12,16 @@ from minicompile.lowering.graph_record import built_graph
 from minicompile.lowering.outcomes import own_aten_nodes
 from minicompile.lowering.record import Record
 from minicompile.models import tiny_head
-from minicompile.torch_private.session import watch
+from minicompile.torch_private.session import fresh_dynamo, watch
 from minicompile.torch_private.triton_kernels import CompiledKernel
 
 
 @pytest.fixture(scope="module")
 def session():
     model = tiny_head()
-    with torch.no_grad():
-        return watch(lambda compiled: compiled(*model.inputs), model.module, "cpu", FAST)
+    with torch.no_grad(), fresh_dynamo(), watch() as seen:
+        torch.compile(model.module, options=FAST)(*model.inputs)
+    return seen
 
 
 def test_building_a_graph_leaves_the_compiles_data_as_it_was(session):

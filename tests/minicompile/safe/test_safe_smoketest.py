@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from minicompile import CompileSmoketest
-from minicompile.safe.batches import own_loss, split_batch
+from minicompile.batches import own_loss, split_batch
 from minicompile.safe.failures import WrongNumbers
 from minicompile.safe.numerics import compare, comparison_dtype
 from minilab import LabError

@@ -8,7 +8,8 @@ there; then the kernel line by line. This module gathers the answers (facts, pat
 import re
 
 from minicompile.explain.annotation import facts
-from minicompile.explain.annotation.choice import holds_softmax, most_interesting
+from minicompile.explain.annotation.choice import chosen, most_interesting, returns_softmax
+from minicompile.explain.annotation.headline import headline
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
@@ -18,24 +19,28 @@ from minilab.templates import render
 from minilab.translations import Translations
 
 
-def annotate(capture: Capture, notes: str | None = None, language: str = "en") -> str:
-    """Explain the most interesting kernel of a capture; `choice` says which that is.
+def annotate(capture: Capture, notes: str | None = None, language: str = "en", *, kernel: str | None = None) -> str:
+    """Explain one kernel of a capture; by default the most interesting, and `choice` says which that is.
 
     Args:
         capture: as `minicompile.lowering.capture.capture` makes it (schemas/capture.schema.yaml).
+        kernel: the kernel's name, or the id of one of its calls.
         notes: a learner's own, in Markdown, to be placed at the end as they stand.
         language: of the explanation.
 
     Returns:
         KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so and lists the library's calls.
+
+    Raises:
+        LabError: the capture has no such kernel.
     """
     words = Translations("minicompile.explain", "annotation", language)
-    view = most_interesting(capture, language)
+    view = chosen(capture, kernel, language) if kernel else most_interesting(capture, language)
     values = {
         "model": capture["model"],
         "target": capture["target"],
         "torch": capture["environment"]["versions"].get("torch", words("unknown_version")),
-        **(_answers(view) if view else _library_only(capture)),
+        **(_answers(view, kernel is not None) if view else _library_only(capture)),
     }
     wording = Wording(language)
     filters = {
@@ -52,13 +57,15 @@ def _library_only(capture: Capture) -> dict:
     return {"kernel": None, "calls": [call for graph in capture["graphs"] for call in graph["calls"]]}
 
 
-def _answers(view: KernelView) -> dict:
+def _answers(view: KernelView, asked: bool) -> dict:
     language, lines = view.kernel["language"], view.lines
     return {
         "kernel": view.kernel,
         "call": view.call,
         "direction": view.graph["direction"],
-        "why": _why(view),
+        "why": view.words("why.asked") if asked else _why(view),
+        "headline": headline(view),
+        "ordered": facts.ordered(view),
         "same_kernel": _same_kernel(view),
         "users_own": any(node["user_triton"] for node in view.scheduler_nodes),
         "operations": facts.operations(view),
@@ -89,7 +96,7 @@ def _why(view: KernelView) -> str:
     generated = [call for graph in view.capture["graphs"] for call in graph["calls"] if not call["extern"]]
     if len(generated) == 1:
         return view.words("why.only")
-    if holds_softmax(view):
+    if returns_softmax(view):
         return view.words("why.softmax")
     return view.words("why.largest")
 

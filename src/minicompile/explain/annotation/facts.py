@@ -5,13 +5,15 @@ counts are sums of the capture's own.
 """
 
 import re
+from math import prod
 
 from minicompile.explain.annotation.pointers import pointer_accesses
-from minicompile.explain.annotation.results import in_memory, operation_record, parts
+from minicompile.explain.annotation.results import COPY, in_memory, operation_record, parts
 from minicompile.explain.annotation.view import KernelView
-from minicompile.lowering.captured import Coded, Decision
+from minicompile.lowering.captured import Coded, Decision, Node
 
 READS, WRITES = {"load"}, {"store", "store_reduction", "atomic_add"}
+ORDERED = ("Scan", "SplitScan", "Sort")  # Inductor's classes of loops along an axis that reduce nothing
 REUSE = re.compile(r"^\s*(?P<new>\w+) = (?:reinterpret_tensor\()?(?P<old>\w+)\b.*\bdel (?P=old)\s+# reuse")
 
 
@@ -74,14 +76,27 @@ def writes(view: KernelView) -> dict[str, list[dict]]:
     return {"memory": memory, "scratch": [entry for entry in entries if entry not in memory]}
 
 
+def ordered(view: KernelView) -> list[dict]:
+    """Scans and sorts, which reduce nothing: the `kind` of each, its `node`, and its `producers` in ATen."""
+    return [
+        {
+            "kind": "sort" if node["computes"] == "Sort" else "scan",
+            "node": node["name"],
+            "producers": [operation_record(view, view.nodes[one]) for one in node["aten_nodes"] if one in view.nodes],
+        }
+        for node in view.scheduler_nodes
+        if node["computes"] in ORDERED
+    ]
+
+
 def reductions(view: KernelView) -> list[dict]:
-    """The reductions, those of one kind of one ATen node together.
+    """The reductions, those of one kind of one ATen node together; a scan or a sort is none.
 
     Each entry: `type`, the scheduler's `nodes`, `length` of what is reduced, number of `results`, `producers` in ATen.
     """
     found: dict[tuple, dict] = {}
     for node in view.scheduler_nodes:
-        if not node["is_reduction"]:
+        if not node["is_reduction"] or node["computes"] in ORDERED:
             continue
         reducing = [one for one in node["operations"] if one["operation"] == "reduction"]
         producers = [one["producer"] for one in reducing if one["producer"]] or node["aten_nodes"]
@@ -99,38 +114,61 @@ def reductions(view: KernelView) -> list[dict]:
 
 
 def absent(view: KernelView) -> dict:
-    """What is not there: `intermediates` that never were in memory as a whole, and their bytes.
+    """What is not there: `intermediates`, results of the kernel's operations that no kernel stores as a whole.
 
     `bytes` are those of the intermediates whose size is known, each once. `scratched` pass through scratch memory of
-    the kernel's own; `traffic` counts each of the others as written once and read once by every one of its consumers
-    in the kernel. `handed_over` are the intermediates that one call of Dynamo's graph returns to another, which eager
-    PyTorch has in memory for certain. `partial` are buffers that the kernel writes though they are no ATen node's
-    result.
+    the kernel's own. `handed_over` are the intermediates that one call of Dynamo's graph returns to another.
+    `apart` are the bytes that the kernel's operations would move one by one (`moved_apart`). `partial` are buffers that
+    the kernel writes though they are no ATen node's result.
     """
-    inside = {node["name"] for node in view.fused}
-    results = [one for node in view.fused for one in (parts(view, node) if node["size"] is None else [node])]
-    gone = [node for node in results if node["bytes"] is not None and not in_memory(view, node)]
-    consumers = {node["name"]: [user for user in view.users(node["name"]) if user["name"] in inside] for node in gone}
+    gone = [node for node in view.fused if node["bytes"] is not None and not in_memory(view, node)]
     partial = [
         view.buffers[name]
         for name in sorted(view.written & set(view.parameters.values()))
         if view.buffers[name]["node"] is None and view.buffers[name]["bytes"] is not None
     ]
     in_scratch = {entry["buffer"] for entry in writes(view)["scratch"]}
-    scratched = [node for node in gone if node["buffer"] in in_scratch]
     handed_over = [node for node in gone if view.graph["direction"] == "forward" and _handed_over(view, node["name"])]
     return {
         "intermediates": [operation_record(view, node) for node in gone],
+        "all_stored": bool(view.fused) and all(in_memory(view, node) for node in view.fused),
         "bytes": sum(node["bytes"] or 0 for node in gone),
-        "traffic": sum(
-            (node["bytes"] or 0) * (1 + len(consumers[node["name"]])) for node in gone if node not in scratched
-        ),
-        "scratched": [node["name"] for node in scratched],
+        "apart": moved_apart(view),
+        "scratched": [node["name"] for node in gone if node["buffer"] in in_scratch],
         "handed_over": [node["name"] for node in handed_over],
         "handed_over_bytes": sum(node["bytes"] or 0 for node in handed_over),
-        "eager_calls": len({line for node in view.fused for line in view.dynamo_calls(node["name"])}),
         "partial": partial,
     }
+
+
+def moved_apart(view: KernelView) -> int | None:
+    """Bytes that the kernel's operations would move were each a kernel of its own: every operand and result, once.
+
+    None where a size is not known, where an index comes out of memory, so that an operand need not be read whole, and
+    where the kernel computes part of an operation only.
+    """
+    if view.call["bytes_are"] != "touched" or not view.fused or elsewhere(view):
+        return None
+    total = 0
+    for node in view.fused:
+        read = [view.nodes[name] for name in dict.fromkeys(node["inputs"])]
+        if node["target"] == COPY:
+            read = read[1:]  # what it copies into is not read
+        results = [node] if node["size"] is not None else parts(view, node)
+        for one in (*(one for one in read if one["fate"] != "folded"), *results):
+            if (size := distinct_bytes(one)) is None:
+                return None
+            total += size
+    return total
+
+
+def distinct_bytes(node: Node) -> int | None:
+    """Bytes of the addresses that a result has: an expanded axis is the same memory again. None where not known."""
+    size, stride, known = node["size"], node["stride"], node["bytes"]
+    if size is None or stride is None or known is None:
+        return None
+    repeated = [int(length) for length, step in zip(size, stride, strict=True) if step == 0 and length]
+    return known // prod(repeated)
 
 
 def what_is(view: KernelView, buffer: str) -> str:
@@ -149,7 +187,8 @@ def what_is(view: KernelView, buffer: str) -> str:
     maker = next((node for node in view.graph["scheduler_nodes"] if buffer in node["buffers"]), None)
     if maker is None:
         return view.words("buffers.unknown")
-    key = "buffers.reduction" if maker["is_reduction"] else "buffers.partial"
+    reduces = maker["is_reduction"] and maker["computes"] not in ORDERED
+    key = "buffers.reduction" if reduces else "buffers.partial"
     return view.words(key, node=maker["name"], reduction=maker["reduction_type"])
 
 

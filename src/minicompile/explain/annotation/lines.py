@@ -14,6 +14,7 @@ from minicompile.explain.annotation.results import operation_record
 from minicompile.explain.annotation.view import KernelView
 
 COMMENT = {"cpp": "//", "python": "#"}
+COMPUTES = re.compile(r"\btmp\d+\b|\barg\d+_\d+\b")  # Inductor's names for values
 BRACE = re.compile(r"^\s*(?:[{}]+[;)]*|[;)])$")
 
 
@@ -40,7 +41,10 @@ def _comment(view: KernelView, number: int, text: str) -> str:
         return view.words("lines.variable", variable=variable, origins=", ".join(origins))
     seen = [_parameters(view, number, text), *(said(text, section, language, view.reader) for section in SECTIONS)]
     told = dict.fromkeys([*origins, *(part for part in seen if part)])
-    return "; ".join(told) or view.words(f"lines.{view.kernel['granularity']}")
+    if told:
+        return "; ".join(told)
+    structure = view.kernel["granularity"] == "operation" and not COMPUTES.search(text)
+    return view.words("lines.operation" if structure else "lines.computes" if COMPUTES.search(text) else "lines.kernel")
 
 
 def _origins(view: KernelView, number: int, text: str) -> list[str]:

@@ -47,8 +47,10 @@ def _fate(view: KernelView, fate: str | None) -> str:
 
 
 def _is_written(view: KernelView, node: Node) -> bool:
-    """Whether a buffer that is allocated is the node's result, or some loop stores its values in one."""
-    return node["name"] in view.stored or _is_allocated(view, node["buffer"])
+    """Whether a kernel stores a result, a library computes it, or its buffer is one that is allocated."""
+    if node["fate"] in ("materialised", "extern call"):
+        return True
+    return node["fate"] == "view" and _is_allocated(view, node["buffer"])
 
 
 def _is_allocated(view: KernelView, buffer: str | None) -> bool:

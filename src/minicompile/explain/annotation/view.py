@@ -55,6 +55,10 @@ class KernelView:
         first, last = self.kernel["first"], self.kernel["last"]
         return list(enumerate(self.code[first - 1 : last], first))
 
+    def pane(self, name: str) -> list[str]:
+        """The lines of a pane."""
+        return self._panes[name]["lines"]
+
     @property
     def parameters(self) -> dict[str, str]:
         """What the wrapper hands to each of the kernel's parameters."""
@@ -72,17 +76,11 @@ class KernelView:
         return {buffer for node in self.scheduler_nodes for buffer in node["buffers"]}
 
     @cached_property
-    def stored(self) -> set[str | None]:
-        """ATen nodes whose values some loop of the graph stores in a buffer that is allocated."""
-        removed = {name for name, buffer in self.buffers.items() if buffer["removed"]}
-        loops = [node for node in self.graph["scheduler_nodes"] if not removed & set(node["buffers"])]
-        return {one["producer"] for node in loops for one in node["operations"] if one["operation"] == "store"}
-
-    @cached_property
     def fused(self) -> list[Node]:
         """The ATen nodes that the kernel computes, in the graph's order; views and folded nodes are not among them."""
-        producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"]}
-        producers |= set(self.call["aten_nodes"])
+        producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"] if one["emitted"]}
+        if not producers:  # the kernel is linked as a whole
+            producers = set(self.call["aten_nodes"])
         return [node for node in self.graph["nodes"] if node["name"] in producers and node["fate"] in COMPUTED]
 
     @cached_property

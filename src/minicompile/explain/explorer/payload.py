@@ -26,6 +26,7 @@ COPIED = (
     "graph_breaks",
     "recompiles",
     "choices",
+    "candidate_sources",
 )
 NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer", "layer")
 SCHEDULER_NODE = (

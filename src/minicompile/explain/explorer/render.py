@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from minicompile.explain.explorer.payload import payload
+from minicompile.explain.summary import render_summary
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minilab import LabError
@@ -36,6 +37,7 @@ PROGRAM = (
     "copying.js",
     "why.js",
     "about.js",
+    "choices.js",
     "tour.js",
     "search.js",
     "keys.js",
@@ -77,8 +79,8 @@ def render_explorer(
     profile: dict | None | Sequence[dict | None] = None,
     compress: bool = True,
     language: str = "en",
-) -> None:
-    """Write the page that shows a capture line by line.
+) -> Path:
+    """Write the page that shows a capture line by line, or of one without a graph why it has none; returns its path.
 
     Args:
         capture: one, as `minicompile.capture` returns it (schemas/capture.schema.yaml), or two of the same model, to
@@ -95,6 +97,8 @@ def render_explorer(
     """
     captures = [capture] if isinstance(capture, dict) else list(capture)
     _check(captures)
+    if not all(each["graphs"] for each in captures):  # there is no line to show, but why there is none
+        return render_summary([{"capture": each, "files": {}} for each in captures], path, language)
     given = [profile] if isinstance(profile, dict) else profile
     profiles: list[dict | None] = [None] * len(captures) if given is None else list(given)
     if len(profiles) != len(captures):
@@ -108,10 +112,11 @@ def render_explorer(
         model=captures[0]["model"]["name"],
         label=text("page.joint").join(Wording(language).label(each) for each in captures),
         base=base_style(),
-        style=Markup(asset(PACKAGE, "explorer.css")),
+        style=Markup("\n".join(asset(PACKAGE, name) for name in ("explorer.css", "choices.css"))),
         program=script_text(("minilab", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
         words=embedded_json({"sentences": text.under("program"), "marks": MARKS[language]}),
         encoding="gzip" if compress else "text",
         data=Markup(_embedded(payload(captures, profiles, language), compress)),
     )
     write_text(path, html)
+    return Path(path)

@@ -108,10 +108,11 @@ class Guide:
         recorded = self._in_kind(made & self.links.up(self._aten(origin), {"node"}), "dynamo")
         if recorded:
             stops.append(self._stop(recorded[-1], "dynamo"))
-            made = self.links.down(recorded[-1], {"node"})
         simpler = [line for line in self._in_kind(made, "aten") if line[0] == self.graph["panes"]["aten"]]
         at = {number for _, number in simpler}
-        targets = [node["target"] for node in self.graph["nodes"] if node["line"] in at]
+        targets = [
+            node["target"] for node in self.graph["nodes"] if node["line"] in at and node["op"] == "call_function"
+        ]
         if simpler:
             named, end = ", ".join(f"`{target}`" for target in targets[:8]), ", …" if len(targets) > 8 else "."
             stops.append(self._stop(simpler[0], "aten", **self._counted(len(targets)), targets=named, end=end))

@@ -19,7 +19,6 @@ function about(app) {
         [say("about.missing"), capture.missing_hooks.length ? say("about.missing_are", { hooks: capture.missing_hooks.join(", ") }) : say("none")],
         ...capture.graphs.map((graph) => [say("about.linked", { graph: graph.id }), say("about.linked_are", { nodes: ratio(graph.coverage.compute_nodes), calls: ratio(graph.coverage.kernel_calls), operations: ratio(graph.coverage.loop_body_operations), lines: ratio(graph.coverage.kernel_lines) })]),
         ...listings(capture),
-        ...capture.choices.map((choice) => [say("about.autotuned", { operation: choice.operation }), choice.timings.slice(0, 3).map((timing) => `${timing.choice} ${written(timing.milliseconds)} ms`).join("; ")]),
       ]),
       h("h4", {}, say("about.phases")),
       rows(compile.phases.slice(0, 10).map((phase) => [phase.phase, `${written(phase.seconds.toFixed(3))} s`])),

@@ -8,7 +8,7 @@ function huesOf(captures) {
   const linked = new Set();
   for (const { links, paneById } of captures) {
     for (const { from, kind, pairs } of links) {
-      if (kind !== "caller" && paneById.get(from).kind === "source") for (let i = 0; i < pairs.length; i += 2) linked.add(`${from}:${pairs[i]}`);
+      if (MAKES(kind) && paneById.get(from).kind === "source") for (let i = 0; i < pairs.length; i += 2) linked.add(`${from}:${pairs[i]}`);
     }
   }
   return new Map([...linked].sort(inOrder).map((line, rank) => [line, Math.round((210 + rank * GOLDEN) % 360)]));

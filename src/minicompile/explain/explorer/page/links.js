@@ -4,6 +4,8 @@ const KINDS = ["source", "bytecode", "dynamo", "joint", "aten", "ir_before", "ir
 const WHOLES = ["ir_before", "ir_after", "groups"]; // panes whose lines stand for wholes; only from these a walk enters a body
 const FINEST_SHARED = ["joint", "dynamo", "source"]; // where two captures of one model can be compared, the finest first
 
+const MAKES = (kind) => kind !== "caller" && kind !== "break"; // links from a line to what was made from it
+
 /** Read the embedded data; gzip is undone by the browser. */
 async function readData() {
   const element = document.getElementById("data");
@@ -96,8 +98,8 @@ class Capture {
     const known = this.sourcesOf.get(line);
     if (known) return known;
     this.sourcesOf.set(line, []); // should links ever lead round
-    const own = this.kindOf(line) === "source" && this.edges.down.get(line)?.some(({ kind }) => kind !== "caller") ? [line] : [];
-    const above = (this.edges.up.get(line) ?? []).filter(({ kind }) => kind !== "caller").flatMap((edge) => this.sources(edge.line));
+    const own = this.kindOf(line) === "source" && this.edges.down.get(line)?.some(({ kind }) => MAKES(kind)) ? [line] : [];
+    const above = (this.edges.up.get(line) ?? []).filter(({ kind }) => MAKES(kind)).flatMap((edge) => this.sources(edge.line));
     const found = [...new Set([...own, ...above])].sort(inOrder);
     this.sourcesOf.set(line, found);
     return found;

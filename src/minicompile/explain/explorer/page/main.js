@@ -25,6 +25,7 @@ class App {
     this.offerPanes();
     this.tour = new Tour(this, stops);
     listen(this);
+    offerChoices(this);
     if (this.followAddress()) return;
     this.bringIntoView();
     this.lightFirst();

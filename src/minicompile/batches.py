@@ -51,7 +51,7 @@ def parameters_of(function: Callable) -> list[inspect.Parameter]:
     return list(inspect.signature(function).parameters.values())
 
 
-def split_batch(model: nn.Module, batch: Any) -> tuple[tuple, dict, Any]:
+def split_batch(model: Callable, batch: Any) -> tuple[tuple, dict, Any]:
     """Split a batch into (positional arguments, keyword arguments, what the model leaves over for the loss).
 
     Raises:
@@ -61,7 +61,8 @@ def split_batch(model: nn.Module, batch: Any) -> tuple[tuple, dict, Any]:
         return (batch,), {}, batch
     if not batch:
         raise LabError("the sample batch is empty; give a tensor, a tuple or a dictionary of tensors.")
-    parameters = parameters_of(getattr(model, "_orig_mod", model).forward)
+    inner = getattr(model, "_orig_mod", model)
+    parameters = parameters_of(getattr(inner, "forward", inner))
     if isinstance(batch, dict):
         names = {p.name for p in parameters if p.kind in (*POSITIONAL[1:], inspect.Parameter.KEYWORD_ONLY)}
         required = {p.name for p in parameters if p.name in names and p.default is inspect.Parameter.empty}

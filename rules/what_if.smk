@@ -1,0 +1,84 @@
+# Stage 25, what if: a model compiled twice with one knob of torch.compile flipped, and what that changed.
+# Needs: results/17/checkpoint.npz for the models that are MiniGPT; config's knob, and the model that --config names.
+# Makes: results/25/{model}/{device}/what_if/{knob}.{json,html}.
+
+WHAT_IF_ADVICE = (
+    "what_if flips one knob of one model's compile, and it is not said which; run `snakemake --cores 2 what_if "
+    f"--config model=MODEL knob=KNOB`; models are {', '.join(plan.captured)}, knobs are {', '.join(KNOBS)}."
+)
+
+
+def what_if_pages(wildcards):
+    """The pages of the model and knob that --config names: for each device here that the knob acts on."""
+    knob, model = KNOBS.get(config["knob"]), named_model
+    if knob is None or model not in plan.captured:
+        raise WorkflowError(WHAT_IF_ADVICE)
+    devices = [
+        device
+        for device in [*plan.measured, SIMULATED]
+        if kind_of_target(device) in knob.targets and plan.has_capture(model, device)
+    ]
+    if not devices:
+        raise WorkflowError(
+            f"The knob {knob.name} acts on {', '.join(knob.targets)}, and {model} is compiled for none of them here."
+        )
+    return [f"results/25/{model}/{device}/what_if/{knob.name}.html" for device in devices]
+
+
+rule what_if:
+    """Show what flipping one knob of torch.compile changes, on each device here that the knob acts on."""
+    input:
+        what_if_pages,
+
+
+rule what_if_compiled:
+    """Compile a model twice with one knob flipped: lines, kernels, launches, bytes and, on a device here, time."""
+    input:
+        checkpoint=of_minigpt("results/17/checkpoint.npz"),
+        sources=sources("what_if"),
+        schema="schemas/what_if.schema.yaml",
+    output:
+        found="results/25/{model}/{device}/what_if/{knob}.json",
+    log:
+        "logs/25/{model}/{device}/what_if_{knob}.log",
+    benchmark:
+        "logs/25/{model}/{device}/what_if_{knob}.tsv"
+    wildcard_constraints:
+        model=any_of(plan.captured),
+        device=any_of([*plan.measured, SIMULATED]),
+        knob=any_of(KNOBS),
+    conda:
+        lambda wildcards: environment(wildcards.device)
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+        mem_mb=growing(4000),
+        runtime=growing(10),
+    params:
+        measuring=measuring("what_if"),
+    script:
+        "../scripts/what_if.py"
+
+
+rule what_if_page:
+    """Ask for a guess, then show both sides of a what-if: counts, time, and the code side by side."""
+    input:
+        found="results/25/{model}/{device}/what_if/{knob}.json",
+        lib=code("scripts/what_if_page.py"),
+    output:
+        page="results/25/{model}/{device}/what_if/{knob}.html",
+    log:
+        "logs/25/{model}/{device}/what_if_page_{knob}.log",
+    benchmark:
+        "logs/25/{model}/{device}/what_if_page_{knob}.tsv"
+    wildcard_constraints:
+        knob=any_of(KNOBS),
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
+    script:
+        "../scripts/what_if_page.py"

@@ -1,0 +1,51 @@
+"""The command `minicompile`: what torch.compile makes of a model, for a shell.
+
+Each subcommand is a module with a docstring, whose first line is its help, `add_arguments(parser)` and
+`run(arguments)`. It is imported when it is asked for, or for `--help`.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+
+from minilab import LabError
+
+COMMANDS = {
+    "explore": "minicompile.command.explore",
+    "capture": "minicompile.command.capture",
+    "annotate": "minicompile.command.annotate",
+    "diff": "minicompile.command.diff",
+    "step": "minicompile.step",
+    "what-if": "minicompile.what_if",
+}
+
+
+def commands() -> dict[str, str]:
+    """The subcommands that are there, each with its module."""
+    return {name: module for name, module in COMMANDS.items() if importlib.util.find_spec(module)}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    there = commands()
+    parser = argparse.ArgumentParser(prog="minicompile", description="What torch.compile makes of a model.")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asked = there.keys() & set(given[:1]) or there  # of one command its module alone is imported
+    for name in there:
+        if name in asked:
+            _added(subparsers, name, importlib.import_module(there[name]))
+    chosen = parser.parse_args(given)
+    try:
+        return int(importlib.import_module(there[chosen.command]).run(chosen) or 0)
+    except LabError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+
+
+def _added(subparsers: "argparse._SubParsersAction", name: str, module: ModuleType) -> None:
+    first = (module.__doc__ or "").strip().split("\n")[0]
+    parser = subparsers.add_parser(name, help=first, description=first)
+    module.add_arguments(parser)

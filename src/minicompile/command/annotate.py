@@ -1,0 +1,23 @@
+"""Explain a kernel of a capture in prose."""
+
+import argparse
+from pathlib import Path
+from typing import cast
+
+from minicompile.explain.annotation.annotate import annotate
+from minicompile.lowering.captured import Capture
+from minilab.files import read_json
+from minilab.translations import LANGUAGES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("capture", type=Path, metavar="CAPTURE", help="a capture.json")
+    parser.add_argument(
+        "--kernel", metavar="NAME", help="a kernel's name in the generated code (default: what moves the most)"
+    )
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the explanation")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    chosen = {"kernel": arguments.kernel} if arguments.kernel else {}
+    print(annotate(cast(Capture, read_json(arguments.capture)), language=arguments.language, **chosen), end="")

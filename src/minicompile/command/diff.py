@@ -1,0 +1,25 @@
+"""Compare two captures: what appeared, vanished or was fused differently, and why."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import cast
+
+from minicompile.explain.capture_diff import diff_compiles
+from minicompile.explain.capture_diff_text import described
+from minicompile.lowering.captured import Capture
+from minilab.files import read_json
+from minilab.translations import LANGUAGES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", type=Path, metavar="BEFORE", help="a capture.json")
+    parser.add_argument("after", type=Path, metavar="AFTER", help="another one")
+    parser.add_argument("--json", action="store_true", help="as data (schemas/diff_compiles.schema.yaml)")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the text")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    before, after = (cast(Capture, read_json(path)) for path in (arguments.before, arguments.after))
+    found = diff_compiles(before, after)
+    print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else described(found, arguments.language))

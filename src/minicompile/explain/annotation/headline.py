@@ -1,0 +1,209 @@
+"""What a kernel computes, in the field's words: its operations in order, and the name that they have together.
+
+A name is given only where the graph has the whole of it: the operations, fed by one another, along the same axes.
+"""
+
+import re
+from dataclasses import dataclass
+
+from minicompile.explain.annotation.view import KernelView
+from minicompile.lowering.captured import Node
+
+MOST = 10  # steps that are told
+AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\]|(?P<one>-?\d+))[,)]")
+
+
+def steps(view: KernelView) -> list[dict]:
+    """The ATen operations that the kernel computes, in order, each with how `many` follow one another."""
+    found: list[dict] = []
+    for node in view.fused:
+        name = operation_of(node)
+        if name in CONVERSIONS:
+            continue
+        if found and found[-1]["name"] == name:
+            found[-1]["many"] += 1
+        else:
+            found.append({"name": name, "many": 1})
+    return found
+
+
+def headline(view: KernelView) -> str | None:
+    """One line: "This is softmax over the last axis: maximum, subtract, ..."; None for a kernel that is the user's."""
+    told = steps(view)
+    if not told or any(node["user_triton"] for node in view.scheduler_nodes):
+        return None
+    words = view.words
+    parts = [_step(view, step) for step in told[:MOST]]
+    if len(told) > MOST:
+        parts.append(words("headline.more", count=len(told) - MOST))
+    listed = ", ".join(parts)
+    whole = named_whole(view)
+    if whole is None:
+        return words("headline.steps", steps=listed)
+    fields = {"name": words(f"headline.names.{whole.name}"), "axes": _axes(view, whole), "steps": listed}
+    return words("headline.whole" if whole.alone else "headline.among", **fields)
+
+
+def operation_of(node: Node) -> str:
+    """An operation's name without its namespace and overload: `aten.sub.Tensor` is sub."""
+    parts = node["target"].split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+CONVERSIONS = ("convert_element_type", "_to_copy", "clone")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A known computation in a kernel.
+
+    `name` along `axes`, of `rank` in all: of what the node `fed_by` holds, into the node `result`; `alone` if the
+    kernel computes nothing else.
+    """
+
+    name: str
+    axes: tuple[int, ...]
+    rank: int
+    fed_by: str
+    result: str
+    alone: bool
+
+
+def named_whole(view: KernelView) -> Whole | None:
+    """What the kernel's operations are together, the last such thing in it; None where they are nothing known."""
+    graph = _Graph(view)
+    for node in reversed(view.fused):
+        for name, recognise in WHOLES.items():
+            found = recognise(graph, node)
+            if found and (axes := graph.axes(found[1])):
+                rest = {one["name"] for one in view.fused if operation_of(one) not in CONVERSIONS}
+                parts = graph.made_of(node) - graph.made_of(found[0])
+                rank = len(found[0]["size"] or [])
+                return Whole(name, axes, rank, found[0]["name"], node["name"], rest <= parts)
+    return None
+
+
+def _step(view: KernelView, step: dict) -> str:
+    key = f"headline.operations.{step['name']}"
+    name = view.words(key) if key in view.words else f"`{step['name']}`"
+    return name if step["many"] == 1 else view.words("headline.times", name=name, count=step["many"])
+
+
+def _axes(view: KernelView, whole: Whole) -> str:
+    if whole.axes in ((-1,), (whole.rank - 1,)):
+        return view.words("headline.last_axis")
+    key = "headline.axis" if len(whole.axes) == 1 else "headline.axes"
+    return view.words(key, axes=", ".join(str(axis) for axis in whole.axes))
+
+
+class _Graph:
+    """The kernel's graph, walked against the data's flow, through views, conversions and parts of a result."""
+
+    def __init__(self, view: KernelView) -> None:
+        self.view, self.inside = view, {node["name"] for node in view.fused}
+        self.text = view.pane(view.graph["panes"]["aten"])
+
+    def inputs(self, node: Node) -> list[Node]:
+        return [self.through(self.view.nodes[name]) for name in node["inputs"]]
+
+    def through(self, node: Node) -> Node:
+        while (node["fate"] == "view" or operation_of(node) in CONVERSIONS) and len(node["inputs"]) == 1:
+            node = self.view.nodes[node["inputs"][0]]
+        return node
+
+    def made_of(self, node: Node) -> set[str]:
+        """A node and all in the kernel that it is computed from."""
+        found, waiting = set(), [node]
+        while waiting:
+            one = waiting.pop()
+            if one["name"] not in found:
+                found.add(one["name"])
+                waiting += [each for each in self.inputs(one) if each["name"] in self.inside]
+        return found & self.inside
+
+    def is_(self, node: Node, name: str) -> bool:
+        return operation_of(node) == name and node["name"] in self.inside
+
+    def axes(self, node: Node) -> tuple[int, ...]:
+        """The axes that a reduction is along, as its call gives them."""
+        match = AXES.search(self.text[(node["line"] or 1) - 1])
+        if not match:
+            return ()
+        return tuple(int(axis) for axis in (match["list"] or match["one"]).split(", "))
+
+
+def _shifted(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
+    """(x, the node that found its maximum) of `x - max(x)`."""
+    if not graph.is_(node, "sub") or len(graph.inputs(node)) != 2:
+        return None
+    x, most = graph.inputs(node)
+    if operation_of(most) in ("amax", "prepare_softmax_online") and most["name"] in graph.inside:
+        return (x, most) if [one["name"] for one in graph.inputs(most)] == [x["name"]] else None
+    return None
+
+
+def _exponential(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
+    """The same of `exp(x - max(x))`."""
+    return _shifted(graph, graph.inputs(node)[0]) if graph.is_(node, "exp") and graph.inputs(node) else None
+
+
+def _sum_of(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
+    """The same of the sum of those exponentials, which an online reduction finds beside the maximum."""
+    if graph.is_(node, "prepare_softmax_online"):
+        return graph.inputs(node)[0], node
+    if not graph.is_(node, "sum"):
+        return None
+    found = _exponential(graph, graph.inputs(node)[0])
+    return found if found and graph.axes(found[1]) == graph.axes(node) else None
+
+
+def _softmax(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
+    if not graph.is_(node, "div") or len(graph.inputs(node)) != 2:
+        return None
+    above, below = graph.inputs(node)
+    upper, lower = _exponential(graph, above), _sum_of(graph, below)
+    return upper if upper and lower and upper[0]["name"] == lower[0]["name"] else None
+
+
+def _log_softmax(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
+    if not graph.is_(node, "sub") or len(graph.inputs(node)) != 2:
+        return None
+    shifted, log = graph.inputs(node)
+    upper = _shifted(graph, shifted)
+    lower = _sum_of(graph, graph.inputs(log)[0]) if graph.is_(log, "log") else None
+    return upper if upper and lower and upper[0]["name"] == lower[0]["name"] else None
+
+
+def _rsqrt(graph: _Graph, node: Node, reduction: str) -> Node | None:
+    """The reduction in `rsqrt(reduction + a number)`."""
+    if not graph.is_(node, "rsqrt"):
+        return None
+    (inner,) = graph.inputs(node)
+    found = graph.inputs(inner)[0] if graph.is_(inner, "add") and len(inner["inputs"]) == 1 else None
+    return found if found and graph.is_(found, reduction) else None
+
+
+def _layer_norm(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
+    if not graph.is_(node, "mul") or len(graph.inputs(node)) != 2:
+        return None
+    centred, scale = graph.inputs(node)
+    moments = _rsqrt(graph, scale, "var_mean")
+    if moments is None or not graph.is_(centred, "sub"):
+        return None
+    x, mean = graph.inputs(centred)
+    right = mean["name"] == moments["name"] and graph.inputs(moments)[0]["name"] == x["name"]
+    return (x, moments) if right else None
+
+
+def _rms_norm(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
+    if not graph.is_(node, "mul") or len(graph.inputs(node)) != 2:
+        return None
+    x, scale = graph.inputs(node)
+    mean = _rsqrt(graph, scale, "mean")
+    square = graph.inputs(mean)[0] if mean else None
+    right = square is not None and graph.is_(square, "pow") and graph.inputs(square)[0]["name"] == x["name"]
+    return (x, mean) if mean and right else None
+
+
+# each gives what it was fed and the reduction that shows its axes
+WHOLES = {"softmax": _softmax, "log_softmax": _log_softmax, "layer_norm": _layer_norm, "rms_norm": _rms_norm}

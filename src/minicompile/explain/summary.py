@@ -1,0 +1,89 @@
+"""The page that tells what was compiled: compiles, recompiles and their guards, graph breaks and their lines."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture, GraphBreak
+from minilab.files import write_text
+from minilab.translations import Translations
+from minilab.web_page import asset, base_style
+
+PACKAGE = "minicompile.explain"
+RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+
+
+def render_summary(shown: list[dict], path: str | Path, language: str = "en") -> Path:
+    """Write the page.
+
+    Args:
+        shown: for each model its `capture`, and `files`, relative to the page: `explorer`, `annotation`, `capture`.
+        path: of the HTML file.
+        language: of the page's own words; Dynamo's are quoted as they are.
+    """
+    template, values = _template(language)
+    models = [summary(one["capture"], language) for one in shown]
+    write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown]))
+    return Path(path)
+
+
+def summary_html(capture: Capture, language: str = "en") -> Markup:
+    """The page's part on one capture, without links to files."""
+    template, values = _template(language)
+    page: Any = template.make_module({**values, "models": [], "files": []})
+    return page.model(summary(capture, language), {})
+
+
+def _template(language: str) -> tuple[Template, dict]:
+    """The page's template, and what it is given whatever it shows."""
+    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset(PACKAGE, "summary.html"))
+    text = Translations(PACKAGE, "summary", language)
+    return template, {"text": text, "language": language, "base": base_style()}
+
+
+def summary(capture: Capture, language: str = "en") -> dict:
+    """What the page says of one capture, in figures and Dynamo's words."""
+    kernels = {graph["id"]: sum(not call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
+    libraries = {graph["id"]: sum(call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
+    of_graph: dict[int, list[dict]] = {}
+    for graph in capture["graphs"]:
+        called = {"kernels": kernels[graph["id"]], "libraries": libraries[graph["id"]]}
+        of_graph.setdefault(graph["index"], []).append({"id": graph["id"], **called})
+    return {
+        "name": capture["model"]["name"],
+        "class": capture["model"]["class"],
+        "label": Wording(language).label(capture),
+        "seconds": capture["compile"]["seconds"],
+        "kernels": sum(kernels.values()),
+        "graphs": len(capture["graphs"]),
+        "compiles": [
+            {
+                **one,
+                "function": _function(one["function"]),
+                "parts": [part for index in one["graphs"] for part in of_graph.get(index, [])],
+            }
+            for one in capture.get("compiles", [])
+        ],
+        "breaks": [{**one, "at": _at(capture, one)} for one in capture["graph_breaks"]],
+        "warnings": capture.get("warnings", []),
+    }
+
+
+def _function(name: str | None) -> dict:
+    """A frame's function; of what is left of one after a graph break, that function and the line."""
+    match = RESUMED.search(name or "")
+    return {"name": match[1], "rest_from": int(match[2])} if match else {"name": name or "", "rest_from": None}
+
+
+def _at(capture: Capture, one: GraphBreak) -> dict | None:
+    """The innermost line of the user's at which Dynamo stopped, with its text."""
+    frames = [frame for frame in one.get("stack", []) if frame["pane"]] or one.get("stack", [])
+    if not frames:
+        return None
+    frame = frames[-1]
+    lines = next((pane["lines"] for pane in capture["panes"] if pane["id"] == frame["pane"]), [])
+    return {**frame, "text": lines[frame["line"] - 1].strip() if frame["line"] <= len(lines) else None}

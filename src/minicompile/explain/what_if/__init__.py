@@ -1,0 +1,5 @@
+"""What a what-if found, for people: a page that asks for a guess before it shows the answer, and some lines of text."""
+
+from minicompile.explain.what_if.render import render_what_if, summary
+
+__all__ = ["render_what_if", "summary"]

@@ -1,0 +1,119 @@
+"""`explore`: everything that torch.compile makes while a block of code runs, kept and shown.
+
+    with minicompile.explore("out/") as seen:
+        train()
+
+Nothing else changes: the same numbers, the same code, each compile's own options. What is written on leaving:
+`out/index.html` tells every compile, why it was a recompile, and every graph break with its line; beside it stand
+`capture.json`, `explorer.html` and `annotation.md`, in a folder for each model where there are several.
+"""
+
+import contextlib
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from minicompile.explain.annotation.annotate import annotate
+from minicompile.explain.explorer import render_explorer
+from minicompile.explain.summary import render_summary
+from minicompile.lowering.capture import as_capture
+from minicompile.lowering.captured import Capture
+from minicompile.torch_private.session import Session, watch
+from minilab.files import write_json, write_text
+
+
+class Seen:
+    """What has been compiled so far in an `explore`, or in all of it once that is left.
+
+    Attributes:
+        pages: paths of the explorers that were written on leaving, one for each model with a graph.
+        index: path of the page that tells of all; None until it is written.
+    """
+
+    def __init__(self, session: Session, language: str) -> None:
+        self._session, self._language = session, language
+        self._complete: list[Capture] | None = None
+        self.pages: list[Path] = []
+        self.index: Path | None = None
+
+    @property
+    def captures(self) -> list[Capture]:
+        """A capture (schemas/capture.schema.yaml) for each model or function that was compiled, in order."""
+        return self._captured() if self._complete is None else self._complete
+
+    def _captured(self) -> list[Capture]:
+        return [
+            as_capture(
+                session,
+                {**session.models[0], "train": any(lowered["backward"] for lowered in session.lowered), "inputs": []},
+                "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu",
+                {},
+            )
+            for session in self._session.by_model()
+        ]
+
+    def write(self, folder: str | Path) -> None:
+        """Write captures, explorers and annotations into a folder, and its index.html.
+
+        What cannot be made of one capture is told on stderr and left out; the rest is written.
+        """
+        folder = Path(folder)
+        captures = self._complete = self.captures
+        places = [folder] if len(captures) == 1 else [folder / name for name in _folders(captures)]
+        shown = []
+        for capture, place in zip(captures, places, strict=True):
+            write_json(place / "capture.json", capture)
+            files = {"capture": "capture.json"}
+            if capture["graphs"]:
+                with _told(f"{place / 'explorer.html'} could not be written"):
+                    self.pages.append(render_explorer(capture, place / "explorer.html", language=self._language))
+                    files["explorer"] = "explorer.html"
+                with _told(f"{place / 'annotation.md'} could not be written"):
+                    write_text(place / "annotation.md", annotate(capture, language=self._language))
+                    files["annotation"] = "annotation.md"
+            prefix = "" if place == folder else f"{place.name}/"
+            shown.append({"capture": capture, "files": {what: prefix + name for what, name in files.items()}})
+        self.index = render_summary(shown, folder / "index.html", self._language)
+
+
+@contextlib.contextmanager
+def explore(folder: str | Path | None = None, *, language: str = "en") -> Iterator[Seen]:
+    """Capture every compile of torch.compile's default backend in a block of code, and write what it made.
+
+    Args:
+        folder: where to; None to write nothing, and to look at `captures` only. It is written also after an exception.
+        language: of the pages.
+
+    Yields:
+        What has been seen so far.
+    """
+    seen: Seen | None = None
+    try:
+        with watch() as session:
+            seen = Seen(session, language)
+            yield seen
+    finally:
+        if seen is not None and folder is not None:
+            seen.write(folder)
+
+
+def _folders(captures: list[Capture]) -> list[str]:
+    """A folder's name for each model; two of one class are numbered."""
+    names: list[str] = []
+    for capture in captures:
+        name = re.sub(r"\W+", "_", capture["model"]["name"]).strip("_") or "model"
+        again = sum(re.sub(r"_\d+$", "", known) == name for known in names)
+        names.append(f"{name}_{again + 1}" if again else name)
+    return names
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """An exception becomes a line on stderr, so that what follows is written too."""
+    try:
+        yield
+    except Exception as error:  # of any kind: the block that was explored has done its work
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(f"{what}: {type(error).__name__}: {error} ({place.name}, line {place.lineno})", file=sys.stderr)

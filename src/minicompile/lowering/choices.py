@@ -1,0 +1,181 @@
+"""What Inductor chose between, as the capture holds it: one record a choice, tied to its graph, nodes and lines.
+
+Equal choices about several nodes, such as the same product in each layer, are one record with all those nodes. The code
+of candidates stands once, under an id of its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from minicompile.lowering.captured import Choice, Graph, Pane, PlacedNode
+from minicompile.lowering.printed_text import definition_lines
+from minicompile.lowering.triton_assembly import triton_sources
+from minicompile.torch_private.choices import Choices
+from minicompile.torch_private.heuristics import proposed
+from minicompile.torch_private.names import NAMES
+
+
+def chosen(
+    built: Sequence[dict], seen: Choices, graphs: Sequence[Graph], panes: Sequence[Pane], target: str
+) -> tuple[list[Choice], dict[str, str]]:
+    """Every choice of a compile, by kind and graph; and the code of candidates by the ids that these name.
+
+    Args:
+        built: what a session's `lowered` holds of each graph.
+        seen: what the session knows beside those.
+        graphs: the same graphs as they were built.
+        panes: of the capture.
+        target: `cpu`, `cuda` or `simulated`.
+    """
+    texts = {pane["id"]: pane["lines"] for pane in panes}
+    sources = _Sources()
+    found: list[Any] = []
+    for lowered, graph in zip(built, graphs, strict=True):
+        places = _Places(graph, texts)
+        taken = lowered["choices"]
+        found += [
+            *_algorithms(taken["algorithm"], graph, places, sources),
+            *({"kind": "clock", "graph": graph["id"], **_clock(one, places)} for one in taken["clock"]),
+            *({"kind": "pattern", "graph": graph["id"], **_pattern(one, places)} for one in taken["pattern"]),
+            *({"kind": "decomposition", "graph": graph["id"], **one} for one in taken["decomposition"]),
+            *_layouts(taken["layout"], graph, places),
+        ]
+        if target != "cpu":
+            found += _heuristics(seen, graph, texts[graph["panes"]["code"]], target)
+    if absent := seen.absent:
+        found.append({"kind": "absent", "names": [NAMES[name].path.replace(":", ".") for name in absent]})
+    kinds = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
+    return sorted(found, key=lambda choice: kinds.index(choice["kind"])), sources.by_id
+
+
+class _Sources:
+    """Code of candidates, each text once."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+
+    def add(self, text: str | None) -> str | None:
+        if not text:
+            return None
+        if text not in self._ids:
+            self._ids[text] = f"candidate.{len(self._ids)}"
+            self.by_id[self._ids[text]] = text
+        return self._ids[text]
+
+
+class _Places:
+    """Where nodes are defined: in the graph's ATen pane, and in the joint graph from which it comes."""
+
+    def __init__(self, graph: Graph, texts: Mapping[str, list[str]]) -> None:
+        self._aten = graph["panes"]["aten"], {node["name"]: node["line"] for node in graph["nodes"]}
+        joint = f"joint.{graph['index']}"
+        self._joint = joint, definition_lines(texts.get(joint, []))
+
+    def aten(self, name: str | None) -> int | None:
+        return self._aten[1].get(name or "")
+
+    def placed(self, name: str, target: str | None, stage: str | None = None) -> PlacedNode:
+        """A node with its line: of the graph that was worked on, or where that is not shown, of the other one."""
+        for pane, lines in (self._joint, self._aten) if stage == "joint" else (self._aten, self._joint):
+            if line := lines.get(name):
+                return {"name": name, "target": target, "pane": pane, "line": line}
+        return {"name": name, "target": target, "pane": None, "line": None}
+
+
+def _algorithms(asked: Iterable[dict], graph: Graph, places: _Places, sources: _Sources) -> list[Choice]:
+    """Selected algorithms; an operation of which each time is the same measurement is one record."""
+    found: dict[str, Any] = {}
+    for one in asked:
+        candidates = [{**each, "source": sources.add(each["source"])} for each in one["candidates"]]
+        alike = [{key: value for key, value in each.items() if key != "name"} for each in candidates]
+        key = repr((one["operation"], one["inputs"], one["output"], one["max_autotune"], alike))
+        if key not in found:
+            found[key] = {
+                "kind": "algorithm",
+                "graph": graph["id"],
+                "nodes": [],
+                "lines": [],
+                **{name: one[name] for name in ("operation", "inputs", "output", "max_autotune", "decided")},
+                "candidates": sorted(candidates, key=_by_time),
+                "margin": _margin(candidates),
+            }
+        if one["node"]:
+            found[key]["nodes"].append(one["node"])
+            found[key]["lines"].append(places.aten(one["node"]))
+    return list(found.values())
+
+
+def _by_time(candidate: dict) -> tuple:
+    return not candidate["chosen"], candidate["milliseconds"] is None, candidate["milliseconds"] or 0.0
+
+
+def _margin(candidates: list[dict]) -> float | None:
+    """How many times as long the fastest of the others took as the chosen one; None where either was not timed."""
+    chosen = [one["milliseconds"] for one in candidates if one["chosen"] and one["milliseconds"]]
+    others = [one["milliseconds"] for one in candidates if not one["chosen"] and one["milliseconds"]]
+    return min(others) / chosen[0] if chosen and others else None
+
+
+def _clock(one: dict, places: _Places) -> dict:
+    nodes = [places.placed(name, None, "joint") for name in one["nodes"]]
+    return {
+        **{key: one[key] for key in ("operation", "inputs", "padded", "plain_ms", "padded_ms", "how")},
+        "nodes": nodes,
+    }
+
+
+def _pattern(one: dict, places: _Places) -> dict:
+    sides = {
+        side: [places.placed(node["name"], node["target"], one["stage"]) for node in one[side]]
+        for side in ("before", "after")
+    }
+    return {**{key: one[key] for key in ("stage", "pattern", "replacement")}, **sides}
+
+
+def _layouts(asked: Iterable[dict], graph: Graph, places: _Places) -> list[Choice]:
+    """Demands on layouts, those of one asker for one layout together."""
+    found: dict[str, Any] = {}
+    for one in asked:
+        key = repr((one["by"], one["wanted"], one["copied"]))
+        alike = {"kind": "layout", "graph": graph["id"], **{name: one[name] for name in ("by", "wanted", "copied")}}
+        record = found.setdefault(key, {**alike, "demands": []})
+        if one["node"]:
+            record["demands"].append({**places.placed(one["node"], one["target"]), "buffer": one["buffer"]})
+    return list(found.values())
+
+
+def _heuristics(seen: Choices, graph: Graph, code: list[str], target: str) -> list[Choice]:
+    """What was proposed for each Triton kernel, and what was timed."""
+    sources, unmeasured = triton_sources(graph, code), "simulated" if target == "simulated" else "untimed"
+    found: list[Any] = []
+    for name, facts in proposed(sources, target).items():
+        times = seen.kernel_times.of(sources[name][1]) if target == "cuda" else []
+        best = min(times, key=lambda one: one[1])[0] if times else None
+        configurations = facts.pop("configurations")
+        tried = [configuration for configuration, _ in times if configuration not in configurations]
+        alone = len(configurations) == 1 and not tried
+        found.append(
+            {
+                "kind": "heuristic",
+                "graph": graph["id"],
+                "kernel": name,
+                **facts,
+                "decided": "only_one" if alone else "timed" if times else unmeasured,
+                "configurations": [
+                    {
+                        "configuration": configuration,
+                        "milliseconds": next((ms for timed, ms in times if timed == configuration), None),
+                        "proposed": configuration in configurations,
+                        "chosen": alone or configuration == best,
+                    }
+                    for configuration in [*configurations, *tried]
+                ],
+            }
+        )
+    return found
+
+
+def clock_choices(choices: Iterable[Mapping[str, Any]]) -> list[dict]:
+    """Those that a clock made on a real device, to be taken over by the simulated target."""
+    return [dict(choice) for choice in choices if choice.get("kind") == "clock"]

@@ -1,0 +1,84 @@
+"""The command: its subcommands, their help, and what they refuse."""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minicompile import command
+
+DATA = Path(__file__).parents[1] / "data"
+SCRIPT = """
+import sys
+import torch
+
+@torch.compile(options={"cpp.vec_isa_ok": True, "cpp.simdlen": 256})
+def doubled(x):
+    return x * 2 + 1
+
+if __name__ == "__main__":
+    print(sys.argv[1:], doubled(torch.ones(3)).tolist())
+    sys.exit(3)
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    path = tmp_path / "capture.json"
+    path.write_bytes(gzip.decompress((DATA / "tiny_head_cpu.json.gz").read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize("name", [name for name in command.COMMANDS if name in command.commands()])
+def test_every_subcommand_has_its_help(name, capsys):
+    with pytest.raises(SystemExit) as left:
+        command.main([name, "--help"])
+    assert left.value.code == 0
+    assert f"usage: minicompile {name}" in capsys.readouterr().out
+
+
+def test_a_subcommand_that_is_not_installed_is_not_offered(monkeypatch, capsys):
+    monkeypatch.setitem(command.COMMANDS, "what-if", "minicompile.no_such_module")
+    with pytest.raises(SystemExit):
+        command.main(["what-if"])
+    assert "choose from explore, capture, annotate, diff, step)" in capsys.readouterr().err.replace("'", "")
+
+
+def test_an_unchanged_script_is_run_as_python_would_run_it_and_shown(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(SCRIPT)
+    made = subprocess.run(
+        [sys.executable, "-m", "minicompile", "explore", "--out", tmp_path / "out", script, "--steps", "7"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 3, made.stderr
+    assert made.stdout == "['--steps', '7'] [3.0, 3.0, 3.0]\n"
+    assert "index.html tells what was compiled" in made.stderr
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "index.html", "capture.json", "explorer.html", "annotation.md",
+    }  # fmt: skip
+
+
+def test_a_capture_is_explained_and_compared(tiny, capsys):
+    assert command.main(["annotate", str(tiny)]) == 0
+    assert "softmax" in capsys.readouterr().out
+    assert command.main(["diff", str(tiny), str(tiny), "--json"]) == 0
+    assert '"same": true' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["explore", "no.py"], "Error: no.py does not exist"),
+        (["annotate", "no.json"], "Error: no.json does not exist"),
+        (["step", "no_model", "--at", "aten.add"], "Error: no model is called 'no_model'"),
+        (["capture", "no.py:make"], "no.py"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_one_sentence(arguments, sentence, capsys):
+    assert command.main(arguments) == 1
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,132 @@
+"""Models that Dynamo cuts, compiles again or leaves alone, and graphs within graphs: all of it is in the capture."""
+
+import pytest
+import torch
+from captured import Links
+from torch import nn
+
+from minicompile.lowering.capture import capture
+from minilab.config import check_schema, read_schema
+
+SCHEMA = read_schema("schemas/capture.schema.yaml")
+
+
+def made_of(model, *args, **settings) -> dict:
+    made = capture(model, args, target="simulated", **settings)
+    check_schema(made, SCHEMA, "the capture")
+    return made
+
+
+class Cut(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        torch._dynamo.graph_break()
+        return self.second(x).sigmoid()
+
+
+@pytest.fixture(scope="module")
+def cut():
+    return made_of(Cut(), torch.ones(2, 4))
+
+
+def test_a_graph_break_lies_between_its_graphs_on_its_line(cut):
+    (one,) = cut["graph_breaks"]
+    assert (one["after"], one["before"], one["skipped"], one["count"]) == (0, 1, False, 1)
+    assert one["reason"] == "Call to `torch._dynamo.graph_break()`"
+    assert one["explanation"].startswith("User-inserted graph break")
+    frame = one["stack"][-1]
+    source = next(pane for pane in cut["panes"] if pane["id"] == frame["pane"])
+    assert source["lines"][frame["line"] - 1].strip() == "torch._dynamo.graph_break()"
+    below = Links(cut).down[frame["pane"], frame["line"]]
+    ends = {place: Links(cut).lines[place].strip() for place in below if place[0].startswith("dynamo")}
+    assert {pane: text.split("(")[0].split()[0] for (pane, _), text in ends.items()} == {
+        "dynamo.0": "return",
+        "dynamo.1": "def",
+    }
+
+
+def test_what_is_left_of_a_function_is_a_compile_of_its_own(cut):
+    assert [(one["function"].rpartition(".")[2], one["graphs"]) for one in cut["compiles"]] == [
+        ("forward", [0]),
+        (f"torch_dynamo_resume_in_forward_at_{cut['graph_breaks'][0]['stack'][-1]['line']}", [1]),
+    ]
+
+
+def test_why_dynamo_leaves_a_module_alone_is_told():
+    made = made_of(nn.LSTM(4, 4), torch.ones(3, 2, 4))
+    assert made["graphs"] == []
+    assert [(one["failure"], one["graphs"]) for one in made["compiles"]] == [
+        ("Attempted to wrap RNN, GRU, or LSTM", [])
+    ]
+    (one,) = made["graph_breaks"]
+    assert one["skipped"]
+    assert one["explanation"] == "Dynamo does not support RNN, GRU, or LSTM."
+
+
+def test_recompiles_are_told_with_their_guards():
+    function = torch.sin
+
+    def twice(x, y):
+        return nested(x) + nested(y).sum()
+
+    @torch.compiler.disable(recursive=False)
+    def nested(x):
+        return inner(x)
+
+    def inner(x):
+        return function(x) * 2
+
+    made = made_of(twice, torch.ones(3), torch.ones(3, 3))
+    again = [one for one in made["compiles"] if one["recompile"]]
+    assert [one["function"].rpartition(".")[2] for one in again] == ["inner"]
+    assert "rank mismatch. expected 1, actual 2" in again[0]["reason"]
+    assert made["recompiles"] == [again[0]["reason"]]
+
+
+def test_sizes_are_symbols_where_asked_for():
+    made = made_of(lambda x: (x * 2).sum(1), torch.ones(4, 8), dynamic=True)
+    sizes = [node["size"] for graph in made["graphs"] for node in graph["nodes"] if node["target"] == "aten.mul.Tensor"]
+    assert [[type(length) for length in size] for size in sizes] == [[str, str]]
+
+
+def branches(x):
+    return torch.cond(x.sum() > 0, lambda x: x.cos() + 1, lambda x: x.sin() * 2, (x + 1,))
+
+
+def loop(x):
+    from torch._higher_order_ops.while_loop import while_loop
+
+    return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "inside"),
+    [
+        (branches, {"true_graph_0.cos", "true_graph_0.add", "false_graph_0.sin", "false_graph_0.mul"}),
+        (loop, {"while_loop_cond_graph_0.lt", "while_loop_body_graph_0.mul"}),
+    ],
+)
+def test_branches_and_loops_are_tied_to_their_kernels_and_sources(function, inside):
+    made = made_of(function, torch.ones(4, 4))
+    (graph,) = made["graphs"]
+    nodes = {node["name"]: node for node in graph["nodes"]}
+    assert inside <= nodes.keys()
+    links = Links(made)
+    for name in inside:
+        place = graph["panes"]["aten"], nodes[name]["line"]
+        assert f"{name.partition('.')[2]}: " in links.lines[place]
+        assert any(pane == graph["panes"]["code"] for pane, _ in links.reached(*place, links.down)), name
+        assert any(pane.startswith("source") for pane, _ in links.reached(*place, links.up)), name
+
+
+def test_a_list_of_tensors_is_worked_on_in_one_kernel():
+    made = made_of(lambda xs: torch._foreach_add(torch._foreach_mul(xs, 2.0), 1.0), [torch.ones(4), torch.ones(8)])
+    (kernel,) = made["graphs"][0]["kernels"]
+    assert kernel["granularity"] == "operation"
+    computed = {name for call in made["graphs"][0]["calls"] for name in call["aten_nodes"]}
+    targets = {node["target"] for node in made["graphs"][0]["nodes"] if node["name"] in computed}
+    assert {"aten._foreach_mul.Scalar", "aten._foreach_add.Scalar"} <= targets

@@ -1,0 +1,80 @@
+"""explore writes what a block of code compiled, and changes nothing of it."""
+
+import contextlib
+import json
+
+import pytest
+import torch
+from captured import FAST
+from torch import nn
+
+import minicompile
+from minilab.config import check_schema, read_schema
+
+SCHEMA = read_schema("schemas/capture.schema.yaml")
+
+
+class Halves(nn.Module):
+    def forward(self, x):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        return x.cos() + 1
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory):
+    torch._dynamo.reset()
+    folder = tmp_path_factory.mktemp("explored")
+    x = torch.arange(6.0).reshape(2, 3)
+    model, lstm = torch.compile(Halves(), options=FAST), torch.compile(nn.LSTM(3, 3))
+    alive = []
+    with contextlib.suppress(ZeroDivisionError), minicompile.explore(folder) as seen:
+        assert torch.allclose(model(x), Halves()(x))
+        alive += [capture["model"]["name"] for capture in seen.captures]
+        lstm(x)
+        alive.append(1 / 0)
+    return folder, seen, alive
+
+
+def test_captures_are_there_while_it_lasts_and_after_an_exception(explored):
+    _, seen, alive = explored
+    assert alive == ["Halves"]
+    assert [capture["model"]["name"] for capture in seen.captures] == ["Halves", "LSTM"]
+    for capture in seen.captures:
+        check_schema(capture, SCHEMA, "the capture")
+    assert [graph["id"] for graph in seen.captures[0]["graphs"]] == ["0.forward", "1.forward"]
+
+
+def test_each_model_has_its_folder_and_the_index_links_to_them(explored):
+    folder, seen, _ = explored
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    pages = {"Halves/explorer.html", "Halves/annotation.md"}
+    assert files == {"index.html", "Halves/capture.json", "LSTM/capture.json", *pages}
+    assert seen.pages == [folder / "Halves/explorer.html"]
+    assert json.loads((folder / "LSTM/capture.json").read_text())["graphs"] == []
+    index = seen.index.read_text()
+    assert 'href="Halves/explorer.html"' in index
+    assert "torch._dynamo.graph_break()</pre>" in index
+    assert "It lies between graph 0 and graph 1." in index
+    assert "Dynamo does not support RNN, GRU, or LSTM." in index
+    assert "the rest of forward from line" in index
+
+
+def test_nothing_compiled_is_said(tmp_path):
+    with minicompile.explore(tmp_path, language="es") as seen:
+        pass
+    assert seen.captures == []
+    assert "no compiló nada" in seen.index.read_text()
+
+
+def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data(tmp_path):
+    made = minicompile.capture(Halves(), torch.ones(2, 3), target="simulated")
+    shown = made._repr_html_()
+    assert "It lies between graph 0 and graph 1." in shown
+    assert '<iframe srcdoc="&lt;!doctype html&gt;' in shown
+    assert json.loads(json.dumps(made)) == made
+    alone = minicompile.capture(nn.LSTM(3, 3), torch.ones(2, 3), target="simulated")
+    assert "<iframe" not in alone._repr_html_()
+    page = minicompile.render_explorer(alone, tmp_path / "explorer.html")
+    for text in (alone._repr_html_(), page.read_text()):
+        assert "Dynamo does not support RNN, GRU, or LSTM." in text

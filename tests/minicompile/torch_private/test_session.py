@@ -1,0 +1,106 @@
+"""A watch sees every compile in it, as torch.compile was asked for it, and leaves nothing behind."""
+
+import contextlib
+import logging
+
+import pytest
+import torch
+from captured import FAST
+from torch import nn
+from torch._inductor import compile_fx
+from torch._inductor.graph import GraphLowering
+from torch._inductor.scheduler import Scheduler
+
+from minicompile.torch_private.session import TRACE_LOGGER, fresh_dynamo, watch
+
+
+def hooks() -> list:
+    places = [(compile_fx, "compile_fx"), (GraphLowering, "save_output_code"), (Scheduler, "can_fuse")]
+    return [logging.getLogger(TRACE_LOGGER).handlers[:], *(getattr(owner, name) for owner, name in places)]
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return (x * self.weight).sin().sum()
+
+
+@torch.compile(options=FAST)
+def doubled(x):
+    return x * 2 + 1
+
+
+@pytest.fixture(scope="module")
+def seen():
+    model, late = Twice(), nn.PReLU()
+    model.compile(options={**FAST, "max_fusion_size": 7})
+    with fresh_dynamo():
+        with watch() as session:
+            values = [doubled(torch.arange(3.0)), model(torch.ones(2, 4)), model(torch.ones(3, 4))]
+            values[1].backward()
+            later = torch.compile(late, options=FAST)(-torch.ones(3))
+        later.sum().backward()  # is lowered now that nobody watches
+    assert values[0].tolist() == [1.0, 3.0, 5.0]
+    assert late.weight.grad.tolist() == [-3.0]
+    return session
+
+
+def test_every_model_has_its_graphs_and_those_their_directions(seen):
+    found = {
+        each.models[0]["name"]: {(one["index"], one["backward"]) for one in each.lowered} for each in seen.by_model()
+    }
+    assert list(found) == ["doubled", "Twice", "PReLU"]
+    assert found["doubled"] == {(0, False)}
+    assert found["Twice"] >= {(0, False), (0, True), (1, False)}
+    assert found["PReLU"] == {(0, False)}
+
+
+def test_a_recompile_has_the_guard_that_failed(seen):
+    compiles = seen.by_model()[1].compiles
+    assert [(one["recompile"], one["graphs"]) for one in compiles] == [(0, [0]), (1, [1])]
+    assert compiles[0]["reason"] is None
+    assert "size mismatch at index 0. expected 2, actual 3" in compiles[1]["reason"]
+    assert all(one["seconds"] > 0 for one in compiles)
+
+
+def test_a_compile_keeps_its_own_options():
+    asked = []
+
+    def noted(nodes):
+        config = torch._inductor.config
+        asked.append((config.max_fusion_size, config.trace.provenance_tracking_level > 0))
+        return nodes
+
+    function = torch.compile(lambda x: x.cos() + 1, options={**FAST, "max_fusion_size": 7})
+    with (
+        fresh_dynamo(),
+        torch._inductor.config.patch(_pre_fusion_custom_pass=noted),
+        watch() as session,
+    ):
+        function(torch.ones(3))
+    assert asked == [(7, True)]
+    assert [one["name"] for one in session.lowered[0]["ir_before"]] == ["op0"]
+
+
+def test_the_hooks_are_gone_after_an_exception():
+    before, during = hooks(), []
+    with contextlib.suppress(ZeroDivisionError), fresh_dynamo(), watch():
+        during += hooks()
+        during.append(1 / 0)
+    assert [one == other for one, other in zip(before, during, strict=True)] == [False] * len(before)
+    assert hooks() == before
+
+
+def test_what_cannot_be_recorded_is_told_and_the_compile_goes_on(monkeypatch):
+    def broken(*_):
+        raise KeyError("op7")
+
+    monkeypatch.setattr("minicompile.torch_private.session.lowered_graph", broken)
+    with fresh_dynamo(), watch() as session:
+        assert doubled(torch.arange(3.0)).tolist() == [1.0, 3.0, 5.0]
+    assert [(one["code"], one["what"], one["reason"]) for one in session.warnings] == [
+        ("not_recorded", "lowered", "KeyError: 'op7'")
+    ]

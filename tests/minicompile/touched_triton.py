@@ -1,0 +1,164 @@
+"""Which addresses Inductor's Triton kernels touch: Triton's interpreter runs them, and each load and store reports.
+
+`TRITON_INTERPRET=1 python touched_triton.py CODES.json COUNTS.json`: a list of Inductor's output codes in, for each a
+list of [kernel, bytes read, bytes written] for its calls in order out, or the error's text. The code runs as it is, on
+the CPU, with inputs of the sizes that it checks for. The mathematical functions of CUDA's library give their operand
+back: no address depends on what they compute.
+"""
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import ClassVar
+
+import numpy
+import torch
+from generated_code import inputs_of, loaded
+from torch._inductor.runtime import triton_helpers
+from torch._inductor.runtime.triton_heuristics import GridExpr
+from triton.runtime import interpreter
+
+BLOCKS = {"XBLOCK": 64, "YBLOCK": 16, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK": 8}
+
+
+class Library(types.ModuleType):
+    """CUDA's mathematical functions, by any name."""
+
+    def __getattr__(self, name):
+        return lambda first, *_rest: first
+
+
+class Marks:
+    """What has been touched of the tensors of one call."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in tensors}
+        self.ranges = [(first, numpy.zeros((2, max(size, 1)), bool)) for first, size in storages.items()]
+
+    def note(self, pointers, mask, way: int) -> None:
+        addresses = pointers.data.ravel()
+        if mask is not None:
+            addresses = addresses[mask.data.ravel().astype(bool)]
+        size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        for first, marks in self.ranges:
+            inside = addresses[(addresses >= first) & (addresses < first + marks.shape[1])].astype(numpy.int64) - first
+            for byte in range(size):
+                marks[way, inside + byte] = True
+
+    def counted(self) -> list[int]:
+        return [int(sum(marks[way].sum() for _, marks in self.ranges)) for way in (0, 1)]
+
+
+MARKS: list[Marks] = []
+
+
+def listen() -> None:
+    """Let the interpreter report each access."""
+    triton_helpers.libdevice = Library("libdevice")
+    builder = interpreter.interpreter_builder
+    load, store, add = builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw
+
+    def masked_load(pointers, mask, *args, **kwargs):
+        MARKS[-1].note(pointers, mask, 0)
+        return load(pointers, mask, *args, **kwargs)
+
+    def masked_store(pointers, value, mask, *args, **kwargs):
+        MARKS[-1].note(pointers, mask, 1)
+        return store(pointers, value, mask, *args, **kwargs)
+
+    def atomic(operation, pointers, value, mask, *args, **kwargs):
+        MARKS[-1].note(pointers, mask, 0)
+        MARKS[-1].note(pointers, mask, 1)
+        return add(operation, pointers, value, mask, *args, **kwargs)
+
+    builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw = (
+        masked_load,
+        masked_store,
+        atomic,
+    )
+
+
+def heuristic(kind: str):
+    """A stand-in for one of Inductor's decorators, which keeps what it is told."""
+
+    def decorator(**told):
+        def wrap(function):
+            function.told, function.kind = told, kind
+            return function
+
+        return wrap
+
+    return decorator
+
+
+class Kernel:
+    """A kernel that runs in the interpreter, and whose accesses are counted."""
+
+    def __init__(self, name: str, source: str, calls: list) -> None:
+        self.name, self.calls = name, calls
+        space: dict = {"__file__": "kernel.py", "__name__": "kernel"}
+        body = source.replace("from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math", "")
+        kinds = ("pointwise", "reduction", "persistent_reduction", "cooperative_reduction", "split_scan", "foreach")
+        heuristics = types.SimpleNamespace(**{kind: heuristic(kind) for kind in kinds})
+        space["libdevice"], space["tl_math"] = Library("libdevice"), Library("tl_math")
+        body = body.replace("from torch._inductor.runtime import triton_helpers, triton_heuristics", "")
+        space["triton_helpers"], space["triton_heuristics"] = triton_helpers, heuristics
+        body = body.replace("triton_helpers.set_driver_to_gpu()", "")
+        path = Path(f"/tmp/interpreted_{abs(hash(body))}.py")  # the interpreter reads a function's source from its file
+        path.write_text(body)
+        space["__file__"] = str(path)
+        try:
+            exec(compile(body, str(path), "exec"), space)
+        finally:
+            self.function = space.get(name)
+            self._path = path
+
+    def run(self, *arguments, stream=None, **_more) -> None:
+        told = self.function.told
+        names = list(told["triton_meta"]["signature"])
+        constants = told["triton_meta"].get("constants", {})
+        given = dict(zip([name for name in names if name not in BLOCKS], arguments, strict=False))
+        for name, value in constants.items():
+            given.setdefault(name if isinstance(name, str) else names[name[0]], value)
+        blocks = {name: BLOCKS[name] for name in names if name in BLOCKS}
+        given = {name: value for name, value in given.items() if name not in blocks}
+        MARKS.append(Marks([value for value in given.values() if isinstance(value, torch.Tensor)]))
+        meta = {**{key: value for key, value in given.items() if isinstance(value, int)}, **blocks}
+        grid = GridExpr.from_meta(told["inductor_meta"], blocks or {"XBLOCK": BLOCKS["XBLOCK"]}, mode="python")
+        self.function[tuple(grid.eval_slow(meta))](**given, **blocks)
+        self.calls.append([self.name, *MARKS.pop().counted()])
+
+
+class Compiler:
+    """In the place of AsyncCompile."""
+
+    calls: ClassVar[list] = []
+
+    def triton(self, name: str, source: str, **_more) -> Kernel:
+        return Kernel(name, source, self.calls)
+
+    def wait(self, _scope) -> None:
+        pass
+
+
+def counted(code: str) -> list:
+    """[kernel, bytes read, bytes written] of each call of an output code."""
+    Compiler.calls = []
+    loaded(code, Compiler)(inputs_of(code))
+    return Compiler.calls
+
+
+def main(codes: str, counts: str) -> None:
+    listen()
+    found = []
+    for code in json.loads(Path(codes).read_text()):
+        try:
+            found.append(counted(code))
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {str(error)[:300]}")
+    Path(counts).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
