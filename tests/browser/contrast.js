@@ -15,7 +15,7 @@
     return (high + 0.05) / (low + 0.05);
   };
   const found = [];
-  for (const state of ["", "chosen", "exact", "caller", "context"]) { // every token class on every kind of line
+  for (const state of ["", "chosen", "exact", "caller", "context", "tint", "outside"]) { // every token class on every kind of line
     const line = document.createElement("div");
     line.className = `line ${state}`;
     for (const name of ["number", ..."kcsnftbpvx".split("").map((letter) => `t-${letter}`)]) {

@@ -1,16 +1,23 @@
 """The explorer as a reader meets it, in a real browser."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
+from layered import layered
 
 from minicompile import render_explorer
 from minicompile.explain.explorer.links import Links
+from minicompile.explain.standalone import script
 
 SOFTMAX = "return F.softmax(logits"
 TABLET = {"viewport": {"width": 1024, "height": 768}, "has_touch": True}
+
+
+def widths(*pixels):
+    return [{"viewport": {"width": width, "height": 800}} for width in pixels]
 
 
 def appears(locator) -> None:
@@ -28,6 +35,7 @@ def pages(tmp_path_factory):
     render_explorer(with_backward(cpu), folder / "backward.html")
     render_explorer([cpu, simulated], folder / "both.html")
     render_explorer(cpu, folder / "plain.html", compress=False)
+    render_explorer(layered(), folder / "layered.html")
     render_explorer([cpu, simulated], folder / "spanish.html", profile=[profile_of(cpu), None], language="es")
     return folder
 
@@ -58,7 +66,8 @@ def in_view(opened, title, text):
 
 
 def state(opened, title, text):
-    return line(opened, title, text).get_attribute("class").removeprefix("line").strip()
+    classes = line(opened, title, text).get_attribute("class").split()
+    return " ".join(each for each in classes if each in ("chosen", "exact", "caller", "context"))
 
 
 def why(opened):
@@ -97,7 +106,7 @@ def test_a_click_on_a_source_line_lights_its_counterparts_in_every_open_pane_and
 def test_hovering_lights_and_leaving_puts_out(opened, pages):
     opened.go(pages / "cpu.html")
     line(opened, "ATen", "aten.exp.default").hover()
-    until(opened, "app.chosen !== null")
+    until(opened, "app.chosen.line.startsWith('aten')")
     assert state(opened, "Source", SOFTMAX) == "exact"
     opened.page.mouse.move(5, 5)
     until(opened, "app.chosen === null")
@@ -323,7 +332,8 @@ def test_closed_panes_open_and_the_least_used_closes_when_there_is_no_room(opene
     assert state(opened, "Dynamo FX", "torch.nn.functional.softmax") == "exact"
 
 
-@pytest.mark.parametrize("name", ["cpu", "backward", "both"])
+@pytest.mark.parametrize("opened", widths(800, 1100, 1280), indirect=True)
+@pytest.mark.parametrize("name", ["backward", "both"])
 def test_the_tour_leads_through_all_its_stops(opened, pages, name):
     opened.go(pages / f"{name}.html")
     opened.page.get_by_role("button", name="Tour").click()
@@ -339,6 +349,7 @@ def test_the_tour_leads_through_all_its_stops(opened, pages, name):
 def test_the_page_speaks_spanish_wherever_the_tour_leads(opened, pages):
     opened.go(pages / "spanish.html")
     page = opened.page
+    page.keyboard.press("Escape")
     assert "se convirtieron en" in page.locator("#why-body").inner_text()
     page.locator("#start-tour").click()
     stops = page.evaluate("app.tour.stops.length")
@@ -394,8 +405,10 @@ def test_the_address_names_the_line_and_leads_back_to_it(opened, pages):
 
 @pytest.mark.parametrize("address", ["#0/nowhere:3", "#7/source.0:1", "#0/source.0:999999", "#%00"])
 def test_an_address_that_names_no_line_is_ignored(opened, pages, address):
+    opened.go(pages / "cpu.html")
+    first = opened.page.evaluate("app.chosen.line")
     opened.go(pages / "cpu.html", address)
-    assert opened.page.evaluate("app.chosen") is None
+    assert opened.page.evaluate("[app.chosen.line, app.pinned]") == [first, False]
 
 
 def test_only_lines_in_view_are_in_the_document(opened, tmp_path):
@@ -428,3 +441,248 @@ def test_about_tells_versions_and_how_complete_the_links_are(opened, pages):
     assert f"torch {tiny_head()['environment']['versions']['torch']}" in text
     assert re.search(r"compute nodes \d+ of \d+", text)
     assert "simulated target" in text
+
+
+def test_the_page_opens_with_the_first_stop_lit_and_leaves_the_focus_alone(opened, pages):
+    opened.go(pages / "cpu.html")
+    stop = opened.page.evaluate("`${app.tour.stops[0].pane}:${app.tour.stops[0].line}`")
+    assert opened.page.evaluate("[app.chosen.line, app.pinned, document.activeElement.tagName]") == [
+        stop,
+        False,
+        "BODY",
+    ]
+    assert state(opened, "Kernel code", ".exp()") == "exact"
+    assert not opened.page.locator("#tour").is_visible()
+    assert opened.page.evaluate("location.hash") == ""
+
+
+@pytest.mark.parametrize("opened", widths(640, 800, 1100), indirect=True)
+@pytest.mark.parametrize("name", ["cpu", "both"])
+def test_every_strip_opens_its_pane_in_a_narrow_window(opened, pages, name):
+    opened.go(pages / f"{name}.html")
+    titles = opened.page.evaluate("app.columns.map((column) => column.title)")
+    for title in titles:
+        strip = opened.page.get_by_role("button", name=title).and_(opened.page.locator(".strip"))
+        if strip.count():
+            strip.first.click()
+        assert pane(opened, title).is_visible()
+        assert opened.page.evaluate("app.layout.opened.length <= app.layout.room()")
+        assert opened.page.evaluate("document.getElementById('columns').scrollWidth <= innerWidth")
+
+
+def test_panes_are_resized_by_dragging_and_by_keys(opened, pages):
+    opened.go(pages / "cpu.html")
+    separator = opened.page.get_by_role("separator").first
+    width = "document.querySelector('section.pane').offsetWidth"
+    before, box = opened.page.evaluate(width), separator.bounding_box()
+    opened.page.mouse.move(box["x"] + 3, box["y"] + 50)
+    opened.page.mouse.down()
+    opened.page.mouse.move(box["x"] + 63, box["y"] + 50, steps=3)
+    opened.page.mouse.up()
+    dragged = opened.page.evaluate(width)
+    assert abs(dragged - before - 60) <= 3
+    part = int(separator.get_attribute("aria-valuenow"))
+    separator.press("ArrowLeft")
+    assert opened.page.evaluate(width) < dragged
+    assert int(separator.get_attribute("aria-valuenow")) < part
+    separator.press("Enter")
+    assert abs(opened.page.evaluate(width) - before) <= 1
+    tall = opened.page.locator("#why").bounding_box()["height"]
+    opened.page.locator(".separator.horizontal").press("ArrowUp")
+    assert opened.page.locator("#why").bounding_box()["height"] > tall
+
+
+@pytest.mark.parametrize("opened", [{"viewport": {"width": 800, "height": 900}}], indirect=True)
+def test_wrapped_lines_show_all_their_text_one_below_the_other(opened, pages):
+    opened.go(pages / "cpu.html")
+    opened.page.get_by_role("button", name="Wrap").click()
+    found = opened.page.evaluate(
+        """[...document.querySelectorAll('.pane.code .line')].map((line) => { const text = document.createRange();
+        text.selectNodeContents(line); const box = line.getBoundingClientRect(), inner = text.getBoundingClientRect();
+        return [box.top, box.bottom, inner.bottom, inner.right - box.right, box.height]; })"""
+    )
+    assert max(height for *_, height in found) > min(height for *_, height in found)
+    for (_, bottom, inner, over, _), (top, *_) in pairwise(found):
+        assert bottom == pytest.approx(top)
+        assert inner <= bottom + 1
+        assert over <= 1
+    opened.page.locator(".pane.code .scroller").focus()
+    opened.page.keyboard.press("End")
+    assert opened.page.evaluate("app.chosen.view.cursor === app.chosen.view.pane.lines.length")
+    appears(opened.page.locator(".pane.code .line.chosen"))
+
+
+def test_a_source_line_lends_its_tint_to_what_was_made_from_it_alone(opened, pages):
+    opened.go(pages / "cpu.html")
+    opened.page.keyboard.press("Escape")
+    tint = "(element) => element.classList.contains('tint') ? getComputedStyle(element).backgroundColor : null"
+    places = [("Source", SOFTMAX), ("ATen", "aten.exp.default"), ("Kernel code", ".exp()")]
+    softmax = {line(opened, title, text).evaluate(tint) for title, text in places}
+    assert len(softmax) == 1
+    assert None not in softmax
+    assert line(opened, "ATen", "aten.addmm.default").evaluate(tint) not in {None, *softmax}
+    opened.page.get_by_role("button", name="Colours").click()
+    assert opened.page.locator(".line.tint, .line.bands").count() == 0
+
+
+@pytest.mark.parametrize("opened", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True)
+def test_text_stands_out_from_every_tint(opened, pages):
+    opened.go(pages / "cpu.html")
+    contrast = (Path(__file__).parent / "contrast.js").read_text().partition("\n")[2]
+    for hue in range(0, 360, 15):
+        opened.page.evaluate("(hue) => document.documentElement.style.setProperty('--hue', hue)", hue)
+        found = [each for each in opened.page.evaluate(contrast) if each[0].startswith("tint")]
+        assert len(found) > 8
+        assert [each for each in found if each[1] < 4.5] == []
+
+
+@pytest.mark.parametrize("opened", [TABLET], indirect=True)
+def test_on_a_tablet_a_second_tap_lets_go_and_what_is_tapped_is_large_enough(opened, pages):
+    opened.go(pages / "cpu.html")
+    first = line(opened, "Source", SOFTMAX)
+    first.tap()
+    assert opened.page.evaluate("app.pinned") is True
+    sizes = opened.page.evaluate(
+        """[...document.querySelectorAll('button, select, input, summary, .separator, .line')]
+        .filter((each) => each.getClientRects().length && !each.closest('[hidden]'))
+        .map((each) => { const box = each.getBoundingClientRect(); const hit = getComputedStyle(each, '::before');
+        const size = (side) => Math.max(box[side], parseFloat(hit[side]) || 0);
+        return [each.outerHTML.slice(0, 80), size('width'), size('height')]; })"""
+    )
+    assert [each for each in sizes if min(each[1:]) < 24] == []
+    first.tap()
+    assert opened.page.evaluate("app.chosen") is None
+
+
+LAYER_OF = """(path) => app.captures[0].graphs.flatMap((graph) => graph.nodes.filter((node) => node.fate
+    && within(node.layer, path)).map((node) => `${graph.panes.aten}:${node.line}`))"""
+
+
+def test_a_layer_is_lit_in_every_pane_and_the_rest_is_dimmed(opened, pages):
+    opened.go(pages / "layered.html")
+    opened.page.locator("#layer").select_option("blocks.1")
+    lit = set(opened.page.evaluate("[...app.states[0].keys()]"))
+    mine, other = (set(opened.page.evaluate(LAYER_OF, path)) for path in ("blocks.1", "blocks.0"))
+    assert mine
+    assert mine <= lit
+    assert not other & lit
+    assert {each.split(".")[0] for each in lit} >= {"source", "dynamo", "joint", "aten", "ir_after", "groups", "code"}
+    assert "outside" in line(opened, "Source", "class Layered").get_attribute("class")
+    assert state(opened, "Source", "F.gelu(self.mix") == "exact"
+    assert state(opened, "Source", "self.head(x).mean()") == ""
+    opened.page.locator("#layer").select_option("")
+    assert opened.page.locator(".line.outside").count() == 0
+
+
+def test_a_source_line_in_a_loop_over_layers_lights_one_of_them_or_all(opened, pages):
+    opened.go(pages / "layered.html")
+    line(opened, "Source", "F.gelu(self.mix").click()
+    first, second = (set(opened.page.evaluate(LAYER_OF, path)) for path in ("blocks.0", "blocks.1"))
+
+    def lit():
+        return set(
+            opened.page.evaluate("[...app.states[0]].filter(([, how]) => how === 'exact').map(([line]) => line)")
+        )
+
+    assert first & lit()
+    assert not (second - first) & lit()
+    opened.page.locator("#loop").select_option("blocks.1")
+    assert second & lit()
+    assert not (first - second) & lit()
+    opened.page.locator("#loop").select_option("")
+    assert first & lit()
+    assert second & lit()
+    opened.page.keyboard.press("Escape")
+    choose(opened, layered(), "source", "self.head(x).mean()")
+    assert not opened.page.locator("#loop-label").is_visible()
+
+
+def test_a_line_lights_the_layer_that_was_chosen(opened, pages):
+    opened.go(pages / "layered.html")
+    opened.page.locator("#layer").select_option("blocks.1.mix")
+    line(opened, "Source", "F.gelu(self.mix").click()
+    assert opened.page.locator("#loop").input_value() == "blocks.1"
+
+
+def test_a_kernel_is_copied_as_the_script_that_the_package_writes(opened, pages):
+    opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened.go(pages / "cpu.html")
+    choose(opened, tiny_head(), "aten", "aten.exp.default")
+    opened.page.get_by_role("button", name="Copy as a script").click()
+    until(opened, "document.querySelector('.copy').textContent === 'Copied'")
+    assert opened.page.evaluate("navigator.clipboard.readText()") == script(tiny_head(), "cpp_fused__softmax_0")
+
+
+def test_where_the_browser_forbids_copying_the_script_is_shown(opened, pages):
+    opened.go(pages / "cpu.html")
+    opened.page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden')))")
+    choose(opened, tiny_head(), "aten", "aten.exp.default")
+    opened.page.get_by_role("button", name="Copy as a script").click()
+    assert opened.page.locator("#script-text").input_value() == script(tiny_head(), "cpp_fused__softmax_0")
+
+
+def test_pointing_at_an_intrinsic_says_what_it_does_and_so_do_a_key_and_the_box(opened, pages):
+    opened.go(pages / "simulated.html")
+    choose(opened, tiny_head_simulated(), "code", "= triton_helpers.max2(")
+    assert "NaN if an element is NaN" in why(opened)
+    tip = opened.page.locator("#tip")
+    assert not tip.is_visible()
+    opened.page.locator("section.code .scroller").focus()
+    opened.page.keyboard.press("i")
+    assert "NaN if an element is NaN" in tip.inner_text()
+    assert opened.page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tip"
+    opened.page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    assert opened.page.evaluate("app.pinned") is True
+    place = opened.page.evaluate(
+        """(() => { const { view, line } = app.chosen, number = numberOf(line);
+        return view.placeOf(number, app.texts[view.pane.lines[number - 1]].indexOf("max2") + 1); })()"""
+    )
+    opened.page.mouse.move(place["left"], (place["top"] + place["bottom"]) / 2)
+    assert "NaN if an element is NaN" in tip.inner_text()
+    opened.page.mouse.move(5, 5)
+    until(opened, "document.getElementById('tip').hidden")
+
+
+def broken() -> dict:
+    """The capture of tiny_head with a break on its softmax, a recompile, and graphs on either side."""
+    capture = with_backward(tiny_head())
+    name, number = line_of(capture, "source", SOFTMAX)
+    frame = {"file": "models.py", "line": number, "function": "forward", "pane": name}
+    where = {"after": 0, "before": 1, "stack": [{**frame, "pane": None, "line": 1}, frame], "count": 1}
+    capture["graph_breaks"] = [{"reason": "Unsupported: print()", "explanation": "It prints.", **where}]
+    capture["graph_breaks"].append({"reason": "as older captures have it", "count": 2})
+    capture["recompiles"] = ["tensor 'x' size mismatch at index 0"]
+    return capture
+
+
+def test_a_graph_break_is_shown_on_its_line_and_in_a_list_with_the_recompiles(opened, tmp_path):
+    capture = broken()
+    render_explorer(capture, tmp_path / "broken.html")
+    opened.go(tmp_path / "broken.html")
+    assert line(opened, "Source", SOFTMAX).locator("abbr.break").get_attribute("title") == "Unsupported: print()"
+    assert opened.page.locator("abbr.break").count() == 1
+    opened.page.keyboard.press("Escape")
+    for text in ("Between graph 0 and graph 1: Unsupported: print()", "2 times: as older captures", "size mismatch"):
+        assert text in why(opened)
+    opened.page.locator("#why li .link").click()
+    assert state(opened, "Source", SOFTMAX) == "chosen"
+    assert "A graph break on this line" in why(opened)
+
+
+def test_many_graphs_are_a_list_by_dynamos_graph(opened, tmp_path):
+    capture = broken()
+    for index in (1, 2):
+        for graph in capture["graphs"][:2]:
+            capture["graphs"].append({**graph, "id": f"{index}.{graph['direction']}", "index": index})
+        for each in [pane for pane in capture["panes"] if pane["graph"] in ("0.forward", "0.backward")]:
+            renamed = {"id": each["id"].replace(".0.", f".{index}."), "graph": each["graph"].replace("0.", f"{index}.")}
+            capture["panes"].append({**each, **renamed})
+    render_explorer(capture, tmp_path / "many.html")
+    opened.go(tmp_path / "many.html")
+    assert opened.page.locator("#graph optgroup").count() == 3
+    opened.page.locator("#graph").select_option("2.backward")
+    assert "code.2.backward" in opened.page.evaluate("app.columns.map((column) => column.view.pane.id)")
+    opened.page.locator(".scroller").first.focus()
+    opened.page.keyboard.press("b")
+    assert opened.page.locator("#graph").input_value() == "0.forward"

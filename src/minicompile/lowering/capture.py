@@ -20,6 +20,7 @@ from minicompile.batches import split_batch, tensors_of
 from minicompile.lowering.captured import Capture, Graph, Kind, Warned
 from minicompile.lowering.choices import chosen, clock_choices
 from minicompile.lowering.coverage import coverage, gaps
+from minicompile.lowering.cpp_assembly import with_cpp_assembly
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.record import Record, without
 from minicompile.lowering.triton_assembly import with_assembly
@@ -48,6 +49,7 @@ def capture(
     name: str | None = None,
     options: dict | None = None,
     replay: Capture | None = None,
+    assembly: bool = False,
 ) -> Capture:
     """Compile a model once with every stage of torch.compile watched.
 
@@ -70,6 +72,7 @@ def capture(
         options: settings of Inductor's to compile with, over its own.
         replay: a capture of the same model on a real GPU; where a clock decided there, the simulated target decides
             the same, which it would otherwise leave undone.
+        assembly: compile C++ kernels once more, to show their machine code; that takes a few seconds for each graph.
 
     Returns:
         The capture, plain data as schemas/capture.schema.yaml describes it. Where torch.compile compiled nothing, it
@@ -98,7 +101,7 @@ def capture(
     seen.seconds = seconds
     inputs = [*args, *kwargs.values()]
     subject = {"name": name, "class": named["class"], "train": train, "inputs": [shown(value) for value in inputs]}
-    return as_capture(seen, subject, cast(Kind, target), options or {})
+    return as_capture(seen, subject, cast(Kind, target), options or {}, assembly=assembly)
 
 
 def call_arguments(model: Callable, args: Any, kwargs: dict | None) -> tuple[tuple, dict]:
@@ -111,7 +114,7 @@ def call_arguments(model: Callable, args: Any, kwargs: dict | None) -> tuple[tup
     return (args,), kwargs or {}
 
 
-def as_capture(session: Session, model: dict, target: Kind, options: dict) -> Capture:
+def as_capture(session: Session, model: dict, target: Kind, options: dict, *, assembly: bool = False) -> Capture:
     """A capture of what one session saw.
 
     Args:
@@ -119,9 +122,10 @@ def as_capture(session: Session, model: dict, target: Kind, options: dict) -> Ca
         model: what the capture's `model` says: `name`, `class`, `train`, `inputs`.
         target: what the code was made for.
         options: settings of Inductor's that were not its own.
+        assembly: compile C++ kernels once more, to show their machine code.
     """
     record = Record(session)
-    graphs, panes, warnings = _built(record, session, target)
+    graphs, panes, warnings = _built(record, target, options if assembly else None)
     choices, sources = chosen(record.built, session.choices, graphs, panes.panes, target)
     made: Capture = {
         "format": FORMAT,
@@ -156,7 +160,7 @@ def _attends(session: Session) -> bool:
     return any(ATTENTION in node["target"] for graph in session.dynamo for node in graph["nodes"])
 
 
-def _built(record: Record, session: Session, target: str) -> tuple[list[Graph], Panes, list[Warned]]:
+def _built(record: Record, target: str, assembled_with: dict | None) -> tuple[list[Graph], Panes, list[Warned]]:
     """The graphs with all that is known of them, all panes with their links, and what could not be had."""
     panes, warnings, graphs = record.panes, list[Warned](), []
     codes = [lowered["code"] for lowered in record.built]
@@ -167,6 +171,9 @@ def _built(record: Record, session: Session, target: str) -> tuple[list[Graph], 
                 panes.extend(texts)
             except LabError as error:
                 warnings.append({"code": "no_assembly", "what": graph["id"], "reason": str(error)})
+        elif assembled_with is not None:
+            graph, texts = with_cpp_assembly(graph, code.split("\n"), assembled_with)
+            panes.extend(texts)
         graphs.append(graph)
     links = panes.links()
     made: list[Graph] = [

@@ -68,6 +68,7 @@ class Node(TypedDict):
     line: int | None
     fate: str | None
     buffer: str | None
+    layer: NotRequired[str | None]  # records made earlier have none
 
 
 class Buffer(TypedDict):
@@ -171,6 +172,7 @@ class Kernel(TypedDict):
     lines: int
     lines_tied: int
     assembly: Assembly | None
+    listing: NotRequired[str | None]  # the pane of a C++ kernel's assembly, where it was asked for and fits
 
 
 class Call(TypedDict):
@@ -205,6 +207,7 @@ class Graph(TypedDict):
     decisions: list[Decision]
     kernels: list[Kernel]
     calls: list[Call]
+    layers: NotRequired[dict[str, str]]
     code_sha256: NotRequired[str]  # what `capture` adds to a graph that is built
     coverage: NotRequired[dict[str, Any]]
 

@@ -8,6 +8,7 @@ from typing import cast
 from minicompile.lowering.bytecode import disassembled, rewritten
 from minicompile.lowering.captured import Compile, Frame, Graph, GraphBreak, Title, Warned
 from minicompile.lowering.graph_record import BuiltGraph, built_graph
+from minicompile.lowering.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes import Panes
 from minicompile.lowering.printed_text import definition_lines
 from minicompile.torch_private.session import Session
@@ -47,8 +48,8 @@ class Record:
                 self.warnings.append({"code": "not_built", "what": f"{lowered['index']}.{direction}", "reason": reason})
                 continue
             self.panes.extend(built.panes)
-            self._link_upwards(built, lowered["aten"]["nodes"])
-            self.graphs.append(built.graph)
+            stacks = self._link_upwards(built, lowered["aten"]["nodes"])
+            self.graphs.append(with_layers(built.graph, stacks))
             self.built.append(lowered)
         for one in session.graph_breaks:
             self._link_break(one)
@@ -139,11 +140,17 @@ class Record:
                 self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
         return {"pane": pane, "at": at, "origins": origins, "by_sequence": by_sequence, "identity": identity}
 
-    def _link_upwards(self, built: BuiltGraph, nodes: list[dict]) -> None:
-        """From an ATen graph, whose nodes are these, to the joint graph, to Dynamo's, and to the source."""
+    def _link_upwards(self, built: BuiltGraph, nodes: list[dict]) -> dict[str, Stack]:
+        """From an ATen graph, whose nodes are these, to the joint graph, to Dynamo's, and to the source.
+
+        Returns:
+            By node the model's modules that it was made in.
+        """
         graph, aten = built.graph, built.graph["panes"]["aten"]
         index = graph["index"]
         joint, dynamo = self._joint.get(index), self._dynamo[index]
+        recorded = {node["name"]: node for node in self.session.dynamo[index]["nodes"]}
+        stacks = {}
         for node in nodes:
             line = built.aten_lines.get(node["name"])
             # what replaced a pattern may have no origin itself; then that of the next node that uses its result counts
@@ -161,6 +168,8 @@ class Record:
             for name in found["dynamo"]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[name], aten, line)
             self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), aten, line)
+            stacks[node["name"]] = layer_stack(node, (recorded[name] for name in found["dynamo"]))
+        return stacks
 
     def _replaced(self, graph: Graph, nodes: list[dict], node: dict, dynamo: list[str]) -> list[str]:
         """The earlier graph's nodes that a pattern of Inductor's took together and put an ATen node in the place of.
@@ -182,7 +191,9 @@ class Record:
         earlier = []
         if joint:
             earlier = [node["name"]] if node["name"] in joint["at"] else []
-            earlier += [one for one, graph_id in node["origins"] if graph_id != identity and one in joint["at"]]
+            earlier += [
+                one for one, graph_id in node["origins"] if graph_id == joint["identity"] and one in joint["at"]
+            ]
             names = names or [origin for one in earlier for origin in joint["origins"][one]]
             names = names or joint["by_sequence"].get(node["sequence"], [])
         names, earlier = list(dict.fromkeys(names)), list(dict.fromkeys(earlier))

@@ -1,8 +1,8 @@
-"""From a Triton kernel's lines to TTIR, PTX and SASS: the texts without their debug information, and the line maps.
+"""From a Triton kernel's lines to TTIR, TTGIR, LLVM IR, PTX and SASS: texts without debug information, and line maps.
 
-Triton writes locations into TTIR (`loc(#loc12)`), PTX (`.loc 1 34 12`) and, through ptxas, into the machine code, where
-`nvdisasm --print-line-info-inline` shows them. A location within a helper is followed to the line of the kernel that
-calls it.
+Triton writes locations into its MLIR (`loc(#loc12)`), LLVM IR (`!dbg !12`), PTX (`.loc 1 34 12`) and, through ptxas,
+into the machine code, where `nvdisasm --print-line-info-inline` shows them. A location within a helper is followed to
+the line of the kernel that calls it.
 """
 
 import re
@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from minicompile.lowering.captured import Assembly, Graph, Kernel, Title
+from minicompile.lowering.listings import fitting
 from minicompile.lowering.panes import Panes
 from minicompile.torch_private.triton_kernels import CompiledKernel, compile_kernels
 from minikernel.proof.cubin import ask_cuda_tool, parse_resource_usage
@@ -18,14 +19,15 @@ Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel
 
 LOCATION = re.compile(r"^#(?P<name>loc\d*) = loc\((?P<body>.*)\)$")
 USE = re.compile(r" loc\((?:#(?P<name>loc\d*)|[^()]*(?:\([^()]*\))?[^()]*)\)$")
+METADATA = re.compile(r"^!(\d+) = (.*)$")
 PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 PTX_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 SASS_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
 SASS_CODE = re.compile(r"^\s*(?:/\*[0-9a-f]{4,}\*/|\.L_\w+:)")
 
 
-def ttir_lines(text: str, file: str) -> Mapped:
-    """TTIR without locations; `file` is the name of the kernel's file."""
+def mlir_lines(text: str, file: str) -> Mapped:
+    """TTIR or TTGIR without locations; `file` is the name of the kernel's file."""
     bodies = {match["name"]: match["body"] for line in text.splitlines() if (match := LOCATION.match(line.strip()))}
 
     def line_of(body: str, depth: int = 0) -> int | None:
@@ -46,6 +48,38 @@ def ttir_lines(text: str, file: str) -> Mapped:
         place = line_of(bodies.get(match["name"], "")) if match and match["name"] else None
         shown = re.sub(r' loc\((?:"[^"]*"\()?(?:callsite\()?[#\w\s]*\)*(?=[,)]|$)', "", USE.sub("", line))
         lines.append((shown, place))
+    return lines
+
+
+def llvm_lines(text: str, file: str) -> Mapped:
+    """LLVM IR without its metadata; a place within a helper is followed to the line that it was inlined into."""
+    metadata = {match[1]: match[2] for line in text.splitlines() if (match := METADATA.match(line))}
+
+    def named(body: str, field: str) -> str | None:
+        match = re.search(rf"\b{field}: !(\d+)", body)
+        return metadata.get(match[1]) if match else None
+
+    def line_of(body: str | None) -> int | None:
+        while body:
+            scope = named(body, "scope")
+            while scope and "DISubprogram" not in scope:
+                scope = named(scope, "scope")
+            source = named(scope, "file") if scope else None
+            number = re.search(r"\bline: (\d+)", body)
+            if source and number and f'filename: "{file}"' in source:
+                return int(number[1])
+            body = named(body, "inlinedAt")
+        return None
+
+    lines: Mapped = []
+    for line in text.splitlines():
+        if METADATA.match(line) or line.startswith(("!", "; ModuleID", "source_filename")):
+            continue
+        place = re.search(r", !dbg !(\d+)", line)
+        found = line_of(metadata.get(place[1])) if place and not line.startswith("define") else None
+        lines.append((re.sub(r",? !dbg !\d+", "", line), found))
+    while lines and not lines[-1][0].strip():
+        lines.pop()
     return lines
 
 
@@ -115,20 +149,27 @@ def with_assembly(graph: Graph, code: list[str], target: str) -> tuple[Graph, Pa
         target: `cuda` or `simulated`.
 
     Returns:
-        The graph with its kernels' resource figures, and the panes of TTIR, PTX and SASS with the links to them.
+        The graph with its kernels' resource figures, and the panes of their texts with the links to them.
 
     Raises:
         LabError: Triton cannot compile one of them.
     """
     compiled, panes = compile_kernels(triton_sources(graph, code), target), Panes()
+    kept = fitting(graph, {name: made.llir.count("\n") for name, made in compiled.items()})
     kernels: list[Kernel] = []
     for number, kernel in enumerate(graph["kernels"]):
         made = compiled.get(kernel["name"])
-        kernels.append({**kernel, "assembly": _assembly(panes, graph, number, kernel, made)} if made else kernel)
+        kernels.append(
+            {**kernel, "assembly": _assembly(panes, graph, number, kernel, made, kernel["name"] in kept)}
+            if made
+            else kernel
+        )
     return {**graph, "kernels": kernels}, panes
 
 
-def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: CompiledKernel) -> Assembly:
+def _assembly(
+    panes: Panes, graph: Graph, number: int, kernel: Kernel, made: CompiledKernel, keep_llir: bool
+) -> Assembly:
     """A kernel's figures; its texts and their links are added to `panes`."""
     file = f"{kernel['name']}.py"
     with tempfile.TemporaryDirectory() as folder:
@@ -136,11 +177,19 @@ def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: Com
         cubin.write_bytes(made.cubin)
         usage = parse_resource_usage(ask_cuda_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
         sass = ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin))
-    texts = {"ttir": ("mlir", ttir_lines(made.ttir, file)), "ptx": ("ptx", ptx_lines(made.ptx, file))}
+    texts = {
+        "ttir": ("mlir", mlir_lines(made.ttir, file)),
+        "ttgir": ("mlir", mlir_lines(made.ttgir, file)),
+        "llir": ("llvm", llvm_lines(made.llir, file) if keep_llir else []),
+        "ptx": ("ptx", ptx_lines(made.ptx, file)),
+    }
     if sass is not None:
         texts["sass"] = ("sass", sass_lines(sass, file))
     ids: dict[str, str | None] = {"sass": None}
     for kind, (language, lines) in texts.items():
+        if not lines:
+            ids[kind] = None
+            continue
         pane = f"{kind}.{graph['id']}.{number}"
         title: Title = {"code": kind, "kernel": kernel["name"]}
         ids[kind] = panes.add(pane, kind, title, language, [line for line, _ in lines], graph["id"])

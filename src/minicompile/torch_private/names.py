@@ -175,6 +175,10 @@ NAMES = {
         "the time of each configuration",
         required=False,
     ),
+    # the machine code of C++ kernels (cpp_flags.py)
+    "cpp_builder": PrivateName("torch._inductor.cpp_builder:CppBuilder", "the compiler's command", required=False),
+    "cpp_options": PrivateName("torch._inductor.cpp_builder:CppTorchOptions", "... its flags", required=False),
+    "pick_vec_isa": PrivateName("torch._inductor.cpu_vec_isa:pick_vec_isa", "... for these vectors", required=False),
     # the safety net and the profile (dynamo.py, profiling.py)
     "mode_options": PrivateName("torch._inductor:list_mode_options", "the options that a mode stands for"),
     "inductor_wrapper": PrivateName("torch:_TorchCompileInductorWrapper", "Inductor as torch.compile calls it"),

@@ -5,6 +5,7 @@ later they are gone. `TensorBox`es and symbolic sizes become names and strings h
 """
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,24 @@ def fx_node(node: torch.fx.Node) -> dict:
         "bytes": byte_count(size, value.dtype) if tensor else None,
         "stack": node.meta.get("stack_trace") or node.stack_trace,
         "sequence": node.meta.get("seq_nr"),
+        "modules": _modules(node),
         "origins": _origins(node.meta.get("from_node", [])),
     }
+
+
+def _modules(node: torch.fx.Node) -> list[list[str]]:
+    """[path within the model, class] of each module that was running, the outermost first; the model itself left out.
+
+    Dynamo writes `L['self'].blocks.3`; a container that is asked for its items, `L['self']._modules['blocks'][3]`.
+    """
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    found = []
+    for path, module in stack.values():
+        path = re.sub(r"^L(?:\['\w+'\]|__\w+?__)", "", path)
+        path = re.sub(r"(?:\._modules)?\['?(\w+)'?\]", r".\1", path).strip(".")
+        if path:
+            found.append([path, module if isinstance(module, str) else module.__qualname__])
+    return found
 
 
 def _strides(tensor: torch.Tensor) -> list[int | str] | None:

@@ -28,6 +28,8 @@ class CompiledKernel:
     candidates: int  # configurations that autotuning would choose from
     shared_bytes: int  # a block
     ttir: str
+    ttgir: str
+    llir: str
     ptx: str
     cubin: bytes
 
@@ -77,6 +79,8 @@ def _compile(name: str, function: str, text: str) -> CompiledKernel:
         len(kernel.configs),
         compiled.metadata.shared,
         asm["ttir"],
+        asm["ttgir"],
+        asm["llir"],
         asm["ptx"],
         asm["cubin"],
     )

@@ -17,11 +17,13 @@ from jsonschema import Draft202012Validator
 
 from minicompile import render_explorer
 from minicompile.explain.explorer.highlight import LETTERS, LEXERS, PLAIN, highlight
+from minicompile.explain.explorer.intrinsics import table
 from minicompile.explain.explorer.links import Links, body_links
 from minicompile.explain.explorer.payload import payload
 from minicompile.explain.explorer.tour import tour
 from minilab import LabError
 from minilab.records.store import write_artefact
+from minilab.translations import Translations
 
 ROOT = Path(__file__).parents[3]
 MEGABYTE = 1_000_000
@@ -358,3 +360,37 @@ def test_the_script_shows_the_profile_that_lies_beside_a_capture(tmp_path):
     result = run_script(f"input.captures={captures}", profiles, f"output.page={tmp_path / 'explorer.html'}")
     assert result.returncode == 0, result.stderr
     assert [bool(each["profile"]) for each in data_of(tmp_path / "explorer.html")["captures"]] == [False, True]
+
+
+# -- intrinsics -----------------------------------------------------------------------------------------------------
+
+
+def test_every_intrinsic_has_its_words_in_every_language_and_a_pattern_that_finds_its_name():
+    for language in ("en", "es"):
+        words = Translations("minicompile.explain", "intrinsics", language)
+        assert all(words(entry["key"]) for entry in table())
+    assert len({entry["key"] for entry in table()}) == len(table())
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "key"),
+    [
+        ("tmp0 = tl.load(in_ptr0 + (x0), xmask)", "python", "tl_load"),
+        ("tmp1 = triton_helpers.max2(tmp0, 1)", "python", "helpers_max2"),
+        ("tmp1 = triton_helpers.div_floor_integer(a, b)", "python", "helpers_other"),
+        ("tmp1 = tl.sum(tmp0, 1)", "python", "tl_sum"),
+        ("tmp1 = tl.maximum(tmp0, tmp2)", "python", "tl_maximum"),
+        ("auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0);", "cpp", "vec_loadu"),
+        ("#pragma omp parallel num_threads(2)", "cpp", "omp_parallel"),
+        ("auto t = decltype(a)::blendv(a, b, m);", "cpp", "vec_blendv"),
+    ],
+)
+def test_an_intrinsic_is_found_by_the_first_pattern_that_has_it(line, language, key):
+    matching = [each["key"] for each in table() if each["language"] == language and re.search(each["pattern"], line)]
+    assert matching[0] == key
+
+
+def test_the_page_is_given_the_intrinsics_that_its_kernels_use_and_no_others():
+    keys = {entry["key"] for entry in payload([tiny_head()], [None])["intrinsics"]}
+    assert {"vec_loadu", "vec_reduce_all", "omp_for"} <= keys
+    assert not {"tl_load", "blendv", "tl_dot"} & keys

@@ -2,6 +2,8 @@
 
 import copy
 import re
+import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,16 +25,15 @@ from minilab.config import check_schema, read_schema
 SCHEMA = read_schema("schemas/capture.schema.yaml")
 
 
-def captured(model, target="cpu", replay=None):
+def captured(model, target="cpu", **more):
     options = FAST if target == "cpu" else None
-    return capture(
-        model.module, model.inputs, target=target, train=model.train, name=model.name, options=options, replay=replay
-    )
+    made = {"target": target, "train": model.train, "name": model.name, "options": options}
+    return capture(model.module, model.inputs, **made, **more)
 
 
 @pytest.fixture(scope="module")
 def tiny():
-    return captured(tiny_head())
+    return captured(tiny_head(), assembly=True)
 
 
 @pytest.fixture(scope="module")
@@ -349,3 +350,38 @@ def test_simulated_kernels_are_those_that_a_gpu_gets(build):
     differences = [kernel["difference"] for graph in compared["graphs"] for kernel in graph["kernels"]]
     assert compared["same"], [graph["why"] for graph in compared["graphs"]] + differences
     assert all(kernel["ttir_same"] for graph in compared["graphs"] for kernel in graph["kernels"])
+
+
+def test_alike_layers_have_as_many_library_calls_each_forward_and_backward(training):
+    for graph in training["graphs"]:
+        calls = Counter(
+            re.sub(r"(blocks\.\d)\..*", r"\1", node["layer"] or "")
+            for node in graph["nodes"]
+            if node["fate"] == "extern call"
+        )
+        assert calls["model.blocks.0"] == calls["model.blocks.1"] > 3
+        assert all(node["layer"] in graph["layers"] for node in graph["nodes"] if node["layer"])
+
+
+def counterparts(made, kernel_line, kind):
+    """Lines of a kind of pane that a kernel line with this text was compiled to."""
+    links, below = Links(made), set()
+    for place, text in links.lines.items():
+        if place[0].startswith("code") and kernel_line in text:
+            below |= {links.lines[each] for each in links.reached(*place, links.down) if each[0].startswith(kind)}
+    return below
+
+
+@pytest.mark.skipif(not shutil.which("objdump") or not shutil.which("g++"), reason="needs g++ and objdump")
+def test_a_line_of_cpp_leads_to_its_machine_code_even_where_a_header_computes(tiny):
+    assert any("exp" in line and "call" in line for line in counterparts(tiny, "= tmp3.exp()", "asm"))
+    assert any("div" in line for line in counterparts(tiny, "= tmp0 / tmp2", "asm"))
+    assert not any("div" in line for line in counterparts(tiny, "= at::vec::maximum(tmp_acc0_vec", "asm"))
+    assert all(kernel["listing"] for graph in tiny["graphs"] for kernel in graph["kernels"])
+
+
+def test_a_line_of_triton_leads_to_ttgir_and_llvm_ir(tiny_simulated):
+    assert any("tt.load" in line for line in counterparts(tiny_simulated, "tl.load(in_out_ptr0", "ttgir"))
+    assert any("ld.global" in line for line in counterparts(tiny_simulated, "tl.load(in_out_ptr0", "llir"))
+    assert not any("ld.global" in line for line in counterparts(tiny_simulated, "libdevice.exp(", "llir"))
+    assert not any("!dbg" in line for pane in tiny_simulated["panes"] for line in pane["lines"])

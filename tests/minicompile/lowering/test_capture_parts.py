@@ -15,7 +15,7 @@ from minicompile.lowering.exported import write_exported
 from minicompile.lowering.outcomes import fate, reason, reason_codes
 from minicompile.lowering.printed_text import definition_lines
 from minicompile.lowering.record import shown_path, user_frames
-from minicompile.lowering.triton_assembly import ptx_lines, sass_lines, ttir_lines
+from minicompile.lowering.triton_assembly import mlir_lines, ptx_lines, sass_lines
 from minicompile.models import BUILT_IN, build, minigpt
 from minicompile.torch_private import triton_kernels
 from minicompile.torch_private.calls import split_marks
@@ -132,7 +132,7 @@ module {
 
 
 def test_ttir_is_shown_without_locations_and_a_helper_counts_as_the_line_that_calls_it():
-    lines = ttir_lines(TTIR, "k.py")
+    lines = mlir_lines(TTIR, "k.py")
     assert ("    %m = arith.maxf %a, %b : f32", 37) in lines
     assert ("    %c = arith.constant 600 : i32", None) in lines
     assert not any("loc" in line for line, _ in lines)

@@ -7,7 +7,7 @@ lexer for PTX knows no comments; those below are enough to tell an operation fro
 from functools import cache
 
 from pygments.lexer import Lexer, RegexLexer, bygroups, inherit
-from pygments.lexers import CppLexer, PtxLexer, PythonLexer, TextLexer
+from pygments.lexers import CppLexer, GasLexer, LlvmLexer, PtxLexer, PythonLexer, TextLexer
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, Text, _TokenType
 
 PLAIN = "x"
@@ -80,6 +80,8 @@ LEXERS = {
     "mlir": MlirLexer,
     "ptx": CommentedPtxLexer,
     "sass": SassLexer,
+    "llvm": LlvmLexer,
+    "asm": GasLexer,
 }
 
 

@@ -8,23 +8,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from minicompile.explain.explorer.highlight import highlight, highlight_line
+from minicompile.explain.explorer.intrinsics import used
 from minicompile.explain.explorer.links import body_links
 from minicompile.explain.explorer.tour import tour
+from minicompile.explain.standalone import script_parts
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture, Graph, Pane
+from minicompile.lowering.captured import Capture, Graph, Kernel, Pane
+from minilab import LabError
 
 COPIED = (
     "model",
     "target",
     "environment",
     "compile",
+    "compiles",
     "missing_hooks",
     "graph_breaks",
     "recompiles",
     "choices",
     "candidate_sources",
 )
-NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer")
+NODE = ("name", "target", "size", "dtype", "bytes", "lowering", "line", "fate", "buffer", "layer")
 SCHEDULER_NODE = (
     "name",
     "kind",
@@ -43,8 +47,28 @@ OPERATION = ("operation", "producer", "line")
 DECISION = ("first", "second", "shared_buffers", "taken", "reasons")
 TARGET = ("kind", "device", "simulated")
 BUFFER = ("name", "size", "bytes", "removed", "input")
-LINEWISE = ("ir_before", "ir_after", "ttir", "ptx", "sass")  # long texts whose lines repeat, each whole in itself
-GRAPH = ("id", "index", "direction", "inference", "panes", "groups", "decisions", "kernels", "calls", "coverage")
+LINEWISE = (
+    "ir_before",
+    "ir_after",
+    "ttir",
+    "ttgir",
+    "llir",
+    "ptx",
+    "sass",
+    "asm",
+)  # long texts whose lines repeat, each whole in itself
+GRAPH = (
+    "id",
+    "index",
+    "direction",
+    "inference",
+    "panes",
+    "groups",
+    "decisions",
+    "calls",
+    "coverage",
+    "layers",
+)
 
 
 class Texts:
@@ -82,7 +106,15 @@ def classes_of(pane: Pane, graph: Graph | None) -> list[str]:
     return classes
 
 
-def packed_graph(graph: Graph, wording: Wording) -> dict:
+def packed_kernel(capture: Capture, graph: Graph, kernel: Kernel, language: str) -> dict:
+    """A kernel with its stand-alone script, in parts, or null where none can be written."""
+    try:
+        return {**kernel, "script": script_parts(capture, graph, kernel, language)}
+    except LabError:
+        return {**kernel, "script": None}
+
+
+def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str) -> dict:
     """A graph without what the page does not show, its fusions' reasons worded."""
     nodes = [
         {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
@@ -93,6 +125,7 @@ def packed_graph(graph: Graph, wording: Wording) -> dict:
         "nodes": [only(node, NODE) for node in graph["nodes"] if node["line"]],
         "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
         "scheduler_nodes": nodes,
+        "kernels": [packed_kernel(capture, graph, kernel, language) for kernel in graph["kernels"]],
         "decisions": [
             {**only(decision, DECISION), "sentence": wording.fusion(decision["reason"])}
             for decision in graph["decisions"]
@@ -107,7 +140,7 @@ def packed_capture(capture: Capture, texts: Texts, profile: dict | None, languag
         **only(capture, COPIED),
         "target": {**only(capture["target"], TARGET), "label": wording.label(capture)},
         "guards": len(capture["guards"]),
-        "graphs": [packed_graph(graph, wording) for graph in capture["graphs"]],
+        "graphs": [packed_graph(capture, graph, wording, language) for graph in capture["graphs"]],
         "panes": [
             {
                 **pane,
@@ -136,4 +169,10 @@ def payload(captures: list[Capture], profiles: list[dict | None], language: str 
     packed = [
         packed_capture(capture, texts, profile, language) for capture, profile in zip(captures, profiles, strict=True)
     ]
-    return {"captures": packed, "tour": tour(captures, language), "lines": texts.lines, "classes": texts.classes}
+    return {
+        "captures": packed,
+        "tour": tour(captures, language),
+        "intrinsics": used(captures, language),
+        "lines": texts.lines,
+        "classes": texts.classes,
+    }

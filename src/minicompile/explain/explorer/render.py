@@ -24,10 +24,17 @@ from minilab.web_page import asset, base_style, embedded_json, script_text
 PACKAGE = "minicompile.explain.explorer"
 PROGRAM = (
     "words.js",
+    "layers.js",
     "links.js",
+    "rows.js",
+    "colours.js",
     "pane.js",
+    "layout.js",
     "facts.js",
+    "intrinsics.js",
+    "breaks.js",
     "roofline.js",
+    "copying.js",
     "why.js",
     "about.js",
     "choices.js",

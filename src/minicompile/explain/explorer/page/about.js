@@ -13,11 +13,12 @@ function about(app) {
         [say("about.versions"), Object.entries(environment.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
         [say("about.machine"), [environment.hardware.cpu, environment.hardware.gpu?.name, environment.compiler].filter(Boolean).join(", ")],
         [say("about.compile"), say("about.compile_is", { seconds: written(compile.seconds.toFixed(1)), kernels: String(kernels) })],
-        [say("about.graph_breaks"), capture.graph_breaks.length ? capture.graph_breaks.map((each) => `${each.count} × ${each.reason}`).join("; ") : say("none")],
-        [say("about.recompiles"), capture.recompiles.length ? capture.recompiles.join("; ") : say("none")],
+        [say("about.graph_breaks"), capture.graph_breaks.length ? capture.graph_breaks.map((each) => `${each.count ?? 1} × ${each.reason}`).join("; ") : say("none")],
+        [say("about.recompiles"), capture.recompiles.length ? capture.recompiles.map((each) => (typeof each === "string" ? each : each.reason)).join("; ") : say("none")],
         [say("about.guards"), say("about.guards_are", { count: String(capture.guards) })],
         [say("about.missing"), capture.missing_hooks.length ? say("about.missing_are", { hooks: capture.missing_hooks.join(", ") }) : say("none")],
         ...capture.graphs.map((graph) => [say("about.linked", { graph: graph.id }), say("about.linked_are", { nodes: ratio(graph.coverage.compute_nodes), calls: ratio(graph.coverage.kernel_calls), operations: ratio(graph.coverage.loop_body_operations), lines: ratio(graph.coverage.kernel_lines) })]),
+        ...listings(capture),
       ]),
       h("h4", {}, say("about.phases")),
       rows(compile.phases.slice(0, 10).map((phase) => [phase.phase, `${written(phase.seconds.toFixed(3))} s`])),
@@ -38,4 +39,11 @@ function print(app) {
       h("pre", {}, ...numbers.flatMap((number, index) => [index && number > numbers[index - 1] + 1 ? "  …\n" : "",
         h("span", { class: lit.get(number) ?? "" }, `${String(number).padStart(5)}  ${app.texts[view.pane.lines[number - 1]]}`), "\n"])));
   }));
+}
+
+/** How many kernels' longest texts a capture holds, where it does not hold all of them. */
+function listings(capture) {
+  const kernels = capture.graphs.flatMap((graph) => graph.kernels), parts = [["llir", (kernel) => kernel.assembly?.panes.llir], ["asm", (kernel) => kernel.listing]];
+  return parts.map(([kind, of]) => [kind, kernels.filter(of).length]).filter(([, shown]) => shown && shown < kernels.length)
+    .map(([kind, shown]) => [say(`kind.${kind}`), say("about.listings", { shown: String(shown), all: String(kernels.length) })]);
 }

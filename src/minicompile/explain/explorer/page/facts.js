@@ -26,7 +26,7 @@ function factsOf(capture, chosen, lit) {
     facts.operations = graph.scheduler_nodes.flatMap((node) => node.operations.filter((operation) => has(strict, "ir_after", operation.line)).map((operation) => ({ ...operation, node: node.name })));
     const pane = capture.paneById.get(paneOf(chosen)), number = numberOf(chosen);
     facts.kernel = pane.kind === "code" ? graph.kernels.find((kernel) => kernel.first <= number && number <= kernel.last)
-      : graph.kernels.find((kernel) => Object.values(kernel.assembly?.panes ?? {}).includes(pane.id));
+      : graph.kernels.find((kernel) => kernel.listing === pane.id || Object.values(kernel.assembly?.panes ?? {}).includes(pane.id));
     facts.structure = Boolean(facts.kernel) && pane.kind === "code" && !facts.operations.length;
   }
   return facts;

@@ -20,6 +20,10 @@ function listen(app) {
   document.getElementById("open-help").addEventListener("click", () => document.getElementById("help").showModal());
   document.getElementById("open-about").addEventListener("click", () => { about(app); document.getElementById("about").showModal(); });
   document.getElementById("why-toggle").addEventListener("click", () => toggleWhy());
+  for (const [id, act] of [["wrap", (on) => app.wrap(on)], ["colours", (on) => app.colour(on)]]) {
+    const button = document.getElementById(id);
+    button.addEventListener("click", () => { const on = button.getAttribute("aria-pressed") !== "true"; button.setAttribute("aria-pressed", on); act(on); });
+  }
   listenToTheme(document.getElementById("theme"), { light: say("light"), dark: say("dark") });
 }
 
@@ -36,7 +40,7 @@ function pressed(app, event) {
   const view = document.activeElement?.classList.contains("scroller") ? app.focused : null;
   const open = app.columns.filter((column) => column.open && column.view.panes.length).map((column) => column.view);
   const beside = (step) => open[(open.indexOf(view) + step + open.length) % open.length]?.scroller.focus();
-  const page = view ? Math.floor(view.scroller.clientHeight / LINE_HEIGHT) - 2 : 0;
+  const page = view ? Math.floor(view.scroller.clientHeight / view.rows.height) - 2 : 0;
   const anywhere = {
     "/": () => document.getElementById("query").focus(),
     "?": () => document.getElementById("help").showModal(),
@@ -44,13 +48,15 @@ function pressed(app, event) {
     N: () => app.search.goTo(app.search.at - 1),
     b: () => app.nextGraph(),
     w: () => toggleWhy(),
-    Escape: () => (app.tour.running ? app.tour.end() : app.clear()),
+    z: () => document.getElementById("wrap").click(),
+    c: () => document.getElementById("colours").click(),
+    Escape: () => (!app.intrinsics.tip.hidden ? app.intrinsics.hide() : app.tour.running ? app.tour.end() : app.clear()),
   };
   const inPane = {
     ArrowDown: () => view.move(1), j: () => view.move(1), ArrowUp: () => view.move(-1), k: () => view.move(-1),
     PageDown: () => view.move(page), PageUp: () => view.move(-page), Home: () => view.move(-Infinity), End: () => view.move(Infinity),
     ArrowRight: () => beside(1), l: () => beside(1), ArrowLeft: () => beside(-1), h: () => beside(-1),
-    "]": () => view.stepLit(1), "[": () => view.stepLit(-1), Enter: () => app.pin(view, view.cursor, true), " ": () => app.pin(view, view.cursor),
+    i: () => app.intrinsics.next(view), "]": () => view.stepLit(1), "[": () => view.stepLit(-1), Enter: () => app.pin(view, view.cursor, true), " ": () => app.pin(view, view.cursor),
   };
   const act = anywhere[event.key] ?? (view && inPane[event.key]);
   if (!act) return;

@@ -1,8 +1,10 @@
 // The data of the page and the walk between lines. The rules are those of minicompile.explain.explorer.links.
 
-const KINDS = ["source", "bytecode", "dynamo", "joint", "aten", "ir_before", "ir_after", "groups", "code", "ttir", "ptx", "sass"];
+const KINDS = ["source", "bytecode", "dynamo", "joint", "aten", "ir_before", "ir_after", "groups", "code", "ttir", "ttgir", "llir", "ptx", "sass", "asm"];
 const WHOLES = ["ir_before", "ir_after", "groups"]; // panes whose lines stand for wholes; only from these a walk enters a body
 const FINEST_SHARED = ["joint", "dynamo", "source"]; // where two captures of one model can be compared, the finest first
+
+const MAKES = (kind) => kind !== "caller" && kind !== "break"; // links from a line to what was made from it
 
 /** Read the embedded data; gzip is undone by the browser. */
 async function readData() {
@@ -20,6 +22,9 @@ class Capture {
     this.position = position;
     this.paneById = new Map(this.panes.map((pane) => [pane.id, pane]));
     this.graphById = new Map(this.graphs.map((graph) => [graph.id, graph]));
+    this.layers = new Layers(this);
+    this.breaks = breaksOf(this);
+    this.sourcesOf = new Map();
   }
 
   /** Which lines lead from and to each line; made when it is first asked for, so that the page is there sooner. */
@@ -27,9 +32,11 @@ class Capture {
     if (this.made) return this.made;
     const up = new Map(), down = new Map();
     const wholes = new Map(); // of a line inside a loop body or a kernel: what it is part of
+    const names = new Map(this.panes.map((pane) => [pane.id, []])); // of each line, made once: a name is found faster the second time
     for (const { from, to, kind, pairs } of this.links) {
+      const starts = names.get(from), ends = names.get(to);
       for (let i = 0; i < pairs.length; i += 2) {
-        const start = `${from}:${pairs[i]}`, end = `${to}:${pairs[i + 1]}`;
+        const start = (starts[pairs[i]] ??= `${from}:${pairs[i]}`), end = (ends[pairs[i + 1]] ??= `${to}:${pairs[i + 1]}`);
         if (kind !== "part") add(down, start, { line: end, kind });
         add(kind === "body" ? wholes : up, end, { line: start, kind });
       }
@@ -86,15 +93,27 @@ class Capture {
       ...calls.flatMap((call) => call.groups).map((index) => `${graph.panes.groups}:${graph.groups[index].line}`)];
   }
 
-  /** How each line is lit when `starts` are chosen: exact, caller or context. */
-  light(starts) {
-    const up = this.up(starts), lit = new Map();
-    const exact = new Set([...up, ...this.down(starts)]);
+  /** The source lines that a line was made from, in order; of a source line, itself if anything was made from it. */
+  sources(line) {
+    const known = this.sourcesOf.get(line);
+    if (known) return known;
+    this.sourcesOf.set(line, []); // should links ever lead round
+    const own = this.kindOf(line) === "source" && this.edges.down.get(line)?.some(({ kind }) => MAKES(kind)) ? [line] : [];
+    const above = (this.edges.up.get(line) ?? []).filter(({ kind }) => MAKES(kind)).flatMap((edge) => this.sources(edge.line));
+    const found = [...new Set([...own, ...above])].sort(inOrder);
+    this.sourcesOf.set(line, found);
+    return found;
+  }
+
+  /** How each line is lit when `starts` are chosen: exact, caller or context; `keeps` says which lines may be. */
+  light(starts, keeps = () => true) {
+    const up = new Set([...this.up(starts)].filter(keeps)), lit = new Map();
+    const exact = new Set([...up, ...[...this.down(starts)].filter(keeps)]);
     const inside = (line) => ["ir_after", "code"].includes(this.kindOf(line));
     const inner = new Set([...starts, ...[...up].filter(inside), ...[...exact].filter((line) => this.kindOf(line) === "groups")]);
-    for (const line of this.context(inner)) lit.set(line, "context");
+    for (const line of this.context(inner)) if (keeps(line)) lit.set(line, "context");
     for (const start of starts) if (!exact.size) for (const line of this.structure(start)) lit.set(line, "context");
-    for (const line of [...this.up(starts, true), ...this.down(starts, true)]) lit.set(line, "caller");
+    for (const line of [...this.up(starts, true), ...this.down(starts, true)]) if (keeps(line)) lit.set(line, "caller");
     for (const line of exact) lit.set(line, "exact");
     for (const graph of this.graphs) { // a kernel's first line stands for the whole of it
       for (const kernel of graph.kernels) if (lit.has(`${graph.panes.code}:${kernel.first}`)) lit.set(`${graph.panes.code}:${kernel.first}`, "context");
@@ -123,4 +142,5 @@ function sameText(id, capture, other) {
 
 function add(map, key, value) { map.has(key) ? map.get(key).push(value) : map.set(key, [value]); }
 function paneOf(line) { return line.slice(0, line.lastIndexOf(":")); }
+function inOrder(a, b) { return paneOf(a) === paneOf(b) ? numberOf(a) - numberOf(b) : paneOf(a) < paneOf(b) ? -1 : 1; }
 function numberOf(line) { return Number(line.slice(line.lastIndexOf(":") + 1)); }

@@ -1,36 +1,34 @@
 // The page: its columns and the chosen line. Search is in search.js, what the reader presses in keys.js.
 
-// Open at first, as many as the window has room for: of one capture, and of two.
-const OPEN_FIRST = [["source", "code", "aten", "ir_after", "groups", "dynamo", "sass"], ["code", "source", "aten", "groups"]];
-const NARROWEST = 270, STRIP = 32, STACK = 100; // pixels: an open column, a closed one, several closed ones piled up
-const PILED = 3; // as many neighbours that are closed are piled up
-
 class App {
   constructor(data) {
     this.texts = data.lines;
     this.classes = data.classes;
+    this.widths = []; // of texts, as they are measured
     this.captures = data.captures.map((capture, position) => new Capture(capture, position));
+    this.hues = huesOf(this.captures);
     this.states = this.captures.map(() => new Map());
     this.graph = this.captures[0].graphs[0];
     this.litByPane = this.captures.map(() => new Map());
-    Object.assign(this, { chosen: null, pinned: false, used: 0, focused: null });
+    Object.assign(this, { chosen: null, pinned: false, focused: null, wrapped: false, coloured: true });
     this.search = new Search(this);
   }
 
-  start(stops) {
+  start(stops, intrinsics) {
     this.columns = this.makeColumns();
     this.byId = new Map(this.columns.map((column) => [column.id, column]));
     this.targets();
     this.graphButtons();
-    const open = OPEN_FIRST[this.captures.length - 1].flatMap((kind) => this.columns.filter((column) => column.kind === kind));
-    for (const column of open.slice(0, this.room())) column.open = true;
+    this.layers = new LayerChoice(this);
+    this.intrinsics = new Intrinsics(this, intrinsics);
+    this.layout = new Layout(this);
     this.offerPanes();
     this.tour = new Tour(this, stops);
     listen(this);
     offerChoices(this);
     if (this.followAddress()) return;
     this.bringIntoView();
-    explain(this);
+    this.lightFirst();
   }
 
   // -- columns ---------------------------------------------------------------------------------------------------
@@ -55,59 +53,25 @@ class App {
     return columns;
   }
 
-  /** How many columns can be open beside the strips of the others. */
-  room() {
-    const all = this.columns.filter((column) => column.view.panes?.length !== 0).length;
-    const fits = (open) => open * NARROWEST + Math.min((all - open) * STRIP, 4 * STACK) <= innerWidth;
-    return [6, 5, 4, 3].find(fits) ?? 2;
-  }
-
-  layOut() {
-    const places = this.columns.map(({ view }) => [view.scroller.scrollTop, view.scroller.scrollLeft]);
-    const runs = []; // neighbours, all open or all closed
-    for (const column of this.columns.filter((each) => each.view.panes?.length)) {
-      if (runs.at(-1)?.[0].open === column.open) runs.at(-1).push(column);
-      else runs.push([column]);
-    }
-    document.getElementById("columns").replaceChildren(...runs.flatMap((run) => {
-      if (run[0].open) return run.map((column) => column.view.element);
-      const strips = run.map((column) => column.view.strip);
-      return strips.length >= PILED ? [h("div", { class: "pile" }, ...strips)] : strips;
-    }));
-    this.columns.forEach(({ open, view }, index) => {
-      if (!open) return;
-      [view.scroller.scrollTop, view.scroller.scrollLeft] = places[index];
-      view.render(true);
-    });
-  }
-
-  /** Open a column; where there is no room, the one that was used longest ago closes. */
-  open(column, focus = false) {
-    column.used = ++this.used;
-    if (!column.open) {
-      column.open = true;
-      const open = this.columns.filter((each) => each.open && each.view.panes?.length).sort((a, b) => a.used - b.used);
-      if (open.length > this.room()) open.find((each) => each !== this.chosen?.view.column && each.kind !== "source" && each !== column).open = false;
-      this.layOut();
-      column.view.relight();
-      column.view.reveal();
-    }
-    if (focus) column.view.scroller.focus();
-  }
-
-  close(column) {
-    column.open = false;
-    this.layOut();
-    column.view.strip.focus();
-  }
-
   /** Offer in each column the panes of the graph that is shown. */
   offerPanes() {
     for (const column of this.columns) {
       column.view.offer(column.all.filter((pane) => !pane.graph || pane.graph === this.graph.id));
     }
-    this.layOut();
+    this.layout.makeRoom();
+    this.layout.show();
     this.relight();
+  }
+
+  /** Light where the tour starts, as pointing at it would: nothing is kept, and the focus stays where it is. */
+  lightFirst() {
+    const stop = this.tour.stops[0], column = stop && this.columnOf(this.captures[stop.capture], stop.pane);
+    if (!column?.view.panes.some((pane) => pane.id === stop.pane)) return explain(this);
+    column.view.show(stop.pane);
+    column.view.cursor = stop.line;
+    this.light(column.view, column.view.key(stop.line));
+    column.view.scrollTo(stop.line);
+    document.getElementById("why-summary").prepend(say("why.first"));
   }
 
   /** Scroll the open panes to what the tour shows in them. */
@@ -124,12 +88,29 @@ class App {
     return this.columns.find((column) => column.all.some((pane) => pane.id === id) && (column.shared || column.capture === capture));
   }
 
+  /** Wrap long lines, or let them run out of sight. */
+  wrap(on) {
+    this.wrapped = on;
+    for (const column of this.columns) if (column.open) column.view.measure();
+  }
+
+  /** Tint lines by the source lines that they were made from. */
+  colour(on) {
+    this.coloured = on;
+    this.relight();
+  }
+
   // -- what is chosen --------------------------------------------------------------------------------------------
 
   /** How a line is lit; a shared pane shows what either capture lights. */
   stateOf(capture, key, shared) {
     const states = shared ? this.states : [this.states[capture.position]];
     return states.map((state) => state.get(key)).find(Boolean) ?? null;
+  }
+
+  /** The source lines that a line was made from; of a shared pane, in either capture. */
+  sourcesOf(capture, key, shared) {
+    return shared ? [...new Set(this.captures.flatMap((each) => each.sources(key)))] : capture.sources(key);
   }
 
   /** The lit lines of a pane as [number, state], in order. */
@@ -143,10 +124,11 @@ class App {
   light(view, line) {
     const capture = view.capture;
     this.chosen = { view, capture, line };
+    this.layers.loop = null;
     this.states = this.captures.map((each) => {
-      if (each === capture) return each.light([line]);
+      if (each === capture) return this.layers.light(each, [line]);
       const starts = acrossCaptures(line, capture, each);
-      const lit = each.light(starts);
+      const lit = this.layers.light(each, starts);
       for (const start of starts) lit.set(start, "exact");
       return lit;
     });
@@ -160,7 +142,8 @@ class App {
   clear() {
     this.chosen = null;
     this.pinned = false;
-    this.states = this.captures.map(() => new Map());
+    this.layers.loop = null;
+    this.states = this.layers.states();
     this.relight();
     explain(this);
     history.replaceState(null, "", location.pathname + location.search);
@@ -193,8 +176,7 @@ class App {
     const line = view.key(number);
     if (this.pinned && !keep && this.chosen?.line === line && this.chosen.view === view) return this.clear();
     this.pinned = true;
-    this.used += 1;
-    view.column.used = this.used;
+    this.layout.use(view.column);
     this.light(view, line);
     history.replaceState(null, "", `#${view.capture.position}/${line}`);
   }
@@ -204,7 +186,7 @@ class App {
     const pane = capture.paneById.get(paneOf(line));
     if (pane.graph && pane.graph !== this.graph.id) this.showGraph(pane.graph);
     const column = this.columnOf(capture, pane.id);
-    this.open(column);
+    this.layout.open(column);
     column.view.show(pane.id);
     column.view.cursor = numberOf(line);
     this.pin(column.view, numberOf(line), true);
@@ -231,9 +213,7 @@ class App {
 
   graphButtons() {
     const graphs = [...new Map(this.captures.flatMap((capture) => capture.graphs).map((graph) => [graph.id, graph])).values()];
-    const several = new Set(graphs.map((graph) => graph.index)).size > 1;
-    const name = (graph) => `${say(`bar.${graph.direction}`)}${several ? ` ${graph.index}` : ""}`;
-    document.getElementById("graphs").replaceChildren(...(graphs.length < 2 ? [] : graphs).map((graph) => h("button", { type: "button", "data-graph": graph.id, "aria-pressed": graph.id === this.graph.id, onclick: () => this.showGraph(graph.id) }, name(graph))));
+    document.getElementById("graphs").replaceChildren(...graphSwitch(this, graphs));
     this.graphs = graphs;
   }
 
@@ -241,9 +221,11 @@ class App {
     if (id === this.graph.id) return;
     this.graph = this.graphs.find((graph) => graph.id === id);
     for (const button of document.querySelectorAll("#graphs button")) button.setAttribute("aria-pressed", button.dataset.graph === id);
+    const choice = document.getElementById("graph");
+    if (choice) choice.value = id;
     this.offerPanes();
     this.search.again();
-    if (this.chosen && !this.chosen.capture.paneById.get(paneOf(this.chosen.line)).graph) return this.light(this.chosen.view, this.chosen.line);
+    if (this.pinned && !this.chosen.capture.paneById.get(paneOf(this.chosen.line)).graph) return this.light(this.chosen.view, this.chosen.line);
     this.clear();
     this.bringIntoView();
   }
@@ -264,7 +246,7 @@ let app; // for the tests and the curious
 
 readData().then((data) => {
   app = new App(data);
-  app.start(data.tour);
+  app.start(data.tour, data.intrinsics);
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for
 }).catch((error) => {
   document.getElementById("columns").textContent = typeof DecompressionStream === "undefined"

@@ -1,7 +1,7 @@
 // One pane: a list of lines of which only those in view are in the document, so that 30,000 lines cost what 60 do.
 
-const LINE_HEIGHT = 18; // pixels; the same as --line-height in explorer.css
-const MACHINE = ["ttir", "ptx", "sass"]; // kinds of text of which each kernel has its own, named last in the title
+const MARGIN = 12; // characters beside a line's text: its number and a little room
+const MACHINE = ["ttir", "ttgir", "llir", "ptx", "sass", "asm"]; // kinds of text of which each kernel has its own, named last in the title
 const SPARE = 12; // lines kept above and below the view
 const FATE_LETTERS = { materialised: "M", "extern call": "X", inlined: "I", "fused away": "F", view: "V", folded: "–" };
 
@@ -47,20 +47,20 @@ class PaneView {
     this.head = h("header", {}, h("div", { class: "name" }, this.heading, column.badge, this.choice), this.count,
       h("button", { type: "button", class: "step", title: say("pane.previous"), "aria-label": say("pane.previous_in", column), tabindex: -1, onclick: () => this.stepLit(-1) }, "↑"),
       h("button", { type: "button", class: "step", title: say("pane.next"), "aria-label": say("pane.next_in", column), tabindex: -1, onclick: () => this.stepLit(1) }, "↓"),
-      h("button", { type: "button", class: "close", title: say("pane.close"), "aria-label": say("pane.close_it", column), onclick: () => app.close(column) }, "×"));
+      h("button", { type: "button", class: "close", title: say("pane.close"), "aria-label": say("pane.close_it", column), onclick: () => app.layout.close(column) }, "×"));
     this.space = h("div", { class: "space" });
     this.scroller = h("div", { class: "scroller", role: "listbox", tabindex: 0, "aria-label": column.title }, this.space);
     this.marks = h("div", { class: "marks", "aria-hidden": "true" });
     this.element = h("section", { class: `pane ${column.kind}`, "aria-label": column.title }, this.head, h("div", { class: "view" }, this.scroller, this.marks));
     this.stripCount = h("span", { class: "count" });
-    this.strip = h("button", { type: "button", class: "strip", title: say("pane.open_it", column), onclick: () => app.open(column, true) },
+    this.strip = h("button", { type: "button", class: "strip", title: say("pane.open_it", column), onclick: () => app.layout.open(column, true) },
       h("span", {}, column.title), this.stripCount);
     this.scroller.addEventListener("scroll", () => this.render(), { passive: true });
-    this.scroller.addEventListener("click", (event) => { const line = this.at(event); if (line) { this.cursor = line; app.pin(this, line); } });
-    this.scroller.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse") app.hover(this, this.at(event)); });
-    this.scroller.addEventListener("pointerleave", () => app.hover(this, null));
+    this.scroller.addEventListener("click", (event) => { const line = this.at(event); if (line) { this.cursor = line; app.pin(this, line); this.announceCursor(); } });
+    this.scroller.addEventListener("pointermove", (event) => { if (event.pointerType !== "mouse") return; const line = this.at(event); app.hover(this, line); app.intrinsics.follow(this, event, line); });
+    this.scroller.addEventListener("pointerleave", () => { app.hover(this, null); app.intrinsics.leave(); });
     this.scroller.addEventListener("focus", () => { app.focused = this; this.announceCursor(); });
-    new ResizeObserver(() => this.render()).observe(this.scroller);
+    new ResizeObserver(() => (app.wrapped ? this.measure() : this.render())).observe(this.scroller);
   }
 
   /** Offer these panes, of which one is shown. */
@@ -80,38 +80,78 @@ class PaneView {
     this.cursor = 1;
     this.fates = new Map();
     if (pane.kind === "aten") for (const node of this.capture.graphById.get(pane.graph).nodes) if (node.fate) this.fates.set(node.line, node.fate);
-    const longest = pane.lines.reduce((most, text) => Math.max(most, this.app.texts[text].length), 0);
-    this.space.style.height = `${pane.lines.length * LINE_HEIGHT + 8}px`;
-    this.columns = longest + 12; // characters: the line, its number, a margin
-    this.space.style.width = `${this.columns}ch`;
+    this.widths = this.rows = null;
+    this.measure();
     this.scroller.scrollTop = this.scroller.scrollLeft = 0;
     this.relight();
   }
 
+  /** Lay the lines out anew, for the pane's width where they wrap; the line at the top stays there. */
+  measure() {
+    if (!this.pane || !this.column.open) return;
+    this.widths ??= this.pane.lines.map((text) => (this.app.widths[text] ??= width(this.app.texts[text])));
+    const style = getComputedStyle(this.scroller), height = parseFloat(style.lineHeight) || 18;
+    const ch = (this.ch = this.characterWidth(style)), gutter = (this.pane.kind === "aten" ? 8 : 6) * ch + 6;
+    const wraps = this.app.wrapped && this.scroller.clientWidth > 0;
+    const across = wraps ? Math.max(8, Math.floor((this.scroller.clientWidth - gutter - 6) / ch)) : Infinity;
+    Object.assign(this, { gutter, across });
+    const at = this.rows?.at(this.scroller.scrollTop + 1);
+    this.rows = new Rows(this.widths, across, height);
+    this.columns = this.widths.reduce((most, wide) => Math.max(most, wide), 0) + MARGIN;
+    this.element.classList.toggle("wrapped", wraps);
+    this.space.style.height = `${this.rows.top(this.rows.count + 1) + 8}px`;
+    this.space.style.width = wraps ? `${gutter + across * ch + 0.5}px` : `${this.columns}ch`;
+    if (wraps !== this.wraps && at) this.scroller.scrollTop = this.rows.top(Math.min(at, this.rows.count));
+    this.wraps = wraps;
+    this.render(true);
+  }
+
+  characterWidth(style) {
+    const brush = PaneView.brush ??= document.createElement("canvas").getContext("2d");
+    brush.font = `${style.fontSize} ${style.fontFamily}`;
+    return brush.measureText("0".repeat(100)).width / 100 || 7;
+  }
+
   at(event) {
-    const line = Math.floor((event.clientY - this.space.getBoundingClientRect().top) / LINE_HEIGHT) + 1;
+    const line = this.rows.at(event.clientY - this.space.getBoundingClientRect().top);
     return line >= 1 && line <= this.pane.lines.length ? line : null;
+  }
+
+  /** The character of a line that an event is on, from 0. */
+  columnAt(event, number) {
+    const box = this.space.getBoundingClientRect(), row = Math.floor((event.clientY - box.top - this.rows.top(number)) / this.rows.height);
+    return Math.floor((event.clientX - box.left - this.gutter) / this.ch) + (this.wraps ? row * this.across : 0);
+  }
+
+  /** Where a character of a line is in the window. */
+  placeOf(number, character) {
+    const box = this.space.getBoundingClientRect(), row = this.wraps ? Math.floor(character / this.across) : 0;
+    const top = box.top + this.rows.top(number) + row * this.rows.height, column = this.wraps ? character % this.across : character;
+    return { left: box.left + this.gutter + column * this.ch, top, bottom: top + this.rows.height };
   }
 
   key(number) { return `${this.pane.id}:${number}`; }
 
   /** Draw the lines in view; `again` draws them even if the same ones are there. */
   render(again = false) {
-    if (!this.pane || !this.scroller.clientHeight) return;
-    const from = Math.max(0, Math.floor(this.scroller.scrollTop / LINE_HEIGHT) - SPARE);
-    const to = Math.min(this.pane.lines.length, Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / LINE_HEIGHT) + SPARE);
+    if (!this.rows || !this.scroller.clientHeight) return;
+    const from = Math.max(0, this.rows.at(this.scroller.scrollTop) - 1 - SPARE);
+    const to = Math.min(this.pane.lines.length, this.rows.at(this.scroller.scrollTop + this.scroller.clientHeight) + SPARE);
     if (!again && this.shown.length && from === this.first && to === this.first + this.shown.length && this.drawn === this.pane) return;
     this.first = from;
     this.drawn = this.pane;
     this.shown = [];
     for (let index = from; index < to; index++) this.shown.push(this.lineElement(index + 1));
     this.space.replaceChildren(...this.shown);
+    if (this.scroller.hasAttribute("aria-activedescendant")) this.announceCursor();
   }
 
   lineElement(number) {
     const text = this.pane.lines[number - 1], fate = this.fates.get(number);
-    const element = h("div", { class: "line", role: "option", id: `${this.column.id}-${number}`, "aria-setsize": this.pane.lines.length, "aria-posinset": number, style: `top:${(number - 1) * LINE_HEIGHT}px` },
-      h("span", { class: "number" }, String(number), fate ? h("abbr", { title: say(`fate_name.${fate}`) }, FATE_LETTERS[fate]) : null),
+    const broken = this.pane.kind === "source" && breaksAt(this.capture, this.key(number))[0];
+    const element = h("div", { class: "line", role: "option", id: `${this.column.id}-${number}`, "aria-setsize": this.pane.lines.length, "aria-posinset": number, style: `top:${this.rows.top(number)}px;height:${this.rows.heightOf(number)}px` },
+      h("span", { class: "number" }, String(number), fate ? h("abbr", { title: say(`fate_name.${fate}`) }, FATE_LETTERS[fate]) : null,
+        broken ? h("abbr", { class: "break", title: broken.reason }, "✂") : null),
       ...parts(this.app.texts[text], this.app.classes[text], this.app.search.query).map(([part, kind, found]) =>
         found ? h("mark", {}, part) : kind === "x" ? part : h("span", { class: `t-${kind}` }, part)));
     this.dress(element, number);
@@ -120,7 +160,10 @@ class PaneView {
 
   dress(element, number) {
     const state = this.app.stateOf(this.capture, this.key(number), this.column.shared);
+    const outside = this.app.layers.outside(this.capture, this.key(number), this.column.shared);
     element.className = `line ${state ?? ""}`;
+    element.classList.toggle("outside", outside && !state);
+    tint(element, this.app.coloured && !outside ? this.app.sourcesOf(this.capture, this.key(number), this.column.shared) : [], this.app.hues);
     element.setAttribute("aria-selected", state === "chosen");
   }
 
@@ -153,10 +196,11 @@ class PaneView {
 
   scrollTo(number) {
     if (!this.scroller.clientHeight) return;
-    const top = (number - 1) * LINE_HEIGHT, height = this.scroller.clientHeight;
-    if (top < this.scroller.scrollTop + LINE_HEIGHT || top > this.scroller.scrollTop + height - 3 * LINE_HEIGHT) {
+    const top = this.rows.top(number), height = this.scroller.clientHeight, row = this.rows.height;
+    if (top < this.scroller.scrollTop + row || top > this.scroller.scrollTop + height - 3 * row) {
       this.scroller.scrollTop = Math.max(0, top - height / 3);
     }
+    if (this.wraps) return this.render();
     const indent = this.app.texts[this.pane.lines[number - 1]].search(/\S/) * this.scroller.scrollWidth / this.columns;
     const left = this.scroller.scrollLeft, width = this.scroller.clientWidth;
     if (indent < left || indent > left + width / 3) this.scroller.scrollLeft = Math.max(0, indent - width / 6);
@@ -179,5 +223,10 @@ class PaneView {
     this.announceCursor();
   }
 
-  announceCursor() { this.scroller.setAttribute("aria-activedescendant", `${this.column.id}-${this.cursor}`); }
+  /** Name the line that the keys move from, as long as it is in the document. */
+  announceCursor() {
+    const there = this.cursor > this.first && this.cursor <= this.first + this.shown.length;
+    if (there) this.scroller.setAttribute("aria-activedescendant", `${this.column.id}-${this.cursor}`);
+    else this.scroller.removeAttribute("aria-activedescendant");
+  }
 }

@@ -27,7 +27,7 @@ class Tour {
     document.getElementById("tour-back").disabled = at === 0;
     document.getElementById("tour-next").textContent = say(at + 1 < this.stops.length ? "stops.next" : "stops.finish");
     const { view } = this.app.columnOf(capture, stop.shows);
-    this.app.open(view.column);
+    this.app.layout.open(view.column);
     view.show(stop.shows);
     if (view !== this.app.chosen.view) view.reveal();
     this.app.point(view);

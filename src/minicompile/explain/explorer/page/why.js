@@ -43,11 +43,11 @@ function fusionCard(facts) {
     ...(decisions.length ? folded([...alike.values()], show) : [h("p", {}, say("why.no_fusion"))]));
 }
 
-function kernelFacts(capture, graph, call) {
+function kernelFacts(app, capture, graph, call) {
   const kernel = graph.kernels.find((each) => each.name === call.kernel), assembly = kernel?.assembly;
   const measured = capture.profile?.kernels?.find((each) => each.name === call.kernel);
   const { rows, spared } = traffic(graph, call);
-  const children = [h("p", {}, code(call.kernel), call.extern ? say("why.library") : "", call.bytes === null ? "" : say("why.moved", { bytes: bytesInWords(call.bytes) }))];
+  const children = [h("p", {}, code(call.kernel), call.extern ? say("why.library") : "", call.bytes === null ? "" : say("why.moved", { bytes: bytesInWords(call.bytes) }), " ", copyButton(app, capture, graph, kernel))];
   if (measured) {
     const number = (value, unit) => (typeof value === "number" ? `${three(value)} ${unit}` : null);
     const speed = [number(measured.median_us, "µs"), number(measured.gb_per_s, "GB/s"), number(100 * measured.fraction_of_copy, say("why.of_copy"))].filter(Boolean);
@@ -61,10 +61,10 @@ function kernelFacts(capture, graph, call) {
   return children;
 }
 
-function kernelCard(capture, facts) {
+function kernelCard(app, capture, facts) {
   if (!facts.calls.length) return null;
   const different = [...new Map(facts.calls.toReversed().map((call) => [call.kernel, call])).values()].toReversed();
-  const children = different.slice(0, 2).flatMap((call) => kernelFacts(capture, facts.graph, call));
+  const children = different.slice(0, 2).flatMap((call) => kernelFacts(app, capture, facts.graph, call));
   if (different.length > 2) children.push(h("p", {}, say("why.kernels_more", { count: String(different.length - 2) }), different.slice(2).map((call) => call.kernel).join(", ")));
   return card(say("why.kernels_in", { kernels: counted(different.length, "kernel"), calls: counted(facts.calls.length, "call") }), ...children);
 }
@@ -88,7 +88,7 @@ function summaryOf(capture, pane, number, facts) {
   }
   if (facts.nodes.length || facts.calls.length) {
     const count = (items, what) => (items.length ? counted(items.length, what) : null);
-    return say("why.holds", { where, what: [count(facts.nodes, "aten_node"), count(facts.groups, "fused_group"), count(facts.calls, "kernel_call")].filter(Boolean).join(", ") });
+    return say("why.holds", { where, what: [count(facts.nodes.filter((node) => node.fate), "aten_node"), count(facts.groups, "fused_group"), count(facts.calls, "kernel_call")].filter(Boolean).join(", ") });
   }
   return say("why.nothing", { where });
 }
@@ -117,9 +117,10 @@ function overviewCard(app, capture) {
 /** Fill the box for a chosen line, or say how to choose one. */
 function explain(app) {
   const body = document.getElementById("why-body"), summary = document.getElementById("why-summary");
+  app.layers.tell();
   if (!app.chosen) {
     summary.textContent = say("why.start");
-    body.replaceChildren(...app.captures.map((capture) => overviewCard(app, capture)));
+    body.replaceChildren(...app.captures.flatMap((capture) => [overviewCard(app, capture), breaksCard(app, capture)].filter(Boolean)));
     return;
   }
   const { capture, line } = app.chosen, pane = capture.paneById.get(paneOf(line));
@@ -127,9 +128,13 @@ function explain(app) {
   summary.textContent = summaryOf(capture, pane, numberOf(line), facts);
   const cards = (both ? app.captures : [capture]).flatMap((each) => {
     const its = each === capture ? facts : factsOf(each, line, app.states[each.position]);
-    const found = [loweringCard(its), fusionCard(its), kernelCard(each, its), rooflineCard(each, its)].filter(Boolean);
+    const found = [loweringCard(its), fusionCard(its), kernelCard(app, each, its), rooflineCard(each, its)].filter(Boolean);
     return both && found.length ? [h("h3", { class: "side" }, each.target.label), ...found] : found;
   });
+  const broken = breakCard(app, capture, line);
+  if (broken) cards.unshift(broken);
+  const words = app.intrinsics.card(app.chosen.view, numberOf(line));
+  if (words) cards.push(words);
   body.replaceChildren(h("pre", { class: "chosen-text" }, app.texts[pane.lines[numberOf(line) - 1]].trim() || " "), ...cards);
   body.scrollTop = 0;
 }
