@@ -125,7 +125,7 @@ def as_capture(session: Session, model: dict, target: Kind, options: dict, *, as
         assembly: compile C++ kernels once more, to show their machine code.
     """
     record = Record(session)
-    graphs, panes, warnings = _built(record, target, options if assembly else None)
+    graphs, panes, warnings = _built(record, target, options if assembly else None, session.choices.kernel_times.best)
     choices, sources = chosen(record.built, session.choices, graphs, panes.panes, target)
     made: Capture = {
         "format": FORMAT,
@@ -160,14 +160,16 @@ def _attends(session: Session) -> bool:
     return any(ATTENTION in node["target"] for graph in session.dynamo for node in graph["nodes"])
 
 
-def _built(record: Record, target: str, assembled_with: dict | None) -> tuple[list[Graph], Panes, list[Warned]]:
+def _built(
+    record: Record, target: str, assembled_with: dict | None, chosen_blocks: Callable[[str], dict | None]
+) -> tuple[list[Graph], Panes, list[Warned]]:
     """The graphs with all that is known of them, all panes with their links, and what could not be had."""
     panes, warnings, graphs = record.panes, list[Warned](), []
     codes = [lowered["code"] for lowered in record.built]
     for graph, code in zip(record.graphs, codes, strict=True):
         if target != "cpu":
             try:
-                graph, texts = with_assembly(graph, code.split("\n"), target)
+                graph, texts = with_assembly(graph, code.split("\n"), target, chosen_blocks)
                 panes.extend(texts)
             except LabError as error:
                 warnings.append({"code": "no_assembly", "what": graph["id"], "reason": str(error)})

@@ -151,7 +151,7 @@ def _heuristics(seen: Choices, graph: Graph, code: list[str], target: str) -> li
     found: list[Any] = []
     for name, facts in proposed(sources, target).items():
         times = seen.kernel_times.of(sources[name][1]) if target == "cuda" else []
-        best = min(times, key=lambda one: one[1])[0] if times else None
+        best = seen.kernel_times.best(sources[name][1]) if times else None
         configurations = facts.pop("configurations")
         tried = [configuration for configuration, _ in times if configuration not in configurations]
         alone = len(configurations) == 1 and not tried

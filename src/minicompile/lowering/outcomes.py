@@ -123,11 +123,12 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
     in_memory = {buffer["name"]: buffer for buffer in lowered["buffers"] if not buffer["removed"]}
     aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
     unfinished = _unfinished(nodes)
-    stored = {
+    stores = {
         _result(one, in_memory[one["buffer"]], aten, unfinished)
         for name, position, one in loops
         if one["stores"] is not None and one["buffer"] in in_memory and emitted(name, position)
-    } - {None}
+    }
+    stored = {name for name in stores if name is not None}
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
@@ -167,7 +168,7 @@ def contents(lowered: dict[str, Any]) -> list[dict]:
 
 
 def _unfinished(nodes: list[dict]) -> set[tuple[str, str]]:
-    """(buffer, ATen node) where a loop reads the buffer and goes on with the node: a mean's sum, before its division."""
+    """(buffer, ATen node) where a loop reads the buffer and goes on with the node: a mean's sum, to be divided."""
     return {
         (read["buffer"], one["producer"])
         for node in nodes

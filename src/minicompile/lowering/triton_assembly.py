@@ -7,6 +7,7 @@ the line of the kernel that calls it.
 
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from minicompile.lowering.captured import Assembly, Graph, Kernel, Title
@@ -140,13 +141,16 @@ def triton_sources(graph: Graph, code: list[str]) -> dict[str, tuple[str, str]]:
     return sources
 
 
-def with_assembly(graph: Graph, code: list[str], target: str) -> tuple[Graph, Panes]:
+def with_assembly(
+    graph: Graph, code: list[str], target: str, chosen: Callable[[str], dict | None]
+) -> tuple[Graph, Panes]:
     """Compile a graph's Triton kernels.
 
     Args:
         graph: as it was built, which stays as it is.
         code: the lines of its code pane.
         target: `cuda` or `simulated`.
+        chosen: by a kernel's text the configuration that a clock chose for it, or None.
 
     Returns:
         The graph with its kernels' resource figures, and the panes of their texts with the links to them.
@@ -154,7 +158,7 @@ def with_assembly(graph: Graph, code: list[str], target: str) -> tuple[Graph, Pa
     Raises:
         LabError: Triton cannot compile one of them.
     """
-    compiled, panes = compile_kernels(triton_sources(graph, code), target), Panes()
+    compiled, panes = compile_kernels(triton_sources(graph, code), target, chosen), Panes()
     kept = fitting(graph, {name: made.llir.count("\n") for name, made in compiled.items()})
     kernels: list[Kernel] = []
     for number, kernel in enumerate(graph["kernels"]):

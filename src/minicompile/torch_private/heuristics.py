@@ -31,6 +31,11 @@ class KernelTimes:
         """(configuration, milliseconds) of a kernel with this text; empty where nothing was timed."""
         return next((times for source, times in reversed(self._found) if text.strip() in source), [])
 
+    def best(self, text: str) -> dict | None:
+        """The configuration that was the fastest for a kernel with this text; None where nothing was timed."""
+        times = self.of(text)
+        return min(times, key=lambda one: one[1])[0] if times else None
+
     def _benchmark(self, original):
         def benchmark_all_configs(autotuner, *args, **kwargs):
             times = original(autotuner, *args, **kwargs)

@@ -74,7 +74,6 @@ NAMES = {
     "set_driver": PrivateName(
         "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", "load a kernel without a driver, simulated target"
     ),
-    "code_cache": PrivateName("torch._inductor.codecache:PyCodeCache.modules", "the configuration autotuning chose"),
     "ptxas": PrivateName("torch._inductor.runtime.compile_tasks:_set_triton_ptxas_path", "Inductor's assembler"),
     "cache_dir": PrivateName("torch._inductor.runtime.cache_dir_utils:cache_dir", "a path to leave out of the record"),
     "tree_map": PrivateName("torch.utils._pytree:tree_map", "tensors in nested arguments"),

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,12 +35,15 @@ class CompiledKernel:
     cubin: bytes
 
 
-def compile_kernels(sources: dict[str, tuple[str, str]], target: str) -> dict[str, CompiledKernel]:
+def compile_kernels(
+    sources: dict[str, tuple[str, str]], target: str, chosen: Callable[[str], dict | None]
+) -> dict[str, CompiledKernel]:
     """Compile kernels for the GPU that is here, or for the simulated one.
 
     Args:
         sources: by the kernel's name in the wrapper, its own name in its text, and that text.
         target: `cuda` or `simulated`.
+        chosen: by a kernel's text the configuration that a clock chose for it; the first candidate's where it is None.
 
     Raises:
         LabError: Triton cannot compile one of them.
@@ -48,10 +52,17 @@ def compile_kernels(sources: dict[str, tuple[str, str]], target: str) -> dict[st
     stand_in = simulated.gpu_stand_in() if target == "simulated" else nullcontext()
     # what another process left in Triton's cache would carry that process' file names in its line maps
     with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, TRITON_CACHE_DIR=cache), stand_in:
-        return {name: _compile(name, function, text) for name, (function, text) in sources.items()}
+        return {name: _compile(name, function, text, chosen(text)) for name, (function, text) in sources.items()}
 
 
-def _compile(name: str, function: str, text: str) -> CompiledKernel:
+LAUNCH = ("num_warps", "num_stages")
+
+
+def _options(configuration) -> dict:
+    return {key: getattr(configuration, key) for key in LAUNCH}
+
+
+def _compile(name: str, function: str, text: str, chosen: dict | None) -> CompiledKernel:
     import triton
     from triton.compiler import ASTSource
     from triton.runtime import driver
@@ -59,12 +70,12 @@ def _compile(name: str, function: str, text: str) -> CompiledKernel:
     target = driver.active.get_current_target()
     try:
         kernel = loaded(name, function, text)
-        configuration = _chosen(name, text) or kernel.configs[0]
-        constants = {**kernel.triton_meta.get("constants", {}), **configuration.kwargs}
+        options = {key: chosen[key] for key in LAUNCH} if chosen else _options(kernel.configs[0])
+        blocks = {key: chosen[key] for key in chosen if key not in LAUNCH} if chosen else kernel.configs[0].kwargs
+        constants = {**kernel.triton_meta.get("constants", {}), **blocks}
         constants = {key: value for key, value in constants.items() if key in kernel.fn.arg_names}
         signature = {**kernel.triton_meta["signature"], **dict.fromkeys(constants, "constexpr")}
         source = ASTSource(kernel.fn, signature, constants, kernel.triton_meta["configs"][0])
-        options = {"num_warps": configuration.num_warps, "num_stages": configuration.num_stages}
         compiled = triton.compile(source, target=target, options=options)
     except Exception as error:  # of Triton's many kinds; the sentence carries what it says
         lines = str(error).strip().splitlines() or [type(error).__name__]
@@ -75,7 +86,7 @@ def _compile(name: str, function: str, text: str) -> CompiledKernel:
     asm = compiled.asm
     return CompiledKernel(
         f"sm_{target.arch}",
-        {**configuration.kwargs, **options},
+        {**blocks, **options},
         len(kernel.configs),
         compiled.metadata.shared,
         asm["ttir"],
@@ -101,15 +112,3 @@ def loaded(name: str, function: str, text: str):
         finally:
             del sys.modules[spec.name]
     return getattr(module, function)
-
-
-def _chosen(name: str, text: str):
-    """The configuration that autotuning chose for a kernel that has run in this process; None if none has.
-
-    A forward and a backward wrapper may each have a kernel of that name, so the wrapper must hold this text.
-    """
-    for module in reversed(owner("code_cache").modules):
-        launchers = getattr(getattr(module, name, None), "launchers", None)
-        if launchers and text in Path(module.__file__).read_text():
-            return launchers[0].config
-    return None

@@ -2,10 +2,10 @@
 
 import re
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from annotation_models import load
 from torch import nn
 
 from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of
@@ -15,10 +15,11 @@ from minicompile.lowering.exported import write_exported
 from minicompile.lowering.outcomes import fate, reason, reason_codes
 from minicompile.lowering.printed_text import definition_lines
 from minicompile.lowering.record import shown_path, user_frames
-from minicompile.lowering.triton_assembly import mlir_lines, ptx_lines, sass_lines
+from minicompile.lowering.triton_assembly import mlir_lines, ptx_lines, sass_lines, triton_sources
 from minicompile.models import BUILT_IN, build, minigpt
 from minicompile.torch_private import triton_kernels
 from minicompile.torch_private.calls import split_marks
+from minicompile.torch_private.heuristics import KernelTimes
 from minicompile.torch_private.line_hooks import Operation, split_tags
 from minilab import LabError
 from minilab.translations import LANGUAGES
@@ -300,18 +301,22 @@ def test_a_model_that_cannot_be_exported_leaves_no_file_and_torchs_reason(tmp_pa
     assert not path.exists()
 
 
-def test_of_two_wrappers_with_a_kernel_of_one_name_the_one_with_its_text_tells_what_was_chosen(monkeypatch, tmp_path):
-    from torch._inductor.codecache import PyCodeCache
+def test_of_two_kernels_of_one_name_the_one_with_its_text_tells_what_was_chosen():
+    times = KernelTimes()
+    slow, fast = ({"XBLOCK": size, "num_warps": 4, "num_stages": 1} for size in (64, 256))
+    times._found = [("forward\n", [(slow, 2.0), (fast, 1.0)]), ("backward\n", [(slow, 1.0), (fast, 2.0)])]
+    assert times.best("forward\n") == fast
+    assert times.best("backward\n") == slow
+    assert times.best("neither\n") is None
 
-    def wrapper(text: str, configuration: str):
-        module = ModuleType("wrapper")
-        module.__file__ = str(tmp_path / f"{configuration}.py")
-        Path(module.__file__).write_text(f"triton_0 = async_compile.triton('triton_0', '''\n{text}''')")
-        module.triton_0 = SimpleNamespace(launchers=[SimpleNamespace(config=configuration)])
-        return module
 
-    monkeypatch.setattr(PyCodeCache, "modules", [wrapper("forward\n", "first"), wrapper("backward\n", "second")])
-    assert triton_kernels._chosen("triton_0", "forward\n") == "first"
-    assert triton_kernels._chosen("triton_0", "backward\n") == "second"
-    assert triton_kernels._chosen("triton_0", "neither\n") is None
-    assert triton_kernels._chosen("triton_1", "forward\n") is None
+def test_a_kernel_is_compiled_in_the_configuration_that_was_chosen():
+    capture = load("chain", "simulated")
+    code = next(pane["lines"] for pane in capture["panes"] if pane["kind"] == "code")
+    ((name, kernel),) = triton_sources(capture["graphs"][0], code).items()
+    sources = {"triton_0": kernel}
+    first = triton_kernels.compile_kernels(sources, "simulated", lambda _text: None)["triton_0"]
+    chosen = {**first.configuration, "XBLOCK": 2 * first.configuration["XBLOCK"]}
+    made = triton_kernels.compile_kernels(sources, "simulated", lambda _text: chosen)["triton_0"]
+    assert (made.configuration, first.configuration != chosen) == (chosen, True)
+    assert made.ttir != first.ttir

@@ -53,7 +53,7 @@ class Texts:
 
     kernel: str
 
-    def compile(self, sources: dict, target: str) -> dict[str, CompiledKernel]:
+    def compile(self, sources: dict, target: str, _chosen: object) -> dict[str, CompiledKernel]:
         assert (target, list(sources)) == ("simulated", [self.kernel])
         return {self.kernel: CompiledKernel("sm_90", {"num_warps": 4}, 2, 0, "module {\n}", "ret;", b"")}
 
@@ -64,7 +64,7 @@ def test_the_assembly_is_added_to_a_copy(monkeypatch):
     code = ["triton_0 = async_compile.triton('triton_', '''", "def triton_():", "    pass", "''')"]
     monkeypatch.setattr(triton_assembly, "compile_kernels", Texts("triton_0").compile)
     before = copy.deepcopy(graph)
-    made, panes = triton_assembly.with_assembly(graph, code, "simulated")
+    made, panes = triton_assembly.with_assembly(graph, code, "simulated", lambda _text: None)
     assert graph == before
     assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
     assert [pane["title"] for pane in panes.panes][:2] == [
