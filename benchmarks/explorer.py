@@ -20,7 +20,7 @@ from minicompile import render_explorer
 from minilab.files import read_json
 
 VISITS = 9
-LIMITS = {"page, MB": 3.0, "until it answers, s": 1.0}
+LIMITS = {"page, MB": 2.0, "until it answers, s": 1.0}
 SWITCHES = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 BUSIEST = """() => { let most = null, count = -1;
 for (const pane of app.captures[0].panes) for (let number = 1; number <= pane.lines.length; number++) {

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
         model = model.to("cuda")
     asked = {"train": arguments.train, "dynamic": arguments.dynamic}
     settings = {**model.settings, **{name: True for name, given in asked.items() if given}}
-    made = capture(model.module, model.inputs, target=arguments.target, **settings)
+    made = capture(model.module, model.inputs, target=arguments.target, assembly=True, **settings)
     folder = arguments.out or Path("explored") / model.name
     write_json(folder / "capture.json", made)
     files = {"capture": "capture.json"}

@@ -63,8 +63,6 @@ def llvm_lines(text: str, file: str) -> Mapped:
     def line_of(body: str | None) -> int | None:
         while body:
             scope = named(body, "scope")
-            while scope and "DISubprogram" not in scope:
-                scope = named(scope, "scope")
             source = named(scope, "file") if scope else None
             number = re.search(r"\bline: (\d+)", body)
             if source and number and f'filename: "{file}"' in source:

@@ -8,6 +8,7 @@ LLVM = """; ModuleID = 'LLVMDialectModule'
 define ptx_kernel void @k(ptr addrspace(1) %0) !dbg !4 {
   %2 = fadd float 1.0, 2.0, !dbg !7
   %3 = fmul float %2, %2, !dbg !8
+  %4 = fneg float %3, !dbg !10
   ret void
 }
 
@@ -19,6 +20,9 @@ define ptx_kernel void @k(ptr addrspace(1) %0) !dbg !4 {
 !7 = !DILocation(line: 12, column: 9, scope: !6)
 !8 = !DILocation(line: 260, column: 3, scope: !5, inlinedAt: !9)
 !9 = distinct !DILocation(line: 14, column: 9, scope: !4)
+!10 = !DILocation(line: 220, column: 9, scope: !11, inlinedAt: !12)
+!11 = distinct !DILexicalBlockFile(scope: !4, file: !2, discriminator: 0)
+!12 = !DILocation(line: 15, column: 9, scope: !4)
 """
 LISTING = """
 0000000000000240 <kernel_1._omp_fn.0>:
@@ -47,6 +51,7 @@ def test_llvm_lines_lead_to_the_kernels_line_through_what_was_inlined():
         ("define ptx_kernel void @k(ptr addrspace(1) %0) {", None),
         ("%2 = fadd float 1.0, 2.0", 12),
         ("%3 = fmul float %2, %2", 14),
+        ("%4 = fneg float %3", 15),
         ("ret void", None),
         ("}", None),
     ]
