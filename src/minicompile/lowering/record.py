@@ -32,6 +32,7 @@ class Record:
 
     def __init__(self, session: Session) -> None:
         self.session, self.panes = session, Panes()
+        self._settle()
         self._ends: dict[int, dict[str, int | None]] = {}
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(session.dynamo)]
@@ -51,20 +52,36 @@ class Record:
             stacks = self._link_upwards(built, lowered["aten"]["nodes"])
             self.graphs.append(with_layers(built.graph, stacks))
             self.built.append(lowered)
-        for one in session.graph_breaks:
+        for one in self._breaks:
             self._link_break(one)
+
+    def _settle(self) -> None:
+        """Leave out the graphs that Dynamo traced and gave up: it began their frame again, and lowered a later one."""
+        lowered = {one["index"] for one in self.session.lowered}
+        later: dict[int, int] = {}
+        for made in self.session.compiles:
+            kept = [index for index in made["graphs"] if index in lowered]
+            later |= {index: kept[-1] for index in made["graphs"] if kept and index < kept[-1] and index not in lowered}
+        self._compiles = [
+            {**made, "graphs": [index for index in made["graphs"] if index not in later]}
+            for made in self.session.compiles
+        ]
+        self._breaks = [
+            {**one, **{side: later.get(one[side], one[side]) for side in ("after", "before")}}
+            for one in self.session.graph_breaks
+        ]
 
     def compiles(self) -> list[Compile]:
         """The frames that Dynamo compiled, in order."""
         return [
             cast(Compile, {**without(one, "model"), "file": one["file"] and shown_path(one["file"])})
-            for one in self.session.compiles
+            for one in self._compiles
         ]
 
     def graph_breaks(self) -> list[GraphBreak]:
         """Where Dynamo stopped, in order; the same place in several compiles counts as one."""
         found: dict[tuple, GraphBreak] = {}
-        for one in self.session.graph_breaks:
+        for one in self._breaks:
             stack: list[Frame] = [
                 {"file": shown_path(file), "line": line, "function": function, "pane": self._sources.get(file)}
                 for file, line, function in one["stack"]
@@ -89,7 +106,7 @@ class Record:
     def _add_sources(self) -> dict[str, str]:
         graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
         files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
-        stops = [file for one in self.session.graph_breaks for file, _, _ in one["stack"]]
+        stops = [file for one in self._breaks for file, _, _ in one["stack"]]
         files += [file for file in stops if not LIBRARIES.search(file) and linecache.getlines(file)]
         found: dict[str, str] = {}
         for file in dict.fromkeys(files):

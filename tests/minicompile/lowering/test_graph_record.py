@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -71,3 +72,14 @@ def test_the_assembly_is_added_to_a_copy(monkeypatch):
         {"code": "ttir", "kernel": "triton_0"},
         {"code": "ptx", "kernel": "triton_0"},
     ]
+
+
+def test_a_graph_that_dynamo_gave_up_lies_between_no_others():
+    compiles = [{"id": "0/1", "graphs": [2]}, {"id": "1/1", "graphs": [3, 4]}]
+    breaks = [{"reason": "item", "after": 2, "before": 3}, {"reason": "print", "after": 3, "before": None}]
+    record = Record.__new__(Record)
+    record.session = SimpleNamespace(lowered=[{"index": 2}, {"index": 4}], compiles=compiles, graph_breaks=breaks)
+    record._settle()
+    assert [made["graphs"] for made in record._compiles] == [[2], [4]]
+    assert [(one["after"], one["before"]) for one in record._breaks] == [(2, 4), (4, None)]
+    assert compiles[1]["graphs"] == [3, 4]
