@@ -20,7 +20,7 @@ def main(job):
         from minicompile.profile.gemv import measure_gemv
 
         torch.set_num_threads(usable_cores())
-        result = measure_gemv(params, torch_device(device), log.info)
+        result = measure_gemv(params, torch.device(torch_device(device)), log.info)
     write_artefact(job.output.gemv, {"provenance": made, **result}, job.input.schema)
 
 

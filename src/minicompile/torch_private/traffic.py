@@ -74,7 +74,7 @@ class _Indices:
         if self.masks or self.points <= 0:
             return None
         expression = sympy.expand(expression)
-        steps = []
+        steps: dict[sympy.Symbol, int] = defaultdict(int)
         for term, factor in expression.as_coefficients_dict().items():
             if term == 1 or not term.free_symbols:
                 continue
@@ -82,14 +82,14 @@ class _Indices:
                 if not (replaced := self._linear(term * factor)):
                     return None
                 term, factor = replaced
-            if self.variables[term] > 1:
-                steps.append((int(factor), self.variables[term]))
+            steps[term] += int(factor)
         constant = expression.subs(dict.fromkeys(expression.free_symbols & self.variables.keys(), 0))
         try:
             offset = self.hint(constant)
         except (TypeError, ValueError):
             return None
-        return _grid(offset, steps)
+        walked = [(step, self.variables[term]) for term, step in steps.items() if self.variables[term] > 1]
+        return _grid(offset, walked)
 
     def _linear(self, term: sympy.Expr) -> tuple[sympy.Symbol, sympy.Integer] | None:
         """(variable, factor) of a term whose factor is a symbolic size."""

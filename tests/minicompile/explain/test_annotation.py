@@ -7,8 +7,10 @@ from math import prod
 
 import pytest
 from annotation_models import CAPTURED, load, make
+from chosen import tuned
 
 from minicompile.explain.annotation.annotate import annotate
+from minilab import LabError
 from minilab.config import check_schema, read_schema
 
 ALL = [(name, target) for name, targets in CAPTURED.items() for target in targets]
@@ -20,7 +22,6 @@ HANDED_OVER = {  # what eager PyTorch hands from one call to another, read off t
     "in_place": ["add"],
     "scatter": ["exp"],
 }
-IN_MEMORY = {"copy_", "full_default"}  # stored by a loop, though no buffer is exactly their result
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?![\w.]*\w)")
 CITED = re.compile(r"\(?\blines? [\d, ]+\)?")
 
@@ -77,7 +78,7 @@ def follows(capture: dict) -> set[int]:
     allowed = {1, 2}
     for graph in capture["graphs"]:
         nodes, removed = graph["nodes"], {one["name"] for one in graph["buffers"] if one["removed"]}
-        scratch = {"fused away"} if "local_buffer" in json.dumps(capture) else set()
+        copied = {one["inputs"][1] for one in nodes if one["target"] == "aten.copy_.default"}
         for one in graph["scheduler_nodes"]:
             allowed |= {prod(lengths) for lengths in one["loop_sizes"] or []}
         for call in graph["calls"]:
@@ -86,24 +87,75 @@ def follows(capture: dict) -> set[int]:
             computed = [one for one in nodes if one["name"] in inside and one["fate"] in COMPUTED]
             parts = [one for one in nodes if one["target"] == "operator.getitem" and set(one["inputs"]) & inside]
             gone = [one for one in computed if one["fate"] != "materialised" and one["bytes"]]
-            gone = [one for one in gone if one["name"] not in IN_MEMORY]
-            gone += [one for one in parts if one["buffer"] is None or one["buffer"] in removed]
-            readers = {one["name"]: sum(one["name"] in other["inputs"] for other in computed) for one in gone}
+            gone = [one for one in gone if one["name"] not in copied]
+            gone += [one for one in parts if one["buffer"] in removed]
             allowed |= {len(computed), len(call["groups"]), sum(one["bytes"] for one in gone)}
-            allowed.add(sum(one["bytes"] * (1 + readers[one["name"]]) for one in gone if one["fate"] not in scratch))
     return allowed
+
+
+def printed_bytes(text: str) -> dict[str, int]:
+    """Bytes of each tensor of a printed ATen graph, by its type there: `f32[2, 600][600, 1]`."""
+    found = {}
+    for name, dtype, size, stride in re.findall(r'(\w+): "([a-z]+\d+)\[([\d, ]*)\]\[([\d, ]*)\]"', text):
+        axes = zip(re.findall(r"\d+", size), re.findall(r"\d+", stride), strict=True)
+        found[name] = int(re.sub(r"\D", "", dtype)) // 8 * prod(int(length) for length, step in axes if int(step))
+    return found
+
+
+def printed_apart(capture: dict, operations: list[str]) -> int:
+    """Bytes that operations move one by one, every operand and every result once, read off the printed ATen graph."""
+    text = "\n".join(next(pane["lines"] for pane in capture["panes"] if pane["kind"] == "aten"))
+    size, total = printed_bytes(text), 0
+    for name in operations:
+        target, given = re.search(rf"^\s*{name}\b.* = ([\w.]+)\((.*?)\)(?:;|$)", text, re.M).groups()
+        operands = [one for one in dict.fromkeys(re.findall(r"\w+", given)) if one in size]
+        operands = operands[1:] if target.endswith("copy_.default") else operands
+        parts = re.findall(rf"^\s*(\w+): .* = {name}\[\d\]", text, re.M)
+        total += sum(size[one] for one in (*operands, *(parts or [name])))
+    return total
+
+
+def explained(capture: dict, text: str) -> tuple[dict, list[str]]:
+    """The call that an annotation is about, and the operations in its first section's table."""
+    line = int(re.search(r"It is called on line (\d+)", text)[1])
+    call = next(call for call in graph_of(capture)["calls"] if call["line"] == line)
+    return call, re.findall(r"^\| `[^`]+` \| `(\w+)` \|", section(text, 1), re.M)
 
 
 @pytest.mark.parametrize(("name", "target"), ALL)
 def test_every_number_is_the_captures_or_follows_from_it(name, target):
     capture = load(name, target)
+    whole = annotate(capture)
     known = {int(number) for number in re.findall(r"\d+", json.dumps(capture))} | follows(capture)
-    handed = sum(node(capture, one)["bytes"] for one in HANDED_OVER.get(name, []))
-    known |= {handed, 2 * handed}
-    text = re.sub(r"^## \d\.", "", prose(annotate(capture)), flags=re.M)
+    known.add(sum(node(capture, one)["bytes"] for one in HANDED_OVER.get(name, [])))
+    if name != "matmul":
+        call, operations = explained(capture, whole)
+        known |= {apart := printed_apart(capture, operations), apart - call["bytes"]}
+    text = re.sub(r"^## \d\.", "", prose(whole), flags=re.M)
     said = {int(number.replace(",", "")) for number in NUMBER.findall(CITED.sub("", text)) if number.strip(",")}
     assert said <= known
     assert len(said) > 1
+
+
+@pytest.mark.parametrize(("name", "target"), WITH_KERNEL)
+def test_what_the_operations_would_move_one_by_one_is_told_where_it_is_known_and_more(name, target):
+    capture = load(name, target)
+    text = annotate(capture)
+    call, operations = explained(capture, text)
+    said = re.search(r"Were each of the (\d+) operations .* move ([\d,]+) bytes: ([\d,]+) more", section(text, 5))
+    apart = printed_apart(capture, operations)
+    if call["bytes_are"] == "touched" and apart > call["bytes"]:
+        assert [int(one.replace(",", "")) for one in said.groups()] == [len(operations), apart, apart - call["bytes"]]
+    else:
+        assert said is None
+
+
+@pytest.mark.parametrize(("name", "target"), WITH_KERNEL)
+def test_the_sizes_of_what_is_not_stored_add_up(name, target):
+    text = section(annotate(load(name, target)), 5)
+    rows = [int(number.replace(",", "")) for number in re.findall(r"\| ([\d,]+) \| [^|]+ \|$", text, re.M)]
+    total = re.search(r"Together they have ([\d,]+) bytes", text)
+    assert (int(total[1].replace(",", "")) if total else 0) == sum(rows)
 
 
 @pytest.mark.parametrize(("name", "target"), WITH_KERNEL)
@@ -120,6 +172,7 @@ def test_cited_lines_hold_what_they_are_cited_for(name, target):
 
 def test_tiny_head_on_the_cpu(softmax):
     text = annotate(softmax)
+    assert "This is softmax over the last axis: maximum, subtract, exponential, sum, divide." in text
     assert "5 operations are in this one kernel" in section(text, 1)
     assert "`buf0`, the result of `aten.addmm.default` (`addmm`) (4,800 bytes): `in_ptr0 + x1 + 600*x0`" in section(
         text, 2
@@ -131,8 +184,10 @@ def test_tiny_head_on_the_cpu(softmax):
     assert "OpenMP deals the iterations" in section(text, 4)
     assert "horizontal reduction" in section(text, 4)
     assert "Together they have 9,600 bytes" in section(text, 5)
-    assert "`exp`, which goes through the kernel's own scratch memory" in section(text, 5)
-    assert "vouches for no byte saved" in section(text, 5)  # eager's softmax is one kernel too
+    assert "`exp` goes through the kernel's own scratch memory, as section 3 shows" in section(text, 5)
+    assert "loads reach 4,816 bytes of memory and its stores 4,816, each address counted once" in section(text, 5)
+    assert "they would move 38,432 bytes: 28,800 more than this kernel" in section(text, 5)
+    assert "Eager PyTorch" not in text  # whose softmax is one call too
     assert "imulated" not in text
 
 
@@ -147,9 +202,40 @@ def test_simulated_target_is_named_and_what_triton_writes_is_said():
 
 
 def test_online_softmax_is_said_where_it_is_written():
-    text = section(annotate(load("wide_softmax", "simulated")), 4)
-    assert "maximum and sum are brought up to date together" in text
+    capture = load("wide_softmax", "simulated")
+    reducing = next(one["name"] for one in graph_of(capture)["kernels"] if one["name"].startswith("triton_red_"))
+    text = annotate(capture, kernel=reducing)
+    assert "maximum and sum are brought up to date together" in section(text, 4)
     assert "No line updates maximum and sum together" not in text
+    assert "in one pass" in text.split("## 1.")[0]
+
+
+def test_a_softmax_in_several_kernels_is_claimed_of_none_and_the_one_that_moves_most_is_explained():
+    capture = load("wide_softmax", "simulated")
+    text = annotate(capture)
+    call, _ = explained(capture, text)
+    assert call["bytes"] == max(one["bytes"] for one in graph_of(capture)["calls"])
+    assert "No other call of a kernel of Inductor's moves more bytes." in text
+    assert "This kernel computes, in this order: subtract, exponential, divide." in text
+    assert "maximum and sum are brought up to date" not in text
+
+
+def test_a_kernel_can_be_asked_for_by_its_name_or_its_calls_id():
+    capture = load("wide_softmax", "simulated")
+    for call in graph_of(capture)["calls"]:
+        text = annotate(capture, kernel=call["kernel"])
+        assert text.startswith(f"# `{call['kernel']}`, explained")
+        assert "It was asked for by name." in text
+        assert annotate(capture, kernel=call["id"]) == text
+
+
+@pytest.mark.parametrize(("name", "target"), [("wide_softmax", "simulated"), ("matmul", "cpu")])
+def test_a_kernel_that_is_not_there_is_refused_and_those_that_are_there_are_named(name, target):
+    capture = load(name, target)
+    with pytest.raises(LabError, match=f"The capture of {name} has no kernel 'nope'; it has ") as refused:
+        annotate(capture, kernel="nope")
+    names = [one["name"] for one in graph_of(capture)["kernels"]]
+    assert str(refused.value).endswith(f"it has {', '.join(names) or 'none that Inductor wrote'}.")
 
 
 def test_layer_norm_reduces_by_plain_sums_and_claims_no_welford_update():
@@ -162,14 +248,26 @@ def test_layer_norm_reduces_by_plain_sums_and_claims_no_welford_update():
 def test_cross_entropy_is_about_its_log_softmax():
     text = annotate(load("cross_entropy", "cpu"))
     assert "aten.amax.default" in section(text, 4)
-    assert "holds a softmax's reduction" in text or "the only one" in text
+    assert "This kernel computes log-softmax over the last axis, and more:" in text
+    assert "It is the only one that is not a library's." in text
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "scatter"])
+def test_where_an_index_comes_out_of_memory_the_bytes_are_a_bound(name):
+    capture = load(name, "cpu")
+    (call,) = (one for one in graph_of(capture)["calls"] if not one["extern"])
+    text = section(annotate(capture), 5)
+    assert f"at most {call['read_bytes']:,} bytes of memory and its stores at most {call['written_bytes']:,}" in text
+    assert ": it moves" not in text
+    assert "Were each of" not in text
 
 
 @pytest.mark.parametrize(("name", "target"), [("rms_norm_silu", "cpu"), ("rms_norm_silu", "simulated")])
-def test_what_eager_hands_over_is_counted_as_saved(name, target):
+def test_what_eager_hands_over_is_told_with_its_bytes(name, target):
     text = section(annotate(load(name, target)), 5)
-    assert "98,688 bytes, written once and read at least once: at least 197,376 bytes" in text
-    assert ("In exchange the kernel writes" in text) == (target == "cpu")  # the GPU's kernel keeps the sum in registers
+    assert "in memory there: `pow_1`, `mean`, `add`, `rsqrt`, `mul`, `mul_1`, 98,688 bytes." in text
+    written = "The kernel also writes what is no ATen operation's result: `buf0` (128 bytes)." in text
+    assert written == (target == "cpu")  # the GPU's kernel keeps the sum in registers
 
 
 def test_what_a_copy_writes_into_the_input_is_not_called_absent():
@@ -190,7 +288,8 @@ def test_what_a_scatter_then_adds_to_is_not_called_absent():
 @pytest.mark.parametrize("target", ["cpu", "simulated"])
 def test_an_elementwise_chain_has_no_reduction(target):
     text = annotate(load("chain", target))
-    assert "None: no scheduler node in this kernel is a reduction." in section(text, 4)
+    assert "None: no scheduler node in this kernel is a reduction, a scan or a sort." in section(text, 4)
+    assert "This kernel computes, in this order: `sin`, add, `tanh`, multiply." in text
     assert "4 operations are in this one kernel" in text
     for word in ("softmax", "maximum", "horizontal", "Welford", "reduces"):
         assert word not in text
@@ -206,7 +305,8 @@ def test_nothing_was_fused_in_a_bare_matrix_product():
 def test_nothing_was_fused_in_a_kernel_of_one_operation():
     text = annotate(load("negate", "cpu"))
     assert "Nothing was fused here: the kernel computes one ATen operation alone." in text
-    assert "no byte is saved" in section(text, 5)
+    assert "Nothing: each result of this kernel's operations is stored as a whole." in section(text, 5)
+    assert "Were each of" not in text
 
 
 def test_notes_are_placed_as_they_stand(softmax):
@@ -249,11 +349,13 @@ def test_a_result_whose_view_is_in_memory_is_not_called_absent(softmax):
     assert "written to memory as `sub_view`" in section(annotate(softmax), 1)
 
 
-def test_all_in_memory_saves_nothing(softmax):
+def test_where_all_is_stored_nothing_is_called_absent(softmax):
     for one in graph_of(softmax)["nodes"]:
         if one["fate"] in ("inlined", "fused away"):
             one |= {"fate": "materialised", "buffer": "buf4"}
-    assert "so no byte is saved" in section(annotate(softmax), 5)
+    text = section(annotate(softmax), 5)
+    assert "Nothing: each result of this kernel's operations is stored as a whole." in text
+    assert "Together they have" not in text
 
 
 def test_another_index_is_another_sentence(softmax):
@@ -288,8 +390,40 @@ def test_a_backend_without_openmp_is_not_said_to_have_it(softmax):
 
 def test_unknown_bytes_are_left_out(softmax):
     for call in graph_of(softmax)["calls"]:
-        call["bytes"] = None
-    assert "By Inductor's count" not in annotate(softmax)
+        call |= dict.fromkeys(("bytes", "read_bytes", "written_bytes", "bytes_are"))
+    text = section(annotate(softmax), 5)
+    assert not re.search(r"By Inductor's count|loads reach|Were each of", text)
+    assert "Together they have 9,600 bytes" in text
+
+
+def test_bytes_that_inductor_counted_are_said_to_be_its_count(softmax):
+    for call in graph_of(softmax)["calls"]:
+        call |= {"bytes": 1234, "read_bytes": None, "written_bytes": None, "bytes_are": "counted"}
+    text = section(annotate(softmax), 5)
+    assert "By Inductor's count the operands of the call have 1,234 bytes." in text
+    assert not re.search("loads reach|Were each of", text)
+
+
+def test_an_expanded_operand_counts_with_the_memory_that_it_has(softmax):
+    node(softmax, "addmm")["stride"] = [0, 1]
+    assert f"they would move {38432 - 2 * 2400:,} bytes" in section(annotate(softmax), 5)
+
+
+@pytest.mark.parametrize(("computes", "sentence"), [("Scan", "A scan, which keeps"), ("Sort", "A sort: op3, for")])
+def test_a_scan_or_a_sort_is_told_apart_from_reductions(softmax, computes, sentence):
+    node_3 = next(one for one in graph_of(softmax)["scheduler_nodes"] if one["name"] == "op3")
+    node_3["computes"] = computes
+    text = section(annotate(softmax), 4)
+    assert f"- {sentence}" in text
+    assert "op3, for `aten.sum.dim_IntList` (`sum_1`" in text
+    assert "The sum of 600 values" not in text
+    assert "The largest value of 600 values, 2 times: `max`" in text
+
+
+def test_how_inductor_chose_is_told_where_the_capture_holds_a_choice():
+    capture = tuned("simulated")
+    assert "## How Inductor chose\n\n- Its blocks: the heuristic `pointwise` proposed" in annotate(capture)
+    assert "## How Inductor chose" not in annotate({**capture, "choices": []})
 
 
 def test_registers_and_spills_are_the_captures():
@@ -321,9 +455,14 @@ def test_a_kernel_that_is_linked_as_a_whole_is_said_to_be():
     capture = load("chain", "cpu")
     graph_of(capture)["kernels"][0]["granularity"] = "kernel"
     capture["links"] = [link for link in capture["links"] if link["kind"] != "operation"]
+    pane = next(pane for pane in capture["panes"] if pane["kind"] == "code")
+    pane["lines"][graph_of(capture)["kernels"][0]["first"] + 5] = "        something_new();"
     text = annotate(capture)
     assert "only as a whole" in text
-    assert "tied to no operation, since the capture links this kernel as a whole" in text
+    assert re.search(
+        r"tied to no operation, since the capture links this kernel as a whole\n +something_new\(\);", text
+    )
+    assert "computes; no operation is tied to this line" in text
     assert "structure:" not in text
 
 

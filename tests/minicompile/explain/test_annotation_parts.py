@@ -8,7 +8,9 @@ from annotation_models import load
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicompile.explain.annotation.choice import holds_softmax, most_interesting
+from minicompile.explain.annotation.annotate import annotate
+from minicompile.explain.annotation.choice import most_interesting, returns_softmax, views_of
+from minicompile.explain.annotation.headline import headline, named_whole
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import SECTIONS, _patterns, meaning, not_as_named, said
 from minicompile.explain.annotation.pointers import plain
@@ -18,22 +20,77 @@ UNTIED = Translations("minicompile.explain", "annotation")("lines.operation")
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("tiny_head", "cpu"), ("tiny_head", "simulated"), ("cross_entropy", "cpu")]
+    ("name", "target", "whole", "axes", "alone"),
+    [
+        ("tiny_head", "cpu", "softmax", (-1,), True),
+        ("tiny_head", "simulated", "softmax", (-1,), True),
+        ("cross_entropy", "cpu", "log_softmax", (1,), False),
+        ("layer_norm", "cpu", "layer_norm", (1,), False),
+        ("rms_norm_silu", "simulated", "rms_norm", (-1,), False),
+    ],
 )
-def test_a_softmax_is_recognised_by_its_structure(name, target):
-    assert holds_softmax(most_interesting(load(name, target)))
+def test_what_is_computed_is_recognised_by_its_structure(name, target, whole, axes, alone):
+    found = named_whole(most_interesting(load(name, target)))
+    assert (found.name, found.axes, found.alone) == (whole, axes, alone)
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "rms_norm_silu", "chain"])
-def test_other_reductions_are_no_softmax(name):
-    assert not holds_softmax(most_interesting(load(name, "cpu")))
+@pytest.mark.parametrize(("name", "target"), [("chain", "cpu"), ("negate", "cpu"), ("wide_softmax", "simulated")])
+def test_what_is_no_known_computation_or_only_part_of_one_has_no_name(name, target):
+    for view in views_of(load(name, target)):
+        assert named_whole(view) is None
 
 
-def test_a_sum_of_exponentials_without_the_maximum_is_no_softmax():
+def node(capture: dict, name: str) -> dict:
+    return next(one for one in capture["graphs"][0]["nodes"] if one["name"] == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("sub", ["addmm", "addmm"]),  # no maximum is subtracted
+        ("amax", ["arg2_1"]),  # the maximum of something else
+        ("sum_1", ["sub"]),  # what is summed is no exponential
+        ("div", ["sub", "sum_1"]),  # what is divided is none
+        ("div", ["sum_1", "exp"]),  # upside down
+    ],
+)
+def test_a_graph_that_differs_in_one_operand_is_no_softmax(name, inputs):
     capture = load("tiny_head", "cpu")
-    sub = next(node for node in capture["graphs"][0]["nodes"] if node["name"] == "sub")
-    sub["inputs"] = ["addmm", "addmm"]
-    assert not holds_softmax(most_interesting(capture))
+    node(capture, name)["inputs"] = inputs
+    view = most_interesting(capture)
+    assert named_whole(view) is None
+    assert not returns_softmax(view)
+    assert "softmax over" not in headline(view)
+
+
+def test_a_maximum_and_a_sum_along_different_axes_are_no_softmax():
+    capture = load("tiny_head", "cpu")
+    aten = next(pane for pane in capture["panes"] if pane["kind"] == "aten")
+    line = node(capture, "amax")["line"] - 1
+    aten["lines"][line] = aten["lines"][line].replace("[-1]", "[0]")
+    assert named_whole(most_interesting(capture)) is None
+
+
+def test_a_softmax_is_returned_where_the_graph_returns_it_and_not_where_it_returns_something_else():
+    capture = load("tiny_head", "cpu")
+    assert returns_softmax(most_interesting(capture))
+    node(capture, "output")["inputs"] = ["sum_1"]
+    assert not returns_softmax(most_interesting(capture))
+    assert not returns_softmax(most_interesting(load("cross_entropy", "cpu")))  # which returns the loss
+    assert not returns_softmax(most_interesting(load("layer_norm", "cpu")))
+
+
+def test_a_softmax_that_is_returned_in_another_dtype_is_returned():
+    capture = load("tiny_head", "cpu")
+    (view,) = views_of(capture)
+    view.nodes["div"]["fate"] = "inlined"
+    half = {**view.nodes["div"], "name": "half", "inputs": ["div"], "fate": "materialised"}
+    half["target"] = "prims.convert_element_type.default"
+    capture["graphs"][0]["nodes"].insert(-1, half)
+    node(capture, "output")["inputs"] = ["half"]
+    for one in view.scheduler_nodes:
+        one["operations"] += [{**one["operations"][0], "producer": "half", "emitted": True}]
+    assert returns_softmax(most_interesting(capture))
 
 
 def with_twin(capture: dict, **changes) -> dict:
@@ -50,14 +107,29 @@ def test_of_two_softmax_kernels_the_one_that_moves_more_is_chosen():
     assert most_interesting(with_twin(load("tiny_head", "cpu"), bytes=1)).call["id"] != "twin"
 
 
-def test_a_softmax_goes_before_a_kernel_that_does_more():
+def test_a_softmax_goes_before_a_kernel_that_moves_more_if_the_graph_returns_it():
     capture = with_twin(load("tiny_head", "cpu"), bytes=10**9, scheduler_nodes=["op2"], aten_nodes=["sub", "exp"])
     assert most_interesting(capture).call["id"] != "twin"
+    assert "It holds a softmax that the graph returns" in annotate(capture)
+    node(capture, "output")["inputs"] = ["sum_1"]
+    assert most_interesting(capture).call["id"] == "twin"
+    assert "No other call of a kernel of Inductor's moves more bytes." in annotate(capture)
 
 
-def test_without_a_softmax_the_kernel_of_most_operations_is_chosen():
-    capture = with_twin(load("chain", "cpu"), bytes=10**9, scheduler_nodes=[], aten_nodes=["sin"])
+def test_without_a_softmax_the_kernel_that_moves_most_is_chosen_and_the_first_of_equals():
+    less = {"scheduler_nodes": [], "aten_nodes": ["sin"]}
+    assert most_interesting(with_twin(load("chain", "cpu"), bytes=10**9, **less)).call["id"] == "twin"
+    assert most_interesting(with_twin(load("chain", "cpu"), bytes=None, **less)).call["id"] != "twin"
+    assert most_interesting(with_twin(load("chain", "cpu"))).call["id"] != "twin"
+
+
+def test_a_users_own_kernel_is_chosen_where_there_is_no_other():
+    capture = with_twin(load("chain", "cpu"), bytes=10**9, scheduler_nodes=["theirs"])
+    nodes = capture["graphs"][0]["scheduler_nodes"]
+    nodes.append({**copy.deepcopy(nodes[0]), "name": "theirs", "user_triton": True})
     assert most_interesting(capture).call["id"] != "twin"
+    capture["graphs"][0]["calls"] = capture["graphs"][0]["calls"][-1:]
+    assert most_interesting(capture).call["id"] == "twin"
 
 
 def test_a_library_alone_leaves_nothing_to_choose():

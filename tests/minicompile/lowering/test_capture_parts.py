@@ -1,6 +1,6 @@
 """The parts of the capture that need no compiler: tags, marks, line maps, fates, reasons, models, plain files."""
 
-import re
+import ast
 from pathlib import Path
 
 import pytest
@@ -84,38 +84,99 @@ def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
         ({"name": "constant", "target": "aten.full.default", "is_view": False}, "folded"),
         ({"name": "copied", "target": "aten.copy_.default", "is_view": False}, "materialised"),
         ({"name": "kept", "target": "aten.full.default", "is_view": False}, "inlined"),
+        ({"name": "copied", "target": "aten.permute.default", "is_view": True}, "materialised"),
+        ({"name": "unstored", "target": "aten.add.Tensor", "is_view": False}, "fused away"),
+        ({"name": "allocated", "target": "aten.empty.memory_format", "is_view": False}, "materialised"),
     ],
 )
 def test_what_became_of_a_node(node, expected):
-    buffers = {"written": {"removed": False}, "gone": {"removed": True}, "library": {"removed": False}}
-    assert fate(node, buffers, {"library"}, {"kept", "written", "copied"}, {"copied"}) == expected
+    in_memory = {name: {"removed": False} for name in ("written", "library", "unstored", "allocated")}
+    producers = {"kept", "written", "copied", "unstored"}
+    buffers = {**in_memory, "gone": {"removed": True}}
+    assert fate(node, buffers, {"library"}, producers, {"copied", "written"}) == expected
+
+
+def decided(*reasons: str, taken: bool = False) -> dict:
+    return {"first": ["op0"], "second": ["op1"], "taken": taken, "reasons": list(reasons)}
 
 
 def test_a_known_reason_has_its_code_and_an_unknown_one_is_quoted():
-    assert reason(False, ["node1 is extern but not a triton kernel"]) == {"code": "library"}
-    assert reason(False, ["the moon is full"]) == {"code": "own_words", "reason": "the moon is full"}
-    assert reason(False, []) == {"code": "ungiven"}
-    assert reason(True, []) == {"code": "taken"}
+    assert reason(decided("node1 is extern but not a triton kernel"), {}, set()) == {"code": "library"}
+    assert reason(decided("the moon is full"), {}, set()) == {"code": "own_words", "reason": "the moon is full"}
+    assert reason(decided(), {}, set()) == {"code": "ungiven"}
+    assert reason(decided(taken=True), {}, set()) == {"code": "taken"}
     # the last reason is the one that decided
     given = ["memory deps did not match", "numel/rnumel mismatch (reduce) (2, 4)"]
-    assert reason(False, given) == {"code": "reductions_differ"}
+    assert reason(decided(*given), {}, set()) == {"code": "reductions_differ"}
+    far = "Nodes are too far away. Fusing them may increase peak memory."
+    assert reason(decided(far), {}, set()) == {"code": "far_apart"}
+
+
+def loop(reads: dict[str, str], writes: list[str]) -> dict:
+    """A scheduler node that computes, by the buffers that it reads, each at an index, and those that it writes."""
+    return {
+        "operations": [{}],
+        "reads": [{"buffer": buffer, "index": index} for buffer, index in reads.items()],
+        "writes": [{"buffer": buffer} for buffer in writes],
+    }
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (loop({"buf0": "p1", "x": "p0"}, ["buf1"]), {"code": "handed", "buffers": ["buf0"]}),
+        (loop({"buf0": "*"}, ["buf1"]), {"code": "changed", "buffers": ["buf0"]}),
+        (loop({"x": "p1"}, ["buf1"]), {"code": "read_by_both", "buffers": ["x"]}),
+        (loop({"y": "p0"}, ["buf1"]), {"code": "nothing_shared"}),
+    ],
+)
+def test_where_inductor_finds_no_shared_data_the_buffers_that_both_touch_are_named(second, expected):
+    nodes = {"op0": loop({"x": "p0"}, ["buf0"]), "op1": second}
+    swapped = {"op0": second, "op1": nodes["op0"]}
+    given = decided("no shared data due to indexing mismatch")
+    assert reason(given, nodes, set()) == reason(given, swapped, set()) == expected
+    assert reason(decided("device mismatch (a vs b)"), nodes, set()) == {"code": "devices"}
+
+
+def test_a_fusion_names_the_buffers_that_it_took_out_of_memory():
+    nodes = {"op0": loop({"x": "p0"}, ["buf0", "buf2"]), "op1": loop({"buf0": "p0", "buf2": "p0"}, ["buf1"])}
+    assert reason(decided(taken=True), nodes, {"buf0", "buf1"}) == {"code": "taken_removed", "buffers": ["buf0"]}
+    assert reason(decided(taken=True), nodes, {"buf1"}) == {"code": "taken"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_code_of_a_fusion_has_a_sentence_of_its_own(language):
     wording = Wording(language)
-    codes = [{"code": code} for _, code in reason_codes()] + [{"code": "taken"}, {"code": "ungiven"}]
+    codes = [{"code": code} for code in dict.fromkeys(code for _, code in reason_codes())]
+    named = ("taken_removed", "handed", "changed", "read_by_both")
+    codes += [{"code": "taken"}, {"code": "ungiven"}, *({"code": code, "buffers": ["buf7"]} for code in named)]
     said = [wording.fusion(coded) for coded in [*codes, {"code": "own_words", "reason": "because"}]]
     assert len(set(said)) == len(said)
+    assert sum("buf7" in one for one in said) == len(named)
+
+
+def reasons_in(source: str) -> list[str]:
+    """What a module of Inductor's gives a `WhyNoFuse` as reasons; a value put into one is X."""
+    found = []
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call) or not call.args:
+            continue
+        made = isinstance(call.func, ast.Call) and getattr(call.func.func, "id", None) == "WhyNoFuse"
+        if made or getattr(call.func, "id", None) == "why":
+            (given,) = call.args[:1]
+            parts = given.values if isinstance(given, ast.JoinedStr) else [given]
+            found.append("".join(part.value if isinstance(part, ast.Constant) else "X" for part in parts))
+    return found
 
 
 def test_every_reason_of_the_installed_torch_has_a_code():
     inductor = Path(torch.__file__).parent / "_inductor"
-    text = "".join((inductor / name).read_text() for name in ("scheduler.py", "choices.py", "codegen/simd.py"))
-    given = re.findall(r'(?:\bwhy|WhyNoFuse\(node1, node2\))\(\s*"([^"]+)"', text)
-    assert len(given) > 30
-    unknown = [words for words in given if reason(False, [words])["code"] == "own_words"]
-    assert unknown == []
+    texts = [(inductor / name).read_text() for name in ("scheduler.py", "choices.py", "codegen/simd.py")]
+    given = [words for text in texts for words in reasons_in(text)]
+    assert len(given) > 40
+    codes = {words: reason(decided(words), {}, set())["code"] for words in given}
+    assert [words for words, code in codes.items() if code == "own_words"] == []
+    assert not [words for words in given if "X" in words]
 
 
 TTIR = """#loc = loc("/tmp/x/k.py":17:1)

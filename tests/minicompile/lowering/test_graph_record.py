@@ -56,22 +56,24 @@ class Texts:
 
     def compile(self, sources: dict, target: str, _chosen: object) -> dict[str, CompiledKernel]:
         assert (target, list(sources)) == ("simulated", [self.kernel])
-        return {self.kernel: CompiledKernel("sm_90", {"num_warps": 4}, 2, 0, "module {\n}", "ret;", b"")}
+        texts = {"ttir": "module {\n}", "ttgir": "gpu {\n}", "llir": "define void @k() {\n}", "ptx": "ret;"}
+        return {self.kernel: CompiledKernel("sm_90", {"num_warps": 4}, 2, 0, **texts, cubin=b"")}
 
 
 def test_the_assembly_is_added_to_a_copy(monkeypatch):
     kernel = {"name": "triton_0", "first": 2, "last": 3, "assembly": None}
-    graph = {"id": "0.forward", "panes": {"code": "code.0.forward"}, "kernels": [kernel]}
+    graph = {"id": "0.forward", "panes": {"code": "code.0.forward"}, "kernels": [kernel], "calls": []}
     code = ["triton_0 = async_compile.triton('triton_', '''", "def triton_():", "    pass", "''')"]
     monkeypatch.setattr(triton_assembly, "compile_kernels", Texts("triton_0").compile)
     before = copy.deepcopy(graph)
     made, panes = triton_assembly.with_assembly(graph, code, "simulated", lambda _text: None)
     assert graph == before
     assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
-    assert [pane["title"] for pane in panes.panes][:2] == [
-        {"code": "ttir", "kernel": "triton_0"},
-        {"code": "ptx", "kernel": "triton_0"},
-    ]
+    kinds = ["ttir", "ttgir", "llir", "ptx"]
+    assert [pane["title"] for pane in panes.panes][:4] == [{"code": kind, "kernel": "triton_0"} for kind in kinds]
+    assert [pane["lines"][0] for pane in panes.panes][:4] == ["module {", "gpu {", "define void @k() {", "ret;"]
+    shown = made["kernels"][0]["assembly"]["panes"]
+    assert [shown[kind] for kind in kinds] == [pane["id"] for pane in panes.panes][:4]
 
 
 def test_a_graph_that_dynamo_gave_up_lies_between_no_others():

@@ -4,9 +4,9 @@ The rule, in order: a kernel that Inductor wrote rather than a user's own; one w
 then the softmax is the model's point; then the one that moves the most bytes; then the first.
 """
 
-from minicompile.explain.annotation.headline import named_whole
+from minicompile.explain.annotation.headline import CONVERSIONS, named_whole, operation_of
 from minicompile.explain.annotation.view import KernelView
-from minicompile.lowering.captured import Capture
+from minicompile.lowering.captured import Capture, Node
 from minilab import LabError
 
 
@@ -40,12 +40,17 @@ def asked_for(capture: Capture, kernel: str, reader: str = "en") -> KernelView:
 
 
 def returns_softmax(view: KernelView) -> bool:
-    """Whether the kernel holds a softmax and stores a result that the graph returns, perhaps through views."""
+    """Whether the kernel holds a softmax that the graph returns, perhaps converted or seen through views."""
     whole = named_whole(view)
     if whole is None or whole.name not in ("softmax", "log_softmax"):
         return False
-    stored = [node for node in view.fused if node["fate"] == "materialised"]
-    return any(user["op"] == "output" for node in stored for user in view.users(node["name"]))
+    return _returned(view, view.nodes[whole.result])
+
+
+def _returned(view: KernelView, node: Node) -> bool:
+    users = view.users(node["name"])
+    converted = [user for user in users if operation_of(user) in CONVERSIONS and user in view.fused]
+    return any(user["op"] == "output" for user in users) or any(_returned(view, user) for user in converted)
 
 
 def _interest(view: KernelView) -> tuple:
