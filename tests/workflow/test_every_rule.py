@@ -17,8 +17,6 @@ NEEDS_A_GPU = {
     "contest",
     "simulated_vs_real",
     "gemv",
-    "gemv_report",
-    "restore_gemv",
 }  # stand-ins run two of them on the tests' cluster
 SHIPPED_TABLE = "src/minikernel/ops/dispatch/h200.json"  # by which `softmax` chooses
 
