@@ -126,6 +126,27 @@ def named(option, advice, pattern="{}"):
     return given
 
 
+def what_if_pages(advice):
+    """An input function: the pages of the model and knob that --config names, for each device here that it acts on."""
+
+    def pages(wildcards):
+        knob, model = KNOBS.get(config["knob"]), named_model
+        if knob is None or model not in plan.captured:
+            raise WorkflowError(advice)
+        devices = [
+            device
+            for device in [*plan.measured, SIMULATED]
+            if kind_of_target(device) in knob.targets and plan.has_capture(model, device)
+        ]
+        if not devices:
+            raise WorkflowError(
+                f"The knob {knob.name} acts on {', '.join(knob.targets)}, and {model} is compiled for none of them here."
+            )
+        return [f"results/25/{model}/{device}/what_if/{knob.name}.html" for device in devices]
+
+    return pages
+
+
 def shown(path, stage, caption):
     """An output that `snakemake --report` shows: its stage as the category, caption and labels in config's language."""
     figures = Translations("minilab", "figures", config["language"])

@@ -8,27 +8,10 @@ WHAT_IF_ADVICE = (
 )
 
 
-def what_if_pages(wildcards):
-    """The pages of the model and knob that --config names: for each device here that the knob acts on."""
-    knob, model = KNOBS.get(config["knob"]), named_model
-    if knob is None or model not in plan.captured:
-        raise WorkflowError(WHAT_IF_ADVICE)
-    devices = [
-        device
-        for device in [*plan.measured, SIMULATED]
-        if kind_of_target(device) in knob.targets and plan.has_capture(model, device)
-    ]
-    if not devices:
-        raise WorkflowError(
-            f"The knob {knob.name} acts on {', '.join(knob.targets)}, and {model} is compiled for none of them here."
-        )
-    return [f"results/25/{model}/{device}/what_if/{knob.name}.html" for device in devices]
-
-
 rule what_if:
     """Show what flipping one knob of torch.compile changes, on each device here that the knob acts on."""
     input:
-        what_if_pages,
+        what_if_pages(WHAT_IF_ADVICE),
 
 
 rule what_if_compiled:

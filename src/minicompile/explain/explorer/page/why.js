@@ -38,7 +38,7 @@ function fusionCard(facts) {
   const show = ([each, ...others]) => h("li", { class: each.taken ? "taken" : "refused" }, h("b", {}, say(each.taken ? "why.taken" : "why.refused")),
     [each, ...others].slice(0, FEW).map(pairOf).join("; "), others.length >= FEW ? say("why.and_more", { count: String(others.length + 1 - FEW) }) : "", ". ", each.sentence,
     each.reasons.length ? h("small", {}, say("why.inductor"), code(each.reasons.join("; "))) : null);
-  const lines = groups.slice(0, 3).map((group) => h("p", {}, h("b", {}, say(group.members.length > 1 ? "why.fused" : "why.alone")), say("why.group", { members: group.members.join(", "), kind: group.kind, bytes: bytesInWords(group.bytes) })));
+  const lines = groups.slice(0, 3).map((group) => h("p", {}, h("b", {}, say(group.members.length > 1 ? "why.fused" : "why.alone")), say("why.group", { members: group.members.join(", "), kind: group.kind })));
   return card(say("why.fusion", { taken: String(taken.length), refused: String(refused.length) }), ...lines, groups.length > 3 ? h("p", {}, say("why.more_groups", { count: String(groups.length - 3) })) : null,
     ...(decisions.length ? folded([...alike.values()], show) : [h("p", {}, say("why.no_fusion"))]));
 }
@@ -47,7 +47,7 @@ function kernelFacts(app, capture, graph, call) {
   const kernel = graph.kernels.find((each) => each.name === call.kernel), assembly = kernel?.assembly;
   const measured = capture.profile?.kernels?.find((each) => each.name === call.kernel);
   const { rows, spared } = traffic(graph, call);
-  const children = [h("p", {}, code(call.kernel), call.extern ? say("why.library") : "", call.bytes === null ? "" : say("why.moved", { bytes: bytesInWords(call.bytes) }), " ", copyButton(app, capture, graph, kernel))];
+  const children = [h("p", {}, code(call.kernel), call.extern ? say("why.library") : "", call.bytes === null ? "" : say(`why.moved.${call.bytes_are ?? "counted"}`, { bytes: bytesInWords(call.bytes) }), " ", copyButton(app, capture, graph, kernel))];
   if (measured) {
     const number = (value, unit) => (typeof value === "number" ? `${three(value)} ${unit}` : null);
     const speed = [number(measured.median_us, "µs"), number(measured.gb_per_s, "GB/s"), number(100 * measured.fraction_of_copy, say("why.of_copy"))].filter(Boolean);
