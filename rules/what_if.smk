@@ -12,6 +12,9 @@ rule what_if:
     """Show what flipping one knob of torch.compile changes, on each device here that the knob acts on."""
     input:
         what_if_pages(WHAT_IF_ADVICE),
+    resources:
+        mem_mb=growing(100),
+        runtime=growing(1),
 
 
 rule what_if_compiled:

@@ -2,11 +2,7 @@
 
 import logging
 
-import torch
-
-from minicompile.lowering.capture import SIMULATED_DEVICE
-from minicompile.models import build
-from minicompile.what_if import what_if
+from minikernel.measure.caches import own_caches
 from minilab.device import torch_device
 from minilab.records.params import kind_of
 from minilab.records.provenance import provenance
@@ -18,12 +14,19 @@ log = logging.getLogger("minilab")
 
 def main(job):
     device, params = job.wildcards.device, job.params.measuring
-    target = "simulated" if device == SIMULATED_DEVICE else kind_of(device)
-    place = torch_device(device) if target == "cuda" else "cpu"
-    torch.set_num_threads(params["threads"])  # the C++ kernels are written for that many
     checkpoint = job.input.get("checkpoint") or None
-    model = build(job.wildcards.model, checkpoint, params["entry"], tuple(params["shape"])).to(place)
-    found = what_if(model.module, model.inputs, job.wildcards.knob, target=target, **model.settings)
+    with own_caches():  # before torch is imported: some of what it reads, it reads once
+        import torch
+
+        from minicompile.lowering.capture import SIMULATED_DEVICE
+        from minicompile.models import build
+        from minicompile.what_if import what_if
+
+        target = "simulated" if device == SIMULATED_DEVICE else kind_of(device)
+        place = torch_device(device) if target == "cuda" else "cpu"
+        torch.set_num_threads(params["threads"])  # the C++ kernels are written for that many
+        model = build(job.wildcards.model, checkpoint, params["entry"], tuple(params["shape"])).to(place)
+        found = what_if(model.module, model.inputs, job.wildcards.knob, target=target, **model.settings)
     found["provenance"] = provenance(job.input.sources, params, device)
     for side in ("before", "after"):
         log.info("%s: %s", side, ", ".join(f"{name} {count}" for name, count in found[side]["counts"].items()))

@@ -251,7 +251,20 @@ def test_a_line_inside_a_kernel_leads_to_its_source_line_and_to_no_other_operati
 def test_a_source_line_reaches_every_stage_down_to_the_machine():
     capture = tiny_head_simulated()
     line = lines_with(capture, "source", "return F.softmax(logits")[0]
-    stages = {"dynamo", "joint", "aten", "ir_before", "ir_after", "groups", "code", "ttir", "ptx", "sass"}
+    stages = {
+        "dynamo",
+        "joint",
+        "aten",
+        "ir_before",
+        "ir_after",
+        "groups",
+        "code",
+        "ttir",
+        "ttgir",
+        "llir",
+        "ptx",
+        "sass",
+    }
     assert kinds(capture, Links(capture).counterparts(line)) == stages
 
 

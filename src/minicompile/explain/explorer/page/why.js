@@ -36,7 +36,7 @@ function fusionCard(facts) {
   const alike = Map.groupBy([...taken, ...refused], (each) => `${each.taken} ${each.sentence} ${each.reasons.join("; ")}`);
   const pairOf = (each) => say("why.pair", { first: each.first.join(" "), second: each.second.join(" ") }) + (each.shared_buffers.length ? say("why.share", { buffers: each.shared_buffers.join(", ") }) : "");
   const show = ([each, ...others]) => h("li", { class: each.taken ? "taken" : "refused" }, h("b", {}, say(each.taken ? "why.taken" : "why.refused")),
-    [each, ...others].slice(0, FEW).map(pairOf).join("; "), others.length >= FEW ? say("why.and_more", { count: String(others.length + 1 - FEW) }) : "", ". ", each.sentence,
+    [each, ...others].slice(0, FEW).map(pairOf).join("; "), others.length >= FEW ? say("why.and_more", { count: String(others.length + 1 - FEW) }) : "", ". ", ...marked(each.sentence),
     each.reasons.length ? h("small", {}, say("why.inductor"), code(each.reasons.join("; "))) : null);
   const lines = groups.slice(0, 3).map((group) => h("p", {}, h("b", {}, say(group.members.length > 1 ? "why.fused" : "why.alone")), say("why.group", { members: group.members.join(", "), kind: group.kind })));
   return card(say("why.fusion", { taken: String(taken.length), refused: String(refused.length) }), ...lines, groups.length > 3 ? h("p", {}, say("why.more_groups", { count: String(groups.length - 3) })) : null,
