@@ -4,7 +4,10 @@ The results are large, since they hold both sides' code. What the pages quote of
 knob and device: settings, counts, and how many lines of the code hold each text that is worth looking for.
 """
 
+import re
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from minicompile.explain.what_if.claims import ROWS, direction, label
@@ -98,6 +101,17 @@ def lines_with(pair: list[int]) -> str:
     return f"{words[0]} before and {words[1]} after"
 
 
+def wrapped(text: str) -> str:
+    """Break the lines of prose at 120 columns; tables, lists and code stay as they are."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
+    prose = [
+        "\n".join(fill(line, 120, break_long_words=False, break_on_hyphens=False) if line[:1].isalpha() else line
+                  for line in part.split("\n"))
+        for part in parts[::2]
+    ]  # fmt: skip
+    return "".join(one for pair in zip_longest(prose, parts[1::2], fillvalue="") for one in pair)
+
+
 def page(knob: str, data: dict[str, Any]) -> str:
     """Render one knob's page as Markdown."""
     environment = templates.environment("docs.build", trim_blocks=True, lstrip_blocks=True)
@@ -111,7 +125,7 @@ def page(knob: str, data: dict[str, Any]) -> str:
         "counted": counted,
         "label": label,
     }
-    return environment.get_template(f"what_if/{knob}.md").render(values).strip() + "\n"
+    return wrapped(environment.get_template(f"what_if/{knob}.md").render(values).strip()) + "\n"
 
 
 def index(data: dict[str, Any]) -> str:

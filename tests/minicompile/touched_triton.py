@@ -105,7 +105,9 @@ class Kernel:
         body = body.replace("from torch._inductor.runtime import triton_helpers, triton_heuristics", "")
         space["triton_helpers"], space["triton_heuristics"] = triton_helpers, heuristics
         body = body.replace("triton_helpers.set_driver_to_gpu()", "")
-        path = Path(f"/tmp/interpreted_{abs(hash(body))}.py")  # the interpreter reads a function's source from its file
+        path = Path(
+            f"interpreted_{abs(hash(body))}.py"
+        ).absolute()  # the interpreter reads a function's source from its file
         path.write_text(body)
         space["__file__"] = str(path)
         try:
