@@ -21,7 +21,7 @@ from snakemake.common.configfile import load_configfile
 from snakemake.io import get_flag_value, is_flagged, strip_wildcard_constraints
 from snakemake.utils import update_config
 
-PROVEN = "results/24/equivalence.json"  # nothing is measured for a port that is not proven
+PROVEN = "results/24/equivalence.json"  # no kernel is timed for a port that is not proven; proofs run beside training
 NO_DEVICE = "(?!)"
 
 

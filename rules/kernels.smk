@@ -1,5 +1,5 @@
 # Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
-# Needs: results/24/equivalence.json (nothing is measured for a port that is not proven).
+# Needs: results/24/equivalence.json to time (no kernel is timed for a port that is not proven); nothing to prove.
 # Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,contest}.json; by name alone
 #   results/24/{device}/dispatch_table.json, which src/minikernel/ops/dispatch/ holds for the devices that were tuned.
 
@@ -10,7 +10,6 @@ rule prove:
     A user's kernel runs in a process of its own, and one that fails is left out of what follows.
     """
     input:
-        equivalence=ancient(PROVEN),
         sources=sources("proof"),
     output:
         report="results/24/{device}/proof/{kernel}.json",
@@ -60,6 +59,7 @@ rule ceilings:
 rule autotune:
     """Search the Triton kernel's configurations on a GPU: the fastest at each shape, and whether it beats CUDA C."""
     input:
+        equivalence=ancient(PROVEN),
         proof=f"results/24/{{device}}/proof/{TUNED_KERNEL}.json",
         sources=sources("autotune"),
     output:
@@ -106,6 +106,7 @@ rule dispatch_table:
 rule bench_kernel:
     """Time one kernel, interleaved with F.softmax and with a copy, in a process of its own."""
     input:
+        equivalence=ancient(PROVEN),
         proof="results/24/{device}/proof/{kernel}.json",
         choice=lambda wildcards: (
             f"results/24/{wildcards.device}/autotune.json"

@@ -1,5 +1,5 @@
 """Plumbing that all stages share: errors, files, devices, configuration, records, translations, how a script runs."""
 
-from minilab.errors import LabError
+from minilab.errors import ConfigError, LabError
 
-__all__ = ["LabError"]
+__all__ = ["ConfigError", "LabError"]

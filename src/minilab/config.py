@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from minilab.errors import LabError
+from minilab.errors import ConfigError, LabError
 
 
 def read_schema(path: str | Path) -> dict:
@@ -57,35 +57,38 @@ def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None
     """Check the lab's configuration against its schema, then against rules that no schema can express.
 
     Raises:
-        LabError: one sentence that names the key, what is wrong with it and what to write instead.
+        ConfigError: one sentence that names the key, what is wrong with it and what to write instead.
     """
-    check_schema(config, schema, where)
+    try:
+        check_schema(config, schema, where)
+    except LabError as error:
+        raise ConfigError(str(error)) from None
     model, kernels = config["model"], config["kernels"]
     if model["n_embd"] % model["n_head"]:
-        raise LabError(
+        raise ConfigError(
             f"{where}: model.n_embd is {model['n_embd']}, which model.n_head = {model['n_head']} does not divide; "
             f"make it a multiple of the number of heads."
         )
     tokens = config["equivalence"]["shape"][1]
     if tokens > model["block_size"]:
-        raise LabError(
+        raise ConfigError(
             f"{where}: equivalence.shape asks for {tokens} tokens, but model.block_size is {model['block_size']}; "
             f"write at most that."
         )
     if config["swap_kernel"] not in kernels:
-        raise LabError(
+        raise ConfigError(
             f"{where}: swap_kernel is {config['swap_kernel']!r}, which is no kernel; write one of {', '.join(kernels)}."
         )
     for section in ("kernels", "models"):
         for name, entry in config[section].items():
             if not Path(entry["source"]).exists():
-                raise LabError(
+                raise ConfigError(
                     f"{where}: {section}.{name}.source is {entry['source']!r}, which does not exist; "
                     f"write the path of the {section.removesuffix('s')}'s file, relative to the project's root."
                 )
     for kind, shape in config["roofline"]["headline"].items():
         if shape not in config["bench"][kind]["shapes"]:
-            raise LabError(
+            raise ConfigError(
                 f"{where}: roofline.headline.{kind} is {shape}, which is not among bench.{kind}.shapes; "
                 f"write one of those."
             )

@@ -1,4 +1,4 @@
-"""The exception whose message a user reads."""
+"""The exceptions whose messages a user reads."""
 
 
 class LabError(Exception):
@@ -7,3 +7,7 @@ class LabError(Exception):
     Scripts turn it into that sentence on stderr and in the job's log, and exit with status 1;
     any other exception is a bug and keeps its traceback.
     """
+
+
+class ConfigError(LabError, ValueError):
+    """A configuration that cannot be: an unknown key, or a value that is none of those allowed."""

@@ -4,12 +4,12 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from minilab import LabError
+from minilab import ConfigError, LabError
 
 
 @dataclass(frozen=True)
 class MiniGPTConfig:
-    """The model's shape. Raises LabError when n_embd is not divisible by n_head or a size is below 1."""
+    """The model's shape. Raises ConfigError when n_embd is not divisible by n_head or a size is below 1."""
 
     vocab_size: int
     block_size: int
@@ -20,9 +20,9 @@ class MiniGPTConfig:
     def __post_init__(self):
         for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise LabError(f"the model's {name} is {value!r}; make it a whole number of at least 1.")
+                raise ConfigError(f"the model's {name} is {value!r}; make it a whole number of at least 1.")
         if self.n_embd % self.n_head:
-            raise LabError(f"n_embd {self.n_embd} is not divisible by n_head {self.n_head}; change one of the two.")
+            raise ConfigError(f"n_embd {self.n_embd} is not divisible by n_head {self.n_head}; change one of the two.")
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -125,6 +125,12 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
     }  # fmt: skip
 
 
+def test_proofs_of_kernels_wait_for_no_training(lab: Lab):
+    proofs = [f"results/24/{CPU}/proof/{kernel}.json" for kernel in ("naive", "triton")]
+    assert {job.split()[0] for job in lab.jobs(*proofs)} == {"prove"}
+    assert {"prove", "equivalence", "train"} <= {job.split()[0] for job in lab.jobs(f"results/24/{CPU}/bench.json")}
+
+
 @pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
 def test_cuda_kernel_edit_on_a_laptop(laptop: Lab, kernel: str):
     laptop.edit(f"src/minikernel/ops/cuda/{kernel}.cu")

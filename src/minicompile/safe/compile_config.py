@@ -14,7 +14,7 @@ from typing import Self
 
 import yaml
 
-from minilab import LabError
+from minilab import ConfigError
 from minilab.files import write_text
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -30,17 +30,17 @@ class PlainData:
         """Build from a dictionary; `where` names its origin in messages.
 
         Raises:
-            LabError: it is not a dictionary, has a field that the class lacks, or a value that cannot be.
+            ConfigError: it is not a dictionary, has a field that the class lacks, or a value that cannot be.
         """
         where = where or cls.__name__
         if not isinstance(values, dict):
-            raise LabError(f"{where} is {values!r}, which is no mapping; write the fields of {cls.__name__} by name.")
+            raise ConfigError(f"{where} is {values!r}, no mapping; write the fields of {cls.__name__} by name.")
         known = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in known:
                 near = get_close_matches(str(name), known, n=1)
                 advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
-                raise LabError(f"{where} has no field {name!r}; {advice}")
+                raise ConfigError(f"{where} has no field {name!r}; {advice}")
         return cls(**values)
 
     def to_dict(self) -> dict:
@@ -50,12 +50,14 @@ class PlainData:
 
     @classmethod
     def from_yaml(cls, text: str, where: str | None = None) -> Self:
-        """Build from YAML (of which JSON is a part). Raises `LabError` as `from_dict` does, and for bad YAML."""
+        """Build from YAML (of which JSON is a part). Raises `ConfigError` as `from_dict` does, and for bad YAML."""
         where = where or f"the YAML of {cls.__name__}"
         try:
             values = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise LabError(f"{where} is not readable YAML ({' '.join(str(error).split())}); mend that line.") from None
+            raise ConfigError(
+                f"{where} is not readable YAML ({' '.join(str(error).split())}); mend that line."
+            ) from None
         return cls.from_dict({} if values is None else values, where)
 
     def to_yaml(self) -> str:
@@ -63,12 +65,12 @@ class PlainData:
 
     @classmethod
     def from_json(cls, text: str, where: str | None = None) -> Self:
-        """Build from JSON. Raises `LabError` as `from_dict` does, and for bad JSON."""
+        """Build from JSON. Raises `ConfigError` as `from_dict` does, and for bad JSON."""
         where = where or f"the JSON of {cls.__name__}"
         try:
             values = json.loads(text)
         except json.JSONDecodeError as error:
-            raise LabError(f"{where} is not readable JSON ({error}); mend that place.") from None
+            raise ConfigError(f"{where} is not readable JSON ({error}); mend that place.") from None
         return cls.from_dict(values, where)
 
     def to_json(self) -> str:
@@ -76,10 +78,10 @@ class PlainData:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a `.yaml`, `.yml` or `.json` file. Raises `LabError` when it is missing or cannot be."""
+        """Read a `.yaml`, `.yml` or `.json` file. Raises `ConfigError` when it is missing or cannot be."""
         path = Path(path)
         if not path.exists():
-            raise LabError(f"{path} does not exist; write the fields of {cls.__name__} there.")
+            raise ConfigError(f"{path} does not exist; write the fields of {cls.__name__} there.")
         return (cls.from_json if path.suffix == ".json" else cls.from_yaml)(path.read_text(), str(path))
 
     def write(self, path: str | Path) -> None:
@@ -88,7 +90,7 @@ class PlainData:
 
 
 def refuse(owner: object, field: str, value: object, must: str) -> None:
-    raise LabError(f"{type(owner).__name__}.{field} is {value!r}; it must be {must}.")
+    raise ConfigError(f"{type(owner).__name__}.{field} is {value!r}; it must be {must}.")
 
 
 @dataclass
@@ -114,7 +116,7 @@ class CompileConfig(PlainData):
         time_limit_seconds: the longest that the compiled steps of the smoketest may take; None is no limit.
 
     Raises:
-        LabError: a value cannot be; one sentence.
+        ConfigError: a value cannot be; one sentence.
     """
 
     enabled: bool = False
@@ -135,7 +137,7 @@ class CompileConfig(PlainData):
         self.validate()
 
     def validate(self) -> None:
-        """Check every field, and make tuples of the lists. Raises `LabError`."""
+        """Check every field, and make tuples of the lists. Raises `ConfigError`."""
         for field in ("enabled", "fullgraph", "healthcheck"):
             if not isinstance(getattr(self, field), bool):
                 refuse(self, field, getattr(self, field), "true or false")
@@ -173,7 +175,7 @@ class BucketConfig(PlainData):
         pad_token_id: the id that fills the rest.
 
     Raises:
-        LabError: the buckets are none, not whole, not positive or not ascending; the token is not an id.
+        ConfigError: the buckets are none, not whole, not positive or not ascending; the token is not an id.
     """
 
     buckets: Sequence[int] = (256, 512, 1024, 2048)

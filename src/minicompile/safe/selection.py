@@ -14,7 +14,7 @@ from types import FunctionType
 from torch import nn
 
 from minicompile.torch_private.dynamo import is_fsdp
-from minilab import LabError
+from minilab import ConfigError
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 
@@ -78,9 +78,9 @@ def _callable_members(modules: dict[str, nn.Module]) -> dict[str, nn.Module]:
     return members
 
 
-def _unmatched(pattern: str, kind: str, candidates: Sequence[str]) -> LabError:
+def _unmatched(pattern: str, kind: str, candidates: Sequence[str]) -> ConfigError:
     near = get_close_matches(pattern, candidates, n=3, cutoff=0.4) or sorted(candidates)[:3]
-    return LabError(
+    return ConfigError(
         f"{kind} pattern {pattern!r} matches nothing in the model; "
         f"near names are {', '.join(map(repr, near)) if near else 'none'}."
     )
@@ -93,7 +93,7 @@ def select(model: nn.Module, allowlist: Sequence[str], blocklist: Sequence[str])
     so that its own wrappers, with their communication, stay eager.
 
     Raises:
-        LabError: a pattern matches nothing (with near names), or nothing is left to compile.
+        ConfigError: a pattern matches nothing (with near names), or nothing is left to compile.
     """
     modules = dict(model.named_modules())
     aliases = {alias for name, module in modules.items() for alias in names_of(name, module)}
@@ -135,5 +135,5 @@ def select(model: nn.Module, allowlist: Sequence[str], blocklist: Sequence[str])
         if id(module) not in inside_blocked
     }
     if not chosen:
-        raise LabError("the blocklist leaves nothing of the allowlist to compile; shorten one of the two.")
+        raise ConfigError("the blocklist leaves nothing of the allowlist to compile; shorten one of the two.")
     return Selection(chosen, blocked, blocked_functions)

@@ -4,6 +4,7 @@ import pytest
 
 from minicompile import BucketConfig, CompileConfig
 from minilab import LabError
+from minimodel import MiniGPTConfig
 
 
 def test_defaults_are_the_contract_s():
@@ -109,3 +110,10 @@ def test_a_field_that_was_set_wrong_later_is_refused_when_used():
     cfg.mode = "turbo"
     with pytest.raises(LabError, match="mode is 'turbo'"):
         maybe_compile(None, cfg, None)
+
+
+def test_what_cannot_be_configured_is_a_value_error_as_python_has_it():
+    for build in (lambda: CompileConfig(mode="turbo"), lambda: BucketConfig(buckets=[]), lambda: MiniGPTConfig(0, 16)):
+        with pytest.raises(ValueError, match=r"must be|make it") as caught:
+            build()
+        assert isinstance(caught.value, LabError)
