@@ -53,7 +53,7 @@ rule all:
         "results/24/README.md",
         "results/24/manifest.json",
         "results/24/roofline.png",
-        ["results/24/bandwidth.png"] if plan.contest_gpu else [],
+        ["results/24/bandwidth.png"] if plan.headline_with("contest") else [],
         "results/25/REPORT.md",
         "results/PHASE_24_REPORT.md",
         "results/PHASE_25_REPORT.md",

@@ -1,6 +1,6 @@
 # Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
 # Needs: results/24/equivalence.json to time (no kernel is timed for a port that is not proven); nothing to prove.
-# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,contest}.json; by name alone
+# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,head,contest}.json; by name alone
 #   results/24/{device}/dispatch_table.json, which src/minikernel/ops/dispatch/ holds for the devices that were tuned.
 
 
@@ -161,6 +161,32 @@ rule bench:
         runtime=growing(3),
     script:
         "../scripts/bench.py"
+
+
+rule head:
+    """Time the language-model head, softmax of a linear layer, in one kernel and in two, at several numbers of rows."""
+    input:
+        equivalence=ancient(PROVEN),
+        sources=sources("head"),
+    output:
+        head="results/24/{device}/head.json",
+    log:
+        "logs/24/{device}/head.log",
+    benchmark:
+        "logs/24/{device}/head.tsv"
+    wildcard_constraints:
+        device=any_of(device for device in plan.measured if not is_cpu(device)),
+    conda:
+        lambda wildcards: environment(wildcards.device)
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+        mem_mb=growing(16000),
+        runtime=growing(minutes(config["head"]["time_limit_seconds"])),
+    params:
+        measuring=measuring("head"),
+    script:
+        "../scripts/head.py"
 
 
 rule contest:

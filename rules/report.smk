@@ -1,9 +1,10 @@
 # Stage 24, what a person reads: the roofline, the contest's picture, the manifest, the report.
-# Needs: ceilings and bench of every device shown, and the headline GPU's contest, measured or restored; the proofs;
+# Needs: ceilings and bench of every device shown, and the headline GPU's head and contest, measured or restored; the proofs;
 #   the port's reports.
 # Makes: results/24/{roofline.png,roofline.svg,roofline.json,bandwidth.png,bandwidth.svg,manifest.json,README.md}.
 
-CONTEST = expand("results/24/{device}/contest.json", device=plan.contest_gpu)
+CONTEST = expand("results/24/{device}/contest.json", device=plan.headline_with("contest"))
+HEAD = expand("results/24/{device}/head.json", device=plan.headline_with("head"))
 
 
 rule roofline:
@@ -11,7 +12,7 @@ rule roofline:
     input:
         ceilings=expand("results/24/{device}/ceilings.json", device=plan.devices),
         bench=expand("results/24/{device}/bench.json", device=plan.devices),
-        contest=CONTEST,
+        head=HEAD,
         proofs=expand("results/24/{device}/proof/{kernel}.json", device=plan.measured, kernel=config["kernels"]),
         lib=code("scripts/roofline.py"),
     output:
@@ -90,6 +91,7 @@ rule report_24:
         roofline=rules.roofline.output.data,
         picture=rules.roofline.output.png,
         contest=CONTEST,
+        head=HEAD,
         bandwidth=rules.bandwidth.output.png if CONTEST else [],
         manifest=rules.manifest_24.output.manifest,
         bench=expand("results/24/{device}/bench.json", device=plan.devices),

@@ -17,6 +17,7 @@ def main(job):
         swaps=read_artefacts(job.input.swap, job.config),
         proofs=read_artefacts(job.input.proofs, job.config),
         contest=read_artefact(job.input.contest[0], job.config) if job.input.contest else None,
+        heads=read_artefact(job.input.head[0], job.config) if job.input.head else None,
         explained=explanations(job.params.language),
         language=job.params.language,
     )

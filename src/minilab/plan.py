@@ -85,10 +85,9 @@ class Plan:
         """The GPU that the manifest and the report speak of, as a list: the first one shown, or none."""
         return [device for device in self.devices if not is_cpu(device)][:1]
 
-    @cached_property
-    def contest_gpu(self) -> list[str]:
-        """The headline GPU, as a list, if it has a contest: one that is here, or one whose record holds it."""
-        return [gpu for gpu in self.headline_gpu if self.has("contest", device=gpu)]
+    def headline_with(self, name: str) -> list[str]:
+        """The headline GPU, as a list, if it has an artefact: one that is here, or one whose record holds it."""
+        return [gpu for gpu in self.headline_gpu if self.has(name, device=gpu)]
 
     def has(self, name: str, **wildcards: str) -> bool:
         """Whether there is an artefact to show: its device is here, or its record is."""
@@ -307,6 +306,6 @@ class Plan:
         }
         if entry.name in by_model:
             return [{"model": model, "device": device} for model, device in by_model[entry.name]]
-        devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "contest": self.contest_gpu}
-        devices["gemv"] = self.multiplied
+        devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "gemv": self.multiplied}
+        devices |= {name: self.headline_with(name) for name in ("contest", "head")}
         return [{"device": device} for device in devices.get(entry.name, self.devices)]

@@ -161,7 +161,7 @@ def test_roofline(measured: Path, tmp_path: Path):
         "roofline",
         f"input.ceilings={listed(measured / 'ceilings.json', RECORD / 'ceilings.json')}",
         f"input.bench={listed(measured / 'bench.json', RECORD / 'bench.json')}",
-        "input.contest=[]", "params.headline={cuda: [524288, 600], cpu: [64, 600]}",
+        "input.head=[]", "params.headline={cuda: [524288, 600], cpu: [64, 600]}",
         "params.language=en",
         f"output.png={tmp_path}/r.png", f"output.svg={tmp_path}/r.svg", f"output.data={tmp_path}/r.json",
     )  # fmt: skip

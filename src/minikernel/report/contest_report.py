@@ -33,13 +33,15 @@ def explanations(language: str = "en") -> list[dict]:
     return [{key: entry[key] for key in known} | entry.get(language, {}) for entry in found]
 
 
-def contest_view(contest: dict, explained: list[dict]) -> dict:
+def contest_view(contest: dict, heads: dict | None, explained: list[dict]) -> dict:
     """What there is to say about one contest.
 
     Args:
         contest: a GPU's `contest.json`, measured or restored.
+        heads: its `head.json`, where there is one.
         explained: as `explanations` gives them.
     """
+    asked = [*contest["standards"], *(heads["standards"] if heads else [])]
     made = contest["provenance"]
     return {
         "device": made["device"],
@@ -50,16 +52,16 @@ def contest_view(contest: dict, explained: list[dict]) -> dict:
         "copy_gb_per_s": contest["copy_gb_per_s"],
         "peers": {name: version for name, version in contest["peers"].items() if version},
         "missing_peers": [name for name, version in contest["peers"].items() if not version],
-        "standards": standards(contest["standards"]),
-        "missed": missed(contest["standards"], explained),
+        "standards": standards(asked),
+        "missed": missed(asked, explained),
         "tables": tables(contest["rows"]),
         "layouts": {
             direction: by_layout(contest["rows"], direction, layout_of(direction, made))
             for direction in ("forward", "backward")
         },
-        "head": head_gains(contest["head"]),
+        "head": head_gains(heads["rows"] if heads else []),
         "host": host_costs(contest["host"]),
-        "left_out": left_out(contest["left_out"]),
+        "left_out": left_out([*contest["left_out"], *(heads["left_out"] if heads else [])]),
     }
 
 

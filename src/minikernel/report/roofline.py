@@ -17,14 +17,14 @@ def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:
 FUSED_HEAD = "linear_softmax"  # in full accuracy; its opt-in modes are not drawn
 
 
-def panel(ceilings: dict, bench: dict, headline: list[int], contest: dict | None = None) -> dict:
+def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None = None) -> dict:
     """What one panel of the picture shows, as plain data.
 
     Args:
         ceilings: a device's `ceilings.json`, measured or restored.
         bench: its `bench.json`.
         headline: [rows, cols] of the dots that carry labels.
-        contest: its `contest.json`, where there is one.
+        heads: its `head.json`, where there is one.
 
     Returns:
         device, hardware name, ceilings, datasheet, and one point a kernel with intensity (FLOP/byte), rate
@@ -63,28 +63,28 @@ def panel(ceilings: dict, bench: dict, headline: list[int], contest: dict | None
             }
             for row in sorted(rows, key=lambda row: row["median_us"])
         ],
-        "head": head(contest) if contest else None,
+        "head": head(heads) if heads else None,
     }
 
 
-def head(contest: dict) -> dict | None:
+def head(heads: dict) -> dict | None:
     """The LM head, softmax(linear(h)), fused and not, at the most rows timed: where fusion moves it, and why.
 
     Args:
-        contest: a device's `contest.json`.
+        heads: a device's `head.json`.
 
     Returns:
         rows, points as in `panel`, whether they are stale, and the fused point's intensity and time against the
-        fastest unfused one's; None where the contest did not time both.
+        fastest unfused one's; None where not both were timed.
     """
-    shown = [row for row in contest["head"] if not row["fused"] or row["kernel"] == FUSED_HEAD]
+    shown = [row for row in heads["rows"] if not row["fused"] or row["kernel"] == FUSED_HEAD]
     most = max((row["rows"] for row in shown), default=0)
     timed = sorted((row for row in shown if row["rows"] == most), key=lambda row: row["median_us"])
     fused = next((row for row in timed if row["fused"]), None)
     apart = next((row for row in timed if not row["fused"]), None)
     if fused is None or apart is None:
         return None
-    stale = contest.get("restored", {}).get("stale", False)
+    stale = heads.get("restored", {}).get("stale", False)
     keys = ("kernel", "flop_per_byte", "tflop_per_s", "median_us")
     return {
         "rows": most,

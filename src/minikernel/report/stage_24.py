@@ -26,6 +26,7 @@ def report_24(
     swaps: list[dict],
     proofs: list[dict],
     contest: dict | None = None,
+    heads: dict | None = None,
     explained: Sequence[dict] = (),
     language: str = "en",
 ) -> str:
@@ -36,12 +37,12 @@ def report_24(
         benches, swaps: one for each device shown.
         autotune: the GPU's tuned choices, or None where there is no GPU.
         proofs: the proofs made in this run.
-        contest: the GPU's contest, or None where there is none.
+        contest, heads: the GPU's contest, and its LM heads, or None where there is none.
         explained: why standards are missed, as `contest_report.explanations` gives it.
         language: of the report's words.
     """
     text = Translations("minikernel.report", "report_24", language)
-    fused = head(contest) if contest else None
+    fused = head(heads) if heads else None
     views = sorted(map(device_view, benches), key=lambda view: is_cpu(view["device"]))
     values = {
         "text": text,
@@ -55,7 +56,7 @@ def report_24(
         ),
         "devices": views,
         "gpu": next((view["device"] for view in views if not is_cpu(view["device"])), None),
-        "contest": contest_view(contest, list(explained)) if contest else None,
+        "contest": contest_view(contest, heads, list(explained)) if contest else None,
         "head_caption": head_caption(fused, language) if fused else None,
         "choices": autotune["choices"] if autotune else [],
         "autotune_stale": autotune is not None and autotune.get("restored", {}).get("stale", False),

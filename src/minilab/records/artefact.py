@@ -171,6 +171,15 @@ TABLE = (
         gpu_only=True,
     ),
     Artefact(
+        "head",
+        f"{BY_DEVICE}/head.json",
+        "scripts/head.py",
+        params.section("head"),
+        recompute="minikernel.measure.recompute:head",
+        timed=True,
+        gpu_only=True,
+    ),
+    Artefact(
         "kernel_swap",
         f"{BY_DEVICE}/kernel_swap.json",
         "scripts/kernel_swap.py",
@@ -262,13 +271,14 @@ class Page:
     shows: tuple[str, ...]
 
 
-KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench", "contest"))
+KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench", "head"))
+CONTEST_SHOWN = (f"{BY_DEVICE}/contest.json",)
 
 PAGES = (
     Page("results/24/roofline.png", "scripts/roofline.py", KERNELS_SHOWN),
     Page("results/24/roofline.svg", "scripts/roofline.py", KERNELS_SHOWN),
-    Page("results/24/bandwidth.png", "scripts/bandwidth.py", KERNELS_SHOWN[2:]),
-    Page("results/24/bandwidth.svg", "scripts/bandwidth.py", KERNELS_SHOWN[2:]),
+    Page("results/24/bandwidth.png", "scripts/bandwidth.py", CONTEST_SHOWN),
+    Page("results/24/bandwidth.svg", "scripts/bandwidth.py", CONTEST_SHOWN),
     Page(f"{BY_MODEL}/roofline.png", "scripts/profile_report.py", (f"{BY_MODEL}/profile.json",)),
     Page(
         "results/25/minigpt/{device}/training.png",

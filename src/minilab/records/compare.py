@@ -50,13 +50,13 @@ def figures(artefact: dict) -> dict[str, Figure]:
     """Every figure of an artefact that has raw samples, by a name that says what it is.
 
     Args:
-        artefact: ceilings, autotune, bench, contest, profile, gemv or distributed, with its raw samples.
+        artefact: ceilings, autotune, bench, contest, head, profile, gemv or distributed, with its raw samples.
     """
     found = {}
     for roof, rates in artefact.get("samples", {}).items():
         for number, rate in enumerate(rates):
             found[f"{roof}, microseconds of launch {number}"] = figure(rate["samples_us"])
-    for row in (row for part in ("rows", "head", "host") for row in artefact.get(part, [])):
+    for row in (row for part in ("rows", "host") for row in artefact.get(part, [])):
         at = " ".join(f"{row[key]}" for key in ("kernel", "direction", "dtype") if key in row)
         name = f"{at} {row['rows']}x{row['cols']}" + (" on the host" if "calls" in row else "")
         name += " with a gradient" * row.get("requires_grad", False)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from artefacts import bench, bench_row, ceilings, contest, head_row
+from artefacts import bench, bench_row, ceilings, head_row, heads
 
 from minikernel.measure import cost
 from minikernel.report.roofline import head, head_caption, panel, ridge
@@ -90,7 +90,7 @@ def test_a_cache_slower_than_memory_is_no_limit_and_is_not_drawn(tmp_path):
 
 
 def test_fusion_moves_the_head_right_by_the_bytes_of_the_logits():
-    shown = head(contest([], head=HEADS))
+    shown = head(heads(HEADS))
     assert shown["rows"] == 4096
     assert [point["kernel"] for point in shown["points"]] == ["linear_softmax", "compile", "eager"]
     assert shown["unfused"] == "compile"
@@ -102,18 +102,18 @@ def test_fusion_moves_the_head_right_by_the_bytes_of_the_logits():
     assert "takes 40% of the time" in caption
 
 
-@pytest.mark.parametrize("heads", [[], HEADS[3:], HEADS[1:3]])
-def test_without_both_a_fused_and_an_unfused_head_there_is_none(heads: list[dict]):
-    assert head(contest([], head=heads)) is None
+@pytest.mark.parametrize("rows", [[], HEADS[3:], HEADS[1:3]])
+def test_without_both_a_fused_and_an_unfused_head_there_is_none(rows: list[dict]):
+    assert head(heads(rows)) is None
 
 
 def test_a_head_that_fell_back_is_not_drawn_as_fused():
-    assert head(contest([], head=[head_row("linear_softmax", 64, 9.0, fused=False), HEADS[0]])) is None
+    assert head(heads([head_row("linear_softmax", 64, 9.0, fused=False), HEADS[0]])) is None
 
 
 def test_the_picture_shows_the_head_where_the_panel_has_one(tmp_path):
-    stale = contest([], head=HEADS, restored={"stale": True})
-    for name, given in (("with", contest([], head=HEADS)), ("stale", stale), ("without", None)):
+    stale = heads(HEADS, restored={"stale": True})
+    for name, given in (("with", heads(HEADS)), ("stale", stale), ("without", None)):
         draw([panel(ceilings(), bench(ROWS), [512, 600], given)], tmp_path / "r.png", tmp_path / f"{name}.svg")
     texts = {name: (tmp_path / f"{name}.svg").read_text() for name in ("with", "stale", "without")}
     assert "linear_softmax  10 µs<" in texts["with"]

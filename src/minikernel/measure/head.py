@@ -1,6 +1,7 @@
-"""The LM head's part of the contest: softmax(h weight^T), fused into one kernel, against torch's two."""
+"""The LM head: softmax(h weight^T), fused into one kernel, against torch's two."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 
 import torch
@@ -8,9 +9,12 @@ import torch.nn.functional as F
 
 from minikernel import linear_softmax
 from minikernel.measure import cost
+from minikernel.measure.cases import Case, run_cases
+from minikernel.measure.ceilings import large_copy
 from minikernel.measure.eligibility import find_eligible
 from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
 from minikernel.measure.rows import HeadFigures, HeadRow
+from minikernel.measure.standards import head_standards
 from minikernel.measure.timing import Timing, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS, FEATURES, fuses
 from minikernel.proof.accuracy import ROWS_AT_ONCE, relative_error
@@ -50,7 +54,7 @@ def head_error(result: torch.Tensor, h: torch.Tensor, weight: torch.Tensor) -> f
     return max(relative_error(result[p], torch.softmax(h[p].double() @ exact_weight, -1)) for p in pieces)
 
 
-def contest_head(
+def time_heads(
     providers: dict[str, Callable],
     weight: torch.Tensor,
     rows: int,
@@ -114,3 +118,35 @@ def row_of(name: str, fused: bool, rows: int, timing: Timing, ceiling: float) ->
         "gb_per_s": gb_per_s,
         "fraction_of_copy": gb_per_s / ceiling,
     }
+
+
+def cases(params: dict, device: torch.device, ceiling: float) -> Iterator[Case]:
+    """Every number of hidden states, in order: where it belongs, and the function that measures it."""
+
+    def heads(rows: int):
+        weight = head_weight(device, params["seed"])
+        return time_heads(head_providers(weight), weight, rows, params, device, ceiling)
+
+    for rows in params["rows"]:
+        place = {"part": "head", "direction": "forward", "rows": rows, "cols": COLUMNS, "dtype": "float32"}
+        yield place, partial(heads, rows)
+
+
+def run_head(params: dict, torch_device: str, log: Callable[[str], None], save: Callable[[dict], None]) -> dict:
+    """Time the LM heads at every number of hidden states.
+
+    Args:
+        params: the configuration's section `head`.
+        torch_device: `cuda:N`.
+        log, save: as `cases.run_cases` takes them.
+
+    Returns:
+        `head.json` without its provenance.
+    """
+    device = torch.device(torch_device)
+    copied = large_copy(device)
+    ceiling = copied.giga_per_s
+    result: dict = {"copy_gb_per_s": ceiling, "ceiling": asdict(copied), "rows": []}
+    log(f"copy {ceiling:,.0f} GB/s")
+    every = cases(params, device, ceiling)
+    return run_cases(result, every, head_standards, params["time_limit_seconds"], log, save)
