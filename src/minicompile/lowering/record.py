@@ -14,17 +14,23 @@ from minicompile.lowering.printed_text import definition_lines
 from minicompile.torch_private.session import Session
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-LIBRARIES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")
+PACKAGES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")
+# Python's and torch's own files; a model out of another package is read like one of the user's
+FOREIGN = re.compile(r"/(?:site|dist)-packages/(?:torch|triton)/|/lib/python[\d.]+/(?!(?:site|dist)-packages/)")
+MACHINERY = re.compile(r"/torch/(?:_\w+|fx|utils|autograd|func)/")  # what traces and differentiates
+NO_FILE = re.compile(r"<(?!ipython-input)")
 
 
 def user_frames(stack: str | None) -> list[tuple[str, int]]:
     """(file, line) of a stack trace's frames outside Python's and torch's own files, the innermost first.
 
-    A model made of torch's modules alone has none: then it is the line of the module that computes.
+    A model made of torch's modules alone has none: then it is the line of the module that computes; of a step of one
+    of torch's optimizers, or of a plain function of torch's, the line there.
     """
-    frames = [(file, int(line)) for file, line, _ in reversed(FRAME.findall(stack or "")) if not file.startswith("<")]
-    own = [frame for frame in frames if not LIBRARIES.search(frame[0])]
-    return own or [frame for frame in frames if "/torch/nn/modules/" in frame[0]][:1]
+    frames = [(file, int(line)) for file, line, _ in reversed(FRAME.findall(stack or "")) if not NO_FILE.match(file)]
+    own = [frame for frame in frames if not FOREIGN.search(frame[0])]
+    modules = [frame for frame in frames if "/torch/nn/modules/" in frame[0]]
+    return own or modules[:1] or [frame for frame in frames if not MACHINERY.search(frame[0])][:1]
 
 
 class Record:
@@ -107,7 +113,7 @@ class Record:
         graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
         files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
         stops = [file for one in self._breaks for file, _, _ in one["stack"]]
-        files += [file for file in stops if not LIBRARIES.search(file) and linecache.getlines(file)]
+        files += [file for file in stops if not FOREIGN.search(file) and linecache.getlines(file)]
         found: dict[str, str] = {}
         for file in dict.fromkeys(files):
             lines = [line.rstrip("\n") for line in linecache.getlines(file)]
@@ -226,6 +232,6 @@ def without(entry: dict, key: str) -> dict:
 def shown_path(file: str) -> str:
     """A file's path relative to where the capture runs or to the packages, or its name."""
     path = Path(file)
-    if LIBRARIES.search(file):
-        return LIBRARIES.split(file)[-1]
+    if PACKAGES.search(file):
+        return PACKAGES.split(file)[-1]
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
