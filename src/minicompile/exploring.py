@@ -47,7 +47,7 @@ class Seen:
         return [
             as_capture(
                 session,
-                {**session.models[0], "train": any(lowered["backward"] for lowered in session.lowered), "inputs": []},
+                {**session.models[0], "train": any(lowered["backward"] for lowered in session.lowered)},
                 "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu",
                 {},
             )

@@ -20,6 +20,7 @@ from unittest import mock
 import torch
 
 from minicompile.torch_private.names import lookup, owner
+from minicompile.torch_private.snapshot import described
 
 if TYPE_CHECKING:
     from minicompile.torch_private.session import Session
@@ -176,25 +177,28 @@ class FrameLog:
 
     def _model(self) -> int:
         """The number of what was given to torch.compile, the outermost where a compiled function calls another."""
-        subject = _subject()
+        subject, given = _subject()
         for number, known in enumerate(self._subjects):
             if (known() if isinstance(known, weakref.ref) else known) is subject:
                 return number
         self._subjects.append(_weakly(subject))
-        self.session.models.append(_named(subject))
+        self.session.models.append({**_named(subject), "inputs": [described(value) for value in given]})
         return len(self._subjects) - 1
 
 
-def _subject() -> Any:
-    """The function, or the object whose method it is, that the calls under way came through as compiled."""
+def _subject() -> tuple[Any, list]:
+    """The function, or the object whose method it is, that the calls under way came through as compiled, and what the
+    outermost of these calls was given."""
     found: Any = None
+    given: list = []
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == COMPILED_FUNCTION and frame.f_locals.get("fn") is not None:
             found = frame.f_locals["fn"]
+            given = [*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values()]
         frame = frame.f_back
     found = inspect.unwrap(found) if callable(found) else found
-    return getattr(found, "__self__", found)
+    return getattr(found, "__self__", found), given
 
 
 def _weakly(subject: Any) -> Any:

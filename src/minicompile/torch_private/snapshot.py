@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from minicompile.batches import tensors_of
 from minicompile.torch_private.names import owner
 
 WITH_GRAPHS = ("Conditional", "WhileLoop", "InvokeSubgraph")  # Inductor's classes for torch.cond and its like
@@ -25,6 +26,15 @@ def number(value: Any) -> int | str:
         return int(value)
     except TypeError:
         return str(value)
+
+
+def described(value: object) -> dict:
+    """An example input as the capture describes it; of one that holds others, these by their places."""
+    if isinstance(value, torch.Tensor):
+        return {"kind": "tensor", "size": [number(n) for n in value.shape], "dtype": str(value.dtype).split(".")[-1]}
+    made: dict[str, Any] = {"kind": type(value).__name__, "size": None, "dtype": None}
+    inner = {place: described(tensor) for place, tensor in tensors_of(value, "")}
+    return {**made, "holds": inner} if inner else made
 
 
 def byte_count(size: list[int | str] | None, dtype: torch.dtype) -> int | None:
