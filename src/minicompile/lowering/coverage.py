@@ -52,7 +52,7 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
 
 
 def _needless(graph: Graph) -> set[str]:
-    """The folded nodes that no code is needed for: they have no element, nobody reads them, or others of these only.
+    """Folded nodes and views that need no code: they have no element, or nobody reads them but others of these.
 
     A call may be handed what it does not read, as flex_attention is what its backward pass would need; Inductor then
     drops the buffer, and with it what only that was made of.
@@ -65,7 +65,7 @@ def _needless(graph: Graph) -> set[str]:
     found: set[str] = set()
     for node in reversed(graph["nodes"]):  # readers come after what they read
         name, dropped = node["name"], node["buffer"] is not None and node["buffer"] not in made
-        if node["fate"] == "folded" and (dropped or 0 in (node["size"] or ()) or {*readers.get(name, ())} <= found):
+        if node["fate"] in NO_CODE and (dropped or 0 in (node["size"] or ()) or {*readers.get(name, ())} <= found):
             found.add(name)
     return found
 

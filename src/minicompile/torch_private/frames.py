@@ -19,6 +19,7 @@ from unittest import mock
 
 import torch
 
+from minicompile.torch_private.hooking import aside
 from minicompile.torch_private.names import lookup, owner
 from minicompile.torch_private.snapshot import described
 
@@ -75,12 +76,14 @@ class FrameLog:
                 one["after"] = index
         return made["model"]
 
+    @aside
     def rewritten(self, old: CodeType, new: CodeType) -> None:
         """Dynamo's hook for bytecode."""
         made = self._compile()
         self._describe(made, old.co_qualname, old.co_filename, old.co_firstlineno)
         self.session.bytecode.append({"old": old, "new": new, "model": made["model"]})
 
+    @aside
     def traced(self, name: str, metadata: Any, payload: Any) -> None:
         """A record of the structured trace."""
         if name == GUARDS and payload:
@@ -125,6 +128,7 @@ class FrameLog:
 
         return mock.patch.object(kind, "__post_init__", post_init)
 
+    @aside
     def _break(self, text: str, stack: list, made: dict, skipped: bool) -> None:
         reason, explanation, hints = _told(text)
         seen = [graph for one in self.session.compiles if one["model"] == made["model"] for graph in one["graphs"]]
@@ -179,7 +183,8 @@ class FrameLog:
         """The number of what was given to torch.compile, the outermost where a compiled function calls another."""
         subject, given = _subject()
         for number, known in enumerate(self._subjects):
-            if (known() if isinstance(known, weakref.ref) else known) is subject:
+            held = known() if isinstance(known, weakref.ref) else known
+            if held is subject and (held is not None or known is None):  # not one that is no more
                 return number
         self._subjects.append(_weakly(subject))
         self.session.models.append({**_named(subject), "inputs": [described(value) for value in given]})

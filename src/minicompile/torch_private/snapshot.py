@@ -21,10 +21,10 @@ TORCH = Path(torch.__file__).parents[1]
 def number(value: Any) -> int | str:
     """A size as an int, or as text where it is symbolic."""
     if isinstance(value, torch.SymInt):
-        value = value.node.expr  # to ask a symbol itself for its int would fix it to that one
+        value = getattr(value.node, "expr", str(value))  # to ask a symbol itself for its int would fix it to that one
     try:
         return int(value)
-    except TypeError:
+    except (TypeError, ValueError):
         return str(value)
 
 
