@@ -9,6 +9,7 @@ Nothing else changes: the same numbers, the same code, each compile's own option
 """
 
 import contextlib
+import os
 import re
 import sys
 import traceback
@@ -19,8 +20,9 @@ from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
-from minicompile.lowering.captured import Capture
+from minicompile.lowering.captured import Capture, Kind
 from minicompile.torch_private.session import Session, watch
+from minilab import LabError
 from minilab.files import write_json, write_text
 
 
@@ -44,15 +46,13 @@ class Seen:
         return self._captured() if self._complete is None else self._complete
 
     def _captured(self) -> list[Capture]:
-        return [
-            as_capture(
-                session,
-                {**session.models[0], "train": any(lowered["backward"] for lowered in session.lowered), "inputs": []},
-                "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu",
-                {},
-            )
-            for session in self._session.by_model()
-        ]
+        captures = []
+        for session in self._session.by_model():
+            with _told(f"no capture could be made of {session.models[0]['name']}"):
+                trained = any(lowered["backward"] for lowered in session.lowered)
+                target: Kind = "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu"
+                captures.append(as_capture(session, {**session.models[0], "train": trained}, target, {}))
+        return captures
 
     def write(self, folder: str | Path) -> None:
         """Write captures, explorers and annotations into a folder, and its index.html.
@@ -88,15 +88,29 @@ def explore(folder: str | Path | None = None, *, language: str = "en") -> Iterat
 
     Yields:
         What has been seen so far.
+
+    Raises:
+        LabError: the folder cannot be made.
     """
     seen: Seen | None = None
+    folder, process = folder and _made(folder), os.getpid()
     try:
         with watch() as session:
             seen = Seen(session, language)
             yield seen
     finally:
-        if seen is not None and folder is not None:
+        if seen is not None and folder is not None and os.getpid() == process:  # not in a child that was forked off
             seen.write(folder)
+
+
+def _made(folder: str | Path) -> Path:
+    """The folder, absolute, since the block may change its own; made at once, before hours of work."""
+    made = Path(folder).absolute()
+    try:
+        made.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"nothing can be written to {folder}: {error.strerror}; give another folder.") from error
+    return made
 
 
 def _folders(captures: list[Capture]) -> list[str]:

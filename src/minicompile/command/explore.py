@@ -1,37 +1,99 @@
 """Run a Python script, unchanged, and show what torch.compile made in it."""
 
 import argparse
+import importlib.util
+import os
 import runpy
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 from minicompile.exploring import explore
 from minilab import LabError
 from minilab.translations import LANGUAGES
 
 OUT = Path("explored")
+INTERRUPTED = 130  # the exit status of a script that Ctrl-C ended
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"where to write (default: {OUT})")
+    parser.add_argument(
+        "--out", type=Path, default=OUT, metavar="DIR", help=f"where to write (default: {OUT}; a folder for each rank)"
+    )
     parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the pages")
-    parser.add_argument("script", type=Path, help="a Python file, run as python would run it")
+    parser.add_argument("-m", action="store_true", dest="module", help="SCRIPT is a module, as with python -m")
+    parser.add_argument("script", metavar="SCRIPT", help="a Python file, run as python would run it")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script as `__main__`; its exit status and its exceptions are kept, and what was seen is written."""
-    script: Path = arguments.script
-    if not script.is_file():
-        raise LabError(f"{script} does not exist; give the path of a Python script.")
+    script: str = arguments.script
+    seen = None
+    with _as_main(script, arguments.module, arguments.args):
+        try:
+            with explore(_folder(arguments.out), language=arguments.language) as seen:
+                if arguments.module:
+                    runpy.run_module(script, run_name="__main__", alter_sys=True)
+                else:
+                    runpy.run_path(script, run_name="__main__")
+        except Exception as error:
+            if seen is None:  # nothing ran
+                raise
+            sys.excepthook(type(error), error, _own(error.__traceback__))
+            return 1
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        finally:
+            if seen is not None and seen.index is not None:
+                print(f"minicompile: {seen.index} tells what was compiled", file=sys.stderr)
+    return 0
+
+
+@contextmanager
+def _as_main(script: str, module: bool, args: list[str]):
+    """The arguments and the import path that python would give a script.
+
+    Raises:
+        LabError: there is no such script or module.
+    """
     before = sys.argv, list(sys.path)
-    sys.argv = [str(script), *arguments.args]
-    sys.path.insert(0, str(script.resolve().parent))
+    sys.path.insert(0, os.getcwd() if module else str(_existing(script).resolve().parent))
+    sys.argv = [script, *args]
     try:
-        with explore(arguments.out, language=arguments.language) as seen:
-            runpy.run_path(str(script), run_name="__main__")
+        if module and not _is_module(script):
+            raise LabError(f"there is no module {script}; give a module's name as python -m takes it.")
+        yield
     finally:
         sys.argv, sys.path[:] = before
-        if seen.index is not None:
-            print(f"minicompile: {seen.index} tells what was compiled", file=sys.stderr)
-    return 0
+
+
+def _existing(script: str) -> Path:
+    path = Path(script)
+    if not path.exists() or (path.is_dir() and not (path / "__main__.py").is_file()):
+        raise LabError(f"{script} does not exist; give the path of a Python script, or -m and a module's name.")
+    return path
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
+
+
+def _folder(out: Path) -> Path:
+    """Where a script that may change its folder writes; each process of a distributed run has a folder of its own."""
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    return out.resolve() / f"rank_{os.environ['RANK']}" if ranks > 1 and "RANK" in os.environ else out.resolve()
+
+
+def _own(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the script's first frame on, as python would show it."""
+    first = trace
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == "__main__" and trace.tb_frame.f_code.co_name == "<module>":
+            return trace
+        trace = trace.tb_next
+    return first

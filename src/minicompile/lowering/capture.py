@@ -27,7 +27,7 @@ from minicompile.lowering.triton_assembly import with_assembly
 from minicompile.lowering.untouched import untouched
 from minicompile.torch_private.paths import without_paths
 from minicompile.torch_private.session import Session, fresh_dynamo, guards, watch
-from minicompile.torch_private.snapshot import number
+from minicompile.torch_private.snapshot import described
 from minilab import LabError
 from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
 from minilab.records.provenance import versions
@@ -100,7 +100,7 @@ def capture(
         seconds = time.perf_counter() - began
     seen.seconds = seconds
     inputs = [*args, *kwargs.values()]
-    subject = {"name": name, "class": named["class"], "train": train, "inputs": [shown(value) for value in inputs]}
+    subject = {"name": name, "class": named["class"], "train": train, "inputs": [described(value) for value in inputs]}
     return as_capture(seen, subject, cast(Kind, target), options or {}, assembly=assembly)
 
 
@@ -275,12 +275,3 @@ def _named(model: Callable) -> dict:
 def _phases(phases: dict[str, float]) -> list[dict]:
     ordered = sorted(phases.items(), key=lambda phase: -phase[1])
     return [{"phase": phase, "seconds": seconds} for phase, seconds in ordered]
-
-
-def shown(value: object) -> dict:
-    """An example input as the capture describes it; of one that holds others, these by their places."""
-    if isinstance(value, torch.Tensor):
-        return {"kind": "tensor", "size": [number(n) for n in value.shape], "dtype": str(value.dtype).split(".")[-1]}
-    made: dict[str, Any] = {"kind": type(value).__name__, "size": None, "dtype": None}
-    inner = {place: shown(tensor) for place, tensor in tensors_of(value, "")}
-    return {**made, "holds": inner} if inner else made

@@ -36,8 +36,8 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
     operations = [(node["name"], one) for node in graph["scheduler_nodes"] for one in node["operations"]]
     lost = [node["name"] for node in compute if node["line"] not in reached]
     # a constant or an index has no line of its own, but the kernel that it went into is known, or nobody reads it
-    read = {name for node in graph["nodes"] for name in node["inputs"]}
-    folded = [node for node in graph["nodes"] if node["fate"] == "folded" and node["name"] in read]
+    needless = _needless(graph)
+    folded = [node for node in graph["nodes"] if node["fate"] == "folded" and node["name"] not in needless]
     astray = [node["name"] for node in folded if node["line"] not in called]
     unlinked_calls = [call["id"] for call in graph["calls"] if not call["aten_nodes"] or not call["line"]]
     orphans = [f"{node}.{one['name']}" for node, one in operations if not one["producer"]]
@@ -49,6 +49,25 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
         "kernel_lines": [sum(k["lines_tied"] for k in graph["kernels"]), sum(k["lines"] for k in graph["kernels"])],
         "missing": {"compute_nodes": lost + astray, "kernel_calls": unlinked_calls, "loop_body_operations": orphans},
     }
+
+
+def _needless(graph: Graph) -> set[str]:
+    """Folded nodes and views that need no code: they have no element, or nobody reads them but others of these.
+
+    A call may be handed what it does not read, as flex_attention is what its backward pass would need; Inductor then
+    drops the buffer, and with it what only that was made of.
+    """
+    made = {buffer for node in graph["scheduler_nodes"] for buffer in node["buffers"]}
+    readers: dict[str, list[str]] = {}
+    for node in graph["nodes"]:
+        for name in node["inputs"]:
+            readers.setdefault(name, []).append(node["name"])
+    found: set[str] = set()
+    for node in reversed(graph["nodes"]):  # readers come after what they read
+        name, dropped = node["name"], node["buffer"] is not None and node["buffer"] not in made
+        if node["fate"] in NO_CODE and (dropped or 0 in (node["size"] or ()) or {*readers.get(name, ())} <= found):
+            found.add(name)
+    return found
 
 
 def _linked_as_wholes(graph: Graph) -> set[str]:

@@ -85,7 +85,9 @@ def _accessed(side: list[dict]) -> tuple[set[str], set[str], set[str]]:
     return {buffer for buffer, whole in reads if not whole}, {buffer for buffer, whole in reads if whole}, written
 
 
-def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str]) -> str:
+def fate(
+    node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str], made: set[str]
+) -> str:
     """The fate of one ATen node.
 
     Args:
@@ -94,6 +96,7 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
         extern_nodes: nodes that an extern kernel computes.
         producers: nodes that contribute an operation to some kernel's text.
         stored: nodes whose whole result some kernel stores in memory.
+        made: buffers that some scheduler node makes; the others' makers were dropped, since nobody reads them.
     """
     name, buffer = node["name"], buffers.get(node["name"])
     if name in extern_nodes:
@@ -102,11 +105,11 @@ def fate(node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers
         return "materialised"
     if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
         return "view"
-    if buffer is not None and (buffer["removed"] or name in producers):  # or else it would be stored
+    if buffer is not None and buffer["name"] in made and (buffer["removed"] or name in producers):  # or it were stored
         return "fused away"
     if name in producers:
         return "inlined"
-    return "folded" if buffer is None else "materialised"
+    return "folded" if buffer is None or buffer["name"] not in made else "materialised"
 
 
 def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[[str, int], bool]) -> dict[str, str]:
@@ -132,8 +135,9 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
+    made = {buffer for node in nodes for buffer in node["buffers"]}
     return {
-        node["name"]: fate(node, buffers, extern, producers, stored)
+        node["name"]: fate(node, buffers, extern, producers, stored, made)
         for node in lowered["aten"]["nodes"]
         if node["op"] == "call_function" and not node["symbolic"]
     }

@@ -14,17 +14,23 @@ from minicompile.lowering.printed_text import definition_lines
 from minicompile.torch_private.session import Session
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-LIBRARIES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")
+PACKAGES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")
+# Python's and torch's own files; a model out of another package is read like one of the user's
+FOREIGN = re.compile(r"/(?:site|dist)-packages/(?:torch|triton)/|/lib/python[\d.]+/(?!(?:site|dist)-packages/)")
+MACHINERY = re.compile(r"/torch/(?:_\w+|fx|utils|autograd|func)/")  # what traces and differentiates
+NO_FILE = re.compile(r"<(?!ipython-input)")
 
 
 def user_frames(stack: str | None) -> list[tuple[str, int]]:
     """(file, line) of a stack trace's frames outside Python's and torch's own files, the innermost first.
 
-    A model made of torch's modules alone has none: then it is the line of the module that computes.
+    A model made of torch's modules alone has none: then it is the line of the module that computes; of a step of one
+    of torch's optimizers, or of a plain function of torch's, the line there.
     """
-    frames = [(file, int(line)) for file, line, _ in reversed(FRAME.findall(stack or "")) if not file.startswith("<")]
-    own = [frame for frame in frames if not LIBRARIES.search(frame[0])]
-    return own or [frame for frame in frames if "/torch/nn/modules/" in frame[0]][:1]
+    frames = [(file, int(line)) for file, line, _ in reversed(FRAME.findall(stack or "")) if not NO_FILE.match(file)]
+    own = [frame for frame in frames if not FOREIGN.search(frame[0])]
+    modules = [frame for frame in frames if "/torch/nn/modules/" in frame[0]]
+    return own or modules[:1] or [frame for frame in frames if not MACHINERY.search(frame[0])][:1]
 
 
 class Record:
@@ -34,6 +40,7 @@ class Record:
         self.session, self.panes = session, Panes()
         self._settle()
         self._ends: dict[int, dict[str, int | None]] = {}
+        self._lengths: dict[str, int] = {}  # of the sources, in lines
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(session.dynamo)]
         self._joint = {index: self._add_joint(index, graph) for index, graph in session.joint.items()}
@@ -50,6 +57,7 @@ class Record:
                 continue
             self.panes.extend(built.panes)
             stacks = self._link_upwards(built, lowered["aten"]["nodes"])
+            self._link_inlined(built, lowered["aten"]["nodes"], lowered["inner_nodes"])
             self.graphs.append(with_layers(built.graph, stacks))
             self.built.append(lowered)
         for one in self._breaks:
@@ -95,7 +103,7 @@ class Record:
 
     def _link_break(self, one: dict) -> None:
         """The user's line at which Dynamo stopped, tied to the end of the graph before and the start of the next."""
-        places = [(file, line) for file, line, _ in one["stack"] if file in self._sources]
+        places = [(file, line) for file, line, _ in one["stack"] if line <= self._lengths.get(file, 0)]
         for side, at in (("after", "output"), ("before", "forward")):
             if places and one[side] is not None:
                 file, line = places[-1]
@@ -107,10 +115,13 @@ class Record:
         graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
         files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
         stops = [file for one in self._breaks for file, _, _ in one["stack"]]
-        files += [file for file in stops if not LIBRARIES.search(file) and linecache.getlines(file)]
+        files += [file for file in stops if not FOREIGN.search(file)]
         found: dict[str, str] = {}
         for file in dict.fromkeys(files):
             lines = [line.rstrip("\n") for line in linecache.getlines(file)]
+            if not lines:  # code that was never in a file, or is there no more
+                continue
+            self._lengths[file] = len(lines)
             title: Title = {"code": "source", "file": shown_path(file)}
             found[file] = self.panes.add(f"source.{len(found)}", "source", title, "python", lines)
         for number, code in enumerate(self.session.bytecode):
@@ -124,7 +135,8 @@ class Record:
 
     def _link_source(self, stack: str | None, pane: str, line: int | None) -> None:
         for depth, (file, number) in enumerate(user_frames(stack)):
-            self.panes.link("caller" if depth else "source", self._sources[file], number, pane, line)
+            if number <= self._lengths.get(file, 0):
+                self.panes.link("caller" if depth else "source", self._sources[file], number, pane, line)
 
     def _add_dynamo(self, index: int, graph: dict) -> dict[str, int]:
         lines = graph["text"].rstrip().splitlines()
@@ -142,11 +154,11 @@ class Record:
         title: Title = {"code": "joint" if training else "joint_forward"}
         pane = self.panes.add(f"joint.{index}", "joint", title, "python", lines)
         at = definition_lines(lines)
-        dynamo, identity = self._dynamo[index], self.session.dynamo[index]["identity"]
+        dynamo, known = self._dynamo[index], self.session.dynamo[index]["identities"]
         origins: dict[str, list[str]] = {}
         by_sequence: dict[int, list[str]] = {}
         for node in graph["nodes"]:
-            names = [name for name, graph_id in node["origins"] if graph_id == identity and name in dynamo]
+            names = _named_in(dynamo, node["origins"], known)
             origins[node["name"]] = names[:1]
             if names and node["sequence"] is not None and node["sequence"] >= 0:
                 by_sequence.setdefault(node["sequence"], []).append(names[0])
@@ -155,7 +167,8 @@ class Record:
             origins[name] = origins[name] or list(dict.fromkeys(by_sequence.get(node["sequence"], [])))
             for origin in origins[name]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
-        return {"pane": pane, "at": at, "origins": origins, "by_sequence": by_sequence, "identity": identity}
+        known = graph["identities"]
+        return {"pane": pane, "at": at, "origins": origins, "by_sequence": by_sequence, "identities": known}
 
     def _link_upwards(self, built: BuiltGraph, nodes: list[dict]) -> dict[str, Stack]:
         """From an ATen graph, whose nodes are these, to the joint graph, to Dynamo's, and to the source.
@@ -163,30 +176,50 @@ class Record:
         Returns:
             By node the model's modules that it was made in.
         """
-        graph, aten = built.graph, built.graph["panes"]["aten"]
-        index = graph["index"]
-        joint, dynamo = self._joint.get(index), self._dynamo[index]
+        index = built.graph["index"]
         recorded = {node["name"]: node for node in self.session.dynamo[index]["nodes"]}
+        holders = _holders(nodes)
         stacks = {}
-        for node in nodes:
-            line = built.aten_lines.get(node["name"])
+        for position, node in enumerate(nodes):
             # what replaced a pattern may have no origin itself; then that of the next node that uses its result counts
             found = self._origins(index, node)
             users = [node["name"]]
-            for one in nodes[nodes.index(node) + 1 :]:
+            for one in nodes[position + 1 :] if not found["dynamo"] else ():
                 if found["dynamo"]:
                     break
                 if set(one["inputs"]) & set(users) and one["op"] == "call_function":
                     users.append(one["name"])
                     found = {**self._origins(index, one), "joint": found["joint"]}
-            if joint:
-                for name in found["joint"] or self._replaced(graph, nodes, node, found["dynamo"]):
-                    self.panes.link("node", joint["pane"], joint["at"][name], aten, line)
-            for name in found["dynamo"]:
-                self.panes.link("node", f"dynamo.{index}", dynamo[name], aten, line)
-            self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), aten, line)
+            # nor has the gradient of a branch of torch.cond: then that of the call that holds the branch
+            if not found["dynamo"] and (holder := holders.get(node["name"].rpartition(".")[0])):
+                found = {**self._origins(index, holder), "joint": found["joint"]}
+            found["joint"] = found["joint"] or self._replaced(built.graph, nodes, node, found["dynamo"])
+            self._link_node(built, node, found)
             stacks[node["name"]] = layer_stack(node, (recorded[name] for name in found["dynamo"]))
         return stacks
+
+    def _link_node(self, built: BuiltGraph, node: dict, found: dict) -> None:
+        """One ATen node to those that it comes from, and to the user's lines."""
+        index, aten, line = built.graph["index"], built.graph["panes"]["aten"], built.aten_lines.get(node["name"])
+        for name in found["joint"]:
+            self.panes.link("node", self._joint[index]["pane"], self._joint[index]["at"][name], aten, line)
+        for name in found["dynamo"]:
+            self.panes.link("node", f"dynamo.{index}", self._dynamo[index][name], aten, line)
+        self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), aten, line)
+
+    def _link_inlined(self, built: BuiltGraph, nodes: list[dict], inner: list[dict]) -> None:
+        """The nodes of graphs that a template takes into its text, flex_attention's score say, upwards as above, and
+        to the call of that template."""
+        own, holders, panes = {node["name"] for node in nodes}, _holders(nodes), built.graph["panes"]
+        for node in inner:
+            holder = holders.get(node["name"].rpartition(".")[0])
+            if node["name"] in own or node["op"] != "call_function" or holder is None:
+                continue
+            self._link_node(built, node, self._origins(built.graph["index"], node))
+            for call in built.graph["calls"]:
+                if holder["name"] in call["aten_nodes"]:
+                    line = built.aten_lines.get(node["name"])
+                    self.panes.link("call", panes["aten"], line, panes["code"], call["line"])
 
     def _replaced(self, graph: Graph, nodes: list[dict], node: dict, dynamo: list[str]) -> list[str]:
         """The earlier graph's nodes that a pattern of Inductor's took together and put an ATen node in the place of.
@@ -203,19 +236,33 @@ class Record:
     def _origins(self, index: int, node: dict) -> dict:
         """The nodes of Dynamo's and of the joint graph that an ATen node comes from, and stack traces of the former."""
         joint, dynamo = self._joint.get(index), self._dynamo[index]
-        identity = self.session.dynamo[index]["identity"]
-        names = [one for one, graph_id in node["origins"] if graph_id == identity and one in dynamo][:1]
+        names = _named_in(dynamo, node["origins"], self.session.dynamo[index]["identities"])[:1]
         earlier = []
         if joint:
             earlier = [node["name"]] if node["name"] in joint["at"] else []
-            earlier += [
-                one for one, graph_id in node["origins"] if graph_id == joint["identity"] and one in joint["at"]
-            ]
+            earlier += _named_in(joint["at"], node["origins"], joint["identities"])
             names = names or [origin for one in earlier for origin in joint["origins"][one]]
             names = names or joint["by_sequence"].get(node["sequence"], [])
         names, earlier = list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
         stacks = [one["stack"] for one in self.session.dynamo[index]["nodes"] if one["name"] in names and one["stack"]]
         return {"dynamo": names, "joint": earlier, "stacks": stacks}
+
+
+def _holders(nodes: list[dict]) -> dict[str, dict]:
+    """The call that each graph within a graph is handed to, by the inner one's name."""
+    return {given: node for node in nodes if node["op"] == "call_function" for given in node["inputs"]}
+
+
+def _named_in(at: dict[str, int], origins: list[list], identities: dict[int, str]) -> list[str]:
+    """Those of a node's origins that a printed graph defines, by their names there.
+
+    Args:
+        at: the lines of the graph's nodes.
+        origins: [name, identity of its graph] of each ancestor.
+        identities: what names begin with, by the identities of that graph and of those within it.
+    """
+    full = (identities[graph] + name for name, graph in origins if graph in identities)
+    return [name for name in full if name in at]
 
 
 def without(entry: dict, key: str) -> dict:
@@ -226,6 +273,6 @@ def without(entry: dict, key: str) -> dict:
 def shown_path(file: str) -> str:
     """A file's path relative to where the capture runs or to the packages, or its name."""
     path = Path(file)
-    if LIBRARIES.search(file):
-        return LIBRARIES.split(file)[-1]
+    if PACKAGES.search(file):
+        return PACKAGES.split(file)[-1]
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name

@@ -12,12 +12,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from minicompile.torch_private import predicates
 from minicompile.torch_private.hooking import Hooks, aside
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.snapshot import buffer_facts
 
 MOST_SOURCE = 40_000  # characters of one candidate's code that are kept
 MOST_SOURCES = 12  # candidates of one operation whose code is kept: the chosen one, then the fastest
+NO_CALLER = ("not_generated", "not_offered")
 PAIR = re.compile(r"(\w+)=('[^']*'|\([^)]*\)|\[[^\]]*\]|[^,\s]+)")
 
 
@@ -28,7 +30,7 @@ class Autotuned:
         self._simulated = simulated
         self._asked: list[dict] = []
         self._callers: list[tuple[dict, dict, Any]] = []  # (the operation's record, the candidate's, torch's object)
-        self._refused: list[dict] = []  # candidates that no caller was made of, of the operation that comes next
+        self._refused: list[tuple[str | None, dict]] = []  # candidates that no caller was made of, by the node
 
     def patches(self, hooks: Hooks) -> Iterator[AbstractContextManager]:
         """The patches to enter for the time of a compile."""
@@ -39,6 +41,7 @@ class Autotuned:
         yield from hooks.around("triton_template", self._offered)
         yield from hooks.around("kernel_template", self._offered)
         yield from hooks.around("finalised", self._finalised)
+        yield from predicates.patches(hooks, self._not_offered)
         if self._simulated:
             yield from hooks.around("precompile_choices", lambda _: lambda *args, **kwargs: lambda: {})
 
@@ -71,17 +74,18 @@ class Autotuned:
     def _record(self, given: dict) -> None:
         config = owner("config")
         tuned = bool(config.max_autotune or config.max_autotune_gemm)
-        node = getattr(owner("V").V.graph, "current_node", None)
+        node = _node()
         offered = [(_candidate(caller), caller) for caller in given["choices"]]
+        refused = [one for at, one in self._refused if at == node and (tuned or one["reason"]["code"] != "not_offered")]
         record = {
-            "node": getattr(node, "name", None),
+            "node": node,
             "operation": given["name"],
             "inputs": [_tensor(one) for one in given["input_nodes"]],
             "output": _tensor(given["layout"]),
             "max_autotune": tuned,
             "deterministic": bool(getattr(config, "deterministic", False)),
             "simulated": self._simulated,
-            "candidates": [*(candidate for candidate, _ in offered), *self._refused],
+            "candidates": [*(candidate for candidate, _ in offered), *refused],
         }
         self._callers += [(record, candidate, caller) for candidate, caller in offered]
         self._refused = []
@@ -133,13 +137,18 @@ class Autotuned:
     @aside
     def _refuse(self, template: Any, error: BaseException, given: dict) -> None:
         settings = {key: value for key, value in given.items() if isinstance(value, int | float | str)}
-        self._refused.append(
-            {
-                **_blank(str(getattr(template, "name", type(template).__name__)), _language(template)),
-                "configuration": settings,
-                "reason": {"code": "not_generated", "message": _message(error)},
-            }
-        )
+        made = {
+            **_blank(str(getattr(template, "name", type(template).__name__)), _language(template)),
+            "configuration": settings,
+            "reason": {"code": "not_generated", "message": _message(error)},
+        }
+        self._refused.append((_node(), made))
+
+    @aside
+    def _not_offered(self, predicate: str, kind: str, last: dict) -> None:
+        made = {**_blank(predicate.removeprefix("use_"), kind), "reason": {"code": "not_offered", **last}}
+        if (_node(), made) not in self._refused:
+            self._refused.append((_node(), made))
 
     def _finalised(self, original):
         def finalize_as_triton_caller(buffer, caller, *args, **kwargs):
@@ -149,10 +158,15 @@ class Autotuned:
         return finalize_as_triton_caller
 
 
+def _node() -> str | None:
+    """The ATen node that is being lowered."""
+    return getattr(getattr(owner("V").V.graph, "current_node", None), "name", None)
+
+
 def _settle(record: dict) -> None:
     """Say how a record was decided, and why each candidate without a time has none."""
     candidates = record["candidates"]
-    callers = [one for one in candidates if one["reason"] is None or one["reason"]["code"] != "not_generated"]
+    callers = [one for one in candidates if one["reason"] is None or one["reason"]["code"] not in NO_CALLER]
     timed = [one for one in candidates if one["milliseconds"] is not None]
     record["decided"] = _how(record, timed, callers)
     if callers and not any(one["chosen"] for one in candidates):

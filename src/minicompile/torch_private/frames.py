@@ -19,7 +19,9 @@ from unittest import mock
 
 import torch
 
+from minicompile.torch_private.hooking import aside
 from minicompile.torch_private.names import lookup, owner
+from minicompile.torch_private.snapshot import described
 
 if TYPE_CHECKING:
     from minicompile.torch_private.session import Session
@@ -74,12 +76,14 @@ class FrameLog:
                 one["after"] = index
         return made["model"]
 
+    @aside
     def rewritten(self, old: CodeType, new: CodeType) -> None:
         """Dynamo's hook for bytecode."""
         made = self._compile()
         self._describe(made, old.co_qualname, old.co_filename, old.co_firstlineno)
         self.session.bytecode.append({"old": old, "new": new, "model": made["model"]})
 
+    @aside
     def traced(self, name: str, metadata: Any, payload: Any) -> None:
         """A record of the structured trace."""
         if name == GUARDS and payload:
@@ -124,6 +128,7 @@ class FrameLog:
 
         return mock.patch.object(kind, "__post_init__", post_init)
 
+    @aside
     def _break(self, text: str, stack: list, made: dict, skipped: bool) -> None:
         reason, explanation, hints = _told(text)
         seen = [graph for one in self.session.compiles if one["model"] == made["model"] for graph in one["graphs"]]
@@ -176,25 +181,29 @@ class FrameLog:
 
     def _model(self) -> int:
         """The number of what was given to torch.compile, the outermost where a compiled function calls another."""
-        subject = _subject()
+        subject, given = _subject()
         for number, known in enumerate(self._subjects):
-            if (known() if isinstance(known, weakref.ref) else known) is subject:
+            held = known() if isinstance(known, weakref.ref) else known
+            if held is subject and (held is not None or known is None):  # not one that is no more
                 return number
         self._subjects.append(_weakly(subject))
-        self.session.models.append(_named(subject))
+        self.session.models.append({**_named(subject), "inputs": [described(value) for value in given]})
         return len(self._subjects) - 1
 
 
-def _subject() -> Any:
-    """The function, or the object whose method it is, that the calls under way came through as compiled."""
+def _subject() -> tuple[Any, list]:
+    """The function, or the object whose method it is, that the calls under way came through as compiled, and what the
+    outermost of these calls was given."""
     found: Any = None
+    given: list = []
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == COMPILED_FUNCTION and frame.f_locals.get("fn") is not None:
             found = frame.f_locals["fn"]
+            given = [*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values()]
         frame = frame.f_back
     found = inspect.unwrap(found) if callable(found) else found
-    return getattr(found, "__self__", found)
+    return getattr(found, "__self__", found), given
 
 
 def _weakly(subject: Any) -> Any:

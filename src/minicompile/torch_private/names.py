@@ -120,6 +120,10 @@ NAMES = {
     "kernel_template": PrivateName(
         "torch._inductor.codegen.common:KernelTemplate.maybe_append_choice", "... that are not made", required=False
     ),
+    **{
+        name: PrivateName(f"torch._inductor.utils:{name}", "... that are not offered", required=False)
+        for name in ("use_cpp_gemm_template", "use_cpp_bmm_template", "use_triton_template", "use_cutlass_template")
+    },
     "finalised": PrivateName(
         "torch._inductor.ir:MultiTemplateBuffer.finalize_as_triton_caller", "... chosen after fusion", required=False
     ),

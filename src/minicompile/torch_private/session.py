@@ -25,7 +25,7 @@ from minicompile.torch_private.decisions import FusionDecisions
 from minicompile.torch_private.frames import FrameLog, TraceHandler
 from minicompile.torch_private.line_hooks import LineHooks
 from minicompile.torch_private.names import owner
-from minicompile.torch_private.snapshot import lowered_graph, members, whole_fx_graph, with_subgraphs
+from minicompile.torch_private.snapshot import identities, lowered_graph, members, whole_fx_graph, with_subgraphs
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
@@ -118,7 +118,11 @@ class _Watcher:
 
     def _begin(self, module: torch.fx.GraphModule, inputs: list) -> int:
         self._alive.append(module)
-        recorded = self._recorded("dynamo", partial(whole_fx_graph, module)) or {"text": "", "nodes": [], "identity": 0}
+        recorded = self._recorded("dynamo", partial(whole_fx_graph, module)) or {
+            "text": "",
+            "nodes": [],
+            "identities": {},
+        }
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         on_gpu = any(tensor.device.type == "cuda" for tensor in tensors)
         index = len(self.session.dynamo)
@@ -135,7 +139,7 @@ class _Watcher:
         ):
             copied = simulated.copied(module)  # the results are made up from the original
             self._alive.append(copied)
-            self.session.dynamo[index]["identity"] = id(copied.graph)
+            self.session.dynamo[index]["identities"] = identities(copied)
             compile_fx(copied, inputs, inner_compile=partial(self._moved, index), **kwargs)
         return partial(simulated.results, module)
 
@@ -182,7 +186,7 @@ class _Watcher:
         module = torch.fx.GraphModule(graph.owning_module or torch.nn.Module(), graph)
         self._alive.append(graph)
         if recorded := self._recorded("joint", partial(whole_fx_graph, module)):
-            self.session.joint[self._traced] = {**recorded, "identity": id(graph)}
+            self.session.joint[self._traced] = {**recorded, "identities": {**identities(module), id(graph): ""}}
 
     def before_fusion(self, nodes: list) -> list:
         found = [{"name": one.get_name(), "text": one.debug_str()} for node in nodes for one in members(node)]
@@ -200,7 +204,10 @@ class _Watcher:
 
     def _lowered(self, graph, code: str) -> None:
         inner = list(self.calls.subgraphs)
-        subgraphs = {one.name: lowered_graph(one, "") for one in inner}
+        subgraphs = {}
+        for one in inner:
+            with owner("V").V.set_graph_handler(one):  # a node that prints itself asks for its buffers there
+                subgraphs[one.name] = lowered_graph(one, "")
         calls, definitions = self.calls.take(), self.lines.take()
         made = {
             "index": self._index,

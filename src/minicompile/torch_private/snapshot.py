@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from minicompile.batches import tensors_of
 from minicompile.torch_private.names import owner
 
 WITH_GRAPHS = ("Conditional", "WhileLoop", "InvokeSubgraph")  # Inductor's classes for torch.cond and its like
@@ -20,11 +21,20 @@ TORCH = Path(torch.__file__).parents[1]
 def number(value: Any) -> int | str:
     """A size as an int, or as text where it is symbolic."""
     if isinstance(value, torch.SymInt):
-        value = value.node.expr  # to ask a symbol itself for its int would fix it to that one
+        value = getattr(value.node, "expr", str(value))  # to ask a symbol itself for its int would fix it to that one
     try:
         return int(value)
-    except TypeError:
+    except (TypeError, ValueError):
         return str(value)
+
+
+def described(value: object) -> dict:
+    """An example input as the capture describes it; of one that holds others, these by their places."""
+    if isinstance(value, torch.Tensor):
+        return {"kind": "tensor", "size": [number(n) for n in value.shape], "dtype": str(value.dtype).split(".")[-1]}
+    made: dict[str, Any] = {"kind": type(value).__name__, "size": None, "dtype": None}
+    inner = {place: described(tensor) for place, tensor in tensors_of(value, "")}
+    return {**made, "holds": inner} if inner else made
 
 
 def byte_count(size: list[int | str] | None, dtype: torch.dtype) -> int | None:
@@ -112,21 +122,35 @@ def fx_graph(module: torch.fx.GraphModule) -> dict:
     return {
         "text": module.print_readable(print_output=False, include_stride=True),
         "nodes": [fx_node(node) for node in module.graph.nodes],
-        "identity": id(module.graph),
+        "identities": identities(module),
     }
 
 
+def identities(module: torch.fx.GraphModule) -> dict[int, str]:
+    """What the names of an FX graph's nodes begin with, by the identity of the graph: its own, and those within it."""
+    return {id(module.graph): "", **{id(inner.graph): f"{name}." for name, inner in _inner(module)}}
+
+
+def _inner(module: torch.fx.GraphModule) -> list[tuple[str, torch.fx.GraphModule]]:
+    """The graphs within a graph, a branch of torch.cond or a score of flex_attention, each with its name."""
+    found = ((path.replace(".", "_"), inner) for path, inner in module.named_modules() if path)
+    return [(name, inner) for name, inner in found if isinstance(inner, torch.fx.GraphModule)]
+
+
+def inner_nodes(module: torch.fx.GraphModule) -> list[dict]:
+    """The nodes of the graphs within a graph, named as `with_subgraphs` names them."""
+    found = []
+    for name, inner in _inner(module):
+        for node in map(fx_node, inner.graph.nodes):
+            inputs = [f"{name}.{one}" for one in node["inputs"]]
+            found.append({**node, "name": f"{name}.{node['name']}", "inputs": inputs})
+    return found
+
+
 def whole_fx_graph(module: torch.fx.GraphModule) -> dict:
-    """An FX graph with the nodes of those within it, named as `with_subgraphs` names them."""
+    """An FX graph with the nodes of those within it."""
     made = fx_graph(module)
-    for path, inner in module.named_modules():
-        if path and isinstance(inner, torch.fx.GraphModule):
-            name = path.replace(".", "_")
-            nodes = [fx_node(node) for node in inner.graph.nodes]
-            for node in nodes:
-                node.update(name=f"{name}.{node['name']}", inputs=[f"{name}.{one}" for one in node["inputs"]])
-            made["nodes"] += nodes
-    return made
+    return {**made, "nodes": made["nodes"] + inner_nodes(module)}
 
 
 def lowering_of(target: Any) -> dict | None:
@@ -293,6 +317,7 @@ def lowered_graph(graph: Any, code: str) -> dict:
         "backward": bool(graph.is_backward),
         "inference": bool(graph.is_inference),
         "aten": fx,
+        "inner_nodes": inner_nodes(graph.module),
         "buffers": [
             {
                 "name": name,
