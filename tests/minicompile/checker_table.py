@@ -15,8 +15,8 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from zoo_models import NAMES, TARGETS, Captured, captured, load, saved
-from zoo_proofs import PROOFS, Verdict
+from zoo_models import NAMES, TARGETS, Captured, Verdict, captured, load, saved
+from zoo_proofs import PROOFS
 from zoo_runs import Ran, ran
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from torch._inductor.runtime.triton_heuristics import GridExpr
 from triton import language as tl
 from triton.runtime import interpreter
 
-BLOCKS = {"XBLOCK": 64, "YBLOCK": 16, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK": 8}
+BLOCKS = {"XBLOCK": 128, "YBLOCK": 32, "ZBLOCK": 1, "R0_BLOCK": 512, "R1_BLOCK": 8}
 
 
 NAMED_OTHERWISE = {"fast_tanhf": "tanh", "nearbyint": "round", "rint": "round", "fabs": "abs", "cyl_bessel_i0": "i0"}

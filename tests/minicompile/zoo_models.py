@@ -9,8 +9,9 @@ import gzip
 import importlib.util
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
@@ -78,6 +79,23 @@ class Captured:
         """Keep it in a folder, as `NAME.TARGET.json.gz`."""
         with gzip.open(folder / f"{self.name}.{self.target}.json.gz", "wt") as file:
             json.dump(self.capture, file)
+
+
+@dataclass
+class Verdict:
+    """How many claims of each kind were held against the code, and those that are false, each in a line."""
+
+    held: Counter = field(default_factory=Counter)
+    false: list[str] = field(default_factory=list)
+
+    def __add__(self, other: "Verdict") -> "Verdict":
+        return Verdict(self.held + other.held, self.false + other.false)
+
+    def hold(self, kind: str, said: object, truth: object, of: str) -> None:
+        """Hold one claim against the truth."""
+        self.held[kind] += 1
+        if said != truth:
+            self.false.append(f"{of}: {kind} {said}, in truth {truth}")
 
 
 def saved(path: Path) -> Captured:

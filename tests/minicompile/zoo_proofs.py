@@ -2,39 +2,25 @@
 
 Bytes: the addresses that the kernels touch when they run. Fates: the graph runs operation by operation, and each result
 is looked for in the memory that the kernels left. Names such as softmax: the result is computed by torch's own
-function. Fusions: Inductor's printed reads and writes. The rest: the generated text.
+function. Sizes: those of the results. The other proofs read what Inductor prints and writes (`zoo_text_proofs`).
 """
 
-import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from math import prod
 
 import torch
 from torch.nn import functional as F
-from zoo_models import Captured
+from zoo_fusion_proofs import fusions
+from zoo_models import Captured, Verdict
 from zoo_runs import Ran, runs_here, values_of
+from zoo_text_proofs import accesses, order, scans, structure, tours
 
 from minicompile.explain.annotation import facts
-from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import named_whole
-from minicompile.explain.explorer.tour import tour
 
 HALF = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
-COMPARED = re.compile(r"^(\w+)\.(?P<way>writes|unmet_dependencies|met_dependencies) =\s*(?P<what>.*?\])$", re.M | re.S)
-COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
-
-
-@dataclass
-class Verdict:
-    """How many claims of each kind were held against the code, and those that are false, each in a line."""
-
-    held: Counter = field(default_factory=Counter)
-    false: list[str] = field(default_factory=list)
-
-    def __add__(self, other: "Verdict") -> "Verdict":
-        return Verdict(self.held + other.held, self.false + other.false)
+REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "var_mean", "argmax", "argmin")
 
 
 def generated(graph: dict) -> list[dict]:
@@ -134,87 +120,55 @@ def names(one: Captured, _ran: Ran) -> Verdict:
     return verdict
 
 
-def _printed_accesses(one: Captured, graph: dict) -> dict[str, dict[str, set[str]]]:
-    """By scheduler node the buffers that it reads and writes, off the text that Inductor prints of it before fusion."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for node, way, what in COMPARED.findall(one.text(graph, "ir_before")):
-        side = found.setdefault(node, {"reads": set(), "writes": set(), "changes": set()})
-        side["writes" if way == "writes" else "reads"] |= set(re.findall(r"MemoryDep\('(\w+)'", what))
-        side["changes"] |= set(re.findall(r"(?:Star|Weak)Dep\(name='(\w+)'", what))
-    return found
+def _addresses(value: torch.Tensor) -> int:
+    """Bytes of a tensor's different addresses."""
+    lengths = (length for length, step in zip(value.shape, value.stride(), strict=True) if step or not length)
+    return prod(lengths) * value.element_size()
 
 
-def fusions(one: Captured, _ran: Ran) -> Verdict:
-    """Why two nodes were not fused agrees with the reads and writes that Inductor prints."""
+def sizes(one: Captured, _ran: Ran) -> Verdict:
+    """Bytes of results, bytes that single kernels would move, how many values are reduced: off the results."""
     verdict = Verdict()
-    for graph in one.capture["graphs"]:
-        accesses = _printed_accesses(one, graph)
-        for decision in graph["decisions"]:
-            code = decision["reason"]["code"]
-            if code not in ("handed", "changed", "read_by_both", "nothing_shared"):
-                continue
-            first, second = (
-                {way: set().union(*(accesses.get(node, {}).get(way, set()) for node in decision[side]))
-                 for way in ("reads", "writes", "changes")} for side in ("first", "second")
-            )  # fmt: skip
-            handed = first["writes"] & second["reads"] | second["writes"] & first["reads"]
-            shared = (first["reads"] | first["writes"]) & (second["reads"] | second["writes"])
-            changed = first["writes"] & second["changes"] | second["writes"] & first["changes"]
-            truth = "handed" if handed else "changed" if changed else "read_by_both" if shared else "nothing_shared"
-            verdict.held[code] += 1
-            if truth != code or set(decision["reason"].get("buffers", ())) - shared - changed:
-                verdict.false.append(f"{decision['first']} with {decision['second']} {code}, in truth {truth}")
-    return verdict
-
-
-def scans(one: Captured, _ran: Ran) -> Verdict:
-    """Scans and sorts are told where the text has them, and are no reductions."""
-    verdict = Verdict()
-    for view in views_of(one.capture):
-        text = "\n".join(line for _, line in view.lines)
-        ordered = facts.ordered(view)
-        verdict.held["ordered"] += len(ordered)
-        in_text = bool(re.search(r"associative_scan\(|sort_with_index\(|exclusive_scan", text))
-        if one.target != "cpu" and bool(ordered) != in_text:
-            verdict.false.append(f"{view.call['id']}: scans or sorts {ordered}, in the text {in_text}")
+    for view in views_of(one.capture) if runs_here(one) else ():
+        if not (values := values_of(one, view.graph)):
+            continue
+        absent = facts.absent(view)
+        gone = [values[each["name"]] for each in absent["intermediates"] if each["name"] in values]
+        if len(gone) == len(absent["intermediates"]):
+            verdict.hold("bytes of results", absent["bytes"], sum(each.nbytes for each in gone), view.call["id"])
+        whole = [node["name"] in values and set(node["inputs"]) <= set(values) for node in view.fused]
+        if absent["apart"] is not None and all(whole):
+            moved = 0
+            for node in view.fused:
+                read = list(dict.fromkeys(node["inputs"]))[node["target"] == facts.COPY :]
+                moved += _addresses(values[node["name"]])
+                moved += sum(_addresses(values[name]) for name in read if view.nodes[name]["fate"] != "folded")
+            verdict.hold("bytes apart", absent["apart"], moved, view.call["id"])
         for reduction in facts.reductions(view):
-            if {each["node"] for each in ordered} & set(reduction["nodes"]):
-                verdict.false.append(f"{view.call['id']}: {reduction['nodes']} is a reduction and is not")
+            _reduced(verdict, view, reduction, values)
     return verdict
 
 
-def structure(one: Captured, _ran: Ran) -> Verdict:
-    """No line that computes is called structure."""
-    verdict = Verdict()
-    for comment, line in re.findall(r"^\s*(?://|#) (\d+: structure.*)\n(.*)$", annotate(one.capture), re.M):
-        verdict.held["structure"] += 1
-        if COMPUTING.match(line):
-            verdict.false.append(f"{comment}: {line.strip()}")
-    return verdict
-
-
-def tours(one: Captured, _ran: Ran) -> Verdict:
-    """The tour counts the operations that its line of the source became."""
-    stops = tour([one.capture])
-    source = next((stop for stop in stops if stop["pane"].startswith("source")), None)
-    aten = next((stop for stop in stops if re.search(r"operations? of ATen", stop["text"])), None)
-    if source is None or aten is None:
-        return Verdict()
-    graph = next(graph for graph in one.capture["graphs"] if graph["panes"]["aten"] == aten["pane"])
-    lines = {
-        second for link in one.capture["links"] if link["from"] == source["pane"] and link["to"] == aten["pane"]
-        for first, second in link["pairs"] if first == source["line"]
-    }  # fmt: skip
-    truth = sum(node["line"] in lines and node["op"] == "call_function" for node in graph["nodes"])
-    said = int(re.search(r"became (\d+) operation", aten["text"])[1])
-    return Verdict(Counter(tour=1), [] if said == truth else [f"the tour says {said} operations, in truth {truth}"])
+def _reduced(verdict: Verdict, view, reduction: dict, values: dict[str, torch.Tensor]) -> None:
+    if len(reduction["nodes"]) != 1 or len(reduction["producers"]) != 1:
+        return
+    node = view.nodes[reduction["producers"][0]["name"]]
+    if node["target"].split(".")[1:2] not in ([name] for name in REDUCED) or not node["inputs"]:
+        return
+    given, made = values.get(node["inputs"][0]), values.get(node["name"])
+    if given is not None and made is not None and reduction["results"] == made.numel():
+        said = reduction["length"] * reduction["results"]
+        verdict.hold("values reduced", said, given.numel(), f"{view.call['id']} {node['name']}")
 
 
 PROOFS: dict[str, Callable[[Captured, Ran], Verdict]] = {
     "bytes": bytes_touched,
     "fates": fates,
     "names": names,
+    "sizes": sizes,
     "fusions": fusions,
+    "accesses": accesses,
+    "order": order,
     "scans": scans,
     "structure": structure,
     "tours": tours,
