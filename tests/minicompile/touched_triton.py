@@ -1,9 +1,8 @@
 """Which addresses Inductor's Triton kernels touch: Triton's interpreter runs them, and each load and store reports.
 
-`TRITON_INTERPRET=1 python touched_triton.py CODES.json COUNTS.json`: a list of Inductor's output codes in, for each a
-list of [kernel, bytes read, bytes written] for its calls in order out, or the error's text. The code runs as it is, on
-the CPU, with inputs of the sizes that it checks for. The mathematical functions of CUDA's library give their operand
-back: no address depends on what they compute.
+`TRITON_INTERPRET=1 python touched_triton.py CODES.json RAN.pt`: a list of Inductor's output codes in, for each a list
+of [bytes read, bytes written, tensors afterwards] for its calls in order out, or the error's text. The code runs as it
+is, on the CPU, with inputs of the sizes that it checks for. The mathematical functions of CUDA's library are PyTorch's.
 """
 
 import json
@@ -17,16 +16,35 @@ import torch
 from generated_code import inputs_of, loaded
 from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_heuristics import GridExpr
+from triton import language as tl
 from triton.runtime import interpreter
 
-BLOCKS = {"XBLOCK": 64, "YBLOCK": 16, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK": 8}
+BLOCKS = {"XBLOCK": 128, "YBLOCK": 32, "ZBLOCK": 1, "R0_BLOCK": 512, "R1_BLOCK": 8}
+
+
+NAMED_OTHERWISE = {"fast_tanhf": "tanh", "nearbyint": "round", "rint": "round", "fabs": "abs", "cyl_bessel_i0": "i0"}
+TRUTHS = ("isnan", "isinf", "signbit")  # which CUDA's library gives as integers
 
 
 class Library(types.ModuleType):
-    """CUDA's mathematical functions, by any name."""
+    """CUDA's mathematical functions, computed by PyTorch's of the same name."""
 
     def __getattr__(self, name):
-        return lambda first, *_rest: first
+        function = getattr(torch, NAMED_OTHERWISE.get(name, name), None)
+        if name.startswith("__") or function is None:
+            raise AttributeError(f"PyTorch has no function for CUDA's {name}")
+
+        def compute(*operands):
+            first = next(one for one in operands if isinstance(one, tl.tensor))
+            given = [torch.from_numpy(numpy.array(one.handle.data)) if isinstance(one, tl.tensor)
+                     else torch.tensor(float(getattr(one, "value", one))) for one in operands]  # fmt: skip
+            kind = tl.int32 if name in TRUTHS else first.type.scalar
+            dtype = numpy.int32 if name in TRUTHS else first.handle.data.dtype
+            made = numpy.asarray(function(*given)).astype(dtype)
+            shape = tl.block_type(kind, first.type.shape) if first.type.is_block() else kind
+            return tl.tensor(interpreter.TensorHandle(made, kind), shape)
+
+        return compute
 
 
 class Marks:
@@ -129,7 +147,8 @@ class Kernel:
         meta = {**{key: value for key, value in given.items() if isinstance(value, int)}, **blocks}
         grid = GridExpr.from_meta(told["inductor_meta"], blocks or {"XBLOCK": BLOCKS["XBLOCK"]}, mode="python")
         self.function[tuple(grid.eval_slow(meta))](**given, **blocks)
-        self.calls.append([self.name, *MARKS.pop().counted()])
+        tensors = [value.detach().clone() for value in given.values() if isinstance(value, torch.Tensor)]
+        self.calls.append([*MARKS.pop().counted(), tensors])
 
 
 class Compiler:
@@ -145,13 +164,13 @@ class Compiler:
 
 
 def counted(code: str) -> list:
-    """[kernel, bytes read, bytes written] of each call of an output code."""
+    """[bytes read, bytes written, tensors afterwards] of each call of an output code."""
     Compiler.calls = []
     loaded(code, Compiler)(inputs_of(code))
     return Compiler.calls
 
 
-def main(codes: str, counts: str) -> None:
+def main(codes: str, ran: str) -> None:
     listen()
     found = []
     for code in json.loads(Path(codes).read_text()):
@@ -159,7 +178,7 @@ def main(codes: str, counts: str) -> None:
             found.append(counted(code))
         except Exception as error:
             found.append(f"{type(error).__name__}: {str(error)[:300]}")
-    Path(counts).write_text(json.dumps(found))
+    torch.save(found, ran)
 
 
 if __name__ == "__main__":

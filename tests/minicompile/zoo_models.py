@@ -4,8 +4,12 @@ A file has `make()`, which returns a module and its inputs, and perhaps `TRAIN`,
 length may change) or `TARGETS`. To try another model, add a file: nothing is said of what to expect.
 """
 
+import contextlib
+import gzip
 import importlib.util
+import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +22,6 @@ from torch._inductor.async_compile import AsyncCompile
 from minicompile.lowering.capture import capture
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.lowering.panes import Panes
-from minicompile.torch_private import session
 
 ZOO = Path(__file__).parent / "zoo"
 NAMES = sorted(path.stem for path in ZOO.glob("*.py"))
@@ -32,7 +35,6 @@ class ZooModel:
     name: str
     make: Callable[[], tuple]
     train: bool
-    dynamic: bool
     targets: tuple[str, ...]
 
 
@@ -44,49 +46,81 @@ def load(name: str) -> ZooModel:
     specification.loader.exec_module(module)
     train, dynamic = getattr(module, "TRAIN", False), getattr(module, "DYNAMIC", {})
 
-    def make() -> tuple:
+    def make(device: str = "cpu") -> tuple:
         torch.manual_seed(0)
         model, inputs = module.make()
+        model, inputs = model.to(device), tuple(one.to(device) for one in inputs)
         for position, axes in dynamic.items():
             for axis in axes:
                 torch._dynamo.mark_dynamic(inputs[position], axis)
         return model.train(train), inputs
 
-    return ZooModel(name, make, train, bool(dynamic), getattr(module, "TARGETS", TARGETS))
+    return ZooModel(name, make, train, getattr(module, "TARGETS", TARGETS))
 
 
 @dataclass
 class Captured:
-    """A capture, and the ATen graphs that Inductor wrote code for, in the order of its graphs."""
+    """A model's capture for a target."""
 
-    model: ZooModel
+    name: str
     target: str
     capture: Capture
-    modules: list[torch.fx.GraphModule] = field(default_factory=list)
+
+    def text(self, graph: Graph, pane: str) -> str:
+        """What a pane of a graph shows."""
+        return "\n".join(next(one["lines"] for one in self.capture["panes"] if one["id"] == graph["panes"][pane]))
 
     def code(self, graph: Graph) -> str:
         """A graph's generated code, after a comment for each input: its name and its dtype."""
-        pane = next(pane for pane in self.capture["panes"] if pane["id"] == graph["panes"]["code"])
         inputs = [node for node in graph["nodes"] if node["op"] == "placeholder"]
-        return "\n".join([*(f"# {node['name']}: {node['dtype']}" for node in inputs), *pane["lines"]])
+        return "\n".join([*(f"# {node['name']}: {node['dtype']}" for node in inputs), self.text(graph, "code")])
+
+    def save(self, folder: Path) -> None:
+        """Keep it in a folder, as `NAME.TARGET.json.gz`."""
+        with gzip.open(folder / f"{self.name}.{self.target}.json.gz", "wt") as file:
+            json.dump(self.capture, file)
+
+
+@dataclass
+class Verdict:
+    """How many claims of each kind were held against the code, and those that are false, each in a line."""
+
+    held: Counter = field(default_factory=Counter)
+    false: list[str] = field(default_factory=list)
+
+    def __add__(self, other: "Verdict") -> "Verdict":
+        return Verdict(self.held + other.held, self.false + other.false)
+
+    def hold(self, kind: str, said: object, truth: object, of: str) -> None:
+        """Hold one claim against the truth."""
+        self.held[kind] += 1
+        if said != truth:
+            self.false.append(f"{of}: {kind} {said}, in truth {truth}")
+
+
+def saved(path: Path) -> Captured:
+    """A capture that was kept in a file."""
+    name, target = path.name.split(".")[:2]
+    with gzip.open(path, "rt") as file:
+        return Captured(name, target, json.load(file))
+
+
+def _zeros(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype).zero_()
 
 
 def captured(name: str, target: str) -> Captured:
-    """Capture a model; its kernels are written, and nothing is built or run."""
-    model, modules = load(name), []
-    module, inputs = model.make()
-    read = session.lowered_graph
-
-    def noted(graph, code: str) -> dict:
-        if code:  # a branch of another graph has none of its own
-            modules.append(graph.module)
-        return read(graph, code)
-
-    options = FAST if target == "cpu" else {}
-    with (
-        mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None),
-        mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, Panes())),
-        mock.patch.object(session, "lowered_graph", noted),
-    ):
+    """Capture a model. For `cpu` and `simulated` its kernels are written, and nothing is built or run."""
+    model = load(name)
+    module, inputs = model.make("cuda" if target == "cuda" else "cpu")
+    with contextlib.ExitStack() as stack:
+        if target != "cuda":
+            stack.enter_context(mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None))
+            # the library's calls get zeros, which are indices, where no kernel has written
+            stack.enter_context(mock.patch.object(torch._C._dynamo.guards, "_empty_strided_cpu", _zeros))
+        stack.enter_context(
+            mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, Panes()))
+        )
+        options = FAST if target == "cpu" else {}
         made = capture(module, inputs, target=target, train=model.train, name=name, options=options)
-    return Captured(model, target, made, modules)
+    return Captured(name, target, made)

@@ -111,7 +111,7 @@ class _Builder:
         self.group_line: dict[int, int] = {}
         for number, group in enumerate(self.lowered["groups"]):
             self.group_line[number] = len(lines) + 1
-            lines.append(f"group {number}: {', '.join(group['members'])}  ({group['kind']}, {group['bytes']} bytes)")
+            lines.append(f"group {number}: {', '.join(group['members'])}  ({group['kind']})")
             for member in group["members"]:
                 self.node_line[member] = len(lines) + 1
                 lines.append("    " + describe(self.nodes[member]))

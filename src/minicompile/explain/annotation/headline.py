@@ -16,7 +16,7 @@ AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\
 def steps(view: KernelView) -> list[dict]:
     """The ATen operations that the kernel computes, in order, each with how `many` follow one another."""
     found: list[dict] = []
-    for node in view.fused:
+    for node in in_order(view):
         name = operation_of(node)
         if name in CONVERSIONS:
             continue
@@ -25,6 +25,19 @@ def steps(view: KernelView) -> list[dict]:
         else:
             found.append({"name": name, "many": 1})
     return found
+
+
+def in_order(view: KernelView) -> list[Node]:
+    """The kernel's ATen nodes in the order in which it computes them, each where its result is first there.
+
+    That is not the graph's order: a kernel of several loops computes each result in the first loop that needs it.
+    """
+    places: dict[str | None, tuple[int, int]] = {}
+    for loop, node in enumerate(view.scheduler_nodes):
+        for position, one in enumerate(node["operations"]):
+            if one["emitted"] and places.get(one["producer"], (loop,))[0] == loop:
+                places[one["producer"]] = loop, position
+    return sorted(view.fused, key=lambda node: places.get(node["name"], (len(view.scheduler_nodes), 0)))
 
 
 def headline(view: KernelView) -> str | None:

@@ -1,0 +1,189 @@
+"""Explains every model of `zoo/`, holds each sentence against the generated code, and writes docs/explained_models.md.
+
+`python tests/minicompile/checker_table.py` captures all models for the CPU and for a simulated GPU, proves what is said
+of them and writes the page. With a GPU elsewhere: `--capture FOLDER --target cuda` there keeps the captures, and
+`--captures FOLDER` proves them here, where no GPU is needed. A row that is not made anew stays as it was.
+"""
+
+import argparse
+import datetime
+import json
+import multiprocessing
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from zoo_models import NAMES, TARGETS, Captured, Verdict, captured, load, saved
+from zoo_proofs import PROOFS
+from zoo_runs import Ran, ran
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "docs" / "build" / "data" / "explained_models.json"
+PAGE = ROOT / "docs" / "explained_models.md"
+TITLES = {"cpu": "C++ for this CPU", "simulated": "Triton for a simulated H200", "cuda": "Triton on a GPU"}
+HEAD = """# Explained models
+
+Each model of `tests/minicompile/zoo` is captured, and every sentence that can be held against the generated code is:
+bytes against the addresses that the kernels touch when they run, fates against the memory that they leave, a kernel's
+name against torch's own function, reasons against the reads and writes that Inductor prints.
+`python tests/minicompile/checker_table.py` writes this page, and the same proofs are tests.
+"""
+COLUMNS = """
+- **nodes tied**: operations of the ATen graph that are linked to a line of code, of all that compute.
+- **lines linked**: lines of the kernels that are linked to an operation; the others are loops and signatures.
+- **calls**: kernel calls whose bytes are exactly those that the kernel touches / are a bound / are wrong. A dash: the
+  kernels cannot run here, because a size is a symbol, a branch depends on a value, or a kernel is the user's own.
+- **held**: sentences that were held against the code; **false**: those that the code refutes.
+"""
+
+
+def keep(name: str, target: str, folder: str) -> str | None:
+    """Capture a model into a folder, as `NAME.TARGET.json.gz`; why it could not be, else None."""
+    try:
+        captured(name, target).save(Path(folder))
+    except Exception as error:  # a model that fails is a row that says so
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return None
+
+
+def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int) -> dict[str, str]:
+    """Capture models in processes of their own; why some failed, by `NAME.TARGET`. One that crashes takes no other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    failed = {}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        waiting = {pair: pool.submit(keep, *pair, str(folder)) for pair in pairs}
+        for number, (pair, future) in enumerate(waiting.items(), 1):
+            key = ".".join(pair)
+            if (error := future.exception()) or (error := future.result()):
+                failed[key] = str(error)
+            print(f"{number}/{len(pairs)} {key} {failed.get(key, '')}", file=sys.stderr, flush=True)
+    for key in [key for key in failed if "process pool" in failed[key]]:  # one of them crashed, the others only waited
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            future = pool.submit(keep, *key.split("."), str(folder))
+            failed[key] = future.exception() or future.result()
+    failed = {key: str(error) for key, error in failed.items() if error}
+    (folder / "failed.json").write_text(json.dumps(failed))
+    return failed
+
+
+def row(one: Captured, runs: Ran) -> dict:
+    """What the table says of a capture."""
+    graphs, verdicts = one.capture["graphs"], {kind: proof(one, runs) for kind, proof in PROOFS.items()}
+    total = sum(verdicts.values(), Verdict())
+
+    def counted(what: str) -> list[int]:
+        return [sum(graph["coverage"][what][side] for graph in graphs) for side in (0, 1)]
+
+    calls = verdicts["bytes"]
+    return {
+        "captured": True,
+        "torch": one.capture["environment"]["versions"]["torch"],
+        "device": one.capture["target"]["gpu"] or one.capture["target"]["device"],
+        "nodes": counted("compute_nodes"),
+        "lines": counted("kernel_lines"),
+        "calls": {**calls.held, "wrong": len(calls.false)} if runs else None,
+        "held": sum(total.held.values()),
+        "false": total.false,
+        "warnings": len(one.capture["warnings"]),
+    }
+
+
+def rows_of(captures: list[Captured]) -> dict[str, dict]:
+    """The table's rows by `NAME.TARGET`."""
+    with tempfile.TemporaryDirectory() as folder:
+        runs = ran(captures, Path(folder))
+    return {f"{one.name}.{one.target}": row(one, its) for one, its in zip(captures, runs, strict=True)}
+
+
+def page(data: dict) -> str:
+    """The page of a table."""
+    parts = [HEAD, _summary(data["rows"]), COLUMNS]
+    for target, title in TITLES.items():
+        rows = {key.split(".")[0]: one for key, one in sorted(data["rows"].items()) if key.endswith(f".{target}")}
+        if not rows:
+            continue
+        versions = sorted({f"torch {one['torch']}, {one['device']}" for one in rows.values() if one["captured"]})
+        parts.append(f"\n## {title}\n\n{'; '.join(versions)}; written {data['dates'][target]}.\n")
+        parts.append(
+            "| model | nodes tied | lines linked | calls | held | false |\n| --- | --- | --- | --- | --- | --- |"
+        )
+        parts += [f"| {name} | {_cells(one)} |" for name, one in rows.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _cells(one: dict) -> str:
+    if not one["captured"]:
+        return f"not captured: {one['error'].replace('|', '/')} | | | | "
+    calls, shown = one["calls"], "–"
+    if calls is not None:
+        exact = calls.get("touched", 0) - calls["wrong"]
+        shown = f"{exact} / {calls.get('at_most', 0)} / {calls['wrong']}"
+    nodes, lines = (f"{tied} / {every}" for tied, every in (one["nodes"], one["lines"]))
+    return f"{nodes} | {lines} | {shown} | {one['held']} | {len(one['false']) or 'none'}"
+
+
+def _summary(rows: dict[str, dict]) -> str:
+    lines = ["| target | models | captured | calls: exact / bound / wrong | held | false |", "| --- |" + " --- |" * 5]
+    for target, title in TITLES.items():
+        some = [one for key, one in rows.items() if key.endswith(f".{target}")]
+        if not some:
+            continue
+        made, calls = [one for one in some if one["captured"]], Counter()
+        for one in made:
+            calls.update(one["calls"] or {})
+        exact = f"{calls['touched'] - calls['wrong']} / {calls['at_most']} / {calls['wrong']}"
+        held, false = sum(one["held"] for one in made), sum(len(one["false"]) for one in made)
+        lines.append(f"| {title} | {len(some)} | {len(made)} | {exact} | {held} | {false or 'none'} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--capture", type=Path, metavar="FOLDER", help="capture into a folder, and prove nothing")
+    parser.add_argument("--captures", type=Path, metavar="FOLDER", help="prove the captures that a folder holds")
+    parser.add_argument("--target", action="append", choices=(*TARGETS, "cuda"), help="again for several")
+    parser.add_argument("--jobs", type=int, default=2, help="models that are captured at a time")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="all of the zoo by default")
+    asked = parser.parse_args()
+    if unknown := set(asked.models) - set(NAMES):
+        parser.error(f"the zoo has no {', '.join(sorted(unknown))}; its models are the files of tests/minicompile/zoo")
+    wanted = asked.target or TARGETS
+    with tempfile.TemporaryDirectory() as made:
+        folder = asked.captures or asked.capture or Path(made)
+        if asked.captures:
+            paths = sorted(folder.glob("*.json.gz"))
+            if not paths:
+                parser.error(f"{folder} holds no captures; make them with --capture {folder}")
+            failed = json.loads(log.read_text()) if (log := folder / "failed.json").exists() else {}
+        else:
+            pairs = [(name, target) for name in asked.models or NAMES for target in wanted
+                     if target in load(name).targets or target == "cuda"]  # fmt: skip
+            failed = keep_all(pairs, folder, asked.jobs)
+        if asked.capture:
+            return bool(failed)
+        captures = [saved(path) for path in sorted(folder.glob("*.json.gz"))]
+        rows = rows_of([one for one in captures if not asked.models or one.name in asked.models])
+    rows |= {key: {"captured": False, "error": error} for key, error in failed.items()}
+    false = [f"{key}: {said}" for key, one in rows.items() for said in one.get("false", ())]
+    print("\n".join(false) or f"{sum(one.get('held', 0) for one in rows.values())} sentences held, none of them false")
+    if not asked.models:
+        write(rows)
+    return bool(false or failed)
+
+
+def write(rows: dict[str, dict]) -> None:
+    """Put rows into the table, in the place of what it said of their targets, and write the page."""
+    data = json.loads(DATA.read_text()) if DATA.exists() else {"rows": {}, "dates": {}}
+    targets = {key.split(".")[1] for key in rows}
+    kept = {key: one for key, one in data["rows"].items() if key.split(".")[1] not in targets}
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    data = {"rows": dict(sorted({**kept, **rows}.items())), "dates": {**data["dates"], **dict.fromkeys(targets, today)}}
+    DATA.write_text(json.dumps(data, indent=1) + "\n")
+    PAGE.write_text(page(data))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

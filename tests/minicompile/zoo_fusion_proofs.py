@@ -1,0 +1,127 @@
+"""Why two nodes were fused or not, held against the reads, writes, loops and dependencies that Inductor prints."""
+
+import re
+from dataclasses import dataclass, field
+from math import prod
+
+from zoo_models import Captured, Verdict
+from zoo_runs import Ran
+
+NODE = re.compile(r"^(?P<name>\w+): (?P<kind>\w+)\(")
+COMPARED = re.compile(r"^(\w+)\.(?P<way>writes|unmet_dependencies|met_dependencies) =\s*(?P<what>.*?\])$", re.M | re.S)
+OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
+SIZES = re.compile(r"^\w+\.sizes = \(\[(.*?)\], \[(.*?)\]\)", re.M)
+
+
+@dataclass
+class Printed:
+    """A scheduler node as Inductor prints it before fusion."""
+
+    kind: str
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    changes: set[str] = field(default_factory=set)
+    waits_for: set[str] = field(default_factory=set)  # buffers
+    outputs: set[str] = field(default_factory=set)
+    sizes: tuple[str, str] | None = None
+    reduces: bool = False
+
+
+def printed(text: str) -> dict[str, Printed]:
+    """The nodes of a pane, by name."""
+    found = {}
+    for part in re.split(r"(?m)^(?=\w+: \w+\()", text):
+        if not (head := NODE.match(part)):
+            continue
+        node = found[head["name"]] = Printed(head["kind"])
+        for _, way, what in COMPARED.findall(part):
+            (node.writes if way == "writes" else node.reads).update(re.findall(r"MemoryDep\('(\w+)'", what))
+            node.changes |= set(re.findall(r"(?:Star|Weak)Dep\(name='(\w+)'", what))
+            if way == "unmet_dependencies":
+                node.waits_for |= set(re.findall(r"Dep\((?:name=)?'(\w+)'", what))
+        node.outputs = set(OUTPUT.findall(part))
+        match = SIZES.search(part)
+        node.sizes = (match[1], match[2]) if match else None
+        node.reduces = "ops.reduction(" in part
+    return found
+
+
+class Side:
+    """The nodes of one side of a decision together."""
+
+    def __init__(self, names: list[str], nodes: dict[str, Printed]) -> None:
+        self.nodes = [nodes[name] for name in names if name in nodes]
+        self.reads, self.writes, self.changes = (
+            set().union(*(getattr(node, what) for node in self.nodes)) for what in ("reads", "writes", "changes")
+        )
+        self.sizes = [node.sizes for node in self.nodes]
+
+    @property
+    def elements(self) -> set[int]:
+        """How many points the loops of each node have."""
+        numbers = [[int(one) for part in sizes for one in re.findall(r"\d+", part)] for sizes in self.sizes if sizes]
+        return {prod(some) for some in numbers}
+
+
+def _after(names: list[str], nodes: dict[str, Printed]) -> set[str]:
+    """All nodes that must run after one of these."""
+    found: set[str] = set()
+    waiting = set().union(*(nodes[name].outputs for name in names if name in nodes))
+    while waiting:
+        more = {name for name, node in nodes.items() if node.waits_for & waiting} - found
+        found |= more
+        waiting = set().union(*(nodes[name].outputs for name in more))
+    return found
+
+
+def _touch(first: Side, second: Side) -> tuple[str, set[str]]:
+    """What two sides have to do with one another, and the buffers that both touch."""
+    handed = first.writes & second.reads | second.writes & first.reads
+    shared = (first.reads | first.writes) & (second.reads | second.writes)
+    changed = first.writes & second.changes | second.writes & first.changes
+    code = "handed" if handed else "changed" if changed else "read_by_both" if shared else "nothing_shared"
+    return code, shared | changed
+
+
+def _holds(decision: dict, nodes: dict[str, Printed], one: Captured, graph: dict) -> bool | None:
+    """Whether a decision's reason is what Inductor prints; None where it prints nothing of that kind."""
+    names, reason = (decision["first"], decision["second"]), decision["reason"]
+    first, second = (Side(some, nodes) for some in names)
+    code, buffers = reason["code"], set(reason.get("buffers", ()))
+    if code in ("handed", "changed", "read_by_both", "nothing_shared"):
+        truth, touched = _touch(first, second)
+        return truth == code and buffers <= touched
+    if code in ("taken", "taken_removed"):
+        together = any(set(names[0]) | set(names[1]) <= set(call["scheduler_nodes"]) for call in graph["calls"])
+        text = re.sub(r"(?m)#.*$", "", one.text(graph, "code"))
+        return together and not any(re.search(rf"\b{buffer}\b", text) for buffer in buffers)
+    if code == "between":
+        inside = set(names[0]) | set(names[1])
+        after = _after(names[0], nodes) - inside
+        return bool(_after(sorted(after), nodes) & set(names[1]))
+    if code == "reversed":
+        return bool(_after(names[1], nodes) & set(names[0]))
+    if code == "other_order":
+        return bool(first.writes & (second.reads | second.changes))
+    if code == "library":
+        return any(node.kind != "SchedulerNode" for node in (*first.nodes, *second.nodes))
+    if code == "reductions_differ":
+        return all(any(node.reduces for node in side.nodes) for side in (first, second)) and first.sizes != second.sizes
+    if code == "elements_differ":
+        return not first.elements & second.elements
+    return None
+
+
+def fusions(one: Captured, _ran: Ran) -> Verdict:
+    """Why two nodes were fused or not agrees with what Inductor prints of them."""
+    verdict = Verdict()
+    for graph in one.capture["graphs"]:
+        nodes = printed(one.text(graph, "ir_before"))
+        for decision in graph["decisions"]:
+            code = decision["reason"]["code"]
+            if (holds := _holds(decision, nodes, one, graph)) is None:
+                continue
+            verdict.held[code] += 1
+            if not holds:
+                verdict.false.append(f"{graph['id']}: {decision['first']} with {decision['second']} is no {code}")
+    return verdict

@@ -1,0 +1,175 @@
+"""What is said of a capture, held against what its code does: every kind of sentence, by another way than it was made.
+
+Bytes: the addresses that the kernels touch when they run. Fates: the graph runs operation by operation, and each result
+is looked for in the memory that the kernels left. Names such as softmax: the result is computed by torch's own
+function. Sizes: those of the results. The other proofs read what Inductor prints and writes (`zoo_text_proofs`).
+"""
+
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch.nn import functional as F
+from zoo_fusion_proofs import fusions
+from zoo_models import Captured, Verdict
+from zoo_runs import Ran, runs_here, values_of
+from zoo_text_proofs import accesses, order, scans, structure, tours
+
+from minicompile.explain.annotation import facts
+from minicompile.explain.annotation.choice import views_of
+from minicompile.explain.annotation.headline import named_whole
+
+HALF = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
+REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "var_mean", "argmax", "argmin")
+
+
+def generated(graph: dict) -> list[dict]:
+    """A graph's calls of generated kernels, in the order in which they run."""
+    return sorted((call for call in graph["calls"] if not call["extern"]), key=lambda call: call["line"])
+
+
+def bytes_touched(one: Captured, ran: Ran) -> Verdict:
+    """Bytes that a call is said to read and write are those that it touches; a bound is not below them."""
+    verdict = Verdict()
+    for graph in one.capture["graphs"]:
+        told, calls = generated(graph), ran.get(graph["id"])
+        if calls is None:
+            continue
+        if isinstance(calls, str) or len(calls) != len(told):
+            verdict.false.append(f"{graph['id']}: {calls if isinstance(calls, str) else (len(calls), len(told))}")
+            continue
+        for call, (read, written, _) in zip(told, calls, strict=True):
+            said = call["read_bytes"], call["written_bytes"]
+            exact = call["bytes_are"] == "touched" and said == (read, written)
+            bound = call["bytes_are"] == "at_most" and said[0] >= read and said[1] >= written
+            verdict.held[call["bytes_are"]] += 1
+            if not (exact or bound):
+                verdict.false.append(f"{call['id']} {call['bytes_are']}: {said}, in truth {(read, written)}")
+    return verdict
+
+
+def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors have the same values, in whatever order they lie in memory."""
+    if first.numel() != second.numel() or first.dtype != second.dtype:
+        return False
+    tolerance = HALF.get(first.dtype, 1e-4)
+    ordered = [one.flatten().double().sort().values for one in (first, second)]
+    return torch.allclose(*ordered, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def fates(one: Captured, ran: Ran) -> Verdict:
+    """A result is in the memory that the kernels left where it is said to be, and nowhere else."""
+    verdict = Verdict()
+    for graph in one.capture["graphs"]:
+        calls = ran.get(graph["id"])
+        random = any("random" in node["target"] for node in graph["nodes"])  # the numbers are others here
+        if not calls or isinstance(calls, str) or random:
+            continue
+        given = {value for call in graph["calls"] for _, value in call["arguments"]}
+        loops = [node for node in graph["scheduler_nodes"] if node["operations"]]
+        given -= {
+            read["buffer"] for node in loops for read in node["reads"] if read["index"] == "*"
+        }  # changed in place
+        memory = [tensor for _, _, tensors in calls for tensor in tensors]
+        told = {node["name"]: node["fate"] for node in graph["nodes"]}
+        buffers = {node["name"]: node["buffer"] for node in graph["nodes"]}
+        values = {
+            name: value for name, value in values_of(one, graph).items()
+            if value.dtype.is_floating_point and value.numel() >= 8
+        }  # fmt: skip
+        for node, value in values.items():
+            if told.get(node) not in ("materialised", "inlined", "fused away"):
+                continue
+            if told[node] == "materialised" and buffers[node] not in given:  # overwritten in place by the same kernel
+                continue
+            verdict.held[told[node]] += 1
+            found = any(_same(value, tensor) for tensor in memory)
+            if told[node] == "materialised":
+                if not found:
+                    verdict.false.append(f"{graph['id']}: {node} is nowhere in memory")
+            elif found:
+                others = [
+                    each for each in values if each != node and told.get(each) in (None, "materialised", "extern call")
+                ]
+                if not any(_same(value, values[each]) for each in others):
+                    verdict.false.append(f"{graph['id']}: {node}, {told[node]}, is in memory")
+    return verdict
+
+
+REFERENCES: dict[str, Callable] = {
+    "softmax": lambda x, axes: F.softmax(x, axes[0]),
+    "log_softmax": lambda x, axes: F.log_softmax(x, axes[0]),
+    "layer_norm": lambda x, axes: (x - x.mean(axes, keepdim=True)) / x.var(axes, keepdim=True, correction=0).sqrt(),
+    "rms_norm": lambda x, axes: x * (x * x).mean(axes, keepdim=True).rsqrt(),
+}
+
+
+def names(one: Captured, _ran: Ran) -> Verdict:
+    """What a kernel is called is what it computes."""
+    verdict = Verdict()
+    for view in views_of(one.capture) if runs_here(one) else ():
+        whole, values = named_whole(view), values_of(one, view.graph)
+        if whole is None or not values:
+            continue
+        given, result = values[whole.fed_by].double(), values[whole.result]
+        expected = REFERENCES[whole.name](given, whole.axes).to(result.dtype)
+        verdict.held[whole.name] += 1
+        tolerance = max(1e-3, HALF.get(result.dtype, 0))
+        if not torch.allclose(result, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
+            verdict.false.append(f"{view.call['id']} is no {whole.name}")
+    return verdict
+
+
+def _addresses(value: torch.Tensor) -> int:
+    """Bytes of a tensor's different addresses."""
+    lengths = (length for length, step in zip(value.shape, value.stride(), strict=True) if step or not length)
+    return prod(lengths) * value.element_size()
+
+
+def sizes(one: Captured, _ran: Ran) -> Verdict:
+    """Bytes of results, bytes that single kernels would move, how many values are reduced: off the results."""
+    verdict = Verdict()
+    for view in views_of(one.capture) if runs_here(one) else ():
+        if not (values := values_of(one, view.graph)):
+            continue
+        absent = facts.absent(view)
+        gone = [values[each["name"]] for each in absent["intermediates"] if each["name"] in values]
+        if len(gone) == len(absent["intermediates"]):
+            verdict.hold("bytes of results", absent["bytes"], sum(each.nbytes for each in gone), view.call["id"])
+        whole = [node["name"] in values and set(node["inputs"]) <= set(values) for node in view.fused]
+        if absent["apart"] is not None and all(whole):
+            moved = 0
+            for node in view.fused:
+                read = list(dict.fromkeys(node["inputs"]))[node["target"] == facts.COPY :]
+                moved += _addresses(values[node["name"]])
+                moved += sum(_addresses(values[name]) for name in read if view.nodes[name]["fate"] != "folded")
+            verdict.hold("bytes apart", absent["apart"], moved, view.call["id"])
+        for reduction in facts.reductions(view):
+            _reduced(verdict, view, reduction, values)
+    return verdict
+
+
+def _reduced(verdict: Verdict, view, reduction: dict, values: dict[str, torch.Tensor]) -> None:
+    if len(reduction["nodes"]) != 1 or len(reduction["producers"]) != 1:
+        return
+    node = view.nodes[reduction["producers"][0]["name"]]
+    if node["target"].split(".")[1:2] not in ([name] for name in REDUCED) or not node["inputs"]:
+        return
+    given, made = values.get(node["inputs"][0]), values.get(node["name"])
+    if given is not None and made is not None and reduction["results"] == made.numel():
+        said = reduction["length"] * reduction["results"]
+        verdict.hold("values reduced", said, given.numel(), f"{view.call['id']} {node['name']}")
+
+
+PROOFS: dict[str, Callable[[Captured, Ran], Verdict]] = {
+    "bytes": bytes_touched,
+    "fates": fates,
+    "names": names,
+    "sizes": sizes,
+    "fusions": fusions,
+    "accesses": accesses,
+    "order": order,
+    "scans": scans,
+    "structure": structure,
+    "tours": tours,
+}

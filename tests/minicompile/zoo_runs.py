@@ -1,0 +1,98 @@
+"""Runs what was generated for a capture and what it was generated from, on made-up inputs, to see what it really does.
+
+The C++ kernels are built so that each access reports its address, and Triton's interpreter runs the Triton ones; the
+ATen graph runs operation by operation. All of it needs the capture's texts alone, and no GPU.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from generated_code import inputs_of, loaded
+from touched_cpp import Library
+from zoo_models import Captured
+
+from minicompile.lowering.captured import Graph
+
+HERE = Path(__file__).parent
+Ran = dict[str, list | str]  # by graph [bytes read, bytes written, tensors afterwards] of its calls, or an error
+KERNELS = re.compile(r"async_compile\.cpp_pybinding\(\[.*?\], r'''(.*?)'''\)", re.S)
+
+
+def runs_here(one: Captured) -> bool:
+    """Whether its code can be run with inputs that are made up.
+
+    It cannot where a size is a symbol, where a branch depends on a value, and where a kernel is the user's own.
+    """
+    for graph in one.capture["graphs"]:
+        names = [node["name"] for node in graph["nodes"]]
+        symbols = any(not isinstance(size, int) for node in graph["nodes"] for size in node["size"] or ())
+        if symbols or any("." in name for name in names) or any(n["user_triton"] for n in graph["scheduler_nodes"]):
+            return False
+    return True
+
+
+def ran(captures: list[Captured], folder: Path) -> list[Ran]:
+    """What the kernels of each of these captures touch and leave behind; nothing of one that cannot run here.
+
+    Args:
+        captures: of whichever targets.
+        folder: an empty one, to build in.
+    """
+    codes = {
+        (number, graph["id"]): one.code(graph)
+        for number, one in enumerate(captures) if runs_here(one)
+        for graph in one.capture["graphs"]
+    }  # fmt: skip
+    for_cpu = {key: code for key, code in codes.items() if captures[key[0]].target == "cpu"}
+    found = {**_ran_cpp(for_cpu, folder), **_ran_triton({k: c for k, c in codes.items() if k not in for_cpu}, folder)}
+    return [{graph: calls for (number, graph), calls in found.items() if number == n} for n in range(len(captures))]
+
+
+def _ran_cpp(codes: dict[tuple, str], folder: Path) -> dict[tuple, list | str]:
+    found: dict[tuple, list | str] = {}
+    sources = KERNELS.findall("\n".join(codes.values()))
+    library = Library(sources, folder) if sources else None
+    for key, code in codes.items():
+        calls: list = []
+        try:
+            loaded(code, library.compiler(calls) if library else None)(inputs_of(code))
+            found[key] = calls
+        except Exception as error:  # whatever a generated code may raise: it is the verdict on this model
+            found[key] = f"{type(error).__name__}: {str(error)[:300]}"
+    return found
+
+
+def _ran_triton(codes: dict[tuple, str], folder: Path) -> dict[tuple, list | str]:
+    if not codes:
+        return {}
+    (folder / "codes.json").write_text(json.dumps(list(codes.values())))
+    done = subprocess.run(
+        [sys.executable, str(HERE / "touched_triton.py"), "codes.json", "ran.pt"],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(zip(codes, torch.load(folder / "ran.pt"), strict=True))
+
+
+def values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:
+    """The results of an ATen graph's operations on the inputs of its code; none where eager PyTorch cannot run it."""
+    text = re.sub(r";  (?:\w+ = )+None", "", one.text(graph, "aten"))
+    text = re.sub(r"(?m)^class .*:$", "class Graph(torch.nn.Module):", text)
+    text = re.sub(r"(?m)^( +)return .*$", r"\1return locals()", text)
+    text = text.replace("type='cuda', index=0", "type='cpu'")
+    space = {"torch": torch, "device": torch.device, "inf": float("inf"), "nan": float("nan")}
+    try:
+        exec(compile(text, "<aten>", "exec"), space)
+        with torch.no_grad():
+            values = space["Graph"]()(*inputs_of(one.code(graph)))
+    except (RuntimeError, NotImplementedError, TypeError, IndexError, AttributeError, SyntaxError):
+        return {}
+    return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}

@@ -1,0 +1,107 @@
+"""What is said of a kernel's lines, held against its text: accesses, order, scans, structure, the tour's counts."""
+
+import re
+from collections import Counter
+from itertools import pairwise
+
+from zoo_models import Captured, Verdict
+from zoo_runs import Ran
+
+from minicompile.explain.annotation import facts
+from minicompile.explain.annotation.annotate import annotate
+from minicompile.explain.annotation.choice import views_of
+from minicompile.explain.annotation.headline import in_order
+from minicompile.explain.explorer.tour import tour
+
+COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
+POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
+STORES = re.compile(r"\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= ")
+NOT_BODY = re.compile(
+    r"^\s*(?:extern|const |(?:float|double|int|bool|half|bfloat16|unsigned|at::|c10::)[\w:<> ]*\*|def |auto out_ptr)"
+)
+NO_COMPUTING = ("load", "constant", "get_index", "index_expr")
+
+
+def accesses(one: Captured, _ran: Ran) -> Verdict:
+    """The lines where memory is said to be read and written are those whose text has a pointer, in that direction."""
+    verdict = Verdict()
+    for view in views_of(one.capture):
+        if view.kernel["granularity"] != "operation":
+            continue
+        told: dict[str, set] = {"reads": set(), "writes": set()}
+        for way, parts in (("reads", facts.reads(view)), ("writes", facts.writes(view))):
+            for entry in (entry for part in parts.values() for entry in part):
+                told[way] |= {(entry["pointer"], line) for place in entry["places"] for line in place["lines"]}
+        told = {way: {at for at in some if POINTER.fullmatch(at[0])} for way, some in told.items()}
+        truth: dict[str, set] = {"reads": set(), "writes": set()}
+        for number, text in view.lines:
+            text = re.split(r"  #|//", text)[0]
+            if not NOT_BODY.match(text):
+                way = "writes" if STORES.search(text) else "reads"
+                truth[way] |= {(pointer, number) for pointer in POINTER.findall(text)}
+        for way in ("reads", "writes"):
+            verdict.held[way] += len(truth[way])
+            wrong = sorted(told[way] ^ truth[way])
+            verdict.false += [f"{view.call['id']}: {way} {at}, " + ("not in the text" if at in told[way] else "untold")
+                              for at in wrong]  # fmt: skip
+    return verdict
+
+
+def order(one: Captured, _ran: Ran) -> Verdict:
+    """No operation is told before another all of whose lines come first."""
+    verdict = Verdict()
+    for view in views_of(one.capture):
+        lines: dict[str, list[int]] = {}
+        for line, operations in view.operations.items():
+            for each in operations:
+                if each.producer and each.operation not in NO_COMPUTING:
+                    lines.setdefault(each.producer, []).append(line)
+        told = [lines[node["name"]] for node in in_order(view) if node["name"] in lines]
+        verdict.held["order"] += max(len(told) - 1, 0)
+        for earlier, later in pairwise(told):
+            if max(later) < min(earlier):
+                verdict.false.append(f"{view.call['id']}: lines {earlier} are told before {later}")
+    return verdict
+
+
+def scans(one: Captured, _ran: Ran) -> Verdict:
+    """Scans and sorts are told where the text has them, and are no reductions."""
+    verdict = Verdict()
+    for view in views_of(one.capture):
+        text = "\n".join(line for _, line in view.lines)
+        ordered = facts.ordered(view)
+        verdict.held["ordered"] += len(ordered)
+        in_text = bool(re.search(r"associative_scan\(|sort_with_index\(|exclusive_scan", text))
+        if one.target != "cpu" and bool(ordered) != in_text:
+            verdict.false.append(f"{view.call['id']}: scans or sorts {ordered}, in the text {in_text}")
+        for reduction in facts.reductions(view):
+            if {each["node"] for each in ordered} & set(reduction["nodes"]):
+                verdict.false.append(f"{view.call['id']}: {reduction['nodes']} is a reduction and is not")
+    return verdict
+
+
+def structure(one: Captured, _ran: Ran) -> Verdict:
+    """No line that computes is called structure."""
+    verdict = Verdict()
+    for comment, line in re.findall(r"^\s*(?://|#) (\d+: structure.*)\n(.*)$", annotate(one.capture), re.M):
+        verdict.held["structure"] += 1
+        if COMPUTING.match(line):
+            verdict.false.append(f"{comment}: {line.strip()}")
+    return verdict
+
+
+def tours(one: Captured, _ran: Ran) -> Verdict:
+    """The tour counts the operations that its line of the source became."""
+    stops = tour([one.capture])
+    source = next((stop for stop in stops if stop["pane"].startswith("source")), None)
+    aten = next((stop for stop in stops if re.search(r"operations? of ATen", stop["text"])), None)
+    if source is None or aten is None:
+        return Verdict()
+    graph = next(graph for graph in one.capture["graphs"] if graph["panes"]["aten"] == aten["pane"])
+    lines = {
+        second for link in one.capture["links"] if link["from"] == source["pane"] and link["to"] == aten["pane"]
+        for first, second in link["pairs"] if first == source["line"]
+    }  # fmt: skip
+    truth = sum(node["line"] in lines and node["op"] == "call_function" for node in graph["nodes"])
+    said = int(re.search(r"became (\d+) operation", aten["text"])[1])
+    return Verdict(Counter(tour=1), [] if said == truth else [f"the tour says {said} operations, in truth {truth}"])
