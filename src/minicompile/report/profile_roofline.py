@@ -5,6 +5,7 @@ on the right every kernel's bandwidth as a share of a copy's, those among them t
 """
 
 import textwrap
+from itertools import chain
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -26,6 +27,7 @@ LABELS = 150  # factor between the last ridge and the end of the axis: the ceili
 NAME_WIDTH = 48  # characters of a line of a kernel's name
 TOGETHER = 26  # pixels: dots that lie closer share a label
 APART = 26  # pixels between the labels of dots, one above the other
+CAPTION_WIDTH = 140  # characters of a line
 UNRELIABLE_HATCH = "////"
 
 
@@ -83,9 +85,8 @@ def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> Non
         reach = ridge(ceilings[key], top)
         rates = [intensity * ceilings[key] / 1e3 for intensity in (start, reach)]
         label = named(f"roofline.{name}", bandwidth=bandwidth(text.language, ceilings[key]))
-        axes.plot(
-            [start, reach], rates, style, color=INK, linewidth=1.6, label=label + stale_mark(limits, text.language)
-        )
+        label += stale_mark(limits, text.language)
+        axes.plot([start, reach], rates, style, color=INK, linewidth=1.6, label=label)
     for key, peak in peaks.items():
         begin = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([begin, end], [peak, peak], color=INK, linewidth=1.6)
@@ -119,7 +120,7 @@ def clusters(places: np.ndarray) -> list[list[int]]:
     groups: list[list[int]] = []
     for index, place in enumerate(places):
         near = [group for group in groups if any(np.hypot(*(places[one] - place)) < TOGETHER for one in group)]
-        groups = [group for group in groups if group not in near] + [[*sum(near, []), index]]
+        groups = [group for group in groups if group not in near] + [[*chain(*near), index]]
     return sorted(groups, key=lambda group: -places[group, 1].mean())
 
 
@@ -166,4 +167,4 @@ def _caption(kernels: list[dict], text: Translations) -> str:
     moving = [kernel_number(row["name"]) for row in kernels if row["flop"] == 0]
     told = f" {text('picture.moving', numbers=', '.join(moving))}" if moving else ""
     hatched = "" if all(map(reliable, kernels)) else f" {text('picture.unreliable')}"
-    return text("picture.caption") + told + hatched
+    return textwrap.fill(text("picture.caption") + told + hatched, CAPTION_WIDTH)

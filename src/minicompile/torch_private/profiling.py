@@ -17,7 +17,8 @@ from minikernel.measure.caches import CACHE_VARIABLES, own_caches
 COMPILE_OPTIONS = {"cpp.vec_isa_ok": True}
 # Each C++ kernel then tells torch's profiler when it begins and ends, from within.
 KERNEL_EVENTS = {"cpp.enable_kernel_profile": True}
-LIBRARIES = ("extern_kernels", "torch")  # what a wrapper calls that it did not generate: extern_kernels.*, torch.ops.*
+# What a wrapper calls that it did not generate: extern_kernels.*, torch.ops.*, and aten.* for random numbers.
+LIBRARIES = ("extern_kernels", "torch", "aten")
 
 
 def caches_in(folder: Path) -> AbstractContextManager:
@@ -152,6 +153,7 @@ def _calling_through(handler: Callable, graphs: list) -> Iterator[None]:
     for wrapper in wrappers:
         wrapper["extern_kernels"] = _Functions(wrapper["extern_kernels"], handler)
         wrapper["torch"] = _Torch(handler)
+        wrapper["aten"] = _Functions(wrapper["aten"], handler)
     try:
         yield
     finally:
