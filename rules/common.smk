@@ -10,7 +10,7 @@ from minikernel.ops.registry import spec_of
 from minilab import LabError
 from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu
-from minilab.plan import PROFILED, SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
+from minilab.plan import SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure
 from minilab.records.params import TUNED_KERNEL, in_order, kind_of

@@ -20,7 +20,7 @@ rule profile:
     benchmark:
         "logs/25/{model}/{device}/profile.tsv"
     wildcard_constraints:
-        model=any_of(PROFILED),
+        model=any_of(plan.profiled),
         device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
@@ -48,7 +48,7 @@ rule profile_report:
     benchmark:
         "logs/25/{model}/{device}/profile_report.tsv"
     wildcard_constraints:
-        model=any_of(PROFILED),
+        model=any_of(plan.profiled),
     conda:
         "../envs/cpu.yaml"
     resources:

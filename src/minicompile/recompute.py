@@ -8,8 +8,8 @@ from minicompile.distributed.collectives import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
 from minicompile.profile import gemv as products
 from minicompile.profile.breakdown import quietest, split, timed
-from minicompile.profile.rows import Split
-from minicompile.profile.timing import spread
+from minicompile.profile.figures import compared, side
+from minicompile.profile.rows import Side, Split
 from minicompile.safe.compile_benchmark import spread_of_steps
 from minicompile.training.measure import apart_at, largest_difference, rates
 
@@ -19,16 +19,20 @@ def profile(artefact: dict) -> dict:
     copied = artefact["roofline"]["ceilings"]["copy_gb_per_s"]
     modes = []
     for mode in artefact["timings"]:
-        eager, compiled = (spread(mode[side]["samples_us"], mode[side]["tokens"]) for side in ("eager", "compiled"))
-        modes.append({"speedup": eager["median_us"] / compiled["median_us"], "eager": eager, "compiled": compiled})
+        eager, compiled = (_side(mode[name]) for name in ("eager", "compiled"))
+        modes.append({**compared(eager, compiled), "eager": eager, "compiled": compiled})
     shapes = [
-        {"split": _split(shape), "kernels": [timed(row, quietest(shape["rounds"]), copied) for row in shape["kernels"]]}
+        {"split": _split(shape), "kernels": [timed(row, shape["rounds"], copied) for row in shape["kernels"]]}
         for shape in artefact["shapes"]
     ]
     attention = [
         {side: {"split": _split(case[side])} for side in ("explicit", "fused")} for case in artefact["attention"]
     ]
     return {"timings": modes, "shapes": shapes, "attention": attention}
+
+
+def _side(stored: dict) -> Side:
+    return {**side(stored["samples_us"], stored["again_us"], stored["tokens"]), "peak_bytes": stored["peak_bytes"]}
 
 
 def _split(broken_down: dict) -> Split:

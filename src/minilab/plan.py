@@ -14,7 +14,7 @@ from minilab.records.params import MINIGPT, kind_of
 SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
 SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run
 TRITON_ONLY = ("minigpt_swapped",)  # the lab's Triton kernel in it has no CPU code
-PROFILED = ("tiny_head", "minigpt")
+PROFILED = ("tiny_head", "minigpt")  # of the lab's own models; a user's all are
 
 
 def measured_devices(config: dict, elsewhere: bool = False) -> list[str]:
@@ -152,16 +152,21 @@ class Plan:
             return []
         return [model for model in self.captured if self.has("simulated_vs_real", device=SIMULATED_FOR, model=model)]
 
+    @property
+    def profiled(self) -> list[str]:
+        """Names of the models that are profiled."""
+        return [*PROFILED, *self.config["models"]]
+
     @cached_property
     def profiles(self) -> list[tuple[str, str]]:
         """(model, device) of every profile."""
 
-        def profiled(device: str) -> bool:
+        def profiled(model: str, device: str) -> bool:
             if device in self.measured:
                 return not is_cpu(device) or has_cpp_compiler()
-            return all(self.has("profile", device=device, model=model) for model in PROFILED)
+            return self.has("profile", device=device, model=model)
 
-        return [(model, device) for model in PROFILED for device in self.devices if profiled(device)]
+        return [(model, device) for model in self.profiled for device in self.devices if profiled(model, device)]
 
     def profiles_beside(self, model: str, devices: list[str]) -> list[str]:
         """The profiles of a model on those of these devices that have one."""

@@ -5,7 +5,7 @@ import copy
 from distributed_artefact import artefact
 
 from minicompile import recompute
-from minicompile.profile.timing import spread
+from minicompile.profile.figures import compared, side
 from minilab.records.verify import differences
 from minilab.records.words import worded
 
@@ -14,13 +14,16 @@ def wrong(stored: dict, name: str) -> list[str]:
     return [worded(found) for found in differences(stored, getattr(recompute, name)(stored))]
 
 
-def test_a_modes_speed_up_follows_from_both_sides_samples():
-    sides = [{**spread(taken, 32), "tokens": 32, "samples_us": taken} for taken in ([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])]
-    mode = {"speedup": 2.0, "eager": sides[0], "compiled": sides[1]}
+def test_a_modes_speed_up_noise_and_verdict_follow_from_both_sides_samples():
+    eager, compiled = side([2.0, 4.0, 6.0], [2.0, 4.0, 6.0], 32), side([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], 32)
+    mode = {**compared(eager, compiled), "eager": eager, "compiled": compiled}
+    assert (mode["speedup"], mode["noise"], mode["verdict"]) == (2.0, 0.0, "faster")
     stored = {"timings": [mode], "shapes": [], "attention": [], "roofline": {"ceilings": {"copy_gb_per_s": 1}}}
     assert wrong(stored, "profile") == []
     stored["timings"][0]["compiled"]["samples_us"][1] = 1.0
-    assert "timings[0].speedup is 2, and its samples give 4" in wrong(stored, "profile")
+    found = wrong(stored, "profile")
+    assert "timings[0].compiled.noise is 0, and its samples give 1" in found
+    assert any(line.startswith("timings[0].speedup is 2, ") for line in found)
 
 
 def test_a_patterns_speed_follows_from_every_ranks_steps():

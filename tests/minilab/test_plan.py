@@ -141,3 +141,16 @@ def test_there_is_nothing_to_compare_without_a_record(config: dict):
     compared = Plan(config, ["h200", "cpu-x"]).to_compare()
     assert "results/24/h200/contest.json" in compared
     assert "results/24/h200/kernel_swap.json" not in compared
+
+
+def test_a_users_model_is_profiled_where_devices_are_measured(config: dict):
+    config["models"] = {"mine": {"source": "my.py", "factory": "make", "train": True}}
+    plan = Plan(config, ["h200", "cpu-x"])
+    places = {place for place in plan.profiles if place[0] == "mine"}
+    assert places <= {("mine", "h200"), ("mine", "cpu-x")}
+    assert ("mine", "h200") in places
+    assert plan.profiles_beside("mine", ["h200"]) == ["results/25/mine/h200/profile.json"]
+    params = in_order(artefact("profile").params(config, {"model": "mine", "device": "h200"}))
+    assert params["entry"] == config["models"]["mine"]
+    assert [case["modes"] for case in params["cases"]] == [config["profile"]["modes"]["cuda"]]
+    assert ("mine", "h200") not in Plan(config, ["cpu-x"]).profiles  # whose record has no such model

@@ -35,6 +35,15 @@ def h200_jobs(lab: Lab, *arguments: str) -> set[str]:
     return {job for job in lab.jobs(REPORT, *arguments) if "results/25/" in job and "/h200/" in job}
 
 
+def test_a_users_model_has_times_in_its_explorer(lab: Lab):
+    lab.edit("config.yaml", lambda text: text.replace("models: {}", "models: {mine: {source: mine.py, factory: make}}"))
+    (lab.root / "mine.py").write_text("")
+    profiled = f"profile results/25/mine/{CPU}/profile.json"
+    assert profiled in lab.jobs(f"results/25/mine/{CPU}/explorer.html")
+    jobs = lab.jobs(REPORT)
+    assert {profiled, f"profile_report results/25/mine/{CPU}/roofline.png"} <= jobs
+
+
 def test_a_laptop_without_a_record_shows_no_real_gpu(lab: Lab):
     assert h200_jobs(lab) == set()
 

@@ -6,13 +6,17 @@ by device, dtype and mask.
 """
 
 import copy
+import statistics
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minicompile.profile.breakdown import Breakdown, break_down
-from minicompile.profile.rows import Core, Variant
+from minicompile.lowering.captured import Graph
+from minicompile.models import CapturedModel
+from minicompile.profile.breakdown import Breakdown, between_rounds, break_down, quietest
+from minicompile.profile.rows import Parts, Variant
 from minicompile.profile.work import attention_calls, bytes_of, kernel_work, softmax_calls
 from minilab import LabError
 from minimodel.torch_minigpt import Attention
@@ -49,35 +53,42 @@ def with_fused_attention(model: nn.Module) -> nn.Module:
     return swapped
 
 
-def compare_attention(
-    module: nn.Module, ids: Tensor, dtype: str, samples: int, explicit: Breakdown | None = None
-) -> dict:
-    """Compile `module` with its attention written out and with it fused, and break both down.
+def compare_attention(made: CapturedModel, dtype: str, samples: int, explicit: Breakdown | None = None) -> dict:
+    """Compile a model with its attention written out and with it fused, and break both down.
 
     Args:
-        module: MiniGPT, as `models.minigpt` makes it, in float32.
-        ids: its input (B, T), on the same device.
+        made: MiniGPT, as `models.minigpt` makes it, in float32; its input has the shape (B, T).
         dtype: of the weights, and so of the attention: float32 or bfloat16.
         samples: timed calls of each.
-        explicit: the breakdown of `module` itself on `ids`, if it is known already.
+        explicit: the breakdown of the model itself, if it is known already.
 
     Returns:
-        `shape`, `dtype`, `max_difference` between the two eager outputs, and `explicit` and `fused`, as `variant`
-        gives them.
+        `shape`, `dtype`, `max_difference` between the two eager outputs, and of what: `largest_output`, in magnitude;
+        `from_float32`, how far each of the two is from what it computes in float32, by side; and `explicit` and
+        `fused`, as `variant` gives them.
     """
-    written_out = copy.deepcopy(module).to(getattr(torch, dtype))
-    fused = with_fused_attention(written_out)
+    ids = made.inputs[0]
+    sides = {"explicit": made.module, "fused": with_fused_attention(made.module)}
     with torch.no_grad():
-        difference = (written_out(ids) - fused(ids)).abs().max().item()
+        exact = {name: module(ids) for name, module in sides.items()}
+        sides = {name: copy.deepcopy(module).to(getattr(torch, dtype)) for name, module in sides.items()}
+        outputs = {name: module(ids).float() for name, module in sides.items()}
     if explicit is None or dtype != "float32":
-        explicit = break_down(written_out, (ids,), samples, "MiniGPT")
+        explicit = break_down(replace(made, module=sides["explicit"]), samples)
+    fused = break_down(replace(made, module=sides["fused"], name="MiniGPT with fused attention"), samples)
     return {
         "shape": list(ids.shape),
         "dtype": dtype,
-        "max_difference": difference,
+        "max_difference": _apart(outputs["explicit"], outputs["fused"]),
+        "largest_output": outputs["explicit"].abs().max().item(),
+        "from_float32": {name: _apart(outputs[name], exact[name]) for name in sides},
         "explicit": variant(explicit, ids.shape[1]),
-        "fused": variant(break_down(fused, (ids,), samples, "MiniGPT with fused attention"), ids.shape[1]),
+        "fused": variant(fused, ids.shape[1]),
     }
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return (one - other).abs().max().item()
 
 
 def variant(breakdown: Breakdown, length: int) -> Variant:
@@ -86,29 +97,38 @@ def variant(breakdown: Breakdown, length: int) -> Variant:
     Returns:
         `split` as `Breakdown.split`, and the `rounds` that it follows from; `generated_kernels` and `library_calls` in
         a call of the model; `bytes` of all; `softmax_kernel`, the generated kernel that holds attention's softmax, or
-        None; `operator`, the library call that runs attention as one, or None; and `core`: `calls`, `bytes`, `us` of
-        attention alone.
+        None; `operator`, the library call that runs attention as one, or None; `core`: `calls`, `bytes`, `us` of
+        attention alone; and `noise`, how far the two quietest rounds lie apart, of the `call` and of the `core`.
     """
-    times = iter(breakdown.libraries_us)
-    core: Core = {"calls": 0, "bytes": 0, "us": 0.0}
-    bytes_moved, softmax, operators = 0, [], []
-    for graph in breakdown.graphs:
-        inside = {call["id"] for call in attention_calls(graph, length)}
-        softmax += [call["kernel"] for call in softmax_calls(graph, length)]
-        for call in graph["calls"]:
-            us = next(times) if call["extern"] else breakdown.kernels_us[call["kernel"]]
-            bytes_moved += bytes_of(call)
-            if call["id"] in inside:
-                core = {"calls": core["calls"] + 1, "bytes": core["bytes"] + bytes_of(call), "us": core["us"] + us}
-                operators += [call["kernel"]] if call["extern"] and "scaled_dot_product" in call["kernel"] else []
+    softmax = [call["kernel"] for graph in breakdown.graphs for call in softmax_calls(graph, length)]
+    core = [call for graph in breakdown.graphs for call in attention_calls(graph, length)]
+    operators = [call["kernel"] for call in core if call["extern"] and "scaled_dot_product" in call["kernel"]]
     work = kernel_work(breakdown.graphs)
+    calls = [statistics.median(one["call_us"]) for one in breakdown.rounds]
+    cores = [_core_us(breakdown.graphs, quietest([one]), length) for one in breakdown.rounds]
     return {
         "split": breakdown.split(),
         "rounds": breakdown.rounds,
+        "noise": {"call": between_rounds(calls), "core": between_rounds(cores)},
         "generated_kernels": sum(row["calls"] for row in work),
         "library_calls": len(breakdown.libraries_us),
-        "bytes": bytes_moved,
+        "bytes": sum(bytes_of(call) for graph in breakdown.graphs for call in graph["calls"]),
         "softmax_kernel": next(iter(softmax), None),
         "operator": next(iter(operators), None),
-        "core": core,
+        "core": {
+            "calls": len(core),
+            "bytes": sum(map(bytes_of, core)),
+            "us": _core_us(breakdown.graphs, quietest(breakdown.rounds), length),
+        },
     }
+
+
+def _core_us(graphs: list[Graph], parts: Parts, length: int) -> float:
+    """The time of attention's core, all layers together."""
+    times, taken = iter(parts["libraries_us"]), 0.0
+    for graph in graphs:
+        inside = {call["id"] for call in attention_calls(graph, length)}
+        for call in graph["calls"]:
+            us = next(times) if call["extern"] else parts["kernels_us"][call["kernel"]]
+            taken += us if call["id"] in inside else 0.0
+    return taken

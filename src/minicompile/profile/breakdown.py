@@ -13,8 +13,8 @@ the very code that is timed. Each part is timed by itself; nothing is inferred f
 
 import re
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -24,7 +24,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from minicompile.lowering.captured import Graph
 from minicompile.lowering.record import Record
-from minicompile.profile.rows import Parts, Round, Split, TimedKernel, Work
+from minicompile.models import CapturedModel
+from minicompile.profile.busy import watched
+from minicompile.profile.refusal import NotProfiled
+from minicompile.profile.rows import Busy, Parts, Round, Split, TimedKernel, Work
+from minicompile.profile.subject import Step, gradients, on_gpu, step, synchronise
+from minicompile.profile.verdict import gain
 from minicompile.profile.work import kernel_work, library_calls
 from minicompile.torch_private.profiling import (
     COMPILE_OPTIONS,
@@ -37,7 +42,6 @@ from minicompile.torch_private.profiling import (
     timed_libraries,
 )
 from minicompile.torch_private.session import fresh_dynamo, watch
-from minilab import LabError
 
 WARMUP = 20  # calls before any is counted
 ROUNDS = 5  # the parts are timed one after the other, several times over: a machine is seldom busy in all rounds
@@ -57,6 +61,7 @@ class Breakdown:
         kernels_us: by generated kernel, one call of it.
         libraries_us: by library call, in their order within the model's call.
         rounds: every sample of each of these, a list in place of each time.
+        busy: what else the machine did in these rounds.
     """
 
     graphs: list[Graph]
@@ -68,6 +73,7 @@ class Breakdown:
     kernels_us: dict[str, float]
     libraries_us: list[float]
     rounds: list[Round]
+    busy: Busy
 
     def split(self) -> Split:
         """Divide the call's time among its parts.
@@ -82,7 +88,7 @@ class Breakdown:
 
     def kernels(self, copy_gb_per_s: float) -> list[TimedKernel]:
         """Return a row for each generated kernel: `kernel_work`'s, with its time, bandwidth and share of the call."""
-        return [timed(row, quietest(self.rounds), copy_gb_per_s) for row in kernel_work(self.graphs)]
+        return [timed(row, self.rounds, copy_gb_per_s) for row in kernel_work(self.graphs)]
 
 
 def split(parts: Parts, calls: dict[str, int], samples: int, on_gpu: bool) -> Split:
@@ -102,13 +108,15 @@ def split(parts: Parts, calls: dict[str, int], samples: int, on_gpu: bool) -> Sp
     }
 
 
-def timed(row: Work, parts: Parts, copy_gb_per_s: float) -> TimedKernel:
+def timed(row: Work, rounds: list[Round], copy_gb_per_s: float) -> TimedKernel:
     """Add to a row of `kernel_work` what follows from its kernel's time."""
+    parts = quietest(rounds)
     median_us = parts["kernels_us"][row["name"]]
     gb_per_s = row["bytes"] / median_us / 1e3
     return {
         **row,
         "median_us": median_us,
+        "noise": between_rounds([statistics.median(one["kernels_us"][row["name"]]) for one in rounds]),
         "gb_per_s": gb_per_s,
         "tflop_per_s": row["flop"] / median_us / 1e6,
         "fraction_of_copy": gb_per_s / copy_gb_per_s,
@@ -117,48 +125,70 @@ def timed(row: Work, parts: Parts, copy_gb_per_s: float) -> TimedKernel:
     }
 
 
-def break_down(module: torch.nn.Module, inputs: tuple, samples: int, name: str) -> Breakdown:
-    """Compile `module` on `inputs` with Inductor's default mode and time its parts.
+def between_rounds(medians: list[float]) -> float:
+    """How far the two quietest rounds of a kernel lie apart, a gain: it is the noise of the least of them."""
+    least, *others = sorted(medians)
+    return abs(gain(least, others[0])) if others else 0.0
+
+
+def break_down(made: CapturedModel, samples: int) -> Breakdown:
+    """Compile a model with Inductor's default mode and time the parts of a call.
 
     Args:
-        module, inputs: on one device, a CPU or a GPU; the module is only called, without gradients.
+        made: a model with its inputs, on one device, a CPU or a GPU.
         samples: timed calls of each kind of measurement, in all rounds together.
-        name: what to call the model in a message.
 
     Raises:
-        LabError: torch.compile made no graph of the model, or a kernel or library call of it could not be timed.
+        NotProfiled: torch.compile made no graph of the model, or a kernel or library call of it could not be timed.
     """
-    on_gpu, each = inputs[0].is_cuda, max(1, samples // ROUNDS)
+    gpu, each = on_gpu(made), max(1, samples // ROUNDS)
     rounds: list[Round] = []
 
-    @torch.no_grad()
-    def run(compiled: Callable) -> None:
-        with keeping_graphs() as graphs:
-            compiled(*inputs)
-        for _ in range(WARMUP):
-            compiled(*inputs)
-        for _ in range(ROUNDS):
-            found = _by_profiler(compiled, inputs, each, on_gpu)
-            clocked = _by_clock(compiled, inputs, graphs, found["kernels_us"], each, on_gpu)
-            rounds.append(cast(Round, {**found, **clocked}))  # the clock's library calls, where it has them
+    def run(call: Step) -> Busy:
+        with gradients(made):
+            with keeping_graphs() as graphs:
+                call()
+            for _ in range(WARMUP):
+                call()
+            with watched() as busy:
+                for _ in range(ROUNDS):
+                    found = _by_profiler(call, each, gpu)
+                    clocked = _by_clock(call, graphs, found["kernels_us"], each, gpu)
+                    rounds.append(cast(Round, {**found, **clocked}))  # the clock's library calls, where it has them
+        return busy
 
     with fresh_caches(), fresh_dynamo(), watch() as session:
-        run(torch.compile(module, options={**COMPILE_OPTIONS, **KERNEL_EVENTS}))
+        options = {**(made.options or {}), **COMPILE_OPTIONS, **KERNEL_EVENTS}
+        busy = run(step(made, torch.compile(made.module, dynamic=made.dynamic, options=options)))
     graphs = Record(session).graphs
-    generated = {row["name"] for row in kernel_work(graphs)}
-    for found in rounds:
-        found["kernels_us"] = {name: taken for name, taken in found["kernels_us"].items() if name in generated}
-    parts = quietest(rounds)
-    missing = generated - parts["kernels_us"].keys()
-    libraries = library_calls(graphs)
-    if len(parts["libraries_us"]) != len(libraries):
-        missing |= {call["name"] for call in libraries}
-    if missing or not graphs:
-        what = ", ".join(sorted(missing)) or "any graph"
-        raise LabError(
-            f"the profile of {name} found no time for {what}; report this with the installed torch's version."
+    _check(made.name, graphs, rounds)
+    return Breakdown(graphs=graphs, on_gpu=gpu, samples=each, rounds=rounds, busy=busy, **quietest(rounds))
+
+
+def _check(name: str, graphs: list[Graph], rounds: list[Round]) -> None:
+    """Drop what the profiler saw of other kernels from the rounds, and refuse a model of which they lack something."""
+    if not graphs:
+        raise NotProfiled(f"torch.compile makes no graph of {name}; look at its capture for why.", "no_graph")
+    work = kernel_work(graphs)
+    twice = [kernel for kernel, count in Counter(row["name"] for row in work).items() if count > 1]
+    if twice:
+        names = ", ".join(twice)
+        raise NotProfiled(
+            f"several graphs of {name} have a kernel {names}; times go by name.", "same_name", names=names
         )
-    return Breakdown(graphs=graphs, on_gpu=on_gpu, samples=each, rounds=rounds, **parts)
+    generated = {row["name"] for row in work}
+    for found in rounds:
+        found["kernels_us"] = {kernel: taken for kernel, taken in found["kernels_us"].items() if kernel in generated}
+    missing = set().union(*(generated - found["kernels_us"].keys() for found in rounds))
+    libraries = library_calls(graphs)
+    if any(len(found["libraries_us"]) != len(libraries) for found in rounds):
+        missing |= {call["name"] for call in libraries} or {"what runs between the graphs"}
+    if missing:
+        names = ", ".join(sorted(missing))
+        raise NotProfiled(
+            f"the profile of {name} found no time for {names}; report this with the installed torch's version.",
+            "no_time", names=names,
+        )  # fmt: skip
 
 
 def quietest(rounds: list[Round]) -> Parts:
@@ -177,13 +207,13 @@ def quietest(rounds: list[Round]) -> Parts:
     }
 
 
-def _by_profiler(compiled: Callable, inputs: tuple, samples: int, on_gpu: bool) -> dict:
+def _by_profiler(call: Step, samples: int, on_gpu: bool) -> dict:
     """Time everything that reports to torch's profiler; on a GPU library calls as well."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiler:
         for _ in range(samples):
-            compiled(*inputs)
-            _synchronise(on_gpu)
+            call()
+            synchronise(on_gpu)
     events = profiler.events()
     durations = defaultdict(list)
     for event in events:
@@ -193,9 +223,7 @@ def _by_profiler(compiled: Callable, inputs: tuple, samples: int, on_gpu: bool) 
     return {"kernels_us": dict(durations), "libraries_us": _by_place(libraries, samples)}
 
 
-def _by_clock(
-    compiled: Callable, inputs: tuple, graphs: list, kernels: Iterable[str], samples: int, on_gpu: bool
-) -> dict:
+def _by_clock(compiled: Step, graphs: list, kernels: Iterable[str], samples: int, on_gpu: bool) -> dict:
     """Time the call, what of it lies outside the wrapper, and the wrapper; on a CPU library calls as well.
 
     On a CPU the wrapper is timed without what it calls.
@@ -206,8 +234,8 @@ def _by_clock(
     until_return = call.around(compiled)
 
     def call_and_wait() -> None:
-        until_return(*inputs)
-        _synchronise(on_gpu)
+        until_return()
+        synchronise(on_gpu)
 
     until_done = whole.around(call_and_wait)
     results: dict = {}
@@ -216,9 +244,9 @@ def _by_clock(
             until_done()
         if not on_gpu:
             with timed_libraries(graphs, libraries):
-                compiled(*inputs)
+                compiled()
             with nothing_called(graphs, kernels, results), timed_graphs(graphs, wrapper):
-                compiled(*inputs)
+                compiled()
     graph_us = _sums(graph.samples_us, samples)
     outside = [call_us - inside_us for call_us, inside_us in zip(call.samples_us, graph_us, strict=True)]
     return {
@@ -227,11 +255,6 @@ def _by_clock(
         "wrapper_us": graph_us if on_gpu else _sums(wrapper.samples_us, samples),
         **({} if on_gpu else {"libraries_us": _by_place(libraries.samples_us, samples)}),
     }
-
-
-def _synchronise(on_gpu: bool) -> None:
-    if on_gpu:
-        torch.cuda.synchronize()
 
 
 def _is_library_call(event) -> bool:

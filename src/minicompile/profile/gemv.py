@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from minicompile.models import SEED, gemv
+from minicompile.profile.verdict import gain, verdict
 from minikernel.measure.noise import floors, measure_with_duplicate
 from minikernel.measure.timing import CACHE_MULTIPLE, Timing, last_level_cache_bytes, raw, timings_of
 from minilab import LabError
@@ -147,14 +148,8 @@ def figures(timings: dict[str, Timing]) -> dict:
         "times_us": times,
         "speedup": speedup,
         "noise_floor": noise,
-        "verdict": {name: _verdict(ratio, noise) for name, ratio in speedup.items()},
+        "verdict": {name: verdict(gain(times[LIBRARY], times[name]), noise) for name in MODES},
     }
-
-
-def _verdict(speedup: float, noise: float) -> str:
-    if speedup > 1 + noise:
-        return "faster"
-    return "slower" if 1 / speedup > 1 + noise else "same"
 
 
 def recomputed(row: dict) -> dict:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from minicompile.profile.breakdown import DIGITS
+from minicompile.profile.verdict import SAME, below, verdict
 
 ROUNDS = 40
 WARM_ROUNDS = 3
@@ -73,13 +74,12 @@ def judged(samples: Samples) -> Judged:
     """Compare the sides round by round. The noise is what nine rounds out of ten stay below."""
     rounds = list(zip(samples["before_us"], samples["after_us"], samples["again_us"], strict=True))
     difference = statistics.median(after - (before + again) / 2 for before, after, again in rounds)
-    apart = sorted(abs(again - before) for before, _, again in rounds)
-    noise = apart[min(len(apart) - 1, int(0.9 * len(apart)))]
-    verdict = None if abs(difference) <= noise else "faster" if difference < 0 else "slower"
+    noise = below([abs(again - before) for before, _, again in rounds])
+    told = verdict(-difference, noise)
     return {
         "before_us": statistics.median([*samples["before_us"], *samples["again_us"]]),
         "after_us": statistics.median(samples["after_us"]),
         "difference_us": round(difference, DIGITS),
         "noise_us": round(noise, DIGITS),
-        "verdict": verdict,
+        "verdict": None if told == SAME else told,
     }

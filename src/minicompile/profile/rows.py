@@ -12,27 +12,65 @@ class Spread(TypedDict):
     per_second: float
 
 
+class Busy(TypedDict):
+    """What else the machine did meanwhile, as `minicompile.profile.busy` measures it."""
+
+    seconds: float
+    load_average: float
+    involuntary_switches: int
+    others_share: float | None
+    steal_share: float | None
+
+
 class Side(Spread):
-    """Eager or compiled in one mode; `peak_bytes` is None where it is not known."""
+    """Eager or compiled in one mode, timed twice; `peak_bytes` is None where it is not known."""
 
     peak_bytes: int | None
     tokens: int
     samples_us: list[float]
+    again_us: list[float]
+    noise: float
+
+
+class FirstCall(TypedDict):
+    """What the first calls of a compile in a process of its own cost and gave."""
+
+    start_seconds: float
+    cold_compile_seconds: float
+    warm_compile_seconds: float
+    max_difference: float | None
+    graph_breaks: int
+    peak_bytes: int | None
+    eager_peak_bytes: int | None
+    pool_bytes: int | None
 
 
 class Timing(TypedDict):
     """One mode of torch.compile against eager, on one batch."""
 
+    shape: list[int]
     mode: str
     calls: int
+    start_seconds: float
     cold_compile_seconds: float
     warm_compile_seconds: float
-    max_difference: float
+    max_difference: float | None
     recompiles: int
     graph_breaks: int
+    pool_bytes: int | None
     speedup: float
+    noise: float
+    verdict: str
     eager: Side
     compiled: Side
+
+
+class LeftOut(TypedDict):
+    """A part of a profile that could not be measured: `mode`, or the call taken apart (None), and the reason's code."""
+
+    shape: list[int] | None
+    mode: str | None
+    reason: dict
 
 
 class Round(TypedDict):
@@ -79,9 +117,10 @@ class Work(TypedDict):
 
 
 class TimedKernel(Work):
-    """The same with its time, and what follows from that."""
+    """The same with its time, and what follows from that; `noise` is how far its two quietest rounds lie apart."""
 
     median_us: float
+    noise: float
     gb_per_s: float
     tflop_per_s: float
     fraction_of_copy: float
@@ -97,10 +136,18 @@ class Core(TypedDict):
     us: float
 
 
+class VariantNoise(TypedDict):
+    """How far the two quietest rounds lie apart, of the whole call and of attention's core."""
+
+    call: float
+    core: float
+
+
 class Variant(TypedDict):
     """A compiled model with its attention written one way."""
 
     split: Split
+    noise: NotRequired[VariantNoise]
     rounds: NotRequired[list[Round]]
     generated_kernels: int
     library_calls: int

@@ -1,112 +1,109 @@
-"""Times eager against each of torch.compile's modes at one shape: the first call, and the later ones.
+"""Times eager and each of torch.compile's modes at one shape, all in turn in one process, each a second time.
 
-The timing is `minicompile.benchmark`'s, which lets eager and compiled take turns; the profile adds what a first call
-costs with empty and with warm caches, and how far the compiled output is from eager's.
+So every mode can be compared with eager and with the others; what two timings of one side differ by is the noise.
 """
 
+import copy
+import itertools
 import logging
-import statistics
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
-from torch import nn
 
-from minicompile import models
+from minicompile.models import CapturedModel
 from minicompile.profile.breakdown import DIGITS
-from minicompile.profile.rows import Side, Spread, Timing
-from minicompile.safe.compile_benchmark import Row, benchmark
+from minicompile.profile.busy import watched
+from minicompile.profile.figures import side
+from minicompile.profile.first_call import start
+from minicompile.profile.subject import Step, gradients, on_gpu, shape_of, step, subject, synchronise, unit
 from minicompile.safe.compile_config import CompileConfig
-from minicompile.safe.safe_compile import maybe_compile, uncompile
-from minicompile.torch_private.profiling import fresh_caches
-from minilab import LabError
+from minicompile.safe.compile_record import compile_report
+from minicompile.safe.safe_compile import maybe_compile
+from minicompile.torch_private.profiling import caches_in, fresh_caches
 
-MODELS = ("tiny_head", "minigpt")
 SLOW_SECONDS = 0.02  # a call that takes longer is timed only as often as fits into the seconds below
 SLOW_CALLS_SECONDS = 2.0
 FEWEST_CALLS = 10
+WARMUP = 20  # rounds before any is counted
+EAGER = "eager"
+log = logging.getLogger("minilab")
 
 
-def model_at(name: str, shape: list[int], checkpoint: str | Path, device: str) -> tuple[nn.Module, tuple]:
-    """Build the model `name` with inputs of `shape` on a torch device: (batch, 64) for tiny_head, else (batch, time).
-
-    Raises:
-        LabError: the model is not one that is profiled, or does not take that shape.
-    """
-    if name not in MODELS:
-        raise LabError(f"profile: there is no model {name!r}; write one of {', '.join(MODELS)}.")
-    rows, columns = shape
-    made = models.tiny_head(rows) if name == "tiny_head" else models.minigpt(checkpoint, name, (rows, columns))
-    if list(made.inputs[0].shape) != list(shape):
-        raise LabError(f"profile: tiny_head takes shapes (batch, {made.inputs[0].shape[1]}), not {tuple(shape)}.")
-    return made.module.to(device), tuple(value.to(device) for value in made.inputs)
-
-
-def affordable_calls(module: nn.Module, inputs: tuple, calls: int) -> int:
+def affordable_calls(call: Step, calls: int, gpu: bool) -> int:
     """Decide how many of `calls` to time: all, or those of two seconds (10 at least) where one takes over 20 ms."""
-    with torch.no_grad():
-        taken = []
-        for _ in range(5):
-            began = time.perf_counter()
-            module(*inputs)
-            if inputs[0].is_cuda:
-                torch.cuda.synchronize()
-            taken.append(time.perf_counter() - began)
+    taken = []
+    for _ in range(5):
+        began = time.perf_counter()
+        call()
+        synchronise(gpu)
+        taken.append(time.perf_counter() - began)
     seconds = min(taken)
     return calls if seconds <= SLOW_SECONDS else min(calls, max(FEWEST_CALLS, int(SLOW_CALLS_SECONDS / seconds)))
 
 
-def time_mode(module: nn.Module, inputs: tuple, cfg: CompileConfig, calls: int, logger: logging.Logger) -> Timing:
-    """Time one mode against eager on one batch.
+def time_modes(made_of: dict, configs: list[dict], calls: int, device: str, caches: dict[str, str]) -> dict:
+    """Time a model eager and compiled in each of several modes, call by call in turn.
 
     Args:
-        cfg: how to compile, in one of Inductor's presets; taken as enabled.
-        calls: warm calls of each side that are timed.
+        made_of: keyword arguments of `minicompile.profile.subject.subject`, but for the device.
+        configs: fields of `CompileConfig`, one for each mode.
+        calls: warm calls of each side, half of them its second timing; fewer where a call is slow.
+        device: a torch device.
+        caches: for each mode the folder that its first compile has filled.
 
     Returns:
-        `mode`, `calls`, `cold_compile_seconds` (first call, nothing cached), `warm_compile_seconds` (first call of a
-        new compile, the caches on disk full), `max_difference` (largest |compiled - eager|), `recompiles`,
-        `graph_breaks`, `speedup` (eager's median over the compiled one's), and for `eager` and `compiled` each
-        `median_us`, `p20_us`, `p80_us`, `per_second` (tokens, or rows where there are none), `peak_bytes`, `tokens` of
-        a call and `samples_us`, every call.
-
-    Raises:
-        LabError: the model does not compile, or compiles to something that computes other numbers.
+        `shape`, `unit`, `calls`; `busy`, what else the machine did meanwhile; `sides`, eager and every mode, as
+        `side` gives them; and `recompiles` among the timed calls, by mode.
     """
-    with fresh_caches(), torch.no_grad():
-        batch = inputs[0] if len(inputs) == 1 else inputs  # a tuple would be matched to the arguments at each call
-        timed = benchmark(module, cfg, batch, steps=calls, warmup=20, logger=logger)
-        if timed.compiled is None:
-            raise LabError(f"mode {cfg.mode} could not be profiled: {timed.report.stage}: {timed.report.reason}")
-        torch.compiler.reset()
-        at_first_call = {"enabled": True, "healthcheck": False, "fail_policy": "raise"}
-        maybe_compile(module, CompileConfig(**{**vars(cfg), **at_first_call}), logger)
-        began = time.perf_counter()
-        output = module(*inputs).clone()  # with CUDA graphs the next call writes where this result lies
-        warm = time.perf_counter() - began
-        difference = (output - uncompile(module)(*inputs)).abs().max().item()
-    eager, compiled = (_side(row, timed.tokens) for row in (timed.eager, timed.compiled))
+    start("default", device)
+    made = subject(**made_of, device=device)
+    gpu, (counted, count) = on_gpu(made), unit(made)
+    steps = {EAGER: step(made)}
+    modules = {}
+    with fresh_caches(), gradients(made), ExitStack() as stack:
+        calls = affordable_calls(steps[EAGER], calls, gpu)
+        for config in configs:
+            mode = config["mode"]
+            copied = CapturedModel(**{**vars(made), "module": copy.deepcopy(made.module)})
+            modules[mode] = copied.module
+            cfg = CompileConfig.from_dict({**config, "enabled": True, "healthcheck": False, "fail_policy": "raise"})
+            maybe_compile(copied.module, cfg, log)
+            steps[mode] = step(copied)
+            with caches_in(Path(caches[mode])):
+                for _ in range(3):
+                    _seconds(steps[mode], gpu)
+        before = {mode: len(compile_report(module).recompiles) for mode, module in modules.items()}
+        found = stack.enter_context(watched())
+        taken = in_turn(steps, max(1, calls // 2), gpu)
+        stack.close()
+        recompiles = {mode: len(compile_report(module).recompiles) - before[mode] for mode, module in modules.items()}
     return {
-        "mode": cfg.mode,
-        "calls": calls,
-        "cold_compile_seconds": timed.compiled.first_step_seconds,
-        "warm_compile_seconds": warm,
-        "max_difference": difference,
-        "recompiles": timed.recompiles,
-        "graph_breaks": len(timed.report.graph_breaks),
-        "speedup": eager["median_us"] / compiled["median_us"],
-        "eager": eager,
-        "compiled": compiled,
+        "shape": shape_of(made),
+        "unit": counted,
+        "calls": len(taken[EAGER][0]) * 2,
+        "busy": found,
+        "sides": {name: side(*samples, tokens=count) for name, samples in taken.items()},
+        "recompiles": recompiles,
     }
 
 
-def _side(row: Row, tokens: int) -> Side:
-    samples_us = [round(1e6 * seconds, DIGITS) for seconds in row.seconds]
-    return {**spread(samples_us, tokens), "peak_bytes": row.peak_bytes, "tokens": tokens, "samples_us": samples_us}
+def in_turn(steps: dict[str, Step], rounds: int, gpu: bool) -> dict[str, tuple[list[float], list[float]]]:
+    """Time every step twice a round, the others between the two: microseconds, the first timings and the second."""
+    taken: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in steps}
+    for number in range(WARMUP + rounds):
+        for again, (name, call) in itertools.product((0, 1), steps.items()):
+            seconds = _seconds(call, gpu)
+            if number >= WARMUP:
+                taken[name][again].append(round(1e6 * seconds, DIGITS))
+    return taken
 
 
-def spread(samples_us: list[float], tokens: int) -> Spread:
-    """Compute `median_us`, `p20_us`, `p80_us` and `per_second` of calls of so many tokens (or rows)."""
-    median = statistics.median(samples_us)
-    fifths = statistics.quantiles(samples_us, n=5) if len(samples_us) > 1 else [median] * 4
-    return {"median_us": median, "p20_us": fifths[0], "p80_us": fifths[-1], "per_second": 1e6 * tokens / median}
+def _seconds(call: Step, gpu: bool) -> float:
+    torch.compiler.cudagraph_mark_step_begin()
+    synchronise(gpu)
+    began = time.perf_counter()
+    call()
+    synchronise(gpu)
+    return time.perf_counter() - began

@@ -12,8 +12,8 @@ from typing import Literal
 import yaml
 
 from minicompile.lowering.captured import Call, Graph, SchedulerNode
+from minicompile.profile.refusal import NotProfiled
 from minicompile.profile.rows import Work
-from minilab import LabError
 
 
 @cache
@@ -24,11 +24,15 @@ def _prices() -> dict:
 def node_flop(node: SchedulerNode) -> int:
     """Count the floating-point operations of one scheduler node of a capture; 0 for a library's call.
 
-    Its loops must have numbers for bounds, as those of a model compiled for one shape do.
+    Raises:
+        NotProfiled: its loops have symbols for bounds, as those of a model compiled for any shape.
     """
     if node["loop_sizes"] is None:
         return 0
     prices = _prices()
+    if any(isinstance(size, str) for sizes in node["loop_sizes"] for size in sizes):
+        sentence = f"the loops of {node['name']} have no fixed length; profile a model that is compiled for one shape."
+        raise NotProfiled(sentence, "any_shape", names=node["name"])
     elements = prod(int(size) for sizes in node["loop_sizes"] for size in sizes)
     each = 0
     for operation in node["operations"]:
@@ -127,10 +131,11 @@ def bytes_of(call: Call) -> int:
     """Return the bytes that a call reads and writes.
 
     Raises:
-        LabError: they are not known, as of a model that was compiled for any shape.
+        NotProfiled: they are not known, as of a model that was compiled for any shape.
     """
     if call["bytes"] is None:
-        raise LabError(f"the bytes of {call['kernel']} are not known; profile a model that is compiled for one shape.")
+        sentence = f"the bytes of {call['kernel']} are not known; profile a model that is compiled for one shape."
+        raise NotProfiled(sentence, "any_shape", names=call["kernel"])
     return call["bytes"]
 
 

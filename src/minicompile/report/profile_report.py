@@ -1,11 +1,17 @@
 """Works out what a profile's figures say; `templates/profile_25.md` and `templates/profile_sentences.md` say it."""
 
+from functools import partial
+from itertools import groupby
+
+from minicompile.profile.verdict import FASTER, SAME, gain, verdict
 from minicompile.report import words
 from minilab.device import is_cpu
 from minilab.templates import render, sentences
-from minilab.translations import Translations
+from minilab.translations import Translations, number
 
-WITHIN_NOISE = 0.05  # two times of the same code differ by as much from run to run; a smaller gap is called none
+UNEXPLAINED = 0.1  # of a call; what timing each part costs is of that size
+OTHERS_SHARE = 0.05  # of the machine's processor time: less is not told
+UNRELIABLE = 0.25  # a kernel whose two quietest rounds differ by more is drawn hatched, and nothing is said of it
 PARTS = ("guards_us", "wrapper_us", "kernels_us", "libraries_us")
 
 
@@ -14,7 +20,9 @@ def report(profile: dict, language: str = "en") -> str:
     values = {
         "profile": profile,
         "sentences": interpretation(profile, language),
+        "left_out": left_out(profile, language),
         "parts": PARTS,
+        "datasheet": profile["roofline"].get("datasheet_gb_per_s"),
         "attention": [{**row, "words": attention_sentences(row, language)} for row in profile["attention"]],
     }
     return render("minicompile.report", "profile_25", language, values, filters=_filters(language), trimmed=True)
@@ -31,22 +39,52 @@ def attention_sentences(row: dict, language: str = "en") -> list[str]:
     return sentences("minicompile.report", "profile_sentences", language, found, filters=_filters(language))
 
 
+def left_out(profile: dict, language: str = "en") -> list[str]:
+    """Say what of a user's model could not be measured, and why: a sentence each."""
+    text = Translations("minicompile.report", "profile", language)
+    told = []
+    for row in profile.get("left_out", []):
+        mode = "apart" if row["mode"] is None else "mode"
+        reason = {name: str(value).rstrip(".") for name, value in row["reason"].items() if name != "code"}
+        why = text(f"left_out.{row['reason']['code']}", **reason)
+        told.append(text(f"left_out.{mode}", model=profile["model"], name=row["mode"], why=why))
+    return told
+
+
+def share(language: str, value: float) -> str:
+    """Write a share in per cent: whole from 10 % on, with a digit below, and a small one as `under 0.1%`."""
+    if value == 0 or value >= 0.0995:
+        return number(language, value, ".0%")
+    if value < 0.001:
+        return Translations("minicompile.report", "profile", language)("under", share=number(language, 0.001, ".1%"))
+    return number(language, value, ".1%")
+
+
+def reliable(kernel: dict) -> bool:
+    """Say whether a kernel's two quietest rounds gave about the same time; of an older record it is not known."""
+    return kernel.get("noise", 0.0) <= UNRELIABLE
+
+
 def _filters(language: str) -> dict:
     text = Translations("minicompile.report", "profile", language)
     labels = {"part": lambda name: text(f"parts.{name}"), "unit": lambda name: text(f"units.{name}")}
-    return {**words.filters(language), **labels}
+    return {**words.filters(language), **labels, "share": partial(share, language)}
 
 
 def findings(profile: dict) -> list[dict]:
     """What a profile's figures show, each as a `code` and its figures."""
-    found = [_speed(timing, profile) for timing in profile["timings"]]
-    if is_cpu(profile["provenance"]["device"]) and any(t["mode"] == "reduce-overhead" for t in profile["timings"]):
+    timings = profile["timings"]
+    found = [_speed(timing, profile) for timing in timings]
+    for _, rows in groupby(timings, key=lambda timing: timing["shape"]):
+        found += _dearer_and_slower(list(rows))
+    if is_cpu(profile["provenance"]["device"]) and any(t["mode"] == "reduce-overhead" for t in timings):
         found.append({"code": "reduce_overhead"})
+    found += [_busy(row) for row in profile.get("busy", []) if (row["busy"]["others_share"] or 0) >= OTHERS_SHARE]
     found += [_parts(shape) for shape in profile["shapes"]]
-    found += [_kernels(shape) for shape in profile["shapes"] if shape["kernels"]]
-    again = [timing for timing in profile["timings"] if timing["recompiles"] or timing["graph_breaks"]]
+    found += [_kernels(shape) for shape in profile["shapes"] if any(map(reliable, shape["kernels"]))]
+    again = [timing for timing in timings if timing["recompiles"] or timing["graph_breaks"]]
     if not again:
-        return [*found, {"code": "compiled_once"}]
+        return [*found, {"code": "compiled_once"}] if timings else found
     worst = max(again, key=lambda timing: timing["recompiles"] + timing["graph_breaks"])
     counts = {name: worst[name] for name in ("shape", "mode", "recompiles", "graph_breaks")}
     return [*found, {"code": "compiled_again", **counts}]
@@ -55,9 +93,11 @@ def findings(profile: dict) -> list[dict]:
 def _speed(timing: dict, profile: dict) -> dict:
     speedup, eager, compiled = timing["speedup"], timing["eager"]["median_us"], timing["compiled"]["median_us"]
     found = {"shape": timing["shape"], "mode": timing["mode"], "eager_us": eager, "compiled_us": compiled}
-    if abs(speedup - 1) <= WITHIN_NOISE:
-        return {"code": "as_fast", **found}
-    if speedup > 1:
+    if "verdict" not in timing:
+        return {"code": "not_judged", **found}
+    if timing["verdict"] == SAME:
+        return {"code": "as_fast", **found, "noise": timing["noise"]}
+    if timing["verdict"] == FASTER:
         compiling = timing["cold_compile_seconds"]
         calls = compiling / (1e-6 * (eager - compiled))
         return {"code": "faster", **found, "factor": speedup, "compile_seconds": compiling, "calls": calls}
@@ -68,6 +108,28 @@ def _speed(timing: dict, profile: dict) -> dict:
     return {"code": "slower", **found, "factor": 1 / speedup, "overhead": overhead}
 
 
+def _dearer_and_slower(timings: list[dict]) -> list[dict]:
+    """The modes of one shape that compile for longer than the fastest mode and yet run slower, beyond the noise."""
+    judged = [timing for timing in timings if "noise" in timing]
+    if not judged:
+        return []
+    best = min(judged, key=lambda timing: timing["compiled"]["median_us"])
+    found = []
+    for timing in judged:
+        us, best_us = timing["compiled"]["median_us"], best["compiled"]["median_us"]
+        noise = max(timing["compiled"]["noise"], best["compiled"]["noise"])
+        dearer = timing["cold_compile_seconds"] > best["cold_compile_seconds"]
+        if dearer and verdict(gain(us, best_us), noise) == FASTER:
+            sides = {"mode": timing["mode"], "us": us, "seconds": timing["cold_compile_seconds"], "than": best["mode"]}
+            least = {"than_us": best_us, "than_seconds": best["cold_compile_seconds"]}
+            found.append({"code": "dearer_and_slower", "shape": timing["shape"], **sides, **least})
+    return found
+
+
+def _busy(row: dict) -> dict:
+    return {"code": "busy", "shape": row["shape"], **row["busy"]}
+
+
 def _parts(shape: dict) -> dict:
     split = shape["split"]
     if split["overlapping"]:
@@ -75,13 +137,16 @@ def _parts(shape: dict) -> dict:
         return {"code": "overlapping", "shape": shape["shape"], "host_us": host, "device_us": device}
     shares = sorted(((name, split[name] / split["call_us"]) for name in PARTS), key=lambda part: -part[1])
     rest = split["rest_us"] / split["call_us"]
-    unexplained = rest if abs(rest) > 2 * WITHIN_NOISE else None
-    return {"code": "shares", "shape": shape["shape"], "parts": shares, "unexplained": unexplained}
+    busy = shape.get("busy")
+    told = busy if busy and (busy["others_share"] or 0) >= OTHERS_SHARE else None
+    unexplained = rest if abs(rest) > UNEXPLAINED else None
+    return {"code": "shares", "shape": shape["shape"], "parts": shares, "unexplained": unexplained, "busy": told}
 
 
 def _kernels(shape: dict) -> dict:
-    slowest = max(shape["kernels"], key=lambda row: row["share_of_call"])
-    nearest = max(shape["kernels"], key=lambda row: row["fraction_of_copy"])
+    kernels = [row for row in shape["kernels"] if reliable(row)]
+    slowest = max(kernels, key=lambda row: row["share_of_call"])
+    nearest = max(kernels, key=lambda row: row["fraction_of_copy"])
     return {
         "code": "kernels",
         "shape": shape["shape"],
@@ -89,6 +154,7 @@ def _kernels(shape: dict) -> dict:
         "share_of_call": slowest["share_of_call"],
         "nearest": nearest["name"],
         "fraction_of_copy": nearest["fraction_of_copy"],
+        "unreliable": len(shape["kernels"]) - len(kernels),
     }
 
 
@@ -96,14 +162,24 @@ def attention_findings(row: dict) -> list[dict]:
     """What one comparison of attention shows, each as a `code` and its figures."""
     explicit, fused = row["explicit"], row["fused"]
     kernel, core, other = explicit["softmax_kernel"], explicit["core"], fused["core"]
-    found = [{"code": "softmax_kernel", "kernel": kernel} if kernel else {"code": "no_softmax_kernel"}]
+    found: list[dict] = [{"code": "softmax_kernel", "kernel": kernel} if kernel else {"code": "no_softmax_kernel"}]
+    noise = {
+        what: max(side["noise"][what] for side in (explicit, fused)) if "noise" in explicit else None
+        for what in ("call", "core")
+    }
     if fused["operator"] is None or not core["calls"]:
-        return [*found, {"code": "attention_not_found"}]
-    sides = {"operator": fused["operator"], "written_out": core, "fused": other}
-    found.append({"code": "fused_attention", **sides, **_ratio(core["us"] / other["us"])})
-    return [*found, {"code": "whole_model", **_ratio(explicit["split"]["call_us"] / fused["split"]["call_us"])}]
+        found.append({"code": "attention_not_found"})
+    else:
+        sides = {"operator": fused["operator"], "written_out": core, "fused": other}
+        found.append({"code": "fused_attention", **sides, **_ratio(core["us"], other["us"], noise["core"])})
+        calls = explicit["split"]["call_us"], fused["split"]["call_us"]
+        found.append({"code": "whole_model", **_ratio(*calls, noise["call"])})
+    largest = row.get("largest_output")
+    apart = {"difference": row["max_difference"], "largest": largest, "from_float32": row.get("from_float32")}
+    return [*found, {"code": "outputs", "dtype": row["dtype"], **apart}]
 
 
-def _ratio(factor: float) -> dict:
-    """How many times as fast, and whether that is `same`, within the noise."""
-    return {"factor": factor, "same": max(factor, 1 / factor) - 1 <= WITHIN_NOISE}
+def _ratio(before: float, after: float, noise: float | None) -> dict:
+    """How many times as fast, and the `verdict`; None where the noise was not measured."""
+    told = None if noise is None else verdict(gain(before, after), noise)
+    return {"factor": before / after, "verdict": told, "before_us": before, "after_us": after}

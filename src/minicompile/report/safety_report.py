@@ -1,11 +1,11 @@
 """Works out what stage 25's report says of compiling safely: each model's health, and the port's training.
 
-`templates/safety_25.md` and `templates/training_sentences.md` say it.
+`templates/safety_25.md` says it, with what `training_report` has to say of the trainings.
 """
 
 from minicompile.report import words
-from minicompile.report.profile_report import WITHIN_NOISE
-from minilab.templates import render, sentences
+from minicompile.report.training_report import interpretation
+from minilab.templates import render
 
 
 def safety_section(health: list[dict], trainings: list[tuple[str, dict]], language: str = "en") -> str:
@@ -70,39 +70,3 @@ def safety_entries(health: list[dict], trainings: list[tuple[str, dict]]) -> dic
             for _, training in trainings
         ],
     }
-
-
-def interpretation(training: dict, language: str = "en") -> list[str]:
-    """Say whether eager and compiled learn the same, and what compiling cost and gained: a sentence or two each."""
-    found = training_findings(training)
-    return sentences("minicompile.report", "training_sentences", language, found, filters=words.filters(language))
-
-
-def training_findings(training: dict) -> list[dict]:
-    """What a `training.json` shows, each as a `code` and its figures."""
-    apart, numpy, compiled = training["largest_difference"], training["numpy"], training["compile"]
-    same = {"steps": training["steps"][-1], **apart, "numpy_nats": numpy["largest_difference"]["nats"]}
-    ends = {name: training[name]["held_out_cross_entropy"] for name in ("eager", "compiled", "numpy")}
-    found = [
-        {"code": "same_losses", **same},
-        {"code": "held_out", **ends, "entropy": training["conditional_entropy"]},
-    ]
-    if not compiled["compiled"]:
-        return [*found, {"code": "failed", "stage": compiled["stage"], "failure": compiled["failure"]}]
-    found.append(_speed(training))
-    if compiled["recompiles"]:
-        found.append({"code": "recompiles", "count": len(compiled["recompiles"]), "graphs": compiled["graphs"]})
-    if compiled["graph_breaks"]:
-        found.append({"code": "graph_breaks", "reasons": compiled["graph_breaks"]})
-    return found
-
-
-def _speed(training: dict) -> dict:
-    eager, compiled = training["eager"], training["compiled"]
-    factor = compiled["tokens_per_second"] / eager["tokens_per_second"]
-    waited = compiled["first_step_seconds"] - eager["first_step_seconds"]
-    rates = {"eager": eager["tokens_per_second"], "compiled": compiled["tokens_per_second"], "waited": waited}
-    if factor <= 1 + WITHIN_NOISE:
-        return {"code": "as_fast" if factor >= 1 - WITHIN_NOISE else "slower", **rates}
-    paid_back = waited / (1 / eager["tokens_per_second"] - 1 / compiled["tokens_per_second"])
-    return {"code": "faster", **rates, "factor": factor, "paid_back": paid_back, "run": training["tokens"][-1]}

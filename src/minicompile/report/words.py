@@ -48,8 +48,12 @@ def kernel_number(name: str) -> str:
 
 def short_kernel(name: str) -> str:
     """Shorten a kernel's name: `3  softmax div` for `triton_per_fused__softmax_div_3`."""
-    fused = re.sub(r"^(cpp|triton_[a-z]+)_fused_+|_\d+$", "", name).replace("_", " ")
-    return f"{kernel_number(name)}  {textwrap.shorten(' '.join(fused.split()), KERNEL_WIDTH, placeholder=' ...')}"
+    return f"{kernel_number(name)}  {textwrap.shorten(fused_operations(name), KERNEL_WIDTH, placeholder=' ...')}"
+
+
+def fused_operations(name: str) -> str:
+    """Return what a kernel's name says that was fused: `softmax div` for `triton_per_fused__softmax_div_3`."""
+    return " ".join(re.sub(r"^(cpp|triton_[a-z]+)_fused_+|_\d+$", "", name).replace("_", " ").split())
 
 
 def failure(language: str, failed: dict) -> str:

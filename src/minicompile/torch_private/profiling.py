@@ -1,32 +1,43 @@
 """Time what a compiled call does: its graphs' wrappers, what they call, and the compile itself from cold caches."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from unittest import mock
 
 import torch
 
 from minicompile.torch_private.names import owner
-from minikernel.measure.caches import own_caches
+from minikernel.measure.caches import CACHE_VARIABLES, own_caches
 
 # Inductor tries once for each cache folder whether vector code compiles and runs; the answer does not depend on the
 # model, and its seconds would be counted to whichever compile comes first.
 COMPILE_OPTIONS = {"cpp.vec_isa_ok": True}
 # Each C++ kernel then tells torch's profiler when it begins and ends, from within.
 KERNEL_EVENTS = {"cpp.enable_kernel_profile": True}
-LIBRARIES = ("extern_kernels", "torch")  # what a wrapper calls that it did not generate: extern_kernels.*, torch.ops.*
+# What a wrapper calls that it did not generate: extern_kernels.*, torch.ops.*, and aten.* for random numbers.
+LIBRARIES = ("extern_kernels", "torch", "aten")
+
+
+def caches_in(folder: Path) -> AbstractContextManager:
+    """A block that keeps its compile caches in a folder, which is left as the block fills it."""
+    return mock.patch.dict(os.environ, {name: str(folder / name.partition("_")[0].lower()) for name in CACHE_VARIABLES})
 
 
 @contextmanager
-def fresh_caches() -> Iterator[None]:
-    """A block whose first compile is a cold one: folders of its own, nothing kept in memory, vector code not probed."""
+def fresh_caches(folder: Path | None = None) -> Iterator[None]:
+    """A block whose first compile is a cold one: nothing kept in memory, vector code not probed.
+
+    Its caches on disk lie in an empty `folder`, and stay there; without one, in a temporary folder of its own.
+    """
     owner("compile_fx")  # imports it, else the process' first compile would
     # A torch built for CUDA brings a ptxas, which its compile workers take, while this process would take Triton's. As
     # its version is part of a compiled kernel's name, nothing that the workers compile would then be found, and each of
     # max-autotune's choices would be compiled once more, one after the other.
     owner("ptxas")._set_triton_ptxas_path()
-    with own_caches(), inductor_options(COMPILE_OPTIONS):
+    with caches_in(folder) if folder else own_caches(), inductor_options(COMPILE_OPTIONS):
         torch.compiler.reset()
         owner("clear_caches").clear_caches()
         try:
@@ -142,6 +153,7 @@ def _calling_through(handler: Callable, graphs: list) -> Iterator[None]:
     for wrapper in wrappers:
         wrapper["extern_kernels"] = _Functions(wrapper["extern_kernels"], handler)
         wrapper["torch"] = _Torch(handler)
+        wrapper["aten"] = _Functions(wrapper["aten"], handler)
     try:
         yield
     finally:

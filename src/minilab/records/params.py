@@ -71,13 +71,16 @@ def compile_health(config: Config, at: Wildcards) -> dict:
 
 def profile(config: Config, at: Wildcards) -> dict:
     """What of a model's profile is timed, for one kind of device."""
-    profile, model = config["profile"], at["model"]
+    profile, model, kind = config["profile"], at["model"], kind_of(at["device"])
+    entry = config["models"].get(model)
+    own = {"shape": None, "modes": profile["modes"][kind], "kernels": True, "attention": []}
     return {
         "calls": profile["calls"],
         "samples": profile["samples"],
-        "largest_difference": profile["largest_difference"][model],
-        "cases": profile[kind_of(at["device"])][model],
+        "largest_difference": profile["largest_difference"].get(model),
+        "cases": [own] if entry else profile[kind][model],
         "compile": config["compile"],
+        "entry": entry,
     }
 
 

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from profile_artefact import TIMING
-from safe_models import lying
 from torch import nn
 from torch.autograd import DeviceType
 
-from minicompile import CompileConfig, compile_report
-from minicompile.profile.attention import FusedAttention, variant, with_fused_attention
-from minicompile.profile.measure import _check_match
-from minicompile.profile.timing import affordable_calls, model_at, time_mode
+from minicompile.models import CapturedModel
+from minicompile.profile.attention import FusedAttention, compare_attention, variant, with_fused_attention
+from minicompile.profile.measure import check_match
+from minicompile.profile.subject import subject
+from minicompile.profile.timing import affordable_calls
 from minilab import LabError
 from minilab.records.verify import differences
 from minimodel.model_config import MiniGPTConfig
@@ -54,38 +54,35 @@ def test_a_model_without_attention_is_refused():
         with_fused_attention(nn.Linear(2, 2))
 
 
-def test_a_mode_is_timed_through_the_safety_net(small: GrammarMiniGPT):
-    timed = time_mode(small, (ids(),), CompileConfig(backend="eager"), 10, logger)
-    assert (timed["mode"], timed["max_difference"], timed["recompiles"]) == ("default", 0.0, 0)
-    assert compile_report(small).stage == "none"  # it is left eager
-    with pytest.raises(LabError, match="mode default could not be profiled: numerics: WrongNumbers"):
-        time_mode(small, (ids(),), CompileConfig(backend=lying), 10, logger)
-
-
 @pytest.mark.parametrize("difference", [2e-6, math.nan])
 def test_an_output_too_far_from_eager_fails_the_rule(difference: float):
     with pytest.raises(LabError, match="differs from eager"):
-        _check_match("tiny_head", {**TIMING, "max_difference": difference}, 1e-6)
+        check_match("tiny_head", {**TIMING, "max_difference": difference}, 1e-6)
 
 
 def test_an_output_within_the_bound_or_without_one_passes():
-    _check_match("tiny_head", {**TIMING, "max_difference": 1e-6}, 1e-6)
-    _check_match("minigpt", {**TIMING, "max_difference": 1.0}, None)
+    check_match("tiny_head", {**TIMING, "max_difference": 1e-6}, 1e-6)
+    check_match("minigpt", {**TIMING, "max_difference": 1.0}, None)
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "said"), [("tiny_head", [2, 65], r"shapes \(batch, 64\)"), ("other", [2, 64], "no model 'other'")]
+    ("name", "shape", "said"),
+    [("tiny_head", [2, 65], r"shapes \(batch, 64\)"), ("other", None, "no model is called 'other'")],
 )
-def test_a_shape_or_model_that_cannot_be_is_refused(name: str, shape: list[int], said: str):
+def test_a_shape_or_model_that_cannot_be_is_refused(name: str, shape: list[int] | None, said: str):
     with pytest.raises(LabError, match=said):
-        model_at(name, shape, "unused", "cpu")
+        subject(name, None, shape, "unused", "cpu")
 
 
 def test_only_slow_calls_are_timed_less_often(monkeypatch: pytest.MonkeyPatch):
     for seconds, expected in ((0.001, 1000), (0.05, 40), (5.0, 10)):
         ticks = iter([turn * seconds for turn in range(10)])
         monkeypatch.setattr("minicompile.profile.timing.time.perf_counter", lambda ticks=ticks: next(ticks))
-        assert affordable_calls(nn.Identity(), (torch.zeros(1),), 1000) == expected
+        assert affordable_calls(lambda: None, 1000, gpu=False) == expected
+
+
+def made(module: nn.Module, device: str = "cpu") -> CapturedModel:
+    return CapturedModel("small", module, (ids(),)).to(device)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +92,7 @@ def breakdowns() -> dict:
     torch.manual_seed(0)
     model = GrammarMiniGPT(SMALL).eval()
     models = {"explicit": model, "fused": with_fused_attention(model)}
-    return {name: break_down(module, (ids(),), 5, name) for name, module in models.items()}
+    return {name: break_down(made(module), 5) for name, module in models.items()}
 
 
 def test_on_a_gpu_only_the_operators_that_the_wrapper_calls_itself_are_library_calls():
@@ -134,8 +131,8 @@ def test_each_part_is_that_of_its_quietest_round():
 def test_a_gpus_call_is_taken_apart_into_host_and_device():
     from minicompile.profile.breakdown import break_down
 
-    model = GrammarMiniGPT(SMALL).eval().cuda()
-    breakdown = break_down(model, (ids().cuda(),), 5, "small")
+    model = GrammarMiniGPT(SMALL).eval()
+    breakdown = break_down(made(model, "cuda"), 5)
     split = breakdown.split()
     assert split["overlapping"]
     assert split["rest_us"] is None
@@ -179,3 +176,20 @@ def test_attention_is_two_products_and_a_softmax_a_layer_or_one_call(breakdowns:
     assert "scaled_dot_product" in fused["operator"]
     assert fused["softmax_kernel"] is None
     assert fused["core"]["bytes"] < explicit["core"]["bytes"]
+
+
+def test_attentions_difference_comes_with_its_measure(small: GrammarMiniGPT, breakdowns: dict, monkeypatch):
+    from minicompile.profile import attention
+
+    monkeypatch.setattr(attention, "break_down", lambda made, samples: breakdowns["fused"])
+    found = compare_attention(made(small), "bfloat16", 5)
+    assert 0 < found["max_difference"] < found["largest_output"]
+    assert all(found["from_float32"][side] > 0 for side in ("explicit", "fused"))
+    assert compare_attention(made(small), "float32", 5, breakdowns["explicit"])["from_float32"]["explicit"] == 0
+    assert set(found["fused"]["noise"]) == {"call", "core"}
+
+
+def test_a_kernels_noise_is_between_its_two_quietest_rounds():
+    from minicompile.profile.breakdown import between_rounds
+
+    assert between_rounds([9.0, 2.0, 2.2, 40.0]) == pytest.approx(0.1)

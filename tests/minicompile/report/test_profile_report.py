@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
-from profile_artefact import profile
+from profile_artefact import BUSY, profile
 
-from minicompile.report.profile_report import attention_sentences, interpretation, report
+from minicompile.report.profile_report import attention_sentences, interpretation, left_out, report, share
 from minicompile.report.profile_roofline import draw
 from minicompile.report.words import duration, kernel_number, shape, short_kernel, size
 from minilab.config import check_schema, read_schema
@@ -27,7 +28,7 @@ def test_slower_is_said_with_the_factor_and_the_overhead():
 
 def test_faster_is_said_with_the_calls_that_pay_for_the_compile():
     changed = profile()
-    changed["timings"][0]["speedup"] = 2.0
+    changed["timings"][0].update(speedup=2.0, verdict="faster")
     changed["timings"][0]["eager"]["median_us"] = 80.0
     said = interpretation(changed)[0]
     assert "2.00 times as fast" in said
@@ -35,16 +36,58 @@ def test_faster_is_said_with_the_calls_that_pay_for_the_compile():
     assert "after 100,000 calls" in said  # 4 s over 40 us
 
 
-@pytest.mark.parametrize("speedup", [0.97, 1.04])
-def test_a_gap_within_the_noise_is_called_none(speedup: float):
+def test_a_gap_within_the_noise_is_no_verdict():
     changed = profile()
-    changed["timings"][0]["speedup"] = speedup
-    assert "takes what eager takes" in interpretation(changed)[0]
+    changed["timings"][0].update(verdict="same", noise=0.62, speedup=0.51)
+    said = interpretation(changed)[0]
+    assert "no difference of `default` from eager can be told" in said
+    assert "up to 62% apart" in said
+    assert "times as" not in said
+
+
+def test_an_older_record_without_a_duplicate_gets_no_verdict():
+    older = profile()
+    for name in ("verdict", "noise", "pool_bytes", "start_seconds"):
+        del older["timings"][0][name]
+    del older["attention"][0]["explicit"]["noise"], older["attention"][0]["fused"]["noise"]
+    for name in ("busy", "left_out", "trains"):
+        del older[name]
+    del older["roofline"]["datasheet_gb_per_s"], older["shapes"][0]["busy"]
+    older["timings"][0]["compiled"]["peak_bytes"] = 0  # what was called so under CUDA graphs
+    told = report(older)
+    assert "The noise of these times was not measured" in told
+    assert "times as" not in told
+    assert "process of its own" not in told
+    assert "| not measured |" in told
+    check_schema(older, read_schema(ROOT / "schemas/profile.schema.yaml"), "profile.json")
+
+
+def modes(*given: tuple[str, float, float]) -> dict:
+    """A profile of modes, each (name, microseconds, seconds of its cold compile)."""
+    made = profile()
+    made["provenance"]["device"] = "h200"
+    row = made["timings"][0]
+    made["timings"] = [
+        {**row, "mode": mode, "compiled": {**row["compiled"], "median_us": us}, "cold_compile_seconds": seconds}
+        for mode, us, seconds in given
+    ]
+    return made
+
+
+def test_a_mode_that_compiles_longer_and_runs_slower_is_remarked_on():
+    told = " ".join(interpretation(modes(("reduce-overhead", 495.0, 4.6), ("max-autotune", 624.0, 40.0))))
+    assert (
+        "`max-autotune` compiles for longer than `reduce-overhead`, 40.0 against 4.6 s, and its code is slower" in told
+    )
+    within_noise = " ".join(interpretation(modes(("reduce-overhead", 495.0, 4.6), ("max-autotune", 505.0, 40.0))))
+    cheaper = " ".join(interpretation(modes(("default", 624.0, 3.0), ("max-autotune", 495.0, 40.0))))
+    assert "compiles for longer" not in within_noise + cheaper
 
 
 def test_parts_are_named_by_their_share_largest_first():
     changed = profile()
     assert "guards and prologue 50%, library calls 28%" in interpretation(changed)[1]
+    assert "the generated kernels 5.0%" in interpretation(changed)[1]
     changed["shapes"][0]["split"].update(guards_us=2.0, kernels_us=20.0)
     assert "time is the generated kernels 50%" in interpretation(changed)[1]
 
@@ -53,7 +96,69 @@ def test_what_the_parts_do_not_explain_is_said():
     changed = profile()
     assert "unexplained" not in interpretation(changed)[1]
     changed["shapes"][0]["split"].update(call_us=80.0, rest_us=41.0)
-    assert "51% unexplained" in interpretation(changed)[1]
+    assert "51% unexplained." in interpretation(changed)[1]
+
+
+def test_the_machine_is_called_busy_by_what_was_measured_alone():
+    changed = profile()
+    changed["shapes"][0]["split"].update(call_us=80.0, rest_us=41.0)
+    assert "processor time" not in report(changed)
+    changed["shapes"][0]["busy"] = changed["busy"][0]["busy"] = BUSY
+    told = [sentence for sentence in interpretation(changed) if "processor time" in sentence]
+    assert len(told) == 2
+    for sentence in told:
+        assert "43% of the machine's processor time" in sentence
+        assert "interrupted 1,204 times in 2.0 s" in sentence
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.0, "0%"), (0.0004, "under 0.1%"), (0.004, "0.4%"), (0.123, "12%")])
+def test_a_small_share_is_not_called_nothing(value: float, said: str):
+    assert share("en", value) == said
+    changed = profile()
+    changed["shapes"][0]["split"].update(
+        call_us=40.0 / max(value, 1e-9) if value else 40.0, guards_us=40.0, rest_us=0.0
+    )
+    if value:
+        assert f"guards and prologue {said}" in " ".join(interpretation(changed))
+
+
+def test_both_sides_memory_stands_beside_each_other_with_the_difference():
+    changed = profile()
+    changed["timings"][0]["eager"]["peak_bytes"] = 20_000
+    changed["timings"][0]["compiled"]["peak_bytes"] = 8_000
+    changed["timings"][0]["pool_bytes"] = 2_097_152
+    assert "| 20 kB | 8 kB | -12 kB | 2.1 MB |" in report(changed)
+
+
+def test_the_datasheet_stands_beside_the_copy():
+    changed = profile()
+    changed["roofline"]["datasheet_gb_per_s"] = 48.0
+    assert "| 24% | 10% |" in report(changed)  # 4.8 GB/s of a copy's 20 and the datasheet's 48
+    assert "| 24% | not stated |" in report(profile())
+
+
+def test_what_of_a_users_model_could_not_be_measured_is_a_sentence():
+    changed = profile()
+    changed["left_out"] = [
+        {"shape": None, "mode": "default", "reason": {"code": "eager", "raised": "ValueError: boom"}},
+        {"shape": None, "mode": None, "reason": {"code": "refused", "sentence": "It cannot be."}},
+    ]
+    told = report({**changed, "timings": [], "shapes": [], "kernels": [], "attention": []})
+    assert "- tiny_head has no times in mode default: it fails without torch.compile too (ValueError: boom)." in told
+    assert "is not taken apart: It cannot be." in told
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_every_reason_of_a_refusal_has_its_words(language: str):
+    named = set()
+    for path in (ROOT / "src/minicompile/profile").glob("*.py"):
+        named |= set(re.findall(r'"code": "(\w+)"', path.read_text()))
+        named |= set(re.findall(r'NotProfiled\([^)]*?, "(\w+)"', path.read_text(), re.S))
+    assert {"timed_out", "crashed", "eager", "no_graph"} <= named
+    fields = dict.fromkeys(("raised", "sentence", "names", "signal", "seconds"), "x")
+    for code in named:
+        changed = {**profile(), "left_out": [{"shape": None, "mode": None, "reason": {"code": code, **fields}}]}
+        assert len(left_out(changed, language)) == 1
 
 
 @pytest.mark.parametrize(("host", "said"), [(30.0, "device waits for the host"), (1.0, "host waits for the device")])
@@ -83,6 +188,16 @@ def test_attention_says_which_is_faster():
     assert "2.00 times as fast" in attention_sentences(row)[1]
     row["fused"]["core"]["us"] = 24.0
     assert "2.00 times as slow" in attention_sentences(row)[1]
+    row["fused"]["noise"]["core"] = 3.0
+    assert "no different in time" in attention_sentences(row)[1]
+
+
+def test_attentions_difference_says_of_what():
+    row = {**profile()["attention"][0], "dtype": "bfloat16", "max_difference": 0.098, "largest_output": 0.98}
+    row["from_float32"] = {"explicit": 0.07, "fused": 0.05}
+    told = attention_sentences(row)[-1]
+    assert "at most 0.098, 10% of the largest output, 0.98" in told
+    assert "the one written out is at most 0.07 away, the fused one 0.05" in told
 
 
 def test_attention_compares_nothing_that_is_not_there():
@@ -101,7 +216,7 @@ def test_attentions_table_names_both_sides():
 
 def test_every_table_of_the_report_has_as_many_cells_as_its_head():
     tables = re.findall(r"(?:^\|.*\n)+", report(profile()), re.M)
-    assert len(tables) == 4
+    assert len(tables) == 5
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1
 
@@ -133,6 +248,50 @@ def test_the_picture_has_a_dot_for_each_kernel_that_computes(tmp_path: Path, mon
     assert [(dot.get_xdata()[0], dot.get_ydata()[0]) for dot in dots] == [(0.625, 0.003)]
     assert [label.get_text() for label in bars.get_yticklabels()] == ["0  softmax", "1  clone"]
     assert (tmp_path / "roofline.png").stat().st_size > 0
+
+
+def drawn(made: dict, path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The figure of a profile, laid out and not yet closed."""
+    from minicompile.report import profile_roofline
+
+    figures = []
+    monkeypatch.setattr(profile_roofline.plt, "close", figures.append)
+    draw(made, path)
+    monkeypatch.undo()
+    return figures[0]
+
+
+def test_no_label_of_the_picture_lies_over_another_and_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made, kernel = profile(), profile()["kernels"][0]
+    long = "triton_per_fused_add_addmm_arange_embedding_native_layer_norm_masked_fill_softmax_online_view"
+    places = [(0.9, 0.0031), (0.95, 0.003), (1.2, 0.0028), (1.3, 0.004), (0.12, 0.0004), (4.0, 0.02), (4.1, 0.0201)]
+    made["shapes"][0]["kernels"] = [
+        {**kernel, "name": f"{long}_{number}", "flop_per_byte": x, "tflop_per_s": y}
+        for number, (x, y) in enumerate(places)
+    ]
+    figure = drawn(made, tmp_path / "roofline.png", monkeypatch)
+    figure.draw_without_rendering()
+    roofline, bars = (axes for part in figure.subfigs for axes in part.axes)
+    for axes, labels in ((roofline, roofline.texts), (bars, bars.get_yticklabels())):
+        boxes = [label.get_window_extent() for label in labels]
+        assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[at + 1 :])
+        assert all(figure.bbox.contains(*corner) for box in boxes for corner in (box.min, box.max)), axes
+    numbers = [text.get_text() for text in roofline.texts if text.get_text()[0].isdigit()]
+    assert sorted(",".join(numbers).replace(" ", "").split(",")) == [str(number) for number in range(len(places))]
+    assert all("..." not in name.get_text() for name in bars.get_yticklabels())
+    plt.close(figure)
+
+
+def test_a_kernel_whose_rounds_disagree_is_hatched_and_not_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = profile()
+    made["shapes"][0]["kernels"][1].update(noise=0.6, fraction_of_copy=1.15)
+    figure = drawn(made, tmp_path / "roofline.png", monkeypatch)
+    bars = figure.subfigs[0].axes[1]
+    assert [bool(bar.get_hatch()) for bar in bars.patches] == [False, True]
+    plt.close(figure)
+    told = " ".join(interpretation(made))
+    assert "115%" not in told
+    assert "Left out of this: 1 of which two rounds gave times too far apart" in told
 
 
 @pytest.mark.parametrize("language", ["en", "es"])

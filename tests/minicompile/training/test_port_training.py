@@ -12,8 +12,8 @@ import torch
 from safe_models import lying
 
 from minicompile.recompute import training
-from minicompile.report.safety_report import interpretation
 from minicompile.report.training_plot import draw, heading
+from minicompile.report.training_report import interpretation
 from minicompile.training.measure import largest_difference, measure, recorded_steps
 from minicompile.training.trainer import Trainer, batches
 from minilab import LabError
@@ -160,20 +160,6 @@ def test_the_clock_is_read_where_numpy_keeps_its_losses():
 
 def test_the_largest_difference_names_its_step():
     assert largest_difference([3.0, 2.0, 1.0], [3.0, 2.5, 1.25]) == {"step": 2, "nats": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("rate", "said"),
-    [(500.0, "**slower** than eager"), (1010.0, "as fast as eager"), (2000.0, "2.00 times as fast")],
-)
-def test_the_speed_s_sentence_follows_the_rates(made: dict, rate: float, said: str):
-    changed = copy.deepcopy(made)
-    changed["eager"].update(tokens_per_second=1000.0, first_step_seconds=1.0)
-    changed["compiled"].update(tokens_per_second=rate, first_step_seconds=11.0)
-    (sentence,) = [sentence for sentence in interpretation(changed) if sentence.startswith("Compiled trains")]
-    assert said in sentence
-    assert ("paid back after 20,000 tokens, more than this run's 3,840" in sentence) == (rate == 2000.0)
-    assert ("buys nothing" in sentence) == (rate < 2000.0)
 
 
 def test_the_picture_is_drawn_and_says_where_its_figures_come_from(made: dict, tmp_path: Path):
