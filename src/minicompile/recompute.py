@@ -47,7 +47,11 @@ def distributed(artefact: dict) -> dict:
     def run(found: dict) -> dict:
         slowest, dtype = slowest_steps(found["step_seconds_by_rank"]), found["dtype"]
         single = found is alone[dtype]
-        apart = {} if single else {"loss_max_rel_difference": loss_difference(found, alone[dtype], today["loss_rtol"][dtype])}
+        apart = (
+            {}
+            if single
+            else {"loss_max_rel_difference": loss_difference(found, alone[dtype], today["loss_rtol"][dtype])}
+        )
         return {
             **apart,
             "step_seconds": slowest,

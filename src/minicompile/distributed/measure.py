@@ -113,13 +113,15 @@ def _in_rounds(launch: Callable, fitting: list[int], dtypes: list[str]) -> dict[
             for (pattern, dtype), results in zip(runs, launch(ranks, runs), strict=True):
                 key = (ranks, dtype, pattern)
                 found[key] = _joined(found[key], results) if key in found else results
-    order = [(ranks, dtype, pattern) for ranks in [1, *fitting] for dtype in dtypes for pattern in ("single", *PATTERNS)]
+    order = [
+        (ranks, dtype, pattern) for ranks in [1, *fitting] for dtype in dtypes for pattern in ("single", *PATTERNS)
+    ]
     return {key: found[key] for key in order if key in found}
 
 
 def _joined(before: list[RankResult], after: list[RankResult]) -> list[RankResult]:
     """Join what each rank saw in two rounds; collectives and memory are those of the first."""
-    joined = ("losses", "step_seconds", "busy_seconds", "crossing_seconds")
+    joined = ("losses", "step_seconds", "busy_seconds", "alone_seconds")
     pairs = zip(before, after, strict=True)
     return [cast(RankResult, {**one, **{name: one[name] + other[name] for name in joined}}) for one, other in pairs]
 
@@ -193,9 +195,10 @@ def summary(pattern: str, results: list[RankResult], params: dict, dtype: str = 
         "sent_bytes": [sent_bytes(counts, ranks) for counts in counted],
         "losses": [_mean_known(step) for step in zip(*(result["losses"] for result in results), strict=True)],
     }
+    if alone := results[0]["alone_seconds"]:
+        run["alone_seconds"] = alone
     if pattern == "pp":
         run["busy_seconds_by_rank"] = [result["busy_seconds"] for result in results]
-        run["crossing_seconds"] = results[0]["crossing_seconds"]
     return run
 
 

@@ -1,4 +1,4 @@
-"""Times what a stage of the pipeline computes, and what one transfer to its neighbour takes when nothing else happens."""
+"""Times what a stage of the pipeline computes, and what the activations take to send when nothing else happens."""
 
 import time
 
@@ -56,23 +56,32 @@ class TimedStage(PipelineStage):
             return super().backward_one_chunk(*args, **kwargs)
 
 
-def crossing_seconds(hidden: Tensor) -> list[float]:
-    """Time one transfer of `hidden` (B / m, T, d) between ranks 0 and 1: half of a there and back, host included.
+def alone_seconds(pattern: str, hidden: Tensor, microbatches: int) -> list[float]:
+    """Time what a pattern sends between two matrix products, alone, with the host's part: nothing hides it there.
 
-    Every rank calls it; on ranks other than 0 nothing is returned.
+    Every rank calls it; only rank 0 returns samples, and only of `tp` (one all-reduce of the activations) and of `pp`
+    (one micro-batch handed on, half of a there and back between ranks 0 and 1).
+
+    Args:
+        pattern: what is trained.
+        hidden: the activations of the whole batch, (B, T, d).
+        microbatches: m, of the pipeline.
     """
-    rank = dist.get_rank()
-    if rank > 1:
-        return []
+    rank, part = dist.get_rank(), hidden[: len(hidden) // microbatches]
+
+    def there_and_back() -> None:
+        for sender in (0, 1):
+            if rank == sender:
+                dist.send(part, 1 - rank)
+            elif rank < 2:
+                dist.recv(part, 1 - rank)
+
+    exchange, crossings = {"tp": (lambda: dist.all_reduce(hidden), 1), "pp": (there_and_back, 2)}[pattern]
     taken = []
     for _ in range(WARM_UP + TRANSFERS):
         start = time.perf_counter()
-        for sender in (0, 1):
-            if rank == sender:
-                dist.send(hidden, 1 - rank)
-            else:
-                dist.recv(hidden, 1 - rank)
+        exchange()
         if hidden.is_cuda:
             torch.cuda.synchronize(hidden.device)
-        taken.append((time.perf_counter() - start) / 2)
+        taken.append((time.perf_counter() - start) / crossings)
     return taken[WARM_UP:] if rank == 0 else []

@@ -24,14 +24,14 @@ class Job(TypedDict):
 class RankResult(TypedDict):
     """What one rank saw of one run; the loss of a step is None where this rank does not know it.
 
-    `busy_seconds` (of each timed step, in the stage's forward, loss, backward and optimizer) and `crossing_seconds` (of
-    bare transfers of one micro-batch's hidden states to a neighbour) are a pipeline's; elsewhere they are empty.
+    `busy_seconds` are a pipeline's: of each timed step, in the stage's forward, loss, backward and optimizer.
+    `alone_seconds` are rank 0's, of tensor and pipeline parallel: what `pipeline.alone_seconds` times. Else both are empty.
     """
 
     losses: list[float | None]
     step_seconds: list[float]
     busy_seconds: list[float]
-    crossing_seconds: list[float]
+    alone_seconds: list[float]
     collectives: Counts
     peak_memory_bytes: int
 
@@ -53,7 +53,7 @@ class Run(TypedDict):
     losses: list[float]
     loss_max_rel_difference: NotRequired[float]
     busy_seconds_by_rank: NotRequired[list[list[float]]]
-    crossing_seconds: NotRequired[list[float]]
+    alone_seconds: NotRequired[list[float]]
 
 
 def in_todays_form(artefact: dict) -> dict:

@@ -16,13 +16,12 @@ from typing import cast
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from minicompile.distributed.collectives import CollectiveCounter
 from minicompile.distributed.memory import LiveTensors
 from minicompile.distributed.parts import batches, build_model
 from minicompile.distributed.patterns import PATTERNS, Training
-from minicompile.distributed.pipeline import Stretches, crossing_seconds
+from minicompile.distributed.pipeline import Stretches, alone_seconds
 from minicompile.distributed.rows import Job, RankResult
 from minilab.files import read_json, write_json
 
@@ -73,17 +72,16 @@ def measure_rank(job: Job, rank: int, pattern: str, dtype: str) -> RankResult:
         "losses": [None if loss is None else loss.item() for loss in losses],
         "step_seconds": seconds,
         "busy_seconds": computed if pattern == "pp" else [],
-        "crossing_seconds": crossing_seconds(_hidden(job, device, dtype)) if pattern == "pp" else [],
+        "alone_seconds": _alone(job, pattern, dtype, device) if pattern in ("tp", "pp") else [],
         "collectives": counter.counts,
         "peak_memory_bytes": peak,
     }
 
 
-def _hidden(job: Job, device: torch.device, dtype: str) -> Tensor:
-    """Make what a micro-batch's stage hands on, (B / m, T, d)."""
-    sizes = job["sizes"]
-    shape = (job["batch"] // job["microbatches"], sizes["block_size"], sizes["n_embd"])
-    return torch.zeros(shape, device=device, dtype=getattr(torch, dtype))
+def _alone(job: Job, pattern: str, dtype: str, device: torch.device) -> list[float]:
+    shape = (job["batch"], job["sizes"]["block_size"], job["sizes"]["n_embd"])
+    hidden = torch.zeros(shape, device=device, dtype=getattr(torch, dtype))
+    return alone_seconds(pattern, hidden, job["microbatches"])
 
 
 def _allocated(device: torch.device) -> int:
@@ -143,7 +141,12 @@ def main(folder: Path, rank: int) -> None:
             dist.destroy_process_group()
     except Exception as error:
         message = (str(error).strip() or "no message").splitlines()[0]
-        failure = {"type": type(error).__name__, "message": message, "traceback": traceback.format_exc(), "doing": doing}
+        failure = {
+            "type": type(error).__name__,
+            "message": message,
+            "traceback": traceback.format_exc(),
+            "doing": doing,
+        }
         write_json(folder / f"error-{rank}.json", {**failure, "time": time.time()})
         os._exit(1)  # at once: destructors of a broken process group may wait for the others
 
