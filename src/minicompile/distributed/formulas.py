@@ -9,8 +9,8 @@ Parameters, activations and gradients are of one dtype; logits are float32, what
   keeps its parameters between the two (`fully_shard`'s `reshard_after_forward`); it reduce-scatters every gradient
   once. That is P + P_blocks and P bytes, where each parameter's first axis is padded to a multiple of N (ZeRO stage 3's
   "1.5 times DDP", Rajbhandari et al. 2020, 7.2.2).
-- Tensor parallel all-reduces the activations, B T d elements: after each block's two row-cut matrices forward, before its
-  two column-cut pairs backward, after the embedding forward and before the LM head backward, so 4 L + 2 times
+- Tensor parallel all-reduces the activations, B T d elements: after each block's two row-cut matrices forward, before
+  its two column-cut pairs backward, after the embedding forward and before the LM head backward, so 4 L + 2 times
   (Megatron-LM, Shoeybi et al. 2019, 3). The sharded cross-entropy adds three of B T float32: the maximum, the sum of
   exponentials and the target's logit.
 - Pipeline parallel sends the hidden states of a micro-batch, (B / m) T d elements, to the next rank forward, and their
@@ -52,7 +52,7 @@ def expected(
         in_blocks = sum(size for name, size in padded.items() if name.startswith("blocks."))
         return _nonzero(all_gather=(2 * blocks + 1, whole + in_blocks), reduce_scatter=(blocks + 1, whole))
     if pattern == "tp":
-        activations, losses = 4 * blocks + 2, 3
+        activations, losses = activation_all_reduces(blocks), 3
         return _nonzero(all_reduce=(activations + losses, activations * hidden + losses * tokens * LOGIT_BYTES))
     if pattern == "pp":
         crossings = microbatches * ((rank < ranks - 1) + (rank > 0))
@@ -61,8 +61,13 @@ def expected(
     return {}
 
 
+def activation_all_reduces(blocks: int) -> int:
+    """Count how often a step of tensor parallel all-reduces activations (B, T, d)."""
+    return 4 * blocks + 2
+
+
 def buckets(shapes: dict[str, tuple[int, ...]], item: int = 4) -> int:
-    """Count the buckets that DDP cuts these parameters' gradients into, in reverse order; an element has `item` bytes."""
+    """Count the buckets that DDP cuts these parameters' gradients into, in reverse; elements have `item` bytes."""
     count, held, limit = 0, 0, FIRST_BUCKET
     for shape in reversed(shapes.values()):
         held += prod(shape) * item

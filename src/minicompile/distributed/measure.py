@@ -223,9 +223,10 @@ def loss_difference(found: Run, alone: Run, rtol: float) -> float:
     worst = max(range(len(steps)), key=differences.__getitem__)
     if not differences[worst] <= rtol:
         raise LabError(
-            f"{found['pattern']} in {found['dtype']} on {found['ranks']} ranks has a loss of {steps[worst][0]:.7g} in step {worst} where "
-            f"one process has {steps[worst][1]:.7g}, a relative difference of {differences[worst]:.1e} and above "
-            f"the {rtol:g} of distributed.loss_rtol; it does not train the same model."
+            f"{found['pattern']} in {found['dtype']} on {found['ranks']} ranks has a loss of {steps[worst][0]:.7g} in "
+            f"step {worst} where one process has {steps[worst][1]:.7g}, a relative difference of "
+            f"{differences[worst]:.1e} and above the {rtol:g} of distributed.loss_rtol; it does not train the same "
+            "model."
         )
     return differences[worst]
 

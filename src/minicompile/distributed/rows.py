@@ -25,7 +25,8 @@ class RankResult(TypedDict):
     """What one rank saw of one run; the loss of a step is None where this rank does not know it.
 
     `busy_seconds` are a pipeline's: of each timed step, in the stage's forward, loss, backward and optimizer.
-    `alone_seconds` are rank 0's, of tensor and pipeline parallel: what `pipeline.alone_seconds` times. Else both are empty.
+    `alone_seconds` are rank 0's, of tensor and pipeline parallel: what `pipeline.alone_seconds` times.
+    Elsewhere both are empty.
     """
 
     losses: list[float | None]
