@@ -129,7 +129,7 @@ def loss(groups: list[Group], dtype: str) -> dict:
 
 def lacks_bfloat16(artefact: dict) -> bool:
     """Say whether a GPU's survey is of float32 only."""
-    dtypes = {run["dtype"] for run in artefact["runs"]}
+    dtypes = {run["dtype"] for run in in_todays_form(artefact)["runs"]}
     return artefact["backend"] == "nccl" and "bfloat16" not in dtypes
 
 
@@ -180,8 +180,8 @@ def pipeline(group: Group) -> dict | None:
 
     Returns:
         `bound`, `balance` and `split` (the three factors), their `product`, the `measured` speed-up, whether the two
-        are the `same` within the noise, `longest` over the shortest b, `last` (the last rank, which holds the LM
-        head, is the longest), the share of a step in which each rank computes nothing (`idle`), and the hand-overs of a step:
+        are the `same` within the noise, `longest` over the shortest b, whether the `last` rank, which holds the LM
+        head, is the longest, the share of a step in which each rank computes nothing (`idle`), and of the hand-overs
         their `count`, what one takes alone (`us`) and the `share` of a step that all do. None where b is not measured.
     """
     run, m, n = group.runs["pp"], group.artefact["microbatches"], group.ranks
