@@ -38,11 +38,13 @@ rule phase_reports:
     """Close phases 24 and 25: what was asked, what was found, whether it is met."""
     input:
         training=rules.train.output.record,
+        port=rules.port.output.report,
         manifest_24=rules.manifest_24.output.manifest,
         roofline=rules.roofline.output.png,
         report_24=rules.report_24.output.report,
         manifest_25=rules.report_25.output.manifest,
         distributed=rules.report_25.input.distributed,
+        survey_picture=rules.survey.output.picture,
         lib=code("scripts/phase_reports.py"),
     output:
         phase_24=shown("results/PHASE_24_REPORT.md", "report_25", "phase"),

@@ -4,11 +4,9 @@
 
 
 SECONDS = (
-    5
+    2  # rounds: one process alone, then each number of ranks
     * config["distributed"]["time_limit_seconds"]
-    * max(  # four patterns and one process alone, on each number
-        len(config["distributed"][kind]["ranks"]) for kind in ("cpu", "cuda")
-    )
+    * max(1 + len(config["distributed"][kind]["ranks"]) for kind in ("cpu", "cuda"))
 )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from minicompile.report.phase_reports import checks_24, checks_25, phase_report, words
 from minilab.files import write_text
-from minilab.records.store import read_artefact, read_artefacts
+from minilab.records.store import read_artefacts
 from minilab.script import run
 
 
@@ -19,7 +19,8 @@ def main(job):
 
     first, second = job.output.phase_24, job.output.phase_25
     manifests = read_artefacts([job.input.manifest_24, job.input.manifest_25], job.config)
-    checks = checks_24(manifests[0], read_artefact(job.input.training, job.config), language)
+    training, port = read_artefacts([job.input.training, job.input.port], job.config)
+    checks = checks_24(manifests[0], training, port, language)
     pictures = beside(first, {"24.picture": job.input.roofline})
     files = beside(first, {"files.report": job.input.report_24, "files.manifest": job.input.manifest_24})
     write_text(first, phase_report(24, text("24.title"), checks, pictures, files, language))
@@ -28,7 +29,8 @@ def main(job):
     home = Path(job.input.manifest_25).parent
     files = {"files.report": home / "REPORT.md", "files.survey": home / "DISTRIBUTED.md"}
     files = beside(second, files | {"files.manifest": job.input.manifest_25})
-    write_text(second, phase_report(25, text("25.title"), checks, {}, files, language))
+    pictures = beside(second, {"25.picture": job.input.survey_picture})
+    write_text(second, phase_report(25, text("25.title"), checks, pictures, files, language))
 
 
 if __name__ == "__main__":

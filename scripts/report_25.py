@@ -22,7 +22,7 @@ def main(job):
     )
     language = job.params.language
     safety = safety_section(health, trainings, language)
-    write_text(job.output.report, report_25(captures, profiles, distributed, safety, compared, language))
+    write_text(job.output.report, report_25(captures, profiles, distributed, safety, compared, language, health))
     files = {"report": "25/REPORT.md", "survey": "25/DISTRIBUTED.md"}
     manifest = manifest_25(job.params.seed, captures, [profile for _, profile in profiles], files)
     made = provenance(job.input.lib, {"seed": job.params.seed})

@@ -4,8 +4,9 @@ Each takes an artefact and returns, in the artefact's own form, the figures that
 somebody has changed one of the two. `minilab.records.verify` compares. `minikernel.measure.recompute` has stage 24's.
 """
 
-from minicompile.distributed.collectives import sent_bytes
+from minicompile.distributed.formulas import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
+from minicompile.distributed.rows import in_todays_form
 from minicompile.profile import gemv as products
 from minicompile.profile.breakdown import quietest, split, timed
 from minicompile.profile.figures import compared, side
@@ -43,20 +44,28 @@ def _split(broken_down: dict) -> Split:
 
 def distributed(artefact: dict) -> dict:
     """Speed, bytes sent, and whether the patterns compute the same and communicate what they must."""
+    today = in_todays_form(artefact)
     tokens = artefact["batch"] * artefact["model"]["block_size"]
+    alone = {run["dtype"]: run for run in today["runs"] if run["pattern"] == "single"}
 
     def run(found: dict) -> dict:
-        slowest = slowest_steps(found["step_seconds_by_rank"])
+        slowest, dtype = slowest_steps(found["step_seconds_by_rank"]), found["dtype"]
+        single = found is alone[dtype]
+        apart = (
+            {}
+            if single
+            else {"loss_max_rel_difference": loss_difference(found, alone[dtype], today["loss_rtol"][dtype])}
+        )
         return {
+            **apart,
             "step_seconds": slowest,
             "tokens_per_s": speed(tokens, slowest),
             "matches_formula": found["collectives"] == found["formula"],
             "sent_bytes": [sent_bytes(counts, found["ranks"]) for counts in found["collectives"]],
         }
 
-    single, rtol = artefact["single"], artefact["loss_rtol"]
-    runs = [{**run(one), "loss_max_rel_difference": loss_difference(one, single, rtol)} for one in artefact["runs"]]
-    return {"single": run(single), "runs": runs}
+    runs = list(map(run, today["runs"]))
+    return {"single": runs[0], "runs": runs[1:]} if "single" in artefact else {"runs": runs}
 
 
 def training(artefact: dict) -> dict:

@@ -1,20 +1,25 @@
 """A small `distributed.json` to write the survey from, as data."""
 
-from minicompile.distributed.collectives import sent_bytes
-from minicompile.distributed.formulas import expected
+from minicompile.distributed.formulas import expected, sent_bytes
 
 SIZES = {"vocab_size": 48, "block_size": 8, "n_layer": 4, "n_head": 4, "n_embd": 32}
 BATCH, MICROBATCHES = 8, 4
 SPEED = {"single": 1000.0, "ddp": 1800.0, "fsdp": 1500.0, "tp": 1200.0, "pp": 1100.0}
 
 
-def run(pattern: str, ranks: int) -> dict:
-    counts = [expected(pattern, SIZES, BATCH, MICROBATCHES, ranks, rank) for rank in range(ranks)]
+def run(pattern: str, ranks: int, dtype: str = "float32") -> dict:
+    counts = [expected(pattern, SIZES, BATCH, MICROBATCHES, ranks, rank, dtype) for rank in range(ranks)]
+    timed_alone = {"alone_seconds": [0.001] * 3} if pattern in ("tp", "pp") else {}
+    busy = {"busy_seconds_by_rank": [[0.03] * 4 for _ in range(ranks - 1)] + [[0.045] * 4]} if pattern == "pp" else {}
     return {
+        **timed_alone,
+        **busy,
+        **({} if pattern == "single" else {"loss_max_rel_difference": 2e-7}),
         "pattern": pattern,
+        "dtype": dtype,
         "ranks": ranks,
         "tokens_per_s": SPEED[pattern],
-        "step_seconds": [0.064, 0.062, 0.066],
+        "step_seconds": [0.064, 0.064, 0.064, 0.064],
         "peak_memory_bytes": [4_000_000 // ranks] * ranks,
         "collectives": counts,
         "formula": counts,
@@ -24,7 +29,7 @@ def run(pattern: str, ranks: int) -> dict:
     }
 
 
-def artefact(device: str = "cpu-test", ranks: tuple[int, ...] = (2,)) -> dict:
+def artefact(device: str = "cpu-test", ranks: tuple[int, ...] = (2,), dtypes: tuple[str, ...] = ("float32",)) -> dict:
     gpu = None if device.startswith("cpu-") else {"name": f"NVIDIA {device.upper()}"}
     patterns = ("ddp", "fsdp", "tp", "pp")
     return {
@@ -34,9 +39,9 @@ def artefact(device: str = "cpu-test", ranks: tuple[int, ...] = (2,)) -> dict:
         "model": {**SIZES, "parameters": 55_000},
         "batch": BATCH,
         "microbatches": MICROBATCHES,
-        "loss_rtol": 1e-5,
-        "single": run("single", 1),
-        "runs": [{**run(pattern, n), "loss_max_rel_difference": 2e-7} for n in ranks for pattern in patterns],
+        "loss_rtol": dict.fromkeys(dtypes, 1e-5),
+        "runs": [run("single", 1, dtype) for dtype in dtypes]
+        + [run(pattern, n, dtype) for n in ranks for dtype in dtypes for pattern in patterns],
         "left_out": [],
         "provenance": {
             "device": device,
@@ -47,3 +52,13 @@ def artefact(device: str = "cpu-test", ranks: tuple[int, ...] = (2,)) -> dict:
             "params": {},
         },
     }
+
+
+def of_old(device: str = "h200") -> dict:
+    """The same in the form of records from before bfloat16 was measured."""
+    made = artefact(device)
+    single, *runs = [{name: value for name, value in one.items() if name not in NEW} for one in made["runs"]]
+    return {**made, "single": single, "runs": runs, "loss_rtol": 1e-5}
+
+
+NEW = ("dtype", "alone_seconds", "busy_seconds_by_rank")

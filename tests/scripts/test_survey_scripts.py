@@ -32,7 +32,7 @@ def test_survey_writes_the_page_and_the_picture(tmp_path: Path):
         f"params.model={json.dumps(MODEL)}", "params.language=es", f"output.survey={page}", f"output.picture={picture}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "MiniGPT tiene 285\u202f656 parámetros" in page.read_text()
+    assert "285\u202f656 parámetros de MiniGPT" in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from minicompile.distributed.rows import Counts
 from minicompile.torch_private.tensors import TorchDispatchMode, operator_name, tree_leaves
-
-Counts = dict[str, dict[str, int]]  # kind -> {"count": calls, "bytes": their payload}
 
 NAMESPACES = ("c10d", "_c10d_functional", "_dtensor")
 NO_DATA = ("wait_tensor", "_wrap_tensor_autograd", "barrier", "monitored_barrier_")
@@ -70,18 +69,3 @@ class CollectiveCounter(TorchDispatchMode):
             entry["count"] += 1
             entry["bytes"] += payload(args)
         return func(*args, **(kwargs or {}))
-
-
-def sent_bytes(counts: Counts, ranks: int) -> float:
-    """Compute the bytes that one rank puts on the wire for these collectives, under the ring algorithm.
-
-    An all-reduce of n bytes sends 2 (N - 1) / N n, an all-gather or a reduce-scatter (N - 1) / N n, a send n; what is
-    received is not counted again. Source: NCCL-tests, doc/PERFORMANCE.md, "bus bandwidth".
-
-    Args:
-        counts: as `CollectiveCounter.counts`.
-        ranks: N, the size of the group.
-    """
-    share = (ranks - 1) / ranks
-    factors = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "broadcast": 1.0, "send": 1.0}
-    return sum(factors.get(kind, 0.0) * entry["bytes"] for kind, entry in counts.items())

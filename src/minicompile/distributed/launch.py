@@ -1,4 +1,4 @@
-"""Runs one pattern on N ranks, each a process of its own, and brings back what each measured."""
+"""Runs patterns one after the other on N ranks, each a process of its own, and brings back what each measured."""
 
 import logging
 import os
@@ -19,14 +19,14 @@ log = logging.getLogger("minilab")
 POLL = 0.05  # seconds
 
 
-def run_ranks(job: Job) -> list[RankResult]:
+def run_ranks(job: Job) -> list[list[RankResult]]:
     """Run a job on as many processes as it has devices.
 
     Args:
         job: what every rank is told; `backend` is `gloo` or `nccl`.
 
     Returns:
-        One result a rank, in their order.
+        For each of the job's runs one result a rank, in their order.
 
     Raises:
         LabError: a rank failed, or the job ran past its time limit. No process is left behind.
@@ -45,7 +45,8 @@ def run_ranks(job: Job) -> list[RankResult]:
                 process.kill()
             for process in processes:
                 process.communicate()
-        return [cast(RankResult, read_json(folder / f"result-{rank}.json")) for rank in range(ranks)]
+        by_rank = [cast(list[RankResult], read_json(folder / f"result-{rank}.json")) for rank in range(ranks)]
+        return [list(results) for results in zip(*by_rank, strict=True)]
 
 
 def environment() -> dict[str, str]:
@@ -65,7 +66,8 @@ def _start(folder: Path, rank: int) -> subprocess.Popen:
 
 def _wait(processes: list[subprocess.Popen], folder: Path, job: Job) -> None:
     """Return when all ranks are done; raise as soon as one has failed or time is up."""
-    what = f"the pattern {job['pattern']} on {len(processes)} rank{'s' if len(processes) > 1 else ''}"
+    patterns = ", ".join(dict.fromkeys(pattern for pattern, _ in job["runs"]))
+    what = f"training under {patterns} on {len(processes)} rank{'s' if len(processes) > 1 else ''}"
     end = time.monotonic() + job["time_limit_seconds"]
     while None in (codes := [process.poll() for process in processes]) or any(codes):
         if any(codes):
@@ -93,4 +95,5 @@ def first_failure(codes: list[int | None], folder: Path) -> str:
         return f"rank {rank} left with status {codes[rank]} after {last[0]!r}"
     rank, error = min(((rank, read_json(path)) for rank, path in errors.items()), key=lambda item: item[1]["time"])
     log.info("%s", error["traceback"])
-    return f"rank {rank} raised {error['type']}: {error['message'].rstrip('.')}"
+    during = f", under {error['doing']}," if error["doing"] else ""
+    return f"rank {rank}{during} raised {error['type']}: {error['message'].rstrip('.')}"

@@ -1,14 +1,15 @@
-"""Measures the four patterns, on each number of ranks, against one process: the artefact `distributed.json`.
+"""Measures the four patterns, on each number of ranks and in each dtype, against one process: `distributed.json`.
 
 Nothing is recorded of a pattern that computes something else: its losses, step for step, must be the single process's.
 """
 
 import logging
+from collections.abc import Callable
 from math import prod
 from statistics import median
+from typing import cast
 
-from minicompile.distributed.collectives import sent_bytes
-from minicompile.distributed.formulas import expected
+from minicompile.distributed.formulas import expected, sent_bytes
 from minicompile.distributed.launch import run_ranks
 from minicompile.distributed.rows import Job, RankResult, Run
 from minilab import LabError
@@ -17,6 +18,8 @@ from minimodel.model_config import MiniGPTConfig
 
 log = logging.getLogger("minilab")
 PATTERNS = ("ddp", "fsdp", "tp", "pp")
+ROUNDS = 2
+Key = tuple[int, str, str]  # ranks, dtype, pattern
 SIZES = ("vocab_size", "block_size", "n_layer", "n_head", "n_embd")
 
 
@@ -35,7 +38,8 @@ def measure(params: dict, devices: list[str]) -> dict:
 
     Args:
         params: `distributed` of the configuration, for one kind of device: `ranks` (a list), the model's sizes,
-            `batch`, `microbatches`, `steps`, `seed`, `learning_rate`, `loss_rtol`, `time_limit_seconds`.
+            `batch`, `microbatches`, `steps` (of a round), `seed`, `learning_rate`, `loss_rtol` (by dtype; each is
+            trained in), `time_limit_seconds`.
         devices: the torch devices that are here; `["cpu"]` serves any number of ranks.
 
     Returns:
@@ -58,36 +62,24 @@ def measure(params: dict, devices: list[str]) -> dict:
     backend = "gloo" if on_cpu else "nccl"
     threads = max(1, usable_cores() // max(fitting))  # of a rank, and of the single process: a rank is a device
 
-    def run(pattern: str, ranks: int) -> Run:
-        job = Job(
-            pattern=pattern,
-            devices=["cpu"] * ranks if on_cpu else devices[:ranks],
-            sizes=sizes,
-            seed=params["seed"],
-            learning_rate=params["learning_rate"],
-            batch=params["batch"],
-            microbatches=params["microbatches"],
-            steps=params["steps"],
-            backend=backend,
-            threads=threads,
-            time_limit_seconds=params["time_limit_seconds"],
-        )
-        return summary(pattern, run_ranks(job), params)
-
-    alone = run("single", 1)
-    runs = []
-    for ranks in fitting:
-        for pattern in PATTERNS:
-            found = run(pattern, ranks)
-            found["loss_max_rel_difference"] = loss_difference(found, alone, params["loss_rtol"])
-            log.info(
-                "%-4s on %d ranks: %.0f tokens/s, loss within %.1e of one process's",
-                pattern,
-                ranks,
-                found["tokens_per_s"],
-                found["loss_max_rel_difference"],
+    def launch(ranks: int, runs: list[tuple[str, str]]) -> list[list[RankResult]]:
+        return run_ranks(
+            Job(
+                runs=runs,
+                devices=["cpu"] * ranks if on_cpu else devices[:ranks],
+                sizes=sizes,
+                seed=params["seed"],
+                learning_rate=params["learning_rate"],
+                batch=params["batch"],
+                microbatches=params["microbatches"],
+                steps=params["steps"],
+                backend=backend,
+                threads=threads,
+                time_limit_seconds=params["time_limit_seconds"],
             )
-            runs.append(found)
+        )
+
+    runs = _compared(_in_rounds(launch, fitting, list(params["loss_rtol"])), params)
     parameters = sum(prod(shape) for shape in MiniGPTConfig(**sizes).shapes.values())
     return {
         "backend": backend,
@@ -97,7 +89,6 @@ def measure(params: dict, devices: list[str]) -> dict:
         "batch": params["batch"],
         "microbatches": params["microbatches"],
         "loss_rtol": params["loss_rtol"],
-        "single": alone,
         "runs": runs,
         "left_out": [
             {"code": "too_few_gpus", "ranks": ranks, "here": len(devices)}
@@ -105,6 +96,52 @@ def measure(params: dict, devices: list[str]) -> dict:
             if ranks not in fitting
         ],
     }
+
+
+def _in_rounds(launch: Callable, fitting: list[int], dtypes: list[str]) -> dict[Key, list[RankResult]]:
+    """Train every pattern in every round; the second goes backwards, so that a drift shows as noise.
+
+    A round has processes of its own, one process alone among them. What its two rounds differ by is a pattern's noise.
+    """
+    found: dict[Key, list[RankResult]] = {}
+    for number in range(ROUNDS):
+        forward = slice(None, None, -1 if number % 2 else 1)
+        for ranks in [1, *fitting][forward]:
+            patterns = PATTERNS if ranks > 1 else ("single",)
+            runs = [(pattern, dtype) for pattern in patterns for dtype in dtypes][forward]
+            log.info("round %d of %d: %s on %d ranks", number + 1, ROUNDS, ", ".join(patterns), ranks)
+            for (pattern, dtype), results in zip(runs, launch(ranks, runs), strict=True):
+                key = (ranks, dtype, pattern)
+                found[key] = _joined(found[key], results) if key in found else results
+    order = [
+        (ranks, dtype, pattern) for ranks in [1, *fitting] for dtype in dtypes for pattern in ("single", *PATTERNS)
+    ]
+    return {key: found[key] for key in order if key in found}
+
+
+def _joined(before: list[RankResult], after: list[RankResult]) -> list[RankResult]:
+    """Join what each rank saw in two rounds; collectives and memory are those of the first."""
+    joined = ("losses", "step_seconds", "busy_seconds", "alone_seconds")
+    pairs = zip(before, after, strict=True)
+    return [cast(RankResult, {**one, **{name: one[name] + other[name] for name in joined}}) for one, other in pairs]
+
+
+def _compared(found: dict[Key, list[RankResult]], params: dict) -> list[Run]:
+    """Sum every run up, and hold the losses of each pattern against those of one process in the same dtype."""
+    runs: dict[Key, Run] = {}
+    for key, results in found.items():
+        ranks, dtype, pattern = key
+        run = runs[key] = summary(pattern, results, params, dtype)
+        if pattern == "single":
+            continue
+        alone = runs[1, dtype, "single"]
+        run["loss_max_rel_difference"] = loss_difference(run, alone, params["loss_rtol"][dtype])
+        speed_up = run["tokens_per_s"] / alone["tokens_per_s"]
+        log.info(
+            "%s in %s on %d ranks: %.0f tokens/s, %.2f times one process's; its loss is within %.1e of that one's",
+            *(pattern, dtype, ranks, run["tokens_per_s"], speed_up, run["loss_max_rel_difference"]),
+        )
+    return list(runs.values())
 
 
 def check_divides(params: dict, ranks: int) -> None:
@@ -131,7 +168,7 @@ def check_divides(params: dict, ranks: int) -> None:
         )
 
 
-def summary(pattern: str, results: list[RankResult], params: dict) -> Run:
+def summary(pattern: str, results: list[RankResult], params: dict, dtype: str = "float32") -> Run:
     """Sum up one run of one pattern, over all of its ranks.
 
     A step takes as long as its slowest rank. The loss of a step is the mean over the ranks that know one.
@@ -141,10 +178,12 @@ def summary(pattern: str, results: list[RankResult], params: dict) -> Run:
     slowest = slowest_steps(by_rank)
     tokens = params["batch"] * params["block_size"]
     sizes = {name: params[name] for name in SIZES}
-    formulas = [expected(pattern, sizes, params["batch"], params["microbatches"], ranks, rank) for rank in range(ranks)]
+    batch, microbatches = params["batch"], params["microbatches"]
+    formulas = [expected(pattern, sizes, batch, microbatches, ranks, rank, dtype) for rank in range(ranks)]
     counted = [result["collectives"] for result in results]
-    return {
+    run: Run = {
         "pattern": pattern,
+        "dtype": dtype,
         "ranks": ranks,
         "tokens_per_s": speed(tokens, slowest),
         "step_seconds": slowest,
@@ -156,6 +195,11 @@ def summary(pattern: str, results: list[RankResult], params: dict) -> Run:
         "sent_bytes": [sent_bytes(counts, ranks) for counts in counted],
         "losses": [_mean_known(step) for step in zip(*(result["losses"] for result in results), strict=True)],
     }
+    if alone := results[0]["alone_seconds"]:
+        run["alone_seconds"] = alone
+    if pattern == "pp":
+        run["busy_seconds_by_rank"] = [result["busy_seconds"] for result in results]
+    return run
 
 
 def slowest_steps(step_seconds_by_rank: list[list[float]]) -> list[float]:
@@ -179,9 +223,10 @@ def loss_difference(found: Run, alone: Run, rtol: float) -> float:
     worst = max(range(len(steps)), key=differences.__getitem__)
     if not differences[worst] <= rtol:
         raise LabError(
-            f"{found['pattern']} on {found['ranks']} ranks has a loss of {steps[worst][0]:.7g} in step {worst} where "
-            f"one process has {steps[worst][1]:.7g}, a relative difference of {differences[worst]:.1e} and above "
-            f"distributed.loss_rtol = {rtol:g}; it does not train the same model."
+            f"{found['pattern']} in {found['dtype']} on {found['ranks']} ranks has a loss of {steps[worst][0]:.7g} in "
+            f"step {worst} where one process has {steps[worst][1]:.7g}, a relative difference of "
+            f"{differences[worst]:.1e} and above the {rtol:g} of distributed.loss_rtol; it does not train the same "
+            "model."
         )
     return differences[worst]
 

@@ -27,7 +27,7 @@ class SplitAttention(nn.Module):
         self.head_size = d // attention.n_head
         weights, biases = attention.qkv.weight.detach().chunk(3), attention.qkv.bias.detach().chunk(3)
         for name, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True):
-            linear = nn.Linear(d, d, device=weight.device)
+            linear = nn.Linear(d, d, device=weight.device, dtype=weight.dtype)
             linear.weight, linear.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
             self.add_module(name, linear)
         self.probabilities = attention.probabilities
@@ -70,15 +70,17 @@ class StagePart(nn.Module):
         return self.lm_head(self.ln_f(x)) if self.lm_head is not None and self.ln_f is not None else x
 
 
-def build_model(sizes: dict, seed: int, device: torch.device) -> GrammarMiniGPT:
+def build_model(sizes: dict, seed: int, device: torch.device, dtype: str = "float32") -> GrammarMiniGPT:
     """Build MiniGPT of these sizes (as `MiniGPTConfig`) on `device`; every rank draws the same weights from `seed`.
+
+    The weights are drawn in float32 and rounded to `dtype`, a torch dtype's name.
 
     Raises:
         LabError: the sizes cannot be.
     """
     torch.manual_seed(seed)
     with device:
-        return GrammarMiniGPT(MiniGPTConfig(**sizes))
+        return GrammarMiniGPT(MiniGPTConfig(**sizes)).to(getattr(torch, dtype))
 
 
 def batches(sizes: dict, batch: int, steps: int, seed: int) -> list[tuple[Tensor, Tensor]]:

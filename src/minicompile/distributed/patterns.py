@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining import Schedule1F1B
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -30,6 +30,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from minicompile.distributed.parts import SplitAttention, StagePart
+from minicompile.distributed.pipeline import Stretches, TimedStage
 from minimodel.torch_minigpt import Block, GrammarMiniGPT
 
 Step = Callable[[Tensor, Tensor], Tensor | None]
@@ -37,11 +38,15 @@ Step = Callable[[Tensor, Tensor], Tensor | None]
 
 @dataclass(frozen=True)
 class Training:
-    """What every pattern is told: the learning rate of AdamW, micro-batches of the pipeline, this rank's device."""
+    """What every pattern is told: the learning rate of AdamW, micro-batches of the pipeline, this rank's device.
+
+    `busy` sums what a stage of the pipeline computes; the other patterns do not use it.
+    """
 
     learning_rate: float
     microbatches: int
     device: torch.device
+    busy: Stretches
 
 
 def single(model: GrammarMiniGPT, training: Training) -> Step:
@@ -107,8 +112,14 @@ def pipeline_parallel(model: GrammarMiniGPT, training: Training) -> Step:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     part = StagePart(model, rank, ranks)
     first, last = rank == 0, rank == ranks - 1
-    stage = PipelineStage(part, rank, ranks, training.device)  # shapes are exchanged in the first step
-    schedule = Schedule1F1B(stage, training.microbatches, loss_fn=cross_entropy)
+    busy = training.busy
+    stage = TimedStage(part, rank, ranks, training.device, busy=busy)  # shapes are exchanged in the first step
+
+    def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
+        with busy:
+            return cross_entropy(logits, targets)
+
+    schedule = Schedule1F1B(stage, training.microbatches, loss_fn=loss_of)
     optimizer = _optimizer(part, training)
 
     def step(ids: Tensor, targets: Tensor) -> Tensor | None:
@@ -119,7 +130,8 @@ def pipeline_parallel(model: GrammarMiniGPT, training: Training) -> Step:
             schedule.step(*inputs, target=targets, losses=losses)
         else:
             schedule.step(*inputs)
-        optimizer.step()
+        with busy:
+            optimizer.step()
         return torch.stack(losses).mean().detach() if last else None
 
     return step
@@ -135,8 +147,8 @@ PATTERNS: dict[str, Callable[[GrammarMiniGPT, Training], Step]] = {
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute the mean cross-entropy in nats of logits (B, T, V), float32, against targets (B, T), int64."""
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    """Compute the mean cross-entropy in nats of logits (B, T, V), in float32, against targets (B, T), int64."""
+    return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
 def _step(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:

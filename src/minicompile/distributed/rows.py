@@ -2,13 +2,13 @@
 
 from typing import NotRequired, TypedDict
 
-from minicompile.distributed.collectives import Counts
+Counts = dict[str, dict[str, int]]  # kind of collective -> {"count": calls, "bytes": their payload}
 
 
 class Job(TypedDict):
-    """What every rank of one run is told."""
+    """What every rank of one launch is told; `runs` are pairs of a pattern and a dtype, trained one after the other."""
 
-    pattern: str
+    runs: list[tuple[str, str]]
     devices: list[str]
     sizes: dict[str, int]
     seed: int
@@ -22,18 +22,26 @@ class Job(TypedDict):
 
 
 class RankResult(TypedDict):
-    """What one rank saw; the loss of a step is None where this rank does not know it."""
+    """What one rank saw of one run; the loss of a step is None where this rank does not know it.
+
+    `busy_seconds` are a pipeline's: of each timed step, in the stage's forward, loss, backward and optimizer.
+    `alone_seconds` are rank 0's, of tensor and pipeline parallel: what `pipeline.alone_seconds` times.
+    Elsewhere both are empty.
+    """
 
     losses: list[float | None]
     step_seconds: list[float]
+    busy_seconds: list[float]
+    alone_seconds: list[float]
     collectives: Counts
     peak_memory_bytes: int
 
 
 class Run(TypedDict):
-    """One pattern on one number of ranks; lists with a value for each rank are in the ranks' order."""
+    """One pattern in one dtype on one number of ranks; lists with a value for each rank are in the ranks' order."""
 
     pattern: str
+    dtype: str
     ranks: int
     tokens_per_s: float
     step_seconds: list[float]
@@ -45,3 +53,17 @@ class Run(TypedDict):
     sent_bytes: list[float]
     losses: list[float]
     loss_max_rel_difference: NotRequired[float]
+    busy_seconds_by_rank: NotRequired[list[list[float]]]
+    alone_seconds: NotRequired[list[float]]
+
+
+def in_todays_form(artefact: dict) -> dict:
+    """Return a `distributed.json` with one process among its `runs`, and each run's dtype.
+
+    Records that were made before bfloat16 was measured have the single process apart, and float32 only.
+    """
+    if "single" not in artefact:
+        return artefact
+    runs = [{"dtype": "float32", **run} for run in (artefact["single"], *artefact["runs"])]
+    rest = {name: value for name, value in artefact.items() if name != "single"}
+    return {**rest, "runs": runs, "loss_rtol": {"float32": artefact["loss_rtol"]}}

@@ -1,9 +1,10 @@
-"""Trains a few steps of one pattern as one rank, in a process of its own, and writes down what it saw.
+"""Trains a few steps of each run of a job as one rank, in a process of its own, and writes down what it saw.
 
 Started by `launch.run_ranks` as `python -m minicompile.distributed.worker FOLDER RANK`, with the job in
 `FOLDER/job.json`. It leaves `result-RANK.json` there, or `error-RANK.json`, and ends when its parent does.
 """
 
+import gc
 import os
 import sys
 import threading
@@ -20,6 +21,7 @@ from minicompile.distributed.collectives import CollectiveCounter
 from minicompile.distributed.memory import LiveTensors
 from minicompile.distributed.parts import batches, build_model
 from minicompile.distributed.patterns import PATTERNS, Training
+from minicompile.distributed.pipeline import Stretches, alone_seconds
 from minicompile.distributed.rows import Job, RankResult
 from minilab.files import read_json, write_json
 
@@ -27,22 +29,26 @@ SETTLING = 2  # steps before anything is counted: DDP rebuilds its buckets in th
 COUNTED = 1  # steps whose collectives and memory are counted; slower, so not timed
 
 
-def measure_rank(job: Job, rank: int) -> RankResult:
-    """Train and measure one rank of a job.
+def measure_rank(job: Job, rank: int, pattern: str, dtype: str) -> RankResult:
+    """Train and measure one rank of one run of a job.
 
     Args:
-        job: `pattern`, `devices` (one torch device a rank), `sizes`, `seed`, `learning_rate`, `batch`,
-            `microbatches`, `steps` (timed ones), `threads` (a rank).
+        job: `devices` (one torch device a rank), `sizes`, `seed`, `learning_rate`, `batch`, `microbatches`, `steps`
+            (timed ones).
+        rank: this process's.
+        pattern: a key of `patterns.PATTERNS`.
+        dtype: the name of a torch dtype, of weights, activations, gradients and moments.
 
     Returns:
-        `losses` of every step, null where this rank does not know them; `step_seconds` of the timed ones;
-        `collectives` and `peak_memory_bytes` of one step.
+        `losses` of every step, null where this rank does not know them; `step_seconds` of the timed ones, and of a
+        pipeline what it computed in each; `collectives` and `peak_memory_bytes` of one step.
     """
     device, sizes = torch.device(job["devices"][rank]), job["sizes"]
-    memory = LiveTensors()
+    before = _allocated(device)
+    memory, busy = LiveTensors(), Stretches(device)
     with memory:
-        training = Training(job["learning_rate"], job["microbatches"], device)
-        step = PATTERNS[job["pattern"]](build_model(sizes, job["seed"], device), training)
+        training = Training(job["learning_rate"], job["microbatches"], device, busy)
+        step = PATTERNS[pattern](build_model(sizes, job["seed"], device, dtype), training)
         data = batches(sizes, job["batch"], SETTLING + COUNTED + job["steps"], job["seed"])
         data = [(ids.to(device), targets.to(device)) for ids, targets in data]
         losses = [step(*data[i]) for i in range(SETTLING)]
@@ -51,20 +57,40 @@ def measure_rank(job: Job, rank: int) -> RankResult:
             torch.cuda.reset_peak_memory_stats(device)
         with CollectiveCounter() as counter:
             losses.append(step(*data[SETTLING]))
-        peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else memory.peak
-    seconds = []
+        peak = torch.cuda.max_memory_allocated(device) - before if device.type == "cuda" else memory.peak
+    seconds, computed = [], []
+    _synchronize(device)
+    busy.take()
     for ids, targets in data[SETTLING + COUNTED :]:
         _synchronize(device)
         start = time.perf_counter()
         losses.append(step(ids, targets))
         _synchronize(device)
         seconds.append(time.perf_counter() - start)
+        computed.append(busy.take())
     return {
         "losses": [None if loss is None else loss.item() for loss in losses],
         "step_seconds": seconds,
+        "busy_seconds": computed if pattern == "pp" else [],
+        "alone_seconds": _alone(job, pattern, dtype, device) if pattern in ("tp", "pp") else [],
         "collectives": counter.counts,
         "peak_memory_bytes": peak,
     }
+
+
+def _alone(job: Job, pattern: str, dtype: str, device: torch.device) -> list[float]:
+    shape = (job["batch"], job["sizes"]["block_size"], job["sizes"]["n_embd"])
+    hidden = torch.zeros(shape, device=device, dtype=getattr(torch, dtype))
+    return alone_seconds(pattern, hidden, job["microbatches"])
+
+
+def _allocated(device: torch.device) -> int:
+    """Free what an earlier run left, and return the bytes of a GPU that are still taken."""
+    gc.collect()
+    if device.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_allocated(device)
 
 
 def _synchronize(device: torch.device) -> None:
@@ -101,16 +127,26 @@ def _end_with_parent() -> None:
 
 def main(folder: Path, rank: int) -> None:
     _end_with_parent()
+    doing = ""
     try:
         job = cast(Job, read_json(folder / "job.json"))
         _join(job, rank, folder)
-        write_json(folder / f"result-{rank}.json", measure_rank(job, rank))
+        results = []
+        for pattern, dtype in job["runs"]:
+            doing = f"{pattern} in {dtype}"
+            results.append(measure_rank(job, rank, pattern, dtype))
+        write_json(folder / f"result-{rank}.json", results)
         if dist.is_initialized():
             dist.barrier()  # nobody leaves while another still talks to it
             dist.destroy_process_group()
     except Exception as error:
         message = (str(error).strip() or "no message").splitlines()[0]
-        failure = {"type": type(error).__name__, "message": message, "traceback": traceback.format_exc()}
+        failure = {
+            "type": type(error).__name__,
+            "message": message,
+            "traceback": traceback.format_exc(),
+            "doing": doing,
+        }
         write_json(folder / f"error-{rank}.json", {**failure, "time": time.time()})
         os._exit(1)  # at once: destructors of a broken process group may wait for the others
 

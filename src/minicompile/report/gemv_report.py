@@ -20,6 +20,7 @@ def report(artefact: dict, language: str = "en") -> str:
     values = {
         "artefact": artefact,
         "name": short_name(artefact["provenance"]["hardware"]["gpu"]["name"]),
+        "totals": totals(artefact),
         "answers": answers(artefact),
         "sides": SIDES,
         "bandwidth": bandwidth,
@@ -41,6 +42,22 @@ def answers(artefact: dict) -> list[dict]:
             extremes = {"best": max(speedups), "worst": min(speedups)}
             found.append({"dtype": dtype, "side": side, "shapes": len(rows), **counts, **extremes})
     return found
+
+
+def totals(artefact: dict) -> list[dict]:
+    """For each side: of how many `products` in all dtypes it is `faster` than cuBLAS, the `same` and `slower`."""
+    found = answers(artefact)
+    return [
+        {
+            "side": side,
+            "products": len(artefact["products"]),
+            **{
+                verdict: sum(one[verdict] for one in found if one["side"] == side)
+                for verdict in ("faster", "same", "slower")
+            },
+        }
+        for side in SIDES
+    ]
 
 
 def bandwidth(row: dict, side: str) -> float:

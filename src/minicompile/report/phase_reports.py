@@ -11,6 +11,7 @@ from minilab.templates import render
 from minilab.translations import Translations
 
 COMPILE_MATCH = 1e-6  # largest difference of TinyHead, compiled, from eager
+DOTS = ("naive", "smem", "fused", "triton")  # what the roofline shall show; a kernel is timed only once it is proven
 
 
 class Check(NamedTuple):
@@ -26,64 +27,71 @@ def words(language: str) -> Translations:
     return Translations("minicompile.report", "phases", language)
 
 
-def checks_24(manifest: dict, training: dict, language: str = "en") -> list[Check]:
-    """Check what phase 24 asked of the softmax kernels and the port.
+def checks_24(manifest: dict, training: dict, port: dict, language: str = "en") -> list[Check]:
+    """Check what phase 24 asked of the softmax kernels and the port, in the order of its lab.
 
     Args:
         manifest: stage 24's `manifest.json`.
         training: stage 17's `training.json`.
+        port: stage 24's `port.json`.
         language: of the checks.
     """
     text = words(language)
-    port, triton = manifest["torch_port"], manifest["softmax_kernels"].get("triton", {})
-    ratio, picked = triton.get("frac_of_F_softmax"), triton.get("autotune_picked") or {}
-    is_stale = (manifest.get("restored") or {}).get("stale", False)  # it says nothing of the kernels as they are now
-    stale = text("24.stale") if is_stale else ""
-    fast = {
-        "ratio": text.number(ratio, ".2f") if ratio else None,
-        "place": manifest["gpu"]["model"] or manifest["device"],
-        "stale": stale,
-    }
-    outcome = port["byte_equivalence_at_fp32_cpu"]
+    equal, excess = manifest["torch_port"], training["excess_percent"]
+    outcome, changed = equal["byte_equivalence_at_fp32_cpu"], equal["kernel_swap_changes_top1_token"]
+    difference = text.number(equal["max_abs_diff_to_numpy_reference"], ".1e")
     return [
-        Check(
-            text("24.learns.asked"),
-            text("24.learns.found", excess=text.number(training["excess_percent"], ".2f")),
-            training["excess_percent"] <= 2,
-        ),
+        Check(text("24.learns.asked"), text("24.learns.found", excess=text.number(excess, ".2f")), excess <= 2),
+        *_kernel_checks(manifest, text),
         Check(
             text("24.port.asked"),
-            text(
-                "24.port.found",
-                outcome=text(f"24.port.{outcome}"),
-                difference=text.number(port["max_abs_diff_to_numpy_reference"], ".1e"),
-            ),
+            text("24.port.found", outcome=text(f"24.port.{outcome}"), difference=difference),
             outcome == "passed",
         ),
+        Check(text("24.swap.asked"), text("24.swap.changed" if changed else "24.swap.unchanged"), not changed),
+        Check(text("24.internalized.asked"), _mapped(port, text), port["byte_equal"] and outcome == "passed"),
+    ]
+
+
+def _kernel_checks(manifest: dict, text: Translations) -> list[Check]:
+    """Check the kernels' dots, the tuning and the speed; a stale record says nothing of the kernels as they are now."""
+    kernels, is_stale = manifest["softmax_kernels"], (manifest.get("restored") or {}).get("stale", False)
+    triton, stale = kernels.get("triton", {}), text("24.stale") if is_stale else ""
+    ratio, picked = triton.get("frac_of_F_softmax"), triton.get("autotune_picked") or {}
+    timed = [name for name in DOTS if kernels.get(name, {}).get("frac_of_F_softmax")]
+    tuned = ", ".join(" ".join(map(str, pair)) for pair in picked.items())
+    where = manifest["gpu"]["model"] or manifest["device"]
+    return [
         Check(
-            text("24.swap.asked"),
-            text("24.swap.changed" if port["kernel_swap_changes_top1_token"] else "24.swap.unchanged"),
-            not port["kernel_swap_changes_top1_token"],
+            text("24.dots.asked"),
+            text("24.dots.found", names=", ".join(timed), stale=stale) if timed else text("24.dots.untimed"),
+            None if is_stale or not timed else len(timed) == len(DOTS),
         ),
         Check(
             text("24.autotune.asked"),
-            text(
-                "24.autotune.found", picked=", ".join(" ".join(map(str, pair)) for pair in picked.items()), stale=stale
-            )
-            if picked
-            else text("24.autotune.untuned"),
+            text("24.autotune.found", picked=tuned, stale=stale) if picked else text("24.autotune.untuned"),
             None if is_stale or not picked.get("BLOCK") else True,
         ),
         Check(
             text("24.triton.asked"),
-            text("24.triton.found", **fast) if ratio else text("24.triton.untimed"),
+            text("24.triton.found", ratio=text.number(ratio, ".2f"), place=where, stale=stale)
+            if ratio
+            else text("24.triton.untimed"),
             ratio >= 1 if ratio and not is_stale else None,
         ),
     ]
 
 
+def _mapped(port: dict, text: Translations) -> str:
+    """Tell how many arrays are byte-equal, with a line of the table that maps NumPy's names to PyTorch's."""
+    equal = [row for row in port["arrays"] if row["byte_equal"]]
+    row = max(port["arrays"], key=lambda row: len(row["shape"]))  # a matrix: its order of axes is what goes wrong
+    line = {"numpy": row["numpy_name"], "torch": row["torch_name"], "shape": tuple(row["shape"])}
+    return text("24.internalized.found", equal=len(equal), count=len(port["arrays"]), **line)
+
+
 def checks_25(manifest: dict, distributed: Iterable[dict], language: str = "en") -> list[Check]:
-    """Check what phase 25 asked of the compiler's pages and the survey.
+    """Check what phase 25 asked of the compiler's pages and the survey, in the order of its lab.
 
     Args:
         manifest: stage 25's `manifest.json`.
@@ -91,12 +99,24 @@ def checks_25(manifest: dict, distributed: Iterable[dict], language: str = "en")
         language: of the checks.
     """
     text = words(language)
-    matches = [row for row in manifest["compile_match"] if row["model"] == "tiny_head"]
-    worst = max((row["max_abs_difference"] for row in matches), default=None)
-    captures, health, runs = manifest["captures"], manifest["compile_health"], list(distributed)
-    breaks = sum(made["graph_breaks"] for made in captures)
-    healthy = sum(row["healthy"] for row in health)
+    runs = list(distributed)
     devices = text("25.survey.joint").join(made["provenance"]["device"] for made in runs)
+    return [
+        *_compiler_checks(manifest, text),
+        Check(
+            text("25.survey.asked"),
+            text("25.survey.found", devices=devices) if runs else text("25.survey.unmeasured"),
+            bool(runs) or None,
+        ),
+        *_health_checks(manifest, text),
+    ]
+
+
+def _compiler_checks(manifest: dict, text: Translations) -> list[Check]:
+    matches = [row["max_abs_difference"] for row in manifest["compile_match"] if row["model"] == "tiny_head"]
+    worst, captures = max(matches, default=None), manifest["captures"]
+    heads = [made for made in captures if made["model"] == "tiny_head"]
+    softmax = sum(made["pattern"] == "softmax" for made in heads)
     return [
         Check(
             text("25.match.asked", allowed=text.number(COMPILE_MATCH, ".0e")),
@@ -107,19 +127,33 @@ def checks_25(manifest: dict, distributed: Iterable[dict], language: str = "en")
         ),
         Check(
             text("25.kernel.asked"),
-            ", ".join(f"`{made['kernel']}`" for made in captures) or text("25.kernel.none"),
+            text("25.kernel.found", count=len(captures), first=captures[0]["kernel"])
+            if captures
+            else text("25.kernel.none"),
             bool(captures),
         ),
+        Check(
+            text("25.pattern.asked"),
+            text("25.pattern.found", softmax=softmax, count=len(heads)) if heads else text("25.pattern.none"),
+            softmax == len(heads) if heads else None,
+        ),
+        Check(
+            text("25.times.asked"),
+            text("25.times.found", count=len(manifest["compile_match"])),
+            bool(manifest["compile_match"]) or None,
+        ),
+    ]
+
+
+def _health_checks(manifest: dict, text: Translations) -> list[Check]:
+    captures, health = manifest["captures"], manifest["compile_health"]
+    breaks, healthy = sum(made["graph_breaks"] for made in captures), sum(row["healthy"] for row in health)
+    return [
         Check(text("25.breaks.asked"), text("25.breaks.found", breaks=breaks, captures=len(captures)), not breaks),
         Check(
             text("25.healthy.asked"),
             text("25.healthy.found", healthy=healthy, count=len(health)) if health else text("25.healthy.untried"),
             healthy == len(health) if health else None,
-        ),
-        Check(
-            text("25.survey.asked"),
-            text("25.survey.found", devices=devices) if runs else text("25.survey.unmeasured"),
-            bool(runs) or None,
         ),
     ]
 

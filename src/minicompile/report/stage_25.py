@@ -1,7 +1,7 @@
 """Writes the report of stage 25 and its manifest: every figure is an artefact's, and the figures decide every sentence.
 
 This module works out what there is to say of the captures; `templates/report_25.md` says it, beside what
-`profile_report` has to say of the times.
+`profile_report` has to say of the times. `overview` works out what stands first.
 """
 
 import re
@@ -9,9 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from minicompile.explain.annotation.choice import most_interesting
+from minicompile.explain.annotation.headline import named_whole
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.report import words
+from minicompile.report.overview import five_sentences, what_matters
 from minicompile.report.profile_report import interpretation
 from minilab.templates import render
 
@@ -75,6 +78,47 @@ def refusals(captures: Sequence[Capture], most: int = 5, language: str = "en") -
     return sentences.most_common(most)
 
 
+def mapping(views: list[dict], captures: Sequence[Capture], language: str = "en") -> dict | None:
+    """Map each operation of the smallest captured forward graph to what computes it; None where nothing was captured.
+
+    Returns:
+        `model`, `device`, and `rows`: the ATen `operation`, its `fate` in words, and the `kernels` or library functions
+        that compute it. Code that ran comes before code for a simulated GPU.
+    """
+    if not captures:
+        return None
+    size = [(view["simulated"], sum(graph["operations"] for graph in view["graphs"])) for view in views]
+    smallest = min(range(len(views)), key=size.__getitem__)
+    graph, wording = captures[smallest]["graphs"][0], Wording(language)
+    rows = [
+        {
+            "operation": node["target"],
+            "fate": wording.fate(node["fate"]),
+            "kernels": [call["kernel"] for call in graph["calls"] if node["name"] in call["aten_nodes"]],
+        }
+        for node in graph["nodes"]
+        if node["fate"] and node["fate"] != "view"
+    ]
+    return {"model": views[smallest]["model"], "device": views[smallest]["device"], "rows": rows}
+
+
+def pattern(capture: Capture) -> str | None:
+    """Name what the annotated kernel of a capture computes, `softmax` for instance; None where it is nothing known."""
+    view = most_interesting(capture)
+    whole = view and named_whole(view)
+    return whole.name if whole else None
+
+
+def tied(views: list[dict]) -> dict[str, tuple[int, int]]:
+    """Sum over all graphs how many computing `nodes`, and `lines` of kernels, are linked, and how many there are."""
+
+    def over_all(what: str) -> tuple[int, int]:
+        pairs = [graph["coverage"][what] for view in views for graph in view["graphs"]]
+        return sum(done for done, _ in pairs), sum(whole for _, whole in pairs)
+
+    return {"nodes": over_all("compute_nodes"), "lines": over_all("kernel_lines")}
+
+
 def matches(profiles: list[dict]) -> list[dict]:
     """List how far compiled lies from eager, a row for each profile, shape and mode."""
     return [
@@ -118,6 +162,7 @@ def report_25(
     safety: str,
     compared: Sequence[dict] = (),
     language: str = "en",
+    health: Sequence[dict] = (),
 ) -> str:
     """Write `results/25/REPORT.md`, in Markdown.
 
@@ -128,17 +173,22 @@ def report_25(
         safety: the section that `minicompile.report.safety_report` writes.
         compared: the `simulated_vs_real.json` of every model.
         language: of the text, and so of `safety`.
+        health: the `compile_health.json` of every captured model and device.
     """
+    measured = [profile for _, profile in profiles]
     views = [capture_view(capture, folder, language) for folder, capture in captures]
     values = {
         "views": views,
-        "models": list(dict.fromkeys(view["model"] for view in views)),
+        "five": five_sentences(views, measured, distributed, compared, language),
+        "matters": what_matters(views, measured, health, distributed, compared, language),
+        "mapping": mapping(views, [capture for _, capture in captures], language),
+        "tied": tied(views),
         "refusals": refusals([capture for _, capture in captures], language=language),
         "profiles": [
             {**profile, "folder": folder, "sentences": interpretation(profile, language)}
             for folder, profile in profiles
         ],
-        "matches": matches([profile for _, profile in profiles]),
+        "matches": matches(measured),
         "devices": [made["provenance"]["device"] for made in distributed],
         "safety": safety,
         "compared": [comparison_view(made, language) for made in compared],
@@ -174,8 +224,9 @@ def manifest_25(
                 "kernels": sum(graph["kernels"] for graph in view["graphs"]),
                 "unwritten_bytes": sum(graph["unwritten_bytes"] for graph in view["graphs"]),
                 "graph_breaks": view["graph_breaks"],
+                "pattern": pattern(capture),
             }
-            for view in (capture_view(capture, folder) for folder, capture in captures)
+            for view, capture in ((capture_view(capture, folder), capture) for folder, capture in captures)
         ],
         "files": files,
     }

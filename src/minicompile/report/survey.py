@@ -4,9 +4,13 @@ Every figure is of a `distributed.json`, and every judgement is decided by the f
 """
 
 import re
+from functools import partial
 from math import prod
 from statistics import median
+from typing import NamedTuple
 
+from minicompile.distributed.formulas import activation_all_reduces
+from minicompile.distributed.rows import in_todays_form
 from minicompile.report import words
 from minicompile.report.words import is_stale
 from minilab.device import is_cpu, short_name
@@ -50,35 +54,91 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
         minigpt: the sizes of the lab's own model, for which a pattern is picked.
         language: of the text.
     """
-    text, ordered = labels(language), in_order(artefacts)
-    head = ordered[0]
-    ranks = min(run["ranks"] for run in head["runs"])
-    runs = {run["pattern"]: run for run in head["runs"] if run["ranks"] == ranks}
-    every_run = [(artefact, run) for artefact in ordered for run in artefact["runs"]]
+    text, groups = labels(language), [group for artefact in in_order(artefacts) for group in grouped(artefact)]
+    head = groups[0]
+    devices = [group.artefact for group in groups if group is first_of(groups, group.artefact)]
+    every_run = [(group, run) for group in groups for run in group.runs.values()]
     values = {
         "head": head,
-        "steps": len(head["single"]["losses"]),
-        "loss": max(run["loss_max_rel_difference"] for _, run in every_run),
-        "loss_allowed": max(artefact["loss_rtol"] for artefact in ordered),
-        "rows": [row for artefact in ordered for row in table_rows(text, artefact)],
+        "model": head.artefact["model"],
+        "losses": [loss(group_of, dtype) for dtype, group_of in by_dtype(groups).items()],
+        "rows": [{"where": where(text, group), "group": group} for group in groups],
         "runs": len(every_run),
-        "wrong": [
-            {"pattern": run["pattern"], "place": place(text, artefact), "ranks": run["ranks"]}
-            for artefact, run in every_run
-            if not run["matches_formula"]
-        ],
-        "left_out": [{"place": place(text, artefact), **left} for artefact in ordered for left in artefact["left_out"]],
+        "wrong": [(group, run["pattern"]) for group, run in every_run if not run["matches_formula"]],
+        "not_bfloat16": [place(text, one) for one in devices if lacks_bfloat16(one)],
+        "left_out": [{"place": place(text, one), **left} for one in devices for left in one["left_out"]],
         "api": API,
-        "noise": max(map(spread, ordered)),
-        "threads": max((artefact["threads"] for artefact in ordered if artefact["backend"] == "gloo"), default=None),
-        "cost": {pattern: _collectives(text, run) for pattern, run in runs.items()},
-        "bubble": {"idle": ranks - 1, "slots": head["microbatches"] + ranks - 1},
-        "pick": {"place": place(text, head), **pick(head, ranks, minigpt)},
-        "sources": ordered,
+        "threads": max((one["threads"] for one in devices if one["backend"] == "gloo"), default=None),
+        "cost": {pattern: _collectives(text, run) for pattern, run in head.runs.items()},
+        "bubble": {"idle": head.ranks - 1, "slots": head.artefact["microbatches"] + head.ranks - 1},
+        "tensor": all_reduces_alone(head),
+        "pipeline": pipeline(head),
+        "pick": pick(head, minigpt),
+        "sources": devices,
     }
     filters = {**words.filters(language), "pattern": lambda name: text(f"names.{name}")}
     filters["memory"] = lambda source: text(f"memory.{source}")
+    filters["where"] = partial(where, text)
     return re.sub(r"\n{3,}", "\n\n", render("minicompile.report", "survey_25", language, values, filters=filters))
+
+
+class Group(NamedTuple):
+    """The four patterns on one number of ranks of one device in one dtype, beside one process in that dtype."""
+
+    artefact: dict
+    dtype: str
+    ranks: int
+    single: dict
+    runs: dict[str, dict]
+
+    def times(self, pattern: str) -> float:
+        """How many times as fast as one process a pattern is."""
+        return self.runs[pattern]["tokens_per_s"] / self.single["tokens_per_s"]
+
+    @property
+    def noise(self) -> float:
+        """How far two timings of the same training lie apart, the largest over all: 0.01 is one percent."""
+        return max(map(apart, (self.single, *self.runs.values())))
+
+
+def grouped(artefact: dict) -> list[Group]:
+    """Group what a device measured: fewest ranks first, bfloat16 before float32."""
+    today = in_todays_form(artefact)
+    alone = {run["dtype"]: run for run in today["runs"] if run["pattern"] == "single"}
+    found: dict[tuple[int, str], dict[str, dict]] = {}
+    for run in today["runs"]:
+        if run["pattern"] != "single":
+            found.setdefault((run["ranks"], run["dtype"]), {})[run["pattern"]] = run
+    return [Group(today, dtype, ranks, alone[dtype], runs) for (ranks, dtype), runs in sorted(found.items())]
+
+
+def first_of(groups: list[Group], artefact: dict) -> Group:
+    """Return the first group of an artefact."""
+    return next(group for group in groups if group.artefact is artefact)
+
+
+def by_dtype(groups: list[Group]) -> dict[str, list[Group]]:
+    """Sort groups by their dtype."""
+    return {dtype: [one for one in groups if one.dtype == dtype] for dtype in dict.fromkeys(g.dtype for g in groups)}
+
+
+def loss(groups: list[Group], dtype: str) -> dict:
+    """Find how far a pattern's loss lies from one process's at most, in a dtype."""
+    return {"dtype": dtype, "apart": max(run["loss_max_rel_difference"] for g in groups for run in g.runs.values())}
+
+
+def lacks_bfloat16(artefact: dict) -> bool:
+    """Say whether a GPU's survey is of float32 only."""
+    dtypes = {run["dtype"] for run in in_todays_form(artefact)["runs"]}
+    return artefact["backend"] == "nccl" and "bfloat16" not in dtypes
+
+
+def apart(run: dict) -> float:
+    """Measure how far a run's two rounds lie apart, by their median steps; each has half of the steps."""
+    steps = run["step_seconds"]
+    half = max(1, len(steps) // 2)
+    first, second = median(steps[:half]), median(steps[-half:])
+    return max(first, second) / min(first, second) - 1
 
 
 def in_order(artefacts: list[dict]) -> list[dict]:
@@ -93,53 +153,81 @@ def place(text: Translations, artefact: dict) -> str:
     return text("stale", name=name) if is_stale(artefact) else name
 
 
-def table_rows(text: Translations, artefact: dict) -> list[dict]:
-    """Return one row for one process and one for each run: `times` is the speed over one process's, None for itself."""
-    alone, here = artefact["single"], place(text, artefact)
-    return [
-        {
-            "where": text("ranks", place=here, ranks=run["ranks"]) if run["ranks"] > 1 else here,
-            "pattern": run["pattern"],
-            "tokens_per_s": run["tokens_per_s"],
-            "times": None if run is alone else run["tokens_per_s"] / alone["tokens_per_s"],
-            "memory": max(run["peak_memory_bytes"]),
-            "collectives": _collectives(text, run),
-            "sent": max(run["sent_bytes"]),
-        }
-        for run in [alone, *artefact["runs"]]
-    ]
+def where(text: Translations, group: Group) -> str:
+    """Name a group: `NVIDIA H200, 2 ranks, bfloat16`."""
+    return text("where", place=place(text, group.artefact), ranks=group.ranks, dtype=group.dtype)
 
 
-def pick(head: dict, ranks: int, minigpt: MiniGPTConfig) -> dict:
+def all_reduces_alone(group: Group) -> dict | None:
+    """Compute what tensor parallel's all-reduces of activations would take alone, and that over its step.
+
+    Returns:
+        `count` a step, `seconds` of all, their `share` of a step; None where they were not timed.
+    """
+    run = group.runs["tp"]
+    if "alone_seconds" not in run:
+        return None
+    count = activation_all_reduces(group.artefact["model"]["n_layer"])
+    seconds = count * median(run["alone_seconds"])
+    return {"count": count, "us": 1e6 * seconds, "share": seconds / median(run["step_seconds"])}
+
+
+def pipeline(group: Group) -> dict | None:
+    """Split a pipeline's speed-up into what its bubble allows and what is lost besides.
+
+    With N ranks, m micro-batches and the seconds b_r that rank r computes in a step, the speed-up over one process,
+    which takes t, is about N m / (m + N - 1), times (mean b / max b), times (t / sum b).
+
+    Returns:
+        `bound`, `balance` and `split` (the three factors), their `product`, the `measured` speed-up, whether the two
+        are the `same` within the noise, `longest` over the shortest b, whether the `last` rank, which holds the LM
+        head, is the longest, the share of a step in which each rank computes nothing (`idle`), and of the hand-overs
+        their `count`, what one takes alone (`us`) and the `share` of a step that all do. None where b is not measured.
+    """
+    run, m, n = group.runs["pp"], group.artefact["microbatches"], group.ranks
+    if "busy_seconds_by_rank" not in run:
+        return None
+    busy = [median(seconds) for seconds in run["busy_seconds_by_rank"]]
+    step, alone = median(run["step_seconds"]), median(group.single["step_seconds"])
+    bound, balance, split = n * m / (m + n - 1), sum(busy) / n / max(busy), alone / sum(busy)
+    product, measured, crossing = bound * balance * split, group.times("pp"), median(run["alone_seconds"])
+    return {
+        "bound": bound,
+        "balance": balance,
+        "split": split,
+        "product": product,
+        "measured": measured,
+        "same": max(product / measured, measured / product) - 1 <= group.noise,
+        "longest": max(busy) / min(busy),
+        "last": busy[-1] == max(busy),
+        "idle": [1 - seconds / step for seconds in busy],
+        "count": 2 * m * (n - 1),
+        "us": 1e6 * crossing,
+        "share": 2 * m * crossing / step,
+    }
+
+
+def pick(head: Group, minigpt: MiniGPTConfig) -> dict:
     """Pick a pattern for MiniGPT, by its size first and by what was measured second.
 
     Returns:
         `parameters` and `state_bytes` of MiniGPT, whether it `fits` on a small device, the `shard_bytes` that FSDP2
-        leaves on each of `ranks`, the `factor` of DDP over one process, the `fastest` pattern, and the `verdict` on a
-        second rank: `noise`, `pays` or `costs`.
+        leaves on each of the ranks, the `factor` of DDP over one process, the `fastest` patterns (those within the
+        noise of the first), and the `verdict` on a second rank: `noise`, `pays` or `costs`.
     """
     parameters = sum(prod(shape) for shape in minigpt.shapes.values())
     state = STATE_BYTES * parameters
-    runs = {run["pattern"]: run for run in head["runs"] if run["ranks"] == ranks}
-    factor = runs["ddp"]["tokens_per_s"] / head["single"]["tokens_per_s"]
-    within_noise = max(factor, 1 / factor) < spread(head)
+    factor, best = head.times("ddp"), max(map(head.times, head.runs))
+    within_noise = max(factor, 1 / factor) - 1 <= head.noise
     return {
         "parameters": parameters,
         "state_bytes": state,
         "fits": 2 * state <= SMALL_DEVICE,
-        "shard_bytes": state / ranks,
-        "ranks": ranks,
+        "shard_bytes": state / head.ranks,
         "factor": factor,
-        "fastest": max(runs, key=lambda pattern: runs[pattern]["tokens_per_s"]),
+        "fastest": [pattern for pattern in head.runs if best / head.times(pattern) - 1 <= head.noise],
         "verdict": "noise" if within_noise else "pays" if factor > 1 else "costs",
     }
-
-
-def spread(artefact: dict) -> float:
-    """Measure the noise of its timing: a run's median step over its fastest, the largest over all runs."""
-    return max(
-        median(run["step_seconds"]) / min(run["step_seconds"]) for run in [artefact["single"], *artefact["runs"]]
-    )
 
 
 def _collectives(text: Translations, run: dict) -> str:

@@ -1,4 +1,4 @@
-"""Draws what each pattern yields, holds and sends: one row of panels for each device and number of ranks."""
+"""Draws what each pattern yields, holds and sends: a row of panels for each device, number of ranks and dtype."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from minicompile.distributed.collectives import sent_bytes
-from minicompile.report.survey import in_order, labels, place
+from minicompile.distributed.formulas import sent_bytes
+from minicompile.report.survey import Group, grouped, in_order, labels, where
 from minicompile.report.words import is_stale, size
 from minilab.style import INK, use_style
 from minilab.translations import Translations
@@ -31,25 +31,21 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
     """Draw every `distributed.json` given and save the picture as PNG; runs of a stale record are hollow."""
     text = labels(language)
     use_style()
-    rows = [
-        (artefact, ranks, [run for run in artefact["runs"] if run["ranks"] == ranks])
-        for artefact in in_order(artefacts)
-        for ranks in dict.fromkeys(run["ranks"] for run in artefact["runs"])
-    ]
+    rows = [group for artefact in in_order(artefacts) for group in grouped(artefact)]
     figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout=ConstrainedLayoutEngine(h_pad=0.12))
-    for part, (artefact, ranks, runs) in zip(figure.subfigures(len(rows), 1, squeeze=False).flat, rows, strict=True):
+    for part, group in zip(figure.subfigures(len(rows), 1, squeeze=False).flat, rows, strict=True):
+        artefact = group.artefact
         title = text(
             "picture.title",
-            place=place(text, artefact),
-            ranks=ranks,
+            where=where(text, group),
             source=text("picture.restored" if "restored" in artefact else "picture.measured"),
             date=artefact["provenance"]["date"][:10],
         )
         part.suptitle(title, x=0.01, ha="left", fontsize=13)
         stale = is_stale(artefact)
-        shown = [artefact["single"], *runs]
+        shown = [group.single, *group.runs.values()]
         panels = part.subplots(1, 3, sharey=True)
-        for axes, name, bars in zip(panels, PANELS, quantities(text, shown), strict=True):
+        for axes, name, bars in zip(panels, PANELS, quantities(text, group), strict=True):
             draw_bars(axes, [run["pattern"] for run in shown], bars, stale)
             axes.set_title(text(f"picture.{name}"), loc="left", fontsize=12)
         panels[0].set_yticks(range(len(shown)), [text(f"names.{run['pattern']}") for run in shown])
@@ -58,12 +54,20 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
     plt.close(figure)
 
 
-def quantities(text: Translations, runs: list[dict]) -> list[list[Bar]]:
-    """Return for each panel one bar a run, the worst rank's where ranks differ."""
+def quantities(text: Translations, group: Group) -> list[list[Bar]]:
+    """Return for each panel one bar a run, the worst rank's where ranks differ; speeds are told over one process's."""
+    runs = [group.single, *group.runs.values()]
+    speeds = [text.number(group.single["tokens_per_s"], ",.0f")]
+    speeds += [
+        text(
+            "picture.speed", rate=text.number(run["tokens_per_s"], ",.0f"), times=text.number(group.times(name), ".2f")
+        )
+        for name, run in group.runs.items()
+    ]
     sent = [max(run["sent_bytes"]) for run in runs]
     formula = [max(sent_bytes(counts, run["ranks"]) for counts in run["formula"]) for run in runs]
     return [
-        [Bar(run["tokens_per_s"], text.number(run["tokens_per_s"], ",.0f")) for run in runs],
+        [Bar(run["tokens_per_s"], speed) for run, speed in zip(runs, speeds, strict=True)],
         [Bar(peak, size(text.language, peak)) for peak in (max(run["peak_memory_bytes"]) for run in runs)],
         [
             Bar(count, size(text.language, count) if count else text("picture.nothing"), mark)
@@ -82,6 +86,6 @@ def draw_bars(axes: Axes, patterns: list[str], bars: list[Bar], hollow: bool) ->
             axes.plot([bar.mark] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
         end = max(bar.length, bar.mark) + 0.025 * longest
         axes.text(end, row, bar.label, va="center", fontsize=11, color=INK)
-    axes.set(xlim=(0, 1.32 * longest), xticks=[])
+    axes.set(xlim=(0, 1.55 * longest), xticks=[])
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="y", length=0)

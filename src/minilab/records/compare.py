@@ -76,5 +76,10 @@ def figures(artefact: dict) -> dict[str, Figure]:
             at = f"{name} {product['dtype']} {product['rows']}x{product['cols']}"
             found[at] = figure(samples, product["noise_floor"])
     for run in artefact.get("runs", []):
-        found[f"{run['pattern']} on {run['ranks']} ranks, seconds a step"] = figure(run["step_seconds"])
+        where = (
+            f"{run['pattern']} in {run['dtype']} on {run['ranks']} ranks"
+            if "dtype" in run
+            else f"{run['pattern']} on {run['ranks']} ranks"
+        )
+        found[f"{where}, seconds a step"] = figure(run["step_seconds"])
     return found

@@ -14,6 +14,7 @@ from PIL import Image
 LITERAL = re.compile(r"``([^`]+)``")
 WIDTH = 400  # pixels of a thumbnail: a card shows it at about half of that, and a dense screen shows all of it
 COLOURS = 64
+FOLDS = re.compile(r"<p>&lt;(?:details&gt;&lt;summary&gt;(?P<summary>.*?)&lt;/summary|/details)&gt;</p>")
 
 
 def read_caption(path: str | Path) -> str:
@@ -52,7 +53,8 @@ def readdressed(address: str, source: str, target: str) -> str:
 
 
 def report_html(path: str, page: str) -> str:
-    """Render a Markdown report as HTML: tables, code, headings one level down; HTML in it stays text.
+    """Render a Markdown report as HTML: tables, code, headings one level down. HTML in it stays text, but for
+    `<details>` and its `<summary>`, each on a line of its own, which fold a part of it away.
 
     Args:
         path: the report's file, from the project's root.
@@ -70,7 +72,11 @@ def report_html(path: str, page: str) -> str:
             token.tag = f"h{min(int(token.tag[1]) + 1, 6)}"
         elif token.type == "th_open":
             token.attrs["scope"] = "col"
-    return markdown.renderer.render(tokens, markdown.options, {})
+    return FOLDS.sub(_fold, markdown.renderer.render(tokens, markdown.options, {}))
+
+
+def _fold(found: re.Match) -> str:
+    return f"<details><summary>{found['summary']}</summary>" if found["summary"] else "</details>"
 
 
 def _all_tokens(tokens: list[Token]) -> list[Token]:

@@ -7,12 +7,13 @@ from distributed_artefact import SIZES
 from torch.distributed import _functional_collectives as functional
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from minicompile.distributed.collectives import CollectiveCounter, sent_bytes
-from minicompile.distributed.formulas import buckets, expected
+from minicompile.distributed.collectives import CollectiveCounter
+from minicompile.distributed.formulas import buckets, expected, sent_bytes
 from minicompile.distributed.launch import environment
 from minicompile.distributed.memory import LiveTensors
 from minicompile.distributed.parts import StagePart, batches, build_model
 from minicompile.distributed.patterns import PATTERNS, Training
+from minicompile.distributed.pipeline import Stretches
 
 CPU = torch.device("cpu")
 RANKS = 4
@@ -72,21 +73,22 @@ def test_a_collective_without_a_kind_is_counted_under_its_own_name(group):
 
 @pytest.mark.parametrize("group", [2, 4, 8], indirect=True)
 @pytest.mark.parametrize("pattern", ["fsdp", "tp"])
-def test_the_formula_holds_on_any_number_of_ranks(group, pattern: str):
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_formula_holds_on_any_number_of_ranks(group, pattern: str, dtype: str):
     sizes = {**SIZES, "n_head": 8, "vocab_size": 40}
-    step = PATTERNS[pattern](build_model(sizes, 1, CPU), Training(1e-3, 2, CPU))
+    step = PATTERNS[pattern](build_model(sizes, 1, CPU, dtype), Training(1e-3, 2, CPU, Stretches(CPU)))
     data = batches(sizes, 8, 2, 1)
     step(*data[0])
     with CollectiveCounter() as counter:
         step(*data[1])
-    assert counter.counts == expected(pattern, sizes, 8, 2, dist.get_world_size(), 0)
+    assert counter.counts == expected(pattern, sizes, 8, 2, dist.get_world_size(), 0, dtype)
 
 
 def test_ddp_fills_as_many_buckets_as_the_formula_says(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", environment()["GLOO_SOCKET_IFNAME"])
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     sizes = {**SIZES, "n_embd": 512}
-    step = PATTERNS["ddp"](build_model(sizes, 1, CPU), Training(1e-3, 1, CPU))
+    step = PATTERNS["ddp"](build_model(sizes, 1, CPU), Training(1e-3, 1, CPU, Stretches(CPU)))
     data = batches(sizes, 1, 3, 1)
     for ids, targets in data[:2]:  # the buckets are cut anew after the first
         step(ids, targets)

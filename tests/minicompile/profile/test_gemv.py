@@ -74,7 +74,7 @@ def test_the_page_says_at_how_many_shapes_each_side_wins(measured, tmp_path):
         ("float32", 1, 0, 0), ("bfloat16", 0, 1, 0), ("int8", 0, 0, 1),
     ]  # fmt: skip
     english, spanish = report(measured, "en"), report(measured, "es")
-    assert "- float32, compiled: faster than cuBLAS at 1 of 1 shapes" in english
+    assert "- float32, compiled: it is faster than cuBLAS at 1 of 1 shapes" in english
     assert "- float32, compilado: más rápido que cuBLAS en 1 de 1 formas" in spanish
     assert english.count("| 48 × 32 |") == spanish.count("| 48 × 32 |") == 3
     draw(measured, tmp_path / "gemv.png")

@@ -3,13 +3,15 @@
 import copy
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib.image
 import pytest
-from distributed_artefact import artefact
+from distributed_artefact import artefact, of_old
 
-from minicompile.report.survey import API, survey
+from minicompile.report.survey import API, grouped, pipeline, survey
 from minicompile.report.survey_plot import draw
 from minilab.config import check_schema, read_schema
 from minimodel.model_config import MiniGPTConfig
@@ -42,7 +44,7 @@ def test_todays_names_exist_and_the_gone_ones_do_not(pattern: str):
 
 
 def test_the_artefact_of_these_tests_fits_the_schema():
-    for data in (artefact(), artefact("h200", (2, 4))):
+    for data in (artefact(), artefact("h200", (2, 4), ("float32", "bfloat16"))):
         check_schema(data, read_schema("schemas/distributed.schema.yaml"), "artefact")
 
 
@@ -51,51 +53,52 @@ def test_one_page_with_a_section_for_each_pattern_and_the_choice():
     headings = re.findall(r"^## (\w+)", page, re.M)
     assert headings == ["DDP", "FSDP2", "TP", "PP", "Which", "Where"]
     prose = [line for line in page.splitlines() if not line.startswith(("|", "#", "!"))]
-    assert 400 <= len(" ".join(prose).split()) <= 650
+    assert 400 <= len(" ".join(prose).split()) <= 600
     for label in ("Pattern", "API", "When", "Communication", "When not"):
         assert page.count(f"- **{label}**") == 4
 
 
 def test_every_run_has_a_row_with_its_figures():
-    data = artefact("h200", (2, 4))
+    data = artefact("h200", (2, 4), ("float32", "bfloat16"))
     of(data, "fsdp")["tokens_per_s"] = 123_456.0
-    of(data, "fsdp")["peak_memory_bytes"] = [5_000_000, 7_300_000]
     page = survey([data], MINIGPT)
-    assert "| NVIDIA H200, 2 ranks | FSDP2 | 123,456 (123.46x) | 7.3 MB |" in page
-    assert len(re.findall(r"^\| NVIDIA H200, 4 ranks ", page, re.M)) == 4
+    assert "| NVIDIA H200, 2 ranks, float32 | 1,000 | 1.80× | 123.46× | 1.20× | 1.10× | 0.0 % |" in page
+    rows = re.findall(r"^\| NVIDIA H200, (\d) ranks, (\w+) ", page, re.M)
+    assert rows == [("2", "bfloat16"), ("2", "float32"), ("4", "bfloat16"), ("4", "float32")]
 
 
 def test_a_gpu_comes_before_a_cpu():
     page = text(artefact("cpu-test"), artefact("h200"))
-    assert page.index("| NVIDIA H200 |") < page.index("| Acme |")
+    assert page.index("| NVIDIA H200, 2") < page.index("| Acme, 2")
 
 
 def test_formulas_that_hold_and_one_that_does_not():
     data = artefact()
-    assert "the formula's in all 4 runs" in text(data)
+    assert "All 4 runs send the formula's bytes exactly" in text(data)
     of(data, "tp")["matches_formula"] = False
-    assert "but for TP on Acme, 2 ranks" in text(data)
+    assert "but for TP on Acme, 2 ranks, float32" in text(data)
 
 
 def test_the_choice_follows_the_figures():
     data = artefact("h200")
     assert "DDP is my pick" in text(data)
-    assert "1.80 times as fast under DDP on 2 ranks" in text(data)
+    assert "1.80 times as fast under DDP as in one process (NVIDIA H200, 2 ranks, float32)" in text(data)
     assert "DDP was the fastest" in text(data)
-    assert "a second rank pays here" in text(data)
+    assert "A second rank pays" in text(data)
     slower = copy.deepcopy(data)
     of(slower, "ddp")["tokens_per_s"] = 500.0
     assert "FSDP2 was the fastest" in text(slower)
     assert "even DDP costs more than it brings" in text(slower)
     noisy = copy.deepcopy(data)
-    noisy["single"]["step_seconds"] = [0.064, 0.03, 0.07]
-    assert "up to 2.13 times its fastest" in text(noisy)
-    assert "within the noise" in text(noisy)
+    noisy["runs"][0]["step_seconds"] = [0.03, 0.03, 0.064, 0.064]
+    assert "| 113.3 % |" in text(noisy)
+    assert "That factor is within the noise" in text(noisy)
+    assert "were the fastest, equal within the noise" in text(noisy)
 
 
 def test_a_minigpt_that_fits_nowhere_is_sharded():
     large = MiniGPTConfig(vocab_size=50_000, block_size=1024, n_layer=48, n_head=16, n_embd=2048)
-    assert "so FSDP2, which leaves" in text(artefact(), minigpt=large)
+    assert "so I pick FSDP2, which leaves" in text(artefact(), minigpt=large)
 
 
 def test_a_stale_record_says_so():
@@ -114,10 +117,52 @@ def test_a_stale_record_says_so():
     assert "its sources are unchanged" in fresh
 
 
+def test_why_a_pipeline_stays_below_its_bubble_follows_from_what_its_ranks_compute():
+    data = artefact("h200")
+    run, alone = of(data, "pp"), data["runs"][0]
+    run["busy_seconds_by_rank"], run["step_seconds"] = [[0.04] * 4, [0.06] * 4], [0.08] * 4
+    alone["step_seconds"] = [0.1, 0.1, 0.1, 0.101]
+    run["tokens_per_s"] = 1250.0  # of one process's 1,000
+    (group,) = grouped(data)
+    found = pipeline(group)
+    assert found["bound"] == pytest.approx(2 * 4 / 5)
+    assert found["balance"] == pytest.approx(0.05 / 0.06)
+    assert found["split"] == pytest.approx(1)
+    assert found["product"] == pytest.approx(4 / 3)
+    assert found["idle"] == pytest.approx([0.5, 0.25])
+    page = text(data)
+    assert "The bubble allows 1.60×" in page
+    assert "one (the last, with the LM head) computes 1.50 times as long as another, a factor of 0.83" in page
+    assert "The product is 1.33×; the rest is not explained" in page
+    run["tokens_per_s"] = 1000 * 4 / 3
+    assert "1.33×, the measured figure within the noise" in text(data)
+    run["busy_seconds_by_rank"] = [[0.06] * 4, [0.04] * 4]
+    assert "with the LM head" not in text(data)
+
+
+def test_what_tensor_parallel_sends_is_held_against_its_step():
+    data = artefact("h200", dtypes=("bfloat16",))
+    assert "18 all-reduces of activations take 18 ms alone, 28% of a bfloat16 step" in text(data)
+
+
+def test_a_record_from_before_bfloat16_is_still_told_and_says_so():
+    page = text(of_old())
+    assert "| NVIDIA H200, 2 ranks, float32 | 1,000 | 1.80× |" in page
+    assert "bfloat16 was not measured on NVIDIA H200" in page
+    assert "did not time the stages" in page
+    assert "bfloat16 was not measured" not in text(artefact("h200", dtypes=("float32", "bfloat16")))
+    check_schema(of_old(), read_schema("schemas/distributed.schema.yaml"), "artefact")
+
+
+def test_what_only_draws_imports_no_torch():
+    code = "import sys, minicompile.report.survey_plot; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 def test_what_was_left_out_is_said():
     data = artefact("h200")
     data["left_out"] = [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
-    assert "Not measured on NVIDIA H200: 4 GPUs are asked for and 2 are here." in text(data)
+    assert "4 ranks were not measured on NVIDIA H200, which had 2 GPUs." in text(data)
 
 
 def ink(path: Path) -> float:

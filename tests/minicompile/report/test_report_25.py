@@ -2,14 +2,14 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
 from distributed_artefact import artefact
 from profile_artefact import profile
 
-from minicompile.report.phase_reports import checks_24, checks_25, phase_report
-from minicompile.report.stage_25 import capture_view, manifest_25, refusals, report_25
+from minicompile.report.stage_25 import capture_view, manifest_25, mapping, refusals, report_25, tied
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -77,42 +77,38 @@ def test_the_manifest_holds_the_matches_and_the_kernels(captures):
     ]
 
 
-@pytest.mark.parametrize(("difference", "met"), [(4.7e-10, True), (2e-6, False), (None, None)])
-def test_phase_25_is_held_to_its_bar(captures, difference, met):
-    manifest = {**manifest_25(42, captures, [], {}), "compile_health": [{"healthy": True}]}
-    if difference is not None:
-        manifest["compile_match"] = [{"model": "tiny_head", "max_abs_difference": difference}]
-    checks = checks_25(manifest, [artefact()])
-    assert checks[0].met is met
-    text = phase_report(25, "a title", checks, {}, {})
-    assert ("**no**" in text) == (met is False)
-    assert ("not measured" in text) == (met is None)
+def test_an_operation_is_mapped_to_the_kernel_that_computes_it(captures):
+    views = [capture_view(capture, folder) for folder, capture in captures]
+    told = mapping(views, [capture for _, capture in captures])
+    graph = captures[0][1]["graphs"][0]
+    assert told["device"] == views[0]["device"]  # the code that ran, not the simulated one
+    for row, node in zip(told["rows"], [n for n in graph["nodes"] if n["fate"] not in (None, "view")], strict=True):
+        assert row["operation"] == node["target"]
+        assert row["kernels"] == [call["kernel"] for call in graph["calls"] if node["name"] in call["aten_nodes"]]
+    assert any("softmax" in kernel for row in told["rows"] for kernel in row["kernels"])
+    assert mapping([], []) is None
 
 
-@pytest.mark.parametrize(("healthy", "met"), [([], None), ([True, True], True), ([True, False], False)])
-def test_phase_25_is_held_to_every_compile_being_healthy(captures, healthy, met):
-    manifest = manifest_25(42, captures, [], {})
-    manifest["compile_health"] = [{"healthy": each} for each in healthy]
-    (check,) = [check for check in checks_25(manifest, []) if "compiles safely" in check.asked]
-    assert check.met is met
+def test_links_that_are_missing_are_counted_and_not_denied(captures):
+    captures[0][1]["graphs"][0]["coverage"]["compute_nodes"] = [4, 6]
+    views = [capture_view(capture, folder) for folder, capture in captures]
+    done, whole = captures[1][1]["graphs"][0]["coverage"]["compute_nodes"]
+    assert tied(views)["nodes"] == (4 + done, 6 + whole)
+    assert f"{4 + done} of {6 + whole} reach a line" in report_25(captures, [], [], "")
 
 
-def test_phase_24_says_what_is_stale_and_what_was_not_measured():
-    manifest = {
-        "gpu": {"model": "NVIDIA H200"},
-        "device": "h200",
-        "softmax_kernels": {"triton": {"frac_of_F_softmax": 1.2, "autotune_picked": {"BLOCK": 1024, "num_warps": 4}}},
-        "torch_port": {
-            "byte_equivalence_at_fp32_cpu": "passed",
-            "max_abs_diff_to_numpy_reference": 3e-6,
-            "kernel_swap_changes_top1_token": False,
-        },
-        "restored": {"stale": False},
-    }
-    assert all(check.met for check in checks_24(manifest, {"excess_percent": 1.0}))
-    manifest["restored"]["stale"] = True
-    checks = checks_24(manifest, {"excess_percent": 1.0})
-    assert [check.met for check in checks] == [True, True, True, None, None]
-    assert all("a stale record" in check.found for check in checks[3:])
-    manifest["softmax_kernels"]["triton"] = {"frac_of_F_softmax": None}
-    assert [check.met for check in checks_24(manifest, {"excess_percent": 3.0})] == [False, True, True, None, None]
+def test_the_finding_stands_first_and_the_rest_is_folded(captures):
+    text = report_25(captures, [("tiny_head/cpu", profile())], [artefact()], "all about safety")
+    first = text.split("## What matters")[0]
+    for asked in ("Asked", "Found", "Surprising", "Not known", "Look at next"):
+        assert first.count(f"**{asked}**") == 1
+    before = text.split("<details>")[0]
+    assert len(re.findall("^- ", before, re.M)) <= 10  # five sentences, and at most five findings
+    assert text.count("<details>") == text.count("</details>")
+    for folded in ("all about safety", "guards and prologue", "fusions taken"):
+        assert folded in text
+        assert folded not in before
+
+
+def test_the_manifest_names_what_the_annotated_kernel_computes(captures):
+    assert {made["pattern"] for made in manifest_25(42, captures, [], {})["captures"]} == {"softmax"}

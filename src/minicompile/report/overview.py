@@ -1,0 +1,178 @@
+"""Works out what stage 25's report says first: five sentences, then the findings that matter.
+
+Each is a `code` and its figures; `templates/overview_sentences.md` words them. What a page of its own tells in full is
+not worked out a second time: speeds come from `profile_report.findings`, the survey's from `survey.grouped`.
+"""
+
+from collections.abc import Sequence
+
+from minicompile.report import words
+from minicompile.report.profile_report import findings as speeds
+from minicompile.report.survey import grouped, in_order, lacks_bfloat16, pipeline
+from minilab.templates import sentences
+
+JUDGED = ("faster", "slower", "as_fast")
+
+
+def five_sentences(
+    views: list[dict], profiles: list[dict], distributed: list[dict], compared: Sequence[dict], language: str = "en"
+) -> list[str]:
+    """Say what was asked, what was found, what surprises, what is not known, and what to look at next.
+
+    Args:
+        views: as `stage_25.capture_view` makes them.
+        profiles: every `profile.json`.
+        distributed: every `distributed.json`.
+        compared: every `simulated_vs_real.json`.
+        language: of the sentences.
+    """
+    judged = _judged(profiles)
+    told = [_asked(views), _found(judged), _surprise(views, judged, profiles)]
+    told += [_not_known(views, profiles, distributed, compared), _next(views)]
+    return _worded(told, language)
+
+
+def what_matters(
+    views: list[dict],
+    profiles: list[dict],
+    health: Sequence[dict],
+    distributed: list[dict],
+    compared: Sequence[dict],
+    language: str = "en",
+) -> list[str]:
+    """Say the findings that matter, at most five; one that nothing was measured for is left out.
+
+    Args:
+        health: every `compile_health.json`; the rest as `five_sentences` takes it.
+    """
+    found = [_same_numbers(profiles, health), _fusion(views), _speed(_judged(profiles)), _simulated(compared)]
+    return _worded([one for one in (*found, _survey(distributed)) if one], language)
+
+
+def _worded(found: list[dict], language: str) -> list[str]:
+    return sentences("minicompile.report", "overview_sentences", language, found, filters=words.filters(language))
+
+
+def _judged(profiles: list[dict]) -> list[dict]:
+    """List what each profile says of its speeds, with the model and the device."""
+    return [
+        {"model": profile["model"], "device": profile["provenance"]["device"], **found}
+        for profile in profiles
+        for found in speeds(profile)
+        if found["code"] in JUDGED
+    ]
+
+
+def _asked(views: list[dict]) -> dict:
+    return {"code": "asked", "models": _each(views, "model"), "devices": _each(views, "device")}
+
+
+def _each(views: list[dict], name: str) -> list[str]:
+    return list(dict.fromkeys(view[name] for view in views))
+
+
+def _found(judged: list[dict]) -> dict:
+    faster = [one for one in judged if one["code"] == "faster"]
+    if not judged:
+        return {"code": "found_untimed"}
+    if not faster:
+        return {"code": "found_no_gain", "count": len(judged)}
+    return {**max(faster, key=_factor), "code": "found", "count": len(judged), "faster": len(faster)}
+
+
+def _factor(found: dict) -> float:
+    return found["factor"]
+
+
+def _surprise(views: list[dict], judged: list[dict], profiles: list[dict]) -> dict:
+    slower = [one for one in judged if one["code"] == "slower"]
+    if slower:
+        worst = max(slower, key=_factor)
+        return {**worst, "code": "slower_than_eager", "count": len(slower), "of": len(judged), **_host(worst, profiles)}
+    graphs = [graph for view in views for graph in view["graphs"]]
+    taken, refused = (sum(graph[name] for graph in graphs) for name in ("fusions", "refused"))
+    if refused > taken:
+        return {"code": "more_refused", "taken": taken, "refused": refused}
+    return {"code": "nothing_surprising"}
+
+
+def _host(timed: dict, profiles: list[dict]) -> dict:
+    """Find what a call at a timing's shape needs of host and device, where one in mode `default` was taken apart."""
+    for profile in profiles:
+        if (profile["model"], profile["provenance"]["device"]) == (timed["model"], timed["device"]):
+            for found in speeds(profile):
+                if found["code"] == "overlapping" and found["shape"] == timed["shape"]:
+                    return {"host_us": found["host_us"], "device_us": found["device_us"]}
+    return {"host_us": None, "device_us": None}
+
+
+def _not_known(views: list[dict], profiles: list[dict], distributed: list[dict], compared: Sequence[dict]) -> dict:
+    timed = {profile["model"] for profile in profiles}
+    stale = {made["provenance"]["device"] for made in (*profiles, *distributed, *compared) if words.is_stale(made)}
+    gaps = {
+        "never_run": any(view["simulated"] for view in views),
+        "untimed": [model for model in _each(views, "model") if model not in timed],
+        "float32_only": [made["provenance"]["device"] for made in distributed if lacks_bfloat16(made)],
+        "stale": sorted(stale),
+    }
+    return {"code": "not_known" if any(gaps.values()) else "all_measured", **gaps}
+
+
+def _next(views: list[dict]) -> dict:
+    """Point at the explorer of the capture with most kernels, of code that ran where there is any."""
+    if not views:
+        return {"code": "next_capture"}
+    real = [view for view in views if not view["simulated"]] or views
+    view = max(real, key=lambda view: sum(graph["kernels"] for graph in view["graphs"]))
+    kernels = sum(graph["kernels"] for graph in view["graphs"])
+    return {"code": "next_explorer", "model": view["model"], "folder": view["folder"], "kernels": kernels}
+
+
+def _same_numbers(profiles: list[dict], health: Sequence[dict]) -> dict | None:
+    apart = [(timing["max_difference"], profile) for profile in profiles for timing in profile["timings"]]
+    if not apart:
+        return None
+    worst, profile = max(apart, key=lambda pair: pair[0])
+    healthy = sum(one["healthy"] for one in health)
+    where = {"model": profile["model"], "device": profile["provenance"]["device"]}
+    counts = {"count": len(apart), "healthy": healthy, "checks": len(health)}
+    return {"code": "same_numbers", "worst": worst, **where, **counts}
+
+
+def _fusion(views: list[dict]) -> dict | None:
+    """Tell what became of the forward graph with most operations, of code that ran where there is any."""
+    graphs = [(view, graph) for view in views for graph in view["graphs"] if graph["direction"] == "forward"]
+    if not graphs:
+        return None
+    real = [pair for pair in graphs if not pair[0]["simulated"]] or graphs
+    view, graph = max(real, key=lambda pair: pair[1]["operations"])
+    return {"code": "fusion", "model": view["model"], "device": view["device"], **graph}
+
+
+def _speed(judged: list[dict]) -> dict | None:
+    if not judged:
+        return None
+    rows = [
+        {"device": device, **{code: sum(one["code"] == code for one in mine) for code in JUDGED}}
+        for device in dict.fromkeys(one["device"] for one in judged)
+        if (mine := [one for one in judged if one["device"] == device])
+    ]
+    return {"code": "speed", "rows": rows}
+
+
+def _simulated(compared: Sequence[dict]) -> dict | None:
+    kernels = [kernel for made in compared for graph in made["graphs"] for kernel in graph["kernels"]]
+    if not kernels:
+        return None
+    same = sum(kernel["source_same"] is True for kernel in kernels)
+    return {"code": "simulated", "same": same, "count": len(kernels), "device": compared[0]["device"]}
+
+
+def _survey(distributed: list[dict]) -> dict | None:
+    if not distributed:
+        return None
+    artefact = in_order(distributed)[0]
+    group = grouped(artefact)[0]
+    times = {pattern: group.times(pattern) for pattern in group.runs}
+    where = {"device": artefact["provenance"]["device"], "ranks": group.ranks, "dtype": group.dtype}
+    return {"code": "survey", **where, "times": times, "pipeline": pipeline(group)}

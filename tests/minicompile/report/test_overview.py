@@ -1,0 +1,92 @@
+"""The sentences that stage 25's report begins with follow from the figures, whatever these are."""
+
+import copy
+
+from distributed_artefact import artefact, of_old
+from profile_artefact import TIMING, profile
+from stage_25_artefacts import RESTORED, compared
+
+from minicompile.report import overview
+
+GRAPH = {
+    "direction": "forward", "operations": 6, "kernels": 1, "calls": 2, "extern_calls": 1, "fusions": 3, "refused": 1,
+    "unwritten_bytes": 9600,
+}  # fmt: skip
+VIEW = {"model": "tiny_head", "device": "cpu-x", "simulated": False, "folder": "tiny_head/cpu-x", "graphs": [GRAPH]}
+
+
+def judged(*codes: str) -> list[dict]:
+    """Timings of one device, each a verdict."""
+    about = {"model": "tiny_head", "device": "cpu-x", "shape": [2, 64], "mode": "default"}
+    return [{**about, "code": code, "factor": 1.5 + number} for number, code in enumerate(codes)]
+
+
+def five(monkeypatch, found: list[dict], views=(VIEW,), distributed=(), made=()) -> list[str]:
+    monkeypatch.setattr(overview, "_judged", lambda profiles: found)
+    return overview.five_sentences(list(views), [profile()], list(distributed), made)
+
+
+def test_the_best_and_the_worst_timing_are_named(monkeypatch):
+    sentences = five(monkeypatch, judged("faster", "faster", "slower", "as_fast"))
+    assert "faster than eager in 2 of 4 timings, at most 2.50 times as fast" in sentences[1]
+    assert "makes 1 of 4 timings slower" in sentences[2]
+    assert "3.50 times as long" in sentences[2]
+
+
+def test_no_gain_is_called_none_and_no_time_is_called_unknown(monkeypatch):
+    assert "in none of 2 timings is compiled faster" in five(monkeypatch, judged("slower", "as_fast"))[1]
+    assert "no time here was measured" in five(monkeypatch, [])[1]
+
+
+def test_what_surprises_is_looked_for_in_the_figures(monkeypatch):
+    refusing = {**VIEW, "graphs": [{**GRAPH, "refused": 9}]}
+    assert "refused more fusions than it took, 9 against 3" in five(monkeypatch, judged("faster"), [refusing])[2]
+    assert "nothing; no timing is slower" in five(monkeypatch, judged("faster"))[2]
+
+
+def test_the_host_is_told_where_host_and_device_were_taken_apart():
+    overlapping = profile()
+    overlapping["shapes"][0]["split"] |= {"overlapping": True, "rest_us": None}
+    slower = {"model": "tiny_head", "device": "cpu-x", "shape": [2, 64]}
+    assert overview._host(slower, [overlapping]) == {"host_us": 26.0, "device_us": 13.0}
+    assert overview._host(slower, [profile()]) == {"host_us": None, "device_us": None}
+
+
+def test_what_is_not_known_is_what_the_artefacts_lack(monkeypatch):
+    simulated = {**VIEW, "model": "other", "simulated": True}
+    stale = {**compared(), "restored": RESTORED}
+    told = five(monkeypatch, [], [VIEW, simulated], [of_old()], [stale])[3]
+    assert "simulated GPU's code has never run" in told
+    assert "`other` was not timed here" in told
+    assert "bfloat16 was not measured on `h200`" in told
+    assert "records of `cpu-x` are partly stale" in told
+    full = five(monkeypatch, [], [VIEW], [artefact("h200", dtypes=("float32", "bfloat16"))])[3]
+    assert full == "**Not known**: how another machine does."
+
+
+def test_the_next_thing_to_look_at_has_most_kernels_and_ran(monkeypatch):
+    more = {**VIEW, "folder": "minigpt/h200", "graphs": [{**GRAPH, "kernels": 7}]}
+    never_ran = {**VIEW, "folder": "minigpt/simulated", "simulated": True, "graphs": [{**GRAPH, "kernels": 9}]}
+    assert "(minigpt/h200/explorer.html)" in five(monkeypatch, [], [VIEW, more, never_ran])[4]
+    assert "nothing was captured" in five(monkeypatch, [], [])[4]
+
+
+def test_the_findings_are_five_and_follow_the_figures():
+    different = copy.deepcopy(profile())
+    different["timings"] = [TIMING, {**TIMING, "max_difference": 3e-6}]
+    health = [{"healthy": True}, {"healthy": False}]
+    numbers, fusion, speed, simulated, survey = overview.what_matters(
+        [VIEW], [different], health, [artefact("h200")], [compared()]
+    )
+    assert "Over 2 timings compiled and eager differ by at most 3.0e-06" in numbers
+    assert "1 of 2 checked compiles are healthy" in numbers
+    assert (
+        "the 6 operations of `tiny_head` became 2 calls of 1 generated kernel and 1 library call; 9,600 bytes" in fusion
+    )
+    assert "`cpu-x`" in speed
+    assert "1 of 1 kernels written for the simulated `h200`" in simulated
+    assert "PP 1.10 times as fast as one process; the pipeline's bubble alone would allow 1.60" in survey
+
+
+def test_a_finding_that_nothing_was_measured_for_is_left_out():
+    assert overview.what_matters([], [], [], [], []) == []
