@@ -1,6 +1,6 @@
 # Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
 # Needs: results/24/equivalence.json (nothing is measured for a port that is not proven).
-# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,contest}.json; by name alone
+# Makes: results/24/{device}/{proof/{kernel},ceilings,allocation,autotune,bench/{kernel},bench,contest}.json; by name alone
 #   results/24/{device}/dispatch_table.json, which src/minikernel/ops/dispatch/ holds for the devices that were tuned.
 
 
@@ -55,6 +55,31 @@ rule ceilings:
         runtime=growing(3),
     script:
         "../scripts/ceilings.py"
+
+
+rule allocation:
+    """Measure what a fresh result costs on a CPU: copy and F.softmax with and without page faults."""
+    input:
+        equivalence=ancient(PROVEN),
+        sources=sources("allocation"),
+    output:
+        allocation="results/24/{device}/allocation.json",
+    log:
+        "logs/24/{device}/allocation.log",
+    benchmark:
+        "logs/24/{device}/allocation.tsv"
+    wildcard_constraints:
+        device=any_of(filter(is_cpu, plan.measured)),
+    conda:
+        "../envs/cpu.yaml"
+    threads: workflow.cores
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(3),
+    params:
+        measuring=measuring("allocation"),
+    script:
+        "../scripts/allocation.py"
 
 
 rule autotune:
