@@ -57,7 +57,6 @@ def filters(text: Translations) -> dict[str, Callable]:
         "reason": lambda reason: in_words(reason, text.language),
         "stale_reason": lambda reason: worded(reason, text.language),
         "distrusted": lambda row: text("distrusted", kernel=row["kernel"], shape=place(row)),
-        "share": lambda at: text("share_at", share=number(at["share"], ".0%"), rows=number(at["rows"], ",")),
         "miss": lambda at: text("missed_at", rows=number(at["rows"], ","), by=number(at["by"], ".1%")),
         "word": lambda word: f"{word['word']} ({number(word['probability'], '.3f')})",
         "error": error,
