@@ -91,12 +91,11 @@ def make_page(folder: Path, language: str = "en") -> Path:
     """A lab in `folder` and its front door, whose path is returned."""
     make_files(folder)
     names = {rule.name: rule for rule in RULES}
-    graph = draw_rule_graph(DOT, {name: names[name].stage for name in names}, {name: name for name in names})
+    graph = draw_rule_graph(DOT, RULES, {name: names[name].stage for name in names})
     before = Path.cwd()
     os.chdir(folder)
     try:
-        targets = ["results/24/README.md", "results/24/roofline.png", "results/24/lost.json"]
-        render_lab_page("results/lab.html", RULES, SUMMARY, targets, graph, language)
+        render_lab_page("results/lab.html", RULES, SUMMARY, graph, language)
     finally:
         os.chdir(before)
     return folder / "results/lab.html"
