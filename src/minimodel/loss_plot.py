@@ -27,7 +27,9 @@ def plot_losses(record: dict, path: str, language: str = "en") -> None:
     fig, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
     points, scored = record["losses"], record["held_out_losses"]
     axes.plot([p["step"] for p in points], [p["loss"] for p in points], color="#56b4e9", lw=0.8, label=text("losses"))
-    for index, (_, same) in enumerate(groupby(scored, key=lambda p: p["time"])):  # other rows: another score, a new line
+    for index, (_, same) in enumerate(
+        groupby(scored, key=lambda p: p["time"])
+    ):  # other rows: another score, a new line
         steps, losses = zip(*((p["step"], p["loss"]) for p in same), strict=True)
         label = None if index else text("held_out_losses")
         axes.plot(steps, losses, color="#0072b2", lw=2.2, marker="o", ms=4, clip_on=False, label=label)

@@ -75,7 +75,9 @@ def _panel(rows: list[dict], direction: str, dtype: str) -> dict:
             "ours": [row for row in place if row["kernel"] in OURS],
             "peer": [row for row in place if row["kernel"] not in OURS],
         }
-        best = {side: min(side_rows, key=lambda row: row["median_us"]) for side, side_rows in sides.items() if side_rows}
+        best = {
+            side: min(side_rows, key=lambda row: row["median_us"]) for side, side_rows in sides.items() if side_rows
+        }
         for row in place:
             lines.setdefault(row["kernel"], {})[cols] = 100 * row["fraction_of_copy"]
         for side, row in best.items():
@@ -139,7 +141,7 @@ def _title(shown: dict, text: Translations) -> list[str]:
     date = text("date.record" if shown["restored"] else "date.measured", date=shown["date"])
     date = text("date.stale", date=date) if shown["stale"] else date
     title = text("bandwidth.title", name=shown["name"], date=date)
-    score = {name: count if name == "count" else text.number(count) for name, count in shown["score"].items()}
+    score = shown["score"]
     return [title, text("bandwidth.score", **score)] if score["count"] else [title]
 
 

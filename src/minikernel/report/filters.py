@@ -49,7 +49,7 @@ def filters(text: Translations) -> dict[str, Callable]:
         "number": number,
         "shape": shape,
         "microseconds": microseconds,
-        "configuration": lambda config: ", ".join(f"{name} {value}" for name, value in config.items()),
+        "configuration": lambda config: ", ".join(f"{name} {number(value)}" for name, value in config.items()),
         "places": places,
         "span": span,
         "value": value,

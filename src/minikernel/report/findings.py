@@ -72,7 +72,6 @@ def _next(contest: dict | None) -> dict:
     return {"code": "misses", "count": len(missed), "of": sum(line["of"] for line in contest["standards"])}
 
 
-
 def _largest(device: dict) -> dict[str, dict]:
     """A device's rows at its largest shape, by kernel."""
     return {kernel["name"]: kernel["rows"][-1] for kernel in device["kernels"] if kernel["rows"][-1]}

@@ -7,12 +7,12 @@ out what there is to say; the templates `report_24` and `contest_24` and their t
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from minikernel.measure.autotune import HOST_US, WORTH
 from minikernel.report.contest_report import contest_view
 from minikernel.report.filters import filters
 from minikernel.report.findings import findings
+from minikernel.report.manifest import weights_of
 from minikernel.report.roofline import head, head_caption
 from minilab import templates
 from minilab.device import is_cpu, short_name
@@ -20,7 +20,6 @@ from minilab.translations import Translations
 
 LADDER = ("naive", "smem", "fused", "triton")  # each does something that the one before did not
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
-WEIGHTS = "minigpt.safetensors"  # the checkpoint of a swap, among what its artefact was made of
 SHOWN_DIGITS = 12  # of a checkpoint's digest
 
 
@@ -192,11 +191,6 @@ def by_checkpoint(swaps: list[dict], here: str) -> list[dict]:
         }
         for digest, same in models.items()
     ]
-
-
-def weights_of(swap: dict) -> str:
-    """The digest of the weights that a `kernel_swap.json` was made with."""
-    return next(digest for path, digest in swap["provenance"]["inputs"].items() if Path(path).name == WEIGHTS)
 
 
 def _name(made: dict) -> str:

@@ -24,9 +24,7 @@ def with_code(sentence: str) -> Markup:
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(sentence))))
 
 
-def render_lab_page(
-    path: str | Path, rules: Sequence[Rule], summary: str, graph: str, language: str
-) -> None:
+def render_lab_page(path: str | Path, rules: Sequence[Rule], summary: str, graph: str, language: str) -> None:
     """Write the lab's front door, for the results under the working directory.
 
     Args:

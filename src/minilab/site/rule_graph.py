@@ -87,7 +87,9 @@ def add_restored(arrows: networkx.DiGraph, rules: Mapping[str, Rule]) -> list[st
         if not new:
             return added
         for rule in new:
-            users = [name for name in arrows if name in rules and any(_makes(rule, path) for path in rules[name].inputs)]
+            users = [
+                name for name in arrows if name in rules and any(_makes(rule, path) for path in rules[name].inputs)
+            ]
             arrows.add_edges_from((rule.name, user) for user in users)
             makers = [name for name in arrows if name in rules and _feeds(rules[name], rule)]
             arrows.add_edges_from((maker, rule.name) for maker in makers)

@@ -127,7 +127,11 @@ class Lab:
             paths = {name: found(patterns, self.jobs, self.states) for name, patterns in readings.items()}
             return [self.reading(path) | {"says": self.text(f"first.{name}")} for name, path in paths.items() if path]
 
-        return {"first": chosen(FIRST), "then": chosen(THEN), "concepts": [self.reading(path) for path in self.concepts]}
+        return {
+            "first": chosen(FIRST),
+            "then": chosen(THEN),
+            "concepts": [self.reading(path) for path in self.concepts],
+        }
 
     def stages(self) -> list[dict]:
         """Describe each stage, one for each file in rules/, in the workflow's order."""

@@ -55,5 +55,5 @@ def test_rules_of_a_gpu_that_is_not_here_are_drawn_dashed_where_their_results_ar
         ("prove", "autotune"), ("restore", "autotune"), ("autotune", "contest"), ("contest", "roofline"),
     )}  # fmt: skip
     assert edges(svg) == drawn
-    dashed = re.findall(r'<title>(\w+)</title>\s*<g[^>]*><a[^>]*>\s*<path[^>]*stroke-dasharray', svg)
+    dashed = re.findall(r"<title>(\w+)</title>\s*<g[^>]*><a[^>]*>\s*<path[^>]*stroke-dasharray", svg)
     assert sorted(dashed) == ["autotune", "contest"]
