@@ -3,9 +3,9 @@
 from minikernel.report.contest_report import explanations
 from minikernel.report.stage_24 import Artefacts, contest_24, report_24
 from minilab.files import write_text
-from minilab.site.glossary import linked
 from minilab.records.store import read_artefact, read_artefacts
 from minilab.script import run
+from minilab.site.glossary import linked
 
 
 def main(job):

@@ -52,7 +52,8 @@ class HeldOut:
                 knows no later position, and is scored on rows as long as it was trained on.
             tokens: about as many are scored at once.
         """
-        whole = time in (None, self.block_size)
+        time = time or self.block_size
+        whole = time == self.block_size
         inputs, targets = (
             (self.inputs, self.targets) if whole else self._stream.rows(self._stream.consecutive_places(time))
         )

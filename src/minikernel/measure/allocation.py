@@ -9,6 +9,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -76,7 +77,7 @@ def allocation(rows: int, cols: int, calls: dict[str, Calls]) -> dict:
         rows, cols, bytes of the result and of a page, samples, and the median microseconds and page faults of each way;
         microseconds a page fault, from the two copies; null where the fresh one faulted no more than the other.
     """
-    ways = {
+    ways: dict[str, dict[str, Any]] = {
         name: {
             "median_us": float(np.median(timed.samples_us)),
             "page_faults": float(np.median(timed.page_faults)),

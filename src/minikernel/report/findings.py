@@ -66,9 +66,9 @@ def _not_known(device: dict, contest: dict | None) -> dict:
 
 
 def _next(contest: dict | None) -> dict:
-    missed = contest["missed"]["rows"] if contest else []
-    if not missed:
+    if contest is None or not contest["missed"]["rows"]:
         return {"code": "why_memory"}
+    missed = contest["missed"]["rows"]
     return {"code": "misses", "count": len(missed), "of": sum(line["of"] for line in contest["standards"])}
 
 

@@ -73,7 +73,7 @@ def panel(
 
 
 def fresh_copy(allocation: dict) -> dict:
-    """The bandwidth of a copy into a fresh result, GB/s, and its fraction of that of a copy into memory that is there."""
+    """The bandwidth of a copy into a fresh result, in GB/s and as a fraction of a copy's into memory that is there."""
     there, fresh = (allocation["ways"][name]["median_us"] for name in ("copy", "fresh_copy"))
     return {"gb_per_s": 2 * allocation["bytes"] / fresh / 1e3, "fraction_of_copy": there / fresh}
 

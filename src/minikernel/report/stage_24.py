@@ -1,7 +1,7 @@
 """Write the pages of stage 24: every figure from an artefact, every sentence decided by the figures.
 
-There are two: the report, for whoever learns, and the contest, which has every time, standard and miss. This module works
-out what there is to say; the templates `report_24` and `contest_24` and their twins say it, each figure on one of them.
+There are two: the report, for whoever learns, and the contest, which has every time, standard and miss. This module
+works out what there is to say; the templates `report_24` and `contest_24` and their twins say it, each figure on one.
 """
 
 import re

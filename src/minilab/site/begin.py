@@ -1,4 +1,4 @@
-"""Where a reader begins: what to look at first, second and third, and then; one sentence each, in `locale/*/lab.yaml`."""
+"""Where a reader begins: what to look at first, second and third, and then; `locale/*/lab.yaml` says why."""
 
 import re
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from minilab.site.account import Job, match
 from minilab.site.states import BUILT, State
 
 # Name of the sentence -> patterns of the file that it is about; the first file that is there is shown.
-FIRST = {
+FIRST: dict[str, tuple[str, ...]] = {
     "roofline": ("results/24/roofline.png",),
     "kernels": ("results/24/README.md",),
     "explorer": ("results/25/minigpt/{device}/explorer.html", "results/25/{model}/{device}/explorer.html"),
 }
-THEN = {
+THEN: dict[str, tuple[str, ...]] = {
     "compiler": ("results/25/REPORT.md",),
     "survey": ("results/25/DISTRIBUTED.md",),
     "exercise": ("exercises/README.md",),

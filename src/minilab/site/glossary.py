@@ -1,6 +1,6 @@
 """The glossary: what the lab's words mean, and a link to it where each word first stands on a page.
 
-The words are in `minilab/locale/{language}/glossary.yaml`; `python -m docs.build glossary` writes `docs/glossary.md` from them.
+The words are in `minilab/locale/{language}/glossary.yaml`; `python -m docs.build glossary` writes the pages from them.
 """
 
 import posixpath

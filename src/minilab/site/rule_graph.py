@@ -27,8 +27,8 @@ def draw_rule_graph(dot: str, described: Iterable[Rule], stages: Mapping[str, st
 
     Args:
         dot: what `snakemake --rulegraph dot` prints.
-        described: all rules of the workflow. Those that need a GPU that is not here, and whose results are restored, are
-            drawn too, dashed.
+        described: all rules of the workflow. Those that need a GPU that is not here, and whose results are restored,
+            are drawn too, dashed.
         stages: rule -> name of its stage, as the legend has it; a stage has one colour.
 
     Returns:

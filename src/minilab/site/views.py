@@ -161,7 +161,7 @@ class Lab:
         }
 
     def _states(self, stage: str) -> list[tuple[str, int]]:
-        """Count a stage's files in each state, those of most files first; restored ones count where they are measured."""
+        """Count a stage's files in each state, most files first; restored ones count where they are measured."""
         counts: dict[str, int] = {}
         for index, (job, state) in enumerate(zip(self.jobs, self.states, strict=True)):
             measuring = self.measured_by.get(index)

@@ -6,7 +6,6 @@ from artefacts import (
     EQUIVALENCE,
     PORT,
     SWAP,
-    TRAINING,
     allocation,
     bench,
     bench_row,
