@@ -87,12 +87,12 @@ def add_restored(arrows: networkx.DiGraph, rules: Mapping[str, Rule]) -> list[st
         if not new:
             return added
         for rule in new:
-            users = [
-                name for name in arrows if name in rules and any(_makes(rule, path) for path in rules[name].inputs)
-            ]
-            arrows.add_edges_from((rule.name, user) for user in users)
-            makers = [name for name in arrows if name in rules and _feeds(rules[name], rule)]
-            arrows.add_edges_from((maker, rule.name) for maker in makers)
+            here = [name for name in arrows if name in rules]
+            users = [name for name in here if any(_makes(rule, path) for path in rules[name].inputs)]
+            makers = [maker for path in rule.inputs if (maker := _maker(path, rules)) in here]
+            restored_by = {source for user in users for source in arrows.predecessors(user) if source in rules}
+            makers += [name for name in restored_by if any(_makes(rules[name], path) for path in rule.outputs)]
+            arrows.add_edges_from([(rule.name, user) for user in users] + [(maker, rule.name) for maker in makers])
             added.append(rule.name)
 
 
@@ -100,10 +100,12 @@ def _makes(rule: Rule, path: str) -> bool:
     return any(match(pattern, path) is not None for pattern in rule.outputs)
 
 
-def _feeds(maker: Rule, rule: Rule) -> bool:
-    """Whether a rule makes what another one reads, or brings back what the other one would make."""
-    return any(_makes(maker, path) for path in rule.inputs) or any(_restores(maker, path) for path in rule.outputs)
-
-
-def _restores(rule: Rule, path: str) -> bool:
-    return any("{file}" in pattern and match(pattern, path) is not None for pattern in rule.outputs)
+def _maker(path: str, rules: Mapping[str, Rule]) -> str | None:
+    """The rule that makes a file itself: of those whose patterns give its path the one with the fewest wildcards."""
+    makers = [
+        (len(found), rule.name)
+        for rule in rules.values()
+        for pattern in rule.outputs
+        if (found := match(pattern, path)) is not None
+    ]
+    return min(makers)[1] if makers else None

@@ -11,6 +11,7 @@ RULES = [rule(name, f"results/{name}.json") for name in STAGES]
 GPU = [
     rule("prove", "results/24/{device}/proof/{kernel}.json"),
     rule("restore", "results/24/{device}/{file}.json"),
+    rule("restore_another", "results/24/{device}/{file}.json"),
     rule("autotune", "results/24/{device}/autotune.json", needs_gpu=True, inputs=("results/24/{device}/proof/a.json",)),
     rule("contest", "results/24/{device}/contest.json", needs_gpu=True, inputs=("results/24/{device}/autotune.json",)),
     rule("gemv", "results/25/{device}/gemv.json", needs_gpu=True),
@@ -49,7 +50,8 @@ def test_a_graph_with_a_cycle_is_drawn_as_it_is():
 
 
 def test_rules_of_a_gpu_that_is_not_here_are_drawn_dashed_where_their_results_are_read():
-    dot = 'digraph { 1[label="prove"]; 2[label="restore"]; 3[label="roofline"]; 1->3; 2->3; }'
+    dot = 'digraph { 1[label="prove"]; 2[label="restore"]; 3[label="roofline"]; '
+    dot += '4[label="restore_another"]; 1->3; 2->3; }'
     svg = draw_rule_graph(dot, GPU, {each.name: "24" for each in GPU})
     drawn = {f"{source}&#45;&gt;{target}" for source, target in (
         ("prove", "autotune"), ("restore", "autotune"), ("autotune", "contest"), ("contest", "roofline"),
