@@ -127,7 +127,7 @@ def draw(shown: dict, png: str | Path, svg: str | Path, language: str = "en") ->
         axes.set_ylabel(text("bandwidth.axis"))
     grid[0, 0].minorticks_off()
     handles, names = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=12)
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=12)
     longest = int(figure.get_figwidth() / LETTER)
     title = "\n".join(textwrap.fill(line, longest) for line in _title(shown, text))
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
