@@ -178,6 +178,7 @@ def described_rule(rule):
             for output, pattern in zip(outputs, rule.output, strict=True)
             if is_flagged(pattern, "report")
         },
+        "inputs": [strip_wildcard_constraints(path) for path in rule.input if isinstance(path, str)],
         "needs_gpu": rule.wildcard_constraints.get("device") == NO_DEVICE,
     }
 

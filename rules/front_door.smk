@@ -36,6 +36,7 @@ rule lab_page:
         results=[path for path in rules.all.input if path not in FRONT_DOOR],
         graph=rules.dag.output.svg,
         rules=RULE_FILES,
+        docs=[*map(str, sorted(Path("docs").glob("concepts/*.md"))), "docs/README.md", "exercises/README.md"],
         captions=sorted(str(path) for path in Path("report").rglob("*.rst")),
         lib=code("scripts/lab_page.py"),
         words=sorted(str(path) for path in Path("src/minilab/locale").glob(f"{config['language']}/*.yaml")),
@@ -52,7 +53,6 @@ rule lab_page:
         runtime=growing(5),
     params:
         rules=lambda wildcards: described(workflow),
-        targets=list(rules.all.input),
         config=config,
     script:
         "../scripts/lab_page.py"

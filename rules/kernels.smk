@@ -1,7 +1,8 @@
 # Stage 24, kernels: each softmax kernel proven, tuned and timed on each device that is here.
 # Needs: results/24/equivalence.json to time (no kernel is timed for a port that is not proven); nothing to prove.
-# Makes: results/24/{device}/{proof/{kernel},ceilings,autotune,bench/{kernel},bench,head,contest}.json; by name alone
-#   results/24/{device}/dispatch_table.json, which src/minikernel/ops/dispatch/ holds for the devices that were tuned.
+# Makes: results/24/{device}/{proof/{kernel},ceilings,allocation,autotune,bench/{kernel},bench,head,contest}.json;
+#   by name alone results/24/{device}/dispatch_table.json, which
+#   src/minikernel/ops/dispatch/ holds for the devices that were tuned.
 
 
 rule prove:
@@ -54,6 +55,32 @@ rule ceilings:
         runtime=growing(3),
     script:
         "../scripts/ceilings.py"
+
+
+rule allocation:
+    """Measure what a fresh result costs on a CPU: copy and F.softmax with and without page faults."""
+    input:
+        equivalence=ancient(PROVEN),
+        sources=sources("allocation"),
+    output:
+        allocation="results/24/{device}/allocation.json",
+    log:
+        "logs/24/{device}/allocation.log",
+    benchmark:
+        "logs/24/{device}/allocation.tsv"
+    wildcard_constraints:
+        device=any_of(filter(is_cpu, plan.measured)),
+    conda:
+        "../envs/cpu.yaml"
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+        mem_mb=growing(2000),
+        runtime=growing(3),
+    params:
+        measuring=measuring("allocation"),
+    script:
+        "../scripts/allocation.py"
 
 
 rule autotune:

@@ -1,7 +1,7 @@
 # Stage 24, what a person reads: the roofline, the contest's picture, the manifest, the report.
 # Needs: ceilings and bench of every device shown, and the headline GPU's head and contest, measured or restored; the proofs;
 #   the port's reports.
-# Makes: results/24/{roofline.png,roofline.svg,roofline.json,bandwidth.png,bandwidth.svg,manifest.json,README.md}.
+# Makes: results/24/{roofline.png,roofline.svg,roofline.json,bandwidth.png,bandwidth.svg,manifest.json,README.md,CONTEST.md}.
 
 CONTEST = expand("results/24/{device}/contest.json", device=plan.headline_with("contest"))
 HEAD = expand("results/24/{device}/head.json", device=plan.headline_with("head"))
@@ -13,6 +13,7 @@ rule roofline:
         ceilings=expand("results/24/{device}/ceilings.json", device=plan.devices),
         bench=expand("results/24/{device}/bench.json", device=plan.devices),
         head=HEAD,
+        allocation=expand("results/24/{device}/allocation.json", device=filter(is_cpu, plan.measured)),
         proofs=expand("results/24/{device}/proof/{kernel}.json", device=plan.measured, kernel=config["kernels"]),
         lib=code("scripts/roofline.py"),
     output:
@@ -94,7 +95,9 @@ rule report_24:
         head=HEAD,
         bandwidth=rules.bandwidth.output.png if CONTEST else [],
         manifest=rules.manifest_24.output.manifest,
+        ceilings=rules.roofline.input.ceilings,
         bench=expand("results/24/{device}/bench.json", device=plan.devices),
+        allocation=rules.roofline.input.allocation,
         autotune=expand("results/24/{device}/autotune.json", device=plan.headline_gpu),
         proofs=rules.roofline.input.proofs,
         swap=expand("results/24/{device}/kernel_swap.json", device=plan.devices),
@@ -104,6 +107,7 @@ rule report_24:
         lib=code("scripts/report_24.py"),
     output:
         report=shown("results/24/README.md", "report", "kernels"),
+        contest=shown("results/24/CONTEST.md", "report", "contest"),
     log:
         "logs/24/report_24.log",
     benchmark:

@@ -2,6 +2,7 @@
 
 from minilab.files import write_text
 from minilab.script import run
+from minilab.site.account import Rule
 from minilab.site.ask_snakemake import ask_snakemake
 from minilab.site.rule_graph import draw_rule_graph
 from minilab.translations import Translations
@@ -17,8 +18,8 @@ def main(job):
     config, rules = job.params.config, job.params.rules
     text = Translations("minilab", "lab", config["language"])
     stages = {rule["name"]: stage_of(rule["outputs"], text) for rule in rules}
-    docstrings = {rule["name"]: rule["docstring"] for rule in rules}
-    write_text(job.output.svg, draw_rule_graph(ask_snakemake(config, "--rulegraph", "dot"), stages, docstrings))
+    printed = ask_snakemake(config, "--rulegraph", "dot")
+    write_text(job.output.svg, draw_rule_graph(printed, [Rule(**rule) for rule in rules], stages))
     write_text(job.output.mermaid, ask_snakemake(config, "--rulegraph", "mermaid-js"))
 
 

@@ -15,7 +15,6 @@ def main(job):
         job.output.page,
         rules=[Rule(**rule) for rule in params.rules],
         summary=ask_snakemake(params.config, "--detailed-summary"),
-        targets=params.targets,
         graph=Path(job.input.graph).read_text(),
         language=params.config["language"],
     )

@@ -15,6 +15,7 @@ from minicompile import capture
 from minicompile.models import tiny_head
 from minilab import LabError
 from minilab.files import read_json, write_text
+from minilab.site import glossary
 
 
 def write_concepts(options: argparse.Namespace) -> None:
@@ -59,9 +60,16 @@ def write_what_if(options: argparse.Namespace) -> None:
     what_if_pages.write_pages(read_json(what_if_pages.DATA), options.docs)
 
 
+def write_glossary(options: argparse.Namespace) -> None:
+    """Write the glossary in each language."""
+    for language, file in glossary.FILE.items():
+        write_text(options.docs / Path(file).name, glossary.glossary_page(language))
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "config": write_config,
     "faults": write_faults,
+    "glossary": write_glossary,
     "concepts": write_concepts,
     "playbook": write_playbook,
     "what_if": write_what_if,

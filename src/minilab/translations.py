@@ -14,6 +14,8 @@ keys and fields.
 
 from functools import cache
 from importlib import resources
+from string import Formatter
+from typing import Any
 
 import yaml
 
@@ -48,6 +50,17 @@ def number(language: str, value: float, form: str = "") -> str:
     return format(value, form).translate(str.maketrans(MARKS[language]))
 
 
+class _Sentence(Formatter):
+    """Fills in a sentence's fields; its numbers are written as the language does."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+
+    def format_field(self, value: Any, form: str) -> str:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number(self._language, value, form) if is_number else format(value, form)
+
+
 class Translations:
     """The words of a page in one language: `text = Translations("minilab", "lab", "es")`, then `text("title")`.
 
@@ -67,6 +80,8 @@ class Translations:
     def __call__(self, key: str, **fields: object) -> str:
         """Return the sentence of a key with its fields filled in; a plural is chosen by the field `count`.
 
+        Numbers among the fields are written as the language does.
+
         Raises:
             LabError: no such key, or a field that the sentence names is not given.
         """
@@ -76,7 +91,7 @@ class Translations:
         try:
             if isinstance(sentence, dict):
                 sentence = sentence["one" if fields["count"] == 1 else "other"]
-            return sentence.format(**fields)
+            return _Sentence(self.language).vformat(sentence, (), fields)
         except KeyError as missing:
             raise LabError(f"{self._page}: {key} needs the field {missing}, which its page does not give.") from None
 

@@ -29,6 +29,7 @@ class HeldOut:
     """Held-out rows of `block_size` tokens and what the grammar itself expects of each of them.
 
     Attributes:
+        block_size: tokens in a row.
         entropy: mean over the targets of the exact entropy of the next word given its sentence so far: the
             cross-entropy that the best possible model has on average. In nats.
         surprisal: mean of -log p(word) under the grammar, over the same targets: what that model scores on
@@ -36,17 +37,30 @@ class HeldOut:
     """
 
     def __init__(self, stream: TokenStream, tokenizer: Tokenizer, grammar: Grammar, block_size: int):
+        self.block_size, self._stream = block_size, stream
         places = stream.consecutive_places(block_size)
         self.inputs, self.targets = stream.rows(places)
         scores = np.array(list(grammar.score(tokenizer.tokens[index] for index in stream.ids)))
         self.entropy = float(scores[places, 1].mean())
         self.surprisal = float(-scores[places, 0].mean())
 
-    def cross_entropy(self, model: NumpyMiniGPT, batch: int = 8) -> float:
-        """Mean cross-entropy of the model over all targets, in nats."""
-        starts = range(0, len(self.inputs), batch)
-        losses = [model.loss(self.inputs[i : i + batch], self.targets[i : i + batch]) for i in starts]
-        return float(sum(loss.sum(dtype=np.float64) for loss in losses) / self.targets.size)
+    def cross_entropy(self, model: NumpyMiniGPT, time: int | None = None, tokens: int = 1024) -> float:
+        """Score the model on the held-out text: mean cross-entropy over all targets, in nats.
+
+        Args:
+            time: tokens in a row, at most block_size, which it is unless told. A model that has only seen shorter rows
+                knows no later position, and is scored on rows as long as it was trained on.
+            tokens: about as many are scored at once.
+        """
+        time = time or self.block_size
+        whole = time == self.block_size
+        inputs, targets = (
+            (self.inputs, self.targets) if whole else self._stream.rows(self._stream.consecutive_places(time))
+        )
+        batch = max(1, tokens // targets.shape[1])
+        starts = range(0, len(inputs), batch)
+        losses = [model.loss(inputs[i : i + batch], targets[i : i + batch]) for i in starts]
+        return float(sum(loss.sum(dtype=np.float64) for loss in losses) / targets.size)
 
     def excess_percent(self, cross_entropy: float) -> float:
         """How far `cross_entropy` lies above the limit."""
@@ -73,7 +87,8 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
         training: the `training` section of the config.
 
     Returns:
-        The model, and the record of the run: training and held-out losses by step, seconds, tokens.
+        The model, and the record of the run: training losses by step; held-out losses from step 0 on, each scored on
+        rows of the length that is trained there; seconds, tokens.
 
     Raises:
         LabError: the loss is no longer finite, or ends more than `max_excess_percent` above the limit.
@@ -94,6 +109,7 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
     losses, held_out_losses, tokens = [], [], 0
     started = reported = time.perf_counter()
     with threadpool_limits(training["threads"]):
+        held_out_losses.append(_scored(held_out, model, 0, shapes[0][1]))
         for step, (batch, length) in enumerate(shapes):
             rate = cosine_schedule(
                 step, len(shapes), training["learning_rate"], training["final_learning_rate"], training["warmup"]
@@ -107,20 +123,20 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
 
             last = step + 1 == len(shapes)
             if last or (step + 1) % training["evaluate_every"] == 0:
-                held_out_losses.append({"step": step + 1, "loss": held_out.cross_entropy(model)})
+                held_out_losses.append(_scored(held_out, model, step + 1, length))
             if last or step % training["record_every"] == 0:
                 losses.append({"step": step + 1, "loss": loss, "gradient_norm": norm, "learning_rate": rate})
             if last or time.perf_counter() - reported > training["report_seconds"]:
                 reported = time.perf_counter()
                 left = (reported - started) * (len(shapes) - step - 1) / (step + 1)
-                known = f", held-out {held_out_losses[-1]['loss']:.4f}" if held_out_losses else ""
                 logger.info(
-                    "step %d of %d: loss %.4f%s, grammar %.4f, %.0f tokens/s, %.0f s left",
-                    step + 1, len(shapes), loss, known, held_out.entropy, tokens / (reported - started), left,
+                    "step %d of %d: loss %.4f, held-out %.4f, grammar %.4f, %.0f tokens/s, %.0f s left",
+                    step + 1, len(shapes), loss, held_out_losses[-1]["loss"], held_out.entropy,
+                    tokens / (reported - started), left,
                     extra=progress(step + 1, len(shapes)),
                 )  # fmt: skip
+        cross_entropy = held_out_losses[-1]["loss"] if length == held_out.block_size else held_out.cross_entropy(model)
     seconds = time.perf_counter() - started
-    cross_entropy = held_out_losses[-1]["loss"]
     excess = held_out.excess_percent(cross_entropy)
     if excess > training["max_excess_percent"]:
         raise LabError(
@@ -143,3 +159,7 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
         "tokens_per_second": tokens / seconds,
     }
     return model, record
+
+
+def _scored(held_out: HeldOut, model: NumpyMiniGPT, step: int, length: int) -> dict:
+    return {"step": step, "time": length, "loss": held_out.cross_entropy(model, length)}

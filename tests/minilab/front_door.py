@@ -42,6 +42,13 @@ RULES = [
     rule("record", stage="records"),
     rule("lab_page", "results/lab.html", stage="front_door"),
     rule("lost", "results/24/lost.json", stage="records"),
+    rule("explorer", "results/25/{model}/{device}/explorer.html", stage="explorer"),
+    rule(
+        "annotate",
+        (annotation := "results/25/{model}/{device}/KERNEL_ANNOTATION.md"),
+        stage="annotate",
+        captions={annotation: "annotation.rst"},
+    ),
 ]
 LINES = [
     ("results/24/README.md", "report_24", "results/24/roofline.png,src/words.md", "ok", "no update"),
@@ -56,6 +63,9 @@ LINES = [
     ("results/24/lost.json", "lost", "-", "missing", "update pending"),
     ("results/24/h200/bench.json", "restore", "results/recorded/h200/24/bench.json", "ok", "no update"),
     ("results/24/cpu/bench.json", "bench", "src/kernel.cu", "ok", "no update"),
+    ("results/25/minigpt/cpu/explorer.html", "explorer", "src/words.md", "ok", "no update"),
+    ("results/25/tiny/cpu/KERNEL_ANNOTATION.md", "annotate", "src/words.md", "ok", "no update"),
+    ("results/25/tiny/h200/KERNEL_ANNOTATION.md", "annotate", "src/words.md", "ok", "no update"),
 ]
 SUMMARY = "\n".join(
     [
@@ -76,6 +86,13 @@ def make_files(folder: Path) -> None:
         "results/24/bench.json": "{}",
         "results/recorded/h200/24/bench.json": "{}",
         "results/dag.svg": "<svg/>",
+        "results/25/minigpt/cpu/explorer.html": "<p>explorer</p>",
+        **{f"results/25/tiny/{device}/KERNEL_ANNOTATION.md": "# One\n" for device in ("cpu", "h200")},
+        "annotation.rst": "One kernel.\n",
+        "exercises/README.md": "# Write a softmax\n",
+        "docs/README.md": "1. [Why](concepts/second_in_the_alphabet.md)\n2. [How](concepts/first_in_the_alphabet.md)\n",
+        "docs/concepts/second_in_the_alphabet.md": "# Why\n",
+        "docs/concepts/first_in_the_alphabet.md": "# How\n",
         "src/words.md": "",
         "src/kernel.cu": "",
         "roofline.rst": "Dots. How to read it: no dot\nlies above ``the line``.\n",
@@ -91,12 +108,11 @@ def make_page(folder: Path, language: str = "en") -> Path:
     """A lab in `folder` and its front door, whose path is returned."""
     make_files(folder)
     names = {rule.name: rule for rule in RULES}
-    graph = draw_rule_graph(DOT, {name: names[name].stage for name in names}, {name: name for name in names})
+    graph = draw_rule_graph(DOT, RULES, {name: names[name].stage for name in names})
     before = Path.cwd()
     os.chdir(folder)
     try:
-        targets = ["results/24/README.md", "results/24/roofline.png", "results/24/lost.json"]
-        render_lab_page("results/lab.html", RULES, SUMMARY, targets, graph, language)
+        render_lab_page("results/lab.html", RULES, SUMMARY, graph, language)
     finally:
         os.chdir(before)
     return folder / "results/lab.html"

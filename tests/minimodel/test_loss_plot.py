@@ -15,7 +15,12 @@ RECORD = {
     "excess_percent": 2.5,
     "training": {"phases": [{"steps": 60, "time": 16}, {"steps": 40, "time": 32}]},
     "losses": [{"step": 1, "loss": 4.0}, {"step": 100, "loss": 2.1}],
-    "held_out_losses": [{"step": 50, "loss": 3.0}, {"step": 100, "loss": 2.05}],
+    "held_out_losses": [
+        {"step": 0, "time": 16, "loss": 4.5},
+        {"step": 50, "time": 16, "loss": 3.0},
+        {"step": 80, "time": 32, "loss": 3.1},
+        {"step": 100, "time": 32, "loss": 2.05},
+    ],
 }
 
 
@@ -33,8 +38,8 @@ def test_the_loss_plot_is_a_picture_wide_enough_to_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("language", "title", "tick"),
     [
-        ("en", "Held-out loss ends at 2.050, 2.50 % above the limit", "2.5"),
-        ("es", "La pérdida en el texto reservado acaba en 2,050, un 2,50 % sobre el límite", "2,5"),
+        ("en", "Held-out loss ends at 2.050, 2.50 % above the limit", "3"),
+        ("es", "La pérdida en el texto reservado acaba en 2,050, un 2,50 % sobre el límite", "3"),
     ],
 )
 def test_its_title_and_numbers_are_the_languages_own(tmp_path: Path, language: str, title: str, tick: str):

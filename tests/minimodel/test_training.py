@@ -114,7 +114,7 @@ def test_an_untrained_model_scores_about_as_a_uniform_one(held_out):
 
 
 def test_held_out_cross_entropy_does_not_depend_on_the_batch(held_out, trained):
-    whole, single = (held_out.cross_entropy(trained[0], batch) for batch in (len(held_out.inputs), 1))
+    whole, single = (held_out.cross_entropy(trained[0], tokens=tokens) for tokens in (held_out.targets.size, 1))
     assert whole == pytest.approx(single, rel=1e-5)
 
 
@@ -129,7 +129,21 @@ def test_training_approaches_the_limit_and_never_beats_it(held_out, trained):
     assert record["excess_percent"] < TRAINING["max_excess_percent"]
     assert record["held_out_cross_entropy"] > 0.98 * held_out.surprisal
     assert record["tokens"] == 60 * 16 * 6 + 60 * 8 * 12
-    assert [point["step"] for point in record["held_out_losses"]] == [50, 100, 120]
+
+
+def test_held_out_text_is_scored_from_the_untrained_model_on_in_rows_as_long_as_those_trained(held_out, trained):
+    _, record = trained
+    scored = record["held_out_losses"]
+    assert [(point["step"], point["time"]) for point in scored] == [(0, 6), (50, 6), (100, 12), (120, 12)]
+    untrained = NumpyMiniGPT.initialise(CONFIG, TRAINING["seed"])
+    assert scored[0]["loss"] == held_out.cross_entropy(untrained, 6) != held_out.cross_entropy(untrained)
+
+
+def test_the_loss_that_is_judged_is_of_rows_of_block_size_whatever_was_trained_last(stream, held_out):
+    short = {**TRAINING, "phases": [{"steps": 30, "batch": 16, "time": 6}], "max_excess_percent": 1e9}
+    model, record = train(CONFIG, stream, held_out, short)
+    assert record["held_out_cross_entropy"] == held_out.cross_entropy(model)
+    assert record["held_out_losses"][-1]["loss"] == held_out.cross_entropy(model, 6)
 
 
 def test_the_same_seed_trains_the_same_bytes(stream, held_out, trained):

@@ -156,17 +156,22 @@ def test_bench_refuses_rows_that_do_not_fit(measured: Path, tmp_path: Path):
     assert not (tmp_path / "bench.json").exists()
 
 
-def test_roofline(measured: Path, tmp_path: Path):
+def test_roofline_with_what_a_fresh_result_costs(measured: Path, tmp_path: Path):
+    script(
+        "allocation", f"wildcards.device={CPU}", "params.measuring={shape: [64, 600]}", "input.sources=[]",
+        f"output.allocation={tmp_path}/allocation.json",
+    )  # fmt: skip
     script(
         "roofline",
         f"input.ceilings={listed(measured / 'ceilings.json', RECORD / 'ceilings.json')}",
         f"input.bench={listed(measured / 'bench.json', RECORD / 'bench.json')}",
+        f"input.allocation={listed(tmp_path / 'allocation.json')}",
         "input.head=[]", "params.headline={cuda: [524288, 600], cpu: [64, 600]}",
         "params.language=en",
         f"output.png={tmp_path}/r.png", f"output.svg={tmp_path}/r.svg", f"output.data={tmp_path}/r.json",
     )  # fmt: skip
     panels = read_json(tmp_path / "r.json")["panels"]
-    assert {panel["device"] for panel in panels} == {CPU, "h200"}
+    assert {panel["device"]: panel["fresh_copy"] is not None for panel in panels} == {CPU: True, "h200": False}
 
 
 def test_restore_says_where_it_came_from(checkout: Path):

@@ -23,6 +23,7 @@ SCHEMAS = {
     "results/24/equivalence.json": "equivalence",
     f"results/24/{CPU}/kernel_swap.json": "kernel_swap",
     f"results/24/{CPU}/ceilings.json": "ceilings",
+    f"results/24/{CPU}/allocation.json": "allocation",
     f"results/24/{CPU}/bench.json": "bench",
     f"results/24/{CPU}/proof/triton.json": "proof",
     f"results/24/{CPU}/proof/fused.json": "proof",

@@ -1,27 +1,29 @@
-"""The contest in one picture: how near a copy each kernel comes, by the width of the row.
+"""The contest in one picture: how near a copy the lab's best kernel and the best of the others come, by width.
 
 A softmax that reads and writes each element once can come near the speed of a copy and no nearer, so the share of
 a copy's bandwidth says how much of what is possible a kernel reaches, at any width and in any dtype.
 """
 
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from minikernel.measure.standards import COPY, DISPATCHED, LEFT_OUT_ALL, OURS
-from minikernel.report.roofline_plot import set_padding, spread, words
+from minikernel.measure.standards import DISPATCHED, LEFT_OUT_ALL, OURS
+from minikernel.report.roofline_plot import set_padding, words
 from minilab import LabError
 from minilab.device import short_name
-from minilab.style import FAINT, INK, colour, use_style
+from minilab.style import FAINT, INK, use_style
 from minilab.translations import Translations
 
 DIRECTIONS, DTYPES = ("forward", "backward"), ("float32", "bfloat16", "float16")
-PEERS = {"liger": "#000000", "quack": "#B59F00"}  # colours that the lab's palette leaves free
-BEND, BEND_HEIGHT, TOP = 80.0, 0.36, 107.0  # %: the axis is stretched above the bend, where the good ones are
-TICKS = (0, 20, 40, 60, 80, 85, 90, 95, 100, 105)
-LABEL_GAP = 0.062  # of the axis' height, between two labels of the stack
+FRONT = {"ours": "#0072B2", "peer": "#D55E00"}  # blue and vermillion of the lab's palette
+GREY = "#C9CDD1"
+LEAST_TOP = 110.0  # % of a copy
+APART = 2.0  # a width is labelled where it is more than so many times the one before
+LETTER = 0.105  # inches of the title's letters
 
 
 def shares(contest: dict) -> dict:
@@ -31,71 +33,63 @@ def shares(contest: dict) -> dict:
         contest: a device's `contest.json`, measured or restored.
 
     Returns:
-        device, hardware name, date, restored, stale, and for each direction and dtype a panel: widths, one line a
-        kernel (columns -> share of a copy in per cent), columns -> bar in per cent, and who was left out at which
-        width.
+        device, hardware name, date, restored, stale; `score`: at how many places the lab's best kernel is faster than
+        the best of the others by more than the noise, and slower; for each direction and dtype a panel: widths, one
+        line a kernel and the lines `ours` and `peer` of the fastest of each side (columns -> % of a copy).
 
     Raises:
         LabError: the contest has no row.
     """
     made = contest["provenance"]
     gpu = made["hardware"]["gpu"]
-    rows = _drawn(contest["rows"])
+    rows = [row for row in contest["rows"] if row["kernel"] not in (DISPATCHED, LEFT_OUT_ALL)]
     if not rows:
         raise LabError(
             f"the contest of {made['device']} has no row, so there is nothing to draw; its left_out says why: measure "
             f"it again with `snakemake --forcerun contest results/24/{made['device']}/contest.json`."
         )
-    kinds = [(way, dtype) for way in DIRECTIONS for dtype in DTYPES]
     held = {(row["direction"], row["dtype"]) for row in rows}
+    panels = [_panel(rows, way, dtype) for way in DIRECTIONS for dtype in DTYPES if (way, dtype) in held]
+    verdicts = [verdict for panel in panels for verdict in panel.pop("verdicts")]
     return {
         "device": made["device"],
         "name": short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
         "date": made["date"][:10],
         "restored": "restored" in contest,
         "stale": contest.get("restored", {}).get("stale", False),
-        "panels": [_panel(contest, *pair) for pair in kinds if pair in held],
+        "score": {"count": len(verdicts), "ahead": verdicts.count("ahead"), "behind": verdicts.count("behind")},
+        "panels": panels,
     }
 
 
-def _panel(contest: dict, direction: str, dtype: str) -> dict:
-    def here(row: dict) -> bool:
-        return row["direction"] == direction and row["dtype"] == dtype
-
-    rows = [row for row in _drawn(contest["rows"]) if here(row)]
-    most: dict[int, int] = {}
-    for row in rows:
-        most[row["cols"]] = max(row["rows"], most.get(row["cols"], 0))
-    lines: dict[str, dict] = {}
-    for row in sorted(rows, key=lambda row: row["cols"]):
-        if row["rows"] == most[row["cols"]]:
-            line = lines.setdefault(row["kernel"], {"kernel": row["kernel"], "percent": {}})
-            line["percent"][row["cols"]] = 100 * row["fraction_of_copy"]
-    return {
-        "direction": direction,
-        "dtype": dtype,
-        "widths": sorted(most),
-        "rows": most,
-        "lines": list(lines.values()),
-        "bars": {
-            entry["cols"]: 100 * entry["bar"]
-            for entry in contest["standards"]
-            if here(entry)
-            and entry["peer"] == COPY
-            and entry["timing"] == "events"
-            and entry["rows"] == most[entry["cols"]]
-        },
-        "left_out": [
-            {"kernel": entry["kernel"], "cols": entry["cols"]}
-            for entry in _drawn(contest["left_out"])
-            if here(entry) and entry["part"] == "softmax" and entry["rows"] == most.get(entry["cols"])
-        ],
-    }
+def _panel(rows: list[dict], direction: str, dtype: str) -> dict:
+    here = [row for row in rows if row["direction"] == direction and row["dtype"] == dtype]
+    widths = sorted({row["cols"] for row in here})
+    lines: dict[str, dict[int, float]] = {}
+    front: dict[str, dict[int, float]] = {"ours": {}, "peer": {}}
+    verdicts = []
+    for cols in widths:
+        most = max(row["rows"] for row in here if row["cols"] == cols)
+        place = [row for row in here if (row["rows"], row["cols"]) == (most, cols)]
+        sides = {
+            "ours": [row for row in place if row["kernel"] in OURS],
+            "peer": [row for row in place if row["kernel"] not in OURS],
+        }
+        best = {
+            side: min(side_rows, key=lambda row: row["median_us"]) for side, side_rows in sides.items() if side_rows
+        }
+        for row in place:
+            lines.setdefault(row["kernel"], {})[cols] = 100 * row["fraction_of_copy"]
+        for side, row in best.items():
+            front[side][cols] = 100 * row["fraction_of_copy"]
+        if len(best) == len(sides):
+            verdicts.append(_verdict(best["ours"], best["peer"], max(row["noise_floor"] for row in place)))
+    return {"direction": direction, "dtype": dtype, "widths": widths, "lines": lines, **front, "verdicts": verdicts}
 
 
-def _drawn(rows: list[dict]) -> list[dict]:
-    """Without the dispatched softmax, which is one of ours a second time."""
-    return [row for row in rows if row["kernel"] not in (DISPATCHED, LEFT_OUT_ALL)]
+def _verdict(ours: dict, peer: dict, noise: float) -> str:
+    ratio = ours["median_us"] / peer["median_us"]
+    return "level" if abs(ratio - 1) <= noise else "ahead" if ratio < 1 else "behind"
 
 
 def draw(shown: dict, png: str | Path, svg: str | Path, language: str = "en") -> None:
@@ -104,134 +98,82 @@ def draw(shown: dict, png: str | Path, svg: str | Path, language: str = "en") ->
     text = words(language)
     directions = list(dict.fromkeys(panel["direction"] for panel in shown["panels"]))
     dtypes = list(dict.fromkeys(panel["dtype"] for panel in shown["panels"]))
-    figure, axes = plt.subplots(
+    figure, grid = plt.subplots(
         len(directions),
         len(dtypes),
-        figsize=(6.6 * len(dtypes), 4.7 * len(directions) + 0.9),
+        figsize=(4.1 * len(dtypes) + 0.6, 3.1 * len(directions) + 1.3),
+        sharex=True,
+        sharey=True,
         squeeze=False,
         layout="constrained",
     )
-    for panel in shown["panels"]:
-        at = axes[directions.index(panel["direction"]), dtypes.index(panel["dtype"])]
-        draw_panel(at, panel, shown["stale"], panel["dtype"] == dtypes[0], text)
-    date = text("date.record" if shown["restored"] else "date.measured", date=shown["date"])
-    date = text("date.stale", date=date) if shown["stale"] else date
-    title = f"{text('bandwidth.title', name=shown['name'], date=date)}\n{text('bandwidth.key')}"
+    drawn = {(panel["direction"], panel["dtype"]): panel for panel in shown["panels"]}
+    for axes, place in zip(grid.flat, [(way, dtype) for way in directions for dtype in dtypes], strict=True):
+        if place in drawn:
+            draw_panel(axes, drawn[place], shown["stale"], text)
+        else:
+            axes.set_axis_off()
+    widths = sorted({cols for panel in shown["panels"] for cols in panel["widths"]})
+    highest = max(max(line.values()) for panel in shown["panels"] for line in panel["lines"].values())
+    grid[0, 0].set(xscale="log", xlim=(widths[0] / 1.3, widths[-1] * 1.3), ylim=(0, max(LEAST_TOP, 1.05 * highest)))
+    labelled = widths[:1]
+    for cols in widths[1:]:
+        if cols > APART * labelled[-1]:
+            labelled.append(cols)
+    for axes in grid[-1]:
+        axes.set_xticks(labelled, [text.number(cols, ",") for cols in labelled], rotation=35, ha="right")
+        axes.set_xlabel(text("bandwidth.columns"))
+    for axes in grid[:, 0]:
+        axes.set_ylabel(text("bandwidth.axis"))
+    grid[0, 0].minorticks_off()
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=12)
+    longest = int(figure.get_figwidth() / LETTER)
+    title = "\n".join(textwrap.fill(line, longest) for line in _title(shown, text))
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-    set_padding(figure, w_pad=0.1, h_pad=0.12)
+    set_padding(figure, w_pad=0.06, h_pad=0.08)
     figure.savefig(png, metadata={"Software": None})
     figure.savefig(svg, metadata={"Date": None})
     plt.close(figure)
 
 
-def draw_panel(axes: Axes, panel: dict, stale: bool, first: bool, text: Translations) -> None:
-    """One direction and dtype: a line a kernel, its name at its end.
+def _title(shown: dict, text: Translations) -> list[str]:
+    date = text("date.record" if shown["restored"] else "date.measured", date=shown["date"])
+    date = text("date.stale", date=date) if shown["stale"] else date
+    title = text("bandwidth.title", name=shown["name"], date=date)
+    score = shown["score"]
+    return [title, text("bandwidth.score", **score)] if score["count"] else [title]
+
+
+def draw_panel(axes: Axes, panel: dict, stale: bool, text: Translations) -> None:
+    """One direction and dtype: the lab's best and the best of the others in front, each kernel in grey behind them.
 
     Args:
         panel: as `shares` gives it.
         stale: marks are hollow.
-        first: the panel is its row's first and has the axis' name.
         text: the picture's words.
     """
-    widths = panel["widths"]
-    axes.set_xscale("log")
-    axes.set_yscale("function", functions=(stretched, unstretched))
-    axes.set(xlim=(widths[0] / 1.55, widths[-1] * 1.12), ylim=(0, TOP))
-    axes.set_yticks(TICKS)
-    axes.set_xticks(
-        widths, [text.number(cols, ",") for cols in widths], rotation=40, ha="right", rotation_mode="anchor"
-    )
-    axes.minorticks_off()
-    axes.grid(axis="x", color=FAINT, linewidth=0.4, alpha=0.5)
-    axes.axhline(100, color=INK, linewidth=1.0, linestyle=":", zorder=1)
-    axes.axhline(BEND, color=FAINT, linewidth=0.6, zorder=0)
     direction = text(f"bandwidth.{panel['direction']}")
-    title = text("bandwidth.panel", direction=direction, dtype=panel["dtype"])
-    axes.set_title(title, loc="left", fontweight="bold")
-    axes.set_xlabel(text("bandwidth.columns"))
-    if first:
-        axes.set_ylabel(text("bandwidth.axis", bend=f"{BEND:g}"))
-    _bars(axes, panel["bars"], text)
-    for line in panel["lines"]:
-        _line(axes, line, widths, stale)
-    _crosses(axes, panel["left_out"])
-    _labels(axes, panel["lines"])
-
-
-def stretched(percent: np.ndarray) -> np.ndarray:
-    """The axis: linear up to the bend, and linear again, but with more room, above it. 0 to 1 at the top."""
-    below = percent / BEND * BEND_HEIGHT
-    return np.where(percent < BEND, below, BEND_HEIGHT + (percent - BEND) / (TOP - BEND) * (1 - BEND_HEIGHT))
-
-
-def unstretched(height: np.ndarray) -> np.ndarray:
-    """The inverse of `stretched`."""
-    below = height / BEND_HEIGHT * BEND
-    return np.where(height < BEND_HEIGHT, below, BEND + (height - BEND_HEIGHT) / (1 - BEND_HEIGHT) * (TOP - BEND))
-
-
-def paint(kernel: str) -> str:
-    """A kernel's colour, in this picture also a peer's."""
-    return PEERS.get(kernel) or colour(kernel)
-
-
-def _bars(axes: Axes, bars: dict[int, float], text: Translations) -> None:
-    before = None
-    for cols, bar in bars.items():
-        axes.plot([cols / 1.13, cols * 1.13], [bar, bar], color=FAINT, linewidth=5, alpha=0.55, zorder=0.5)
-        if bar != before:  # said once for a run of widths with the same bar
-            backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
-            axes.text(
-                cols / 1.16, bar, text.number(bar, "g"), ha="right", va="center", fontsize=9, bbox=backing, zorder=4
-            )
-        before = bar
-
-
-def _line(axes: Axes, line: dict, widths: list[int], stale: bool) -> None:
-    ours = line["kernel"] in OURS
-    axes.plot(
-        widths,
-        [line["percent"].get(cols, np.nan) for cols in widths],  # a width that was left out breaks the line
-        marker="o" if ours else "s",
-        color=paint(line["kernel"]),
-        linewidth=2.2 if ours else 1.2,
-        markersize=6 if ours else 4.5,
-        markerfacecolor="white" if stale else paint(line["kernel"]),
-        zorder=3 if ours else 2,
-        clip_on=False,
-    )
-
-
-def _crosses(axes: Axes, left_out: list[dict]) -> None:
-    stack: dict[int, int] = {}
-    for entry in left_out:
-        place = stack[entry["cols"]] = stack.get(entry["cols"], 0) + 1
-        axes.annotate(
-            "×", (entry["cols"], 0), xytext=(0, 9 * place - 4), textcoords="offset points",
-            ha="center", va="center", fontsize=13, fontweight="bold", color=paint(entry["kernel"]),
-        )  # fmt: skip
-
-
-def _labels(axes: Axes, lines: list[dict]) -> None:
-    ends = sorted(((*list(line["percent"].items())[-1], line) for line in lines), key=lambda end: end[1])
-    heights = spread(stretched(np.array([percent for _, percent, _ in ends])), LABEL_GAP)
-    heights += min(0.0, 1.0 - heights[-1])
-    for (cols, percent, line), height in zip(ends, heights, strict=True):
-        axes.annotate(
-            line["kernel"],
-            (cols, percent),
-            xytext=(1.07, height),
-            textcoords="axes fraction",
-            va="center",
-            color=paint(line["kernel"]),
-            fontweight="bold" if line["kernel"] in OURS else "normal",
-            fontsize=10.5,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": paint(line["kernel"]),
-                "linewidth": 0.7,
-                "shrinkB": 4,
-                "relpos": (0, 0.5),
-            },
+    axes.set_title(text("bandwidth.panel", direction=direction, dtype=panel["dtype"]), loc="left")
+    axes.axhline(100, color=INK, linewidth=1.2, linestyle=":", label=text("bandwidth.copy"))
+    axes.grid(axis="y", color=FAINT, linewidth=0.4, alpha=0.4)
+    for number, line in enumerate(panel["lines"].values()):
+        label = text("bandwidth.rest") if number == 0 else None
+        axes.plot(panel["widths"], _heights(panel, line), color=GREY, linewidth=1.3, zorder=1.5, label=label)
+    for side, paint in FRONT.items():
+        axes.plot(
+            panel["widths"],
+            _heights(panel, panel[side]),
+            marker="o" if side == "ours" else "s",
+            color=paint,
+            linewidth=2.4,
+            markersize=5.5,
+            markerfacecolor="white" if stale else paint,
+            zorder=4 if side == "ours" else 3,
+            label=text(f"bandwidth.{side}"),
         )
+
+
+def _heights(panel: dict, line: dict[int, float]) -> list[float]:
+    """A line's value at each width; a width at which there is none breaks the line."""
+    return [line.get(cols, np.nan) for cols in panel["widths"]]

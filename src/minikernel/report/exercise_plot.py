@@ -46,6 +46,7 @@ def panel_of(row: dict, ceilings: dict, device: str, name: str, date: str) -> di
         "datasheet": ceilings["datasheet"],
         "points": sorted(points, key=lambda point: point["median_us"]),
         "head": None,
+        "fresh_copy": None,
     }
 
 

@@ -1,5 +1,8 @@
 """The manifest of stage 24: the experiment in one small file, filled from the measured artefacts alone."""
 
+from pathlib import Path
+
+WEIGHTS = "minigpt.safetensors"  # the trained model of a swap, among what its artefact was made of
 B512 = (512, 600)  # the shape at which the manifest quotes every kernel
 
 
@@ -33,10 +36,18 @@ def manifest_24(
             # every array byte-equal after loading, and the logits within the contract
             "byte_equivalence_at_fp32_cpu": "passed" if proven else "failed",
             "max_abs_diff_to_numpy_reference": equivalence["outputs"]["logits"]["max_abs_difference"],
+            "checkpoint_sha256": equivalence["weights"]["sha256"],
+            # a record's swap may be of another trained model than the one that is proven here
             "kernel_swap_changes_top1_token": swap["top1_changed"],
+            "kernel_swap_checkpoint_sha256": weights_of(swap),
         },
         "restored": bench.get("restored"),
     }
+
+
+def weights_of(swap: dict) -> str:
+    """The digest of the trained weights that a `kernel_swap.json` was made with."""
+    return next(digest for path, digest in swap["provenance"]["inputs"].items() if Path(path).name == WEIGHTS)
 
 
 def _kernel(row: dict | None) -> dict:

@@ -17,7 +17,9 @@ def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:
 FUSED_HEAD = "linear_softmax"  # in full accuracy; its opt-in modes are not drawn
 
 
-def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None = None) -> dict:
+def panel(
+    ceilings: dict, bench: dict, headline: list[int], heads: dict | None = None, allocation: dict | None = None
+) -> dict:
     """What one panel of the picture shows, as plain data.
 
     Args:
@@ -25,11 +27,13 @@ def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None =
         bench: its `bench.json`.
         headline: [rows, cols] of the dots that carry labels.
         heads: its `head.json`, where there is one.
+        allocation: its `allocation.json`, where there is one.
 
     Returns:
         device, hardware name, ceilings, datasheet, and one point a kernel with intensity (FLOP/byte), rate
         (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored; `head`, as
-        `head` gives it, or None.
+        `head` gives it, or None; `fresh_copy`, the bandwidth of a copy that allocates its result as the kernels do, in
+        GB/s and as a fraction of one that does not, or None.
 
     Raises:
         LabError: the bench has no row at the headline shape.
@@ -64,7 +68,14 @@ def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None =
             for row in sorted(rows, key=lambda row: row["median_us"])
         ],
         "head": head(heads) if heads else None,
+        "fresh_copy": allocation and fresh_copy(allocation),
     }
+
+
+def fresh_copy(allocation: dict) -> dict:
+    """The bandwidth of a copy into a fresh result, in GB/s and as a fraction of a copy's into memory that is there."""
+    there, fresh = (allocation["ways"][name]["median_us"] for name in ("copy", "fresh_copy"))
+    return {"gb_per_s": 2 * allocation["bytes"] / fresh / 1e3, "fraction_of_copy": there / fresh}
 
 
 def head(heads: dict) -> dict | None:

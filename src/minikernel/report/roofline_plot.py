@@ -70,6 +70,8 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, top * 6))
     for key, (_, style, _) in slopes(ceilings).items():
         _slope(axes, ceilings[key], top, style)
+    if panel["fresh_copy"]:
+        _slope(axes, panel["fresh_copy"]["gb_per_s"], top, "--")
     for key, peak in peaks.items():
         start = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
@@ -106,13 +108,15 @@ def stale_mark(panel: dict, language: str = "en") -> str:
 def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
     text, ceilings = words(language), panel["ceilings"]
-    for key, (name, _, above) in slopes(ceilings).items():
-        ends = np.array([[x, x * ceilings[key] / 1e3] for x in INTENSITY])
+    named = [(name, ceilings[key], above, 0.27) for key, (name, _, above) in slopes(ceilings).items()]
+    if panel["fresh_copy"]:
+        named.append(("fresh", panel["fresh_copy"]["gb_per_s"], False, 6.0))  # right of the dots
+    for name, bandwidth, above, at in named:
+        ends = np.array([[x, x * bandwidth / 1e3] for x in INTENSITY])
         across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
-        at = 0.27
         axes.annotate(
-            text(f"roofline.{name}", bandwidth=_bandwidth(ceilings[key], text)) + stale_mark(panel, language),
-            (at, at * ceilings[key] / 1e3),
+            text(f"roofline.{name}", bandwidth=_bandwidth(bandwidth, text)) + stale_mark(panel, language),
+            (at, at * bandwidth / 1e3),
             xytext=(0, 4 if above else -4),
             textcoords="offset points",
             rotation=np.degrees(np.arctan2(up, across)),
@@ -216,6 +220,10 @@ def draw_bars(axes: Axes, panel: dict, language: str = "en") -> None:
             color="white" if inside and not point["stale"] else INK,
         )  # fmt: skip
     axes.axvline(100, color=INK, linewidth=1.2, linestyle=":")
+    if panel["fresh_copy"]:
+        share = 100 * panel["fresh_copy"]["fraction_of_copy"]
+        axes.axvline(share, color=INK, linewidth=1.4, linestyle="--", zorder=0.9)
+        axes.annotate(text("bars.fresh"), (share, -0.75), xytext=(5, 0), textcoords="offset points", va="center")
     axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, longest), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))

@@ -1,13 +1,18 @@
-"""Write the report of stage 24: every figure from an artefact, every sentence decided by the figures.
+"""Write the pages of stage 24: every figure from an artefact, every sentence decided by the figures.
 
-This module works out what there is to say; `templates/report_24.md` and its twins say it.
+There are two: the report, for whoever learns, and the contest, which has every time, standard and miss. This module
+works out what there is to say; the templates `report_24` and `contest_24` and their twins say it, each figure on one.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from minikernel.measure.autotune import HOST_US, WORTH
 from minikernel.report.contest_report import contest_view
 from minikernel.report.filters import filters
+from minikernel.report.findings import findings
+from minikernel.report.manifest import weights_of
 from minikernel.report.roofline import head, head_caption
 from minilab import templates
 from minilab.device import is_cpu, short_name
@@ -15,69 +20,101 @@ from minilab.translations import Translations
 
 LADDER = ("naive", "smem", "fused", "triton")  # each does something that the one before did not
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
+SHOWN_DIGITS = 12  # of a checkpoint's digest
 
 
-def report_24(
-    training: dict,
-    port: dict,
-    equivalence: dict,
-    benches: list[dict],
-    autotune: dict | None,
-    swaps: list[dict],
-    proofs: list[dict],
-    contest: dict | None = None,
-    heads: dict | None = None,
-    explained: Sequence[dict] = (),
-    language: str = "en",
-) -> str:
-    """Write `results/24/README.md`, in Markdown.
+@dataclass(frozen=True)
+class Artefacts:
+    """What the pages are written from.
 
-    Args:
-        training, port, equivalence: the artefacts of the model and its port.
+    Attributes:
+        training, port, equivalence: of the model and its port.
         benches, swaps: one for each device shown.
-        autotune: the GPU's tuned choices, or None where there is no GPU.
         proofs: the proofs made in this run.
+        ceilings: of the devices shown, those that have some.
+        allocations: what a fresh result costs, of the CPUs that are here.
+        autotune: the GPU's tuned choices, or None where there is no GPU.
         contest, heads: the GPU's contest, and its LM heads, or None where there is none.
         explained: why standards are missed, as `contest_report.explanations` gives it.
-        language: of the report's words.
     """
+
+    training: dict
+    port: dict
+    equivalence: dict
+    benches: list[dict]
+    swaps: list[dict]
+    proofs: list[dict] = field(default_factory=list)
+    ceilings: list[dict] = field(default_factory=list)
+    allocations: list[dict] = field(default_factory=list)
+    autotune: dict | None = None
+    contest: dict | None = None
+    heads: dict | None = None
+    explained: Sequence[dict] = ()
+
+
+def report_24(made: Artefacts, language: str = "en") -> str:
+    """Write `results/24/README.md`, in Markdown."""
+    return _page("report_24", made, language)
+
+
+def contest_24(made: Artefacts, language: str = "en") -> str:
+    """Write `results/24/CONTEST.md`, in Markdown."""
+    return _page("contest_24", made, language)
+
+
+def _page(page: str, made: Artefacts, language: str) -> str:
     text = Translations("minikernel.report", "report_24", language)
-    fused = head(heads) if heads else None
-    views = sorted(map(device_view, benches), key=lambda view: is_cpu(view["device"]))
-    values = {
-        "text": text,
+    words = filters(text)
+    values = views(made, language)
+    found = findings(values["devices"], values["allocations"], values["contest"])
+    values["findings"] = templates.sentences("minikernel.report", "findings_24", language, found, filters=words)
+    written = templates.render("minikernel.report", page, language, {"text": text, **values}, filters=words)
+    return re.sub(r"\n{3,}", "\n\n", written).rstrip() + "\n"  # parts that are absent leave their blank lines behind
+
+
+def views(made: Artefacts, language: str = "en") -> dict:
+    """What the pages ask for, by name."""
+    training, equivalence, contest, autotune = made.training, made.equivalence, made.contest, made.autotune
+    sheets = {ceiling["provenance"].get("device"): ceiling["datasheet"] for ceiling in made.ceilings}
+    devices = sorted(
+        (device_view(bench, sheets.get(bench["provenance"]["device"])) for bench in made.benches),
+        key=lambda view: is_cpu(view["device"]),
+    )
+    fused = head(made.heads) if made.heads else None
+    return {
         "training": training,
-        "port": port,
+        "limit": min(training["conditional_entropy"], training["grammar_surprisal"]),
+        "port": made.port,
         "equivalence": equivalence,
         "layers": [layer for layer in equivalence["layers"] if _is_coarse(layer["layer"])],
         "worst_layer": max(equivalence["layers"], key=lambda layer: layer["torch_numpy"]["max_ulps"]),
         "largest_further_difference": max(
             shape["logits"]["max_abs_difference"] for shape in equivalence["further_shapes"]
         ),
-        "devices": views,
-        "gpu": next((view["device"] for view in views if not is_cpu(view["device"])), None),
-        "contest": contest_view(contest, heads, list(explained)) if contest else None,
+        "devices": devices,
+        "gpu": next((view["device"] for view in devices if not is_cpu(view["device"])), None),
+        "allocations": [allocation_view(cost) for cost in made.allocations],
+        "contest": contest_view(contest, made.heads, list(made.explained)) if contest else None,
         "head_caption": head_caption(fused, language) if fused else None,
         "choices": autotune["choices"] if autotune else [],
         "autotune_stale": autotune is not None and autotune.get("restored", {}).get("stale", False),
-        "swaps": swaps,
-        "proofs": proofs,
+        "host_us": HOST_US,
+        "worth": WORTH,
+        "swaps": by_checkpoint(made.swaps, equivalence["weights"]["sha256"]),
+        "proofs": made.proofs,
     }
-    report = templates.render("minikernel.report", "report_24", language, values, filters=filters(text))
-    return re.sub(r"\n{3,}", "\n\n", report)  # parts that are absent leave their blank lines behind
 
 
-def device_view(bench: dict) -> dict:
+def device_view(bench: dict, datasheet: dict | None = None) -> dict:
     """What there is to say about one device's bench."""
     made = bench["provenance"]
     rows = [row for row in bench["rows"] if row["direction"] == "forward"]
     shapes = list(dict.fromkeys((row["rows"], row["cols"]) for row in rows))
     at = {(row["kernel"], row["rows"], row["cols"]): row for row in rows}
     names = list(dict.fromkeys(row["kernel"] for row in rows))
-    shares = triton_shares(at, shapes)
     return {
         "device": made["device"],
-        "name": short_name((made["hardware"]["gpu"] or {}).get("name") or made["hardware"]["cpu"]),
+        "name": _name(made),
         "date": made["date"][:10],
         "made": made,
         "restored": bench.get("restored"),
@@ -85,29 +122,26 @@ def device_view(bench: dict) -> dict:
         "kernels": [{"name": name, "rows": [at.get((name, *shape)) for shape in shapes]} for name in names],
         "noise_floor": max(row["noise_floor"] for row in rows),
         "distrusted": [row for row in rows if row["above_roof"]],
-        "steps": steps(at, shapes[-1]),
+        "steps": steps(at, shapes[-1], datasheet),
         "left_out": bench.get("left_out", []),
-        "triton_shares": shares,
-        "triton_ahead": sum(share["share"] > 1 for share in shares),
         "targets": [] if is_cpu(made["device"]) else [target(at, shapes, kernel) for kernel in TARGETS],
     }
 
 
-def steps(at: dict, shape: tuple[int, int]) -> list[dict]:
-    """The lab's kernels from the plainest on, at one shape: each row, and how many times as fast as the one before."""
+def steps(at: dict, shape: tuple[int, int], datasheet: dict | None = None) -> list[dict]:
+    """The lab's kernels from the plainest on, at one shape.
+
+    Each has its row, how many times as fast as the one before it is, and its share of the bandwidth that the datasheet
+    gives; None for what is not known.
+    """
     rows = [at[name, *shape] for name in LADDER if (name, *shape) in at]
     return [
-        {"row": row, "factor": before and before["median_us"] / row["median_us"]}
+        {
+            "row": row,
+            "factor": before and before["median_us"] / row["median_us"],
+            "of_datasheet": row["gb_per_s"] / datasheet["memory_gb_per_s"] if datasheet else None,
+        }
         for before, row in zip([None, *rows], rows, strict=False)
-    ]
-
-
-def triton_shares(at: dict, shapes: list[tuple[int, int]]) -> list[dict]:
-    """Triton's speed as a share of the fused CUDA C kernel's, at each shape where both were timed."""
-    both = [shape for shape in shapes if ("fused", *shape) in at and ("triton", *shape) in at]
-    return [
-        {"rows": shape[0], "share": at["fused", *shape]["median_us"] / at["triton", *shape]["median_us"]}
-        for shape in both
     ]
 
 
@@ -121,6 +155,47 @@ def target(at: dict, shapes: list[tuple[int, int]], kernel: str) -> dict:
             {"rows": row["rows"], "by": row["ratio_to_reference"] - 1} for row in rows if row["ratio_to_reference"] > 1
         ],
     }
+
+
+def allocation_view(cost: dict) -> dict:
+    """What there is to say about what a fresh result costs on one CPU: milliseconds, megabytes, page faults."""
+    return {
+        "name": _name(cost["provenance"]),
+        "megabytes": cost["bytes"] / 1e6,
+        "ms": {name: way["median_us"] / 1e3 for name, way in cost["ways"].items()},
+        "faults": cost["ways"]["fresh_copy"]["page_faults"],
+        "page_kb": cost["page_bytes"] / 1024,
+        "page_fault_us": cost["page_fault_us"],
+    }
+
+
+def by_checkpoint(swaps: list[dict], here: str) -> list[dict]:
+    """The swaps of one trained model together; of two models no probability can be compared.
+
+    Args:
+        swaps: `kernel_swap.json` of each device.
+        here: the digest of the weights that this run has proven.
+
+    Returns:
+        For each model: the beginning of its weights' digest, whether it is this run's, the processor that the artefact
+        was made on, and its swaps.
+    """
+    models: dict[str, list[dict]] = {}
+    for swap in swaps:
+        models.setdefault(weights_of(swap), []).append(swap)
+    return [
+        {
+            "checkpoint": digest[:SHOWN_DIGITS],
+            "here": digest == here,
+            "host": same[0]["provenance"]["hardware"]["cpu"],
+            "swaps": same,
+        }
+        for digest, same in models.items()
+    ]
+
+
+def _name(made: dict) -> str:
+    return short_name((made["hardware"]["gpu"] or {}).get("name") or made["hardware"]["cpu"])
 
 
 def _is_coarse(layer: str) -> bool:

@@ -143,6 +143,13 @@ TABLE = (
         timed=True,
     ),
     Artefact(
+        "allocation",
+        f"{BY_DEVICE}/allocation.json",
+        "scripts/allocation.py",
+        params.allocation,
+        recorded=False,
+    ),
+    Artefact(
         "autotune",
         f"{BY_DEVICE}/autotune.json",
         "scripts/autotune.py",

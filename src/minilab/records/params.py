@@ -37,6 +37,11 @@ def bench(config: Config, at: Wildcards) -> dict:
     return {**timing, "kernel": kernel, "entry": config["kernels"].get(kernel)}
 
 
+def allocation(config: Config, at: Wildcards) -> dict:
+    """The shape at which a CPU's allocation is timed: that of its roofline."""
+    return {"shape": config["roofline"]["headline"][kind_of(at["device"])]}
+
+
 def autotune(config: Config, at: Wildcards) -> dict:
     """What is tuned, and how long."""
     return {"kernel": TUNED_KERNEL, "entry": config["kernels"].get(TUNED_KERNEL), **config["autotune"]}

@@ -21,6 +21,7 @@ class Rule:
         stage: stem of the .smk file that it stands in.
         outputs, log, benchmark: patterns with wildcards, without their constraints.
         captions: output pattern -> file of the caption, for those that Snakemake's report shows.
+        inputs: its inputs that are written as paths, without their constraints; functions are left out.
         needs_gpu: whether it runs on GPUs only and none is here.
     """
 
@@ -32,6 +33,7 @@ class Rule:
     log: str | None
     benchmark: str | None
     captions: dict[str, str] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
     needs_gpu: bool = False
 
 

@@ -24,16 +24,13 @@ def with_code(sentence: str) -> Markup:
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(sentence))))
 
 
-def render_lab_page(
-    path: str | Path, rules: Sequence[Rule], summary: str, targets: Sequence[str], graph: str, language: str
-) -> None:
+def render_lab_page(path: str | Path, rules: Sequence[Rule], summary: str, graph: str, language: str) -> None:
     """Write the lab's front door, for the results under the working directory.
 
     Args:
         path: of the HTML file, relative to the working directory, like all other paths here.
         rules: all rules of the workflow, in its order.
         summary: what `snakemake --detailed-summary` prints.
-        targets: what a plain `snakemake` builds, in its order.
         graph: the rule graph as SVG, its nodes linked to `lab.html#rule-NAME`.
         language: of the page's own words, `en` or `es`.
 
@@ -51,7 +48,7 @@ def render_lab_page(
         language=language,
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         stages=lab.stages(),
-        first=lab.first(targets),
+        begin=lab.begin(),
         tally=lab.tally(),
         reports=lab.reports,
         graph=Markup(graph[graph.index("<svg") :].replace('"lab.html#', '"#')),

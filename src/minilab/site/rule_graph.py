@@ -4,9 +4,12 @@ Graphviz comes with pygraphviz's wheel. What is added helps a reader: arrows tha
 a rule has its stage's colour, its docstring as a tooltip and a link to its place in lab.html.
 """
 
+from collections.abc import Iterable, Mapping
+
 import networkx
 import pygraphviz
 
+from minilab.site.account import Rule, match
 from minilab.style import PALETTE
 
 TARGETS = "all"  # the rule that only gathers
@@ -19,20 +22,24 @@ STYLE = """<style>
 </style>"""
 
 
-def draw_rule_graph(dot: str, stages: dict[str, str], docstrings: dict[str, str]) -> str:
+def draw_rule_graph(dot: str, described: Iterable[Rule], stages: Mapping[str, str]) -> str:
     """The rule graph as SVG.
 
     Args:
         dot: what `snakemake --rulegraph dot` prints.
+        described: all rules of the workflow. Those that need a GPU that is not here, and whose results are restored,
+            are drawn too, dashed.
         stages: rule -> name of its stage, as the legend has it; a stage has one colour.
-        docstrings: rule -> what it does.
 
     Returns:
         A whole SVG file, from its `<?xml`.
     """
+    by_name = {rule.name: rule for rule in described}
     printed = pygraphviz.AGraph(string=dot)
-    rules = {node: node.attr["label"] for node in printed.nodes()}
-    arrows = networkx.DiGraph((rules[source], rules[target]) for source, target in printed.edges())
+    names = {node: node.attr["label"] for node in printed.nodes()}
+    arrows = networkx.DiGraph((names[source], names[target]) for source, target in printed.edges())
+    arrows.add_nodes_from(names.values())
+    dashed = add_restored(arrows, by_name)
     if networkx.is_directed_acyclic_graph(arrows):  # a rule that comes before and after another makes a cycle
         arrows = networkx.transitive_reduction(arrows)
     hues = dict(zip(sorted(set(stages.values())), PALETTE.values(), strict=False))
@@ -44,16 +51,61 @@ def draw_rule_graph(dot: str, stages: dict[str, str], docstrings: dict[str, str]
         height=0.34, margin="0.12,0.04",
     )  # fmt: skip
     graph.edge_attr.update(penwidth=1.2, arrowsize=0.6)
-    for rule in rules.values():
-        if rule == TARGETS:
+    for name in [*names.values(), *dashed]:
+        if name == TARGETS:
             continue
         graph.add_node(
-            rule,
-            color=hues[stages[rule]],
-            tooltip=docstrings[rule],
-            URL=f"lab.html#rule-{rule}",
+            name,
+            color=hues[stages[name]],
+            tooltip=by_name[name].docstring,
+            URL=f"lab.html#rule-{name}",
+            **({"style": "rounded,filled,dashed"} if name in dashed else {}),
         )
     graph.add_edges_from((source, target) for source, target in arrows.edges() if TARGETS not in (source, target))
     svg = graph.draw(prog="dot", format="svg").decode()
     start = svg.index(">", svg.index("<svg")) + 1
     return f"{svg[:start]}\n{STYLE}{svg[start:]}"
+
+
+def add_restored(arrows: networkx.DiGraph, rules: Mapping[str, Rule]) -> list[str]:
+    """Add the rules that need a GPU that is not here, and whose results a drawn rule reads or another of them does.
+
+    A rule's inputs are known here as far as its Snakefile writes them as paths.
+
+    Args:
+        arrows: rule -> rule that waits for it; changed.
+        rules: all of them, by name.
+
+    Returns:
+        The names of those that were added.
+    """
+    absent = [rule for rule in rules.values() if rule.needs_gpu]
+    added: list[str] = []
+    while True:
+        read = {path for name in arrows if name in rules for path in rules[name].inputs}
+        new = [rule for rule in absent if rule.name not in arrows and any(_makes(rule, path) for path in read)]
+        if not new:
+            return added
+        for rule in new:
+            here = [name for name in arrows if name in rules]
+            users = [name for name in here if any(_makes(rule, path) for path in rules[name].inputs)]
+            makers = [maker for path in rule.inputs if (maker := _maker(path, rules)) in here]
+            restored_by = {source for user in users for source in arrows.predecessors(user) if source in rules}
+            makers += [name for name in restored_by if any(_makes(rules[name], path) for path in rule.outputs)]
+            arrows.add_edges_from([(rule.name, user) for user in users] + [(maker, rule.name) for maker in makers])
+            added.append(rule.name)
+
+
+def _makes(rule: Rule, path: str) -> bool:
+    return any(match(pattern, path) is not None for pattern in rule.outputs)
+
+
+def _maker(path: str, rules: Mapping[str, Rule]) -> str | None:
+    """The rule that makes a file itself: of those whose patterns give its path the one with the fewest wildcards."""
+    makers = [
+        (len(found), rule.name)
+        for rule in rules.values()
+        for pattern in rule.outputs
+        if (found := match(pattern, path)) is not None
+    ]
+    return min(makers)[1] if makers else None

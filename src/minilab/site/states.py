@@ -5,7 +5,6 @@ made here is up to date with its inputs.
 """
 
 import csv
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,8 +74,3 @@ def state_of(job: Job) -> State:
         reasons = {output.status for output in job.outputs} - {"ok"}
         return State(OUTDATED, date, reasons=tuple(sorted(reasons)), **spent)
     return State(BUILT, date, **spent)
-
-
-def worst(kinds: Iterable[str]) -> str:
-    """Choose the state that a reader must know of first."""
-    return min(kinds, key=WORST_FIRST.index)

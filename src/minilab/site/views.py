@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from minilab.records.words import worded
 from minilab.site.account import Job, Rule, match, wildcards_of
+from minilab.site.begin import FIRST, THEN, concepts, found
 from minilab.site.contents import read_caption, report_html, thumbnail
 from minilab.site.states import (
     BUILT,
@@ -18,7 +19,6 @@ from minilab.site.states import (
     WORST_FIRST,
     State,
     state_of,
-    worst,
 )
 from minilab.translations import Translations
 
@@ -72,7 +72,9 @@ class Lab:
             if (caption := self._caption(job, output.path)) or output.path.endswith(READABLE)
         }
         made = [output.path for job in jobs for output in job.outputs if Path(output.path).exists()]
-        self.reports = {path: report_html(path, page) for path in made if path.endswith(".md")}
+        self.concepts = concepts()
+        written = [path for path in (*self.concepts, *THEN["exercise"]) if Path(path).exists()]
+        self.reports = {path: report_html(path, page) for path in (*made, *written) if path.endswith(".md")}
 
     def _page_title(self, name: str) -> str:
         key = f"pages.{name}"
@@ -106,23 +108,30 @@ class Lab:
 
     def title_of(self, path: str) -> str:
         """Title a file for a reader: a report by its heading, one of several of a kind with its wildcards."""
-        if path not in self.titles:
-            return self.address(path)
-        title, wildcards = self.titles[path]
+        title, wildcards = self.titles.get(path, (self.address(path), ()))
         if path.endswith(".md") and not wildcards and Path(path).exists():
-            found = HEADING.search(Path(path).read_text())
-            title = found[1] if found else title
+            heading = HEADING.search(Path(path).read_text())
+            title = heading[1] if heading else title
+        elif path not in self.titles:
+            return title
         return " · ".join([title[0].upper() + title[1:], *wildcards])
 
     def reading(self, path: str) -> dict:
         """Collect what the page writes of a file: its path, address, title and link."""
         return {"path": path, "address": self.address(path), "title": self.title_of(path), "link": self.link(path)}
 
-    def first(self, targets: Sequence[str]) -> list[dict]:
-        """List the targets of a plain `snakemake` that a person can read and that exist."""
-        known = {output.path for job in self.jobs for output in job.outputs}
-        shown = [path for path in targets if path in known and path.endswith((*READABLE, ".png"))]
-        return [self.reading(path) for path in shown if Path(path).exists()]
+    def begin(self) -> dict[str, list[dict]]:
+        """Choose what a reader looks at `first`, in order, and `then`, each with its sentence, and the `concepts`."""
+
+        def chosen(readings: dict[str, tuple[str, ...]]) -> list[dict]:
+            paths = {name: found(patterns, self.jobs, self.states) for name, patterns in readings.items()}
+            return [self.reading(path) | {"says": self.text(f"first.{name}")} for name, path in paths.items() if path]
+
+        return {
+            "first": chosen(FIRST),
+            "then": chosen(THEN),
+            "concepts": [self.reading(path) for path in self.concepts],
+        }
 
     def stages(self) -> list[dict]:
         """Describe each stage, one for each file in rules/, in the workflow's order."""
@@ -146,10 +155,19 @@ class Lab:
             "title": self.stage_words(f"{name}.title"),
             "learn": self.stage_words(f"{name}.learn"),
             "rules": rules,
-            "state": worst(rule["states"][0] for rule in rules),
+            "states": self._states(name),
             "readings": [self.reading(path) for _, path in own if path.endswith(READABLE)],
             "pictures": [self._picture(job, path) for job, path in own if path.endswith(".png")],
         }
+
+    def _states(self, stage: str) -> list[tuple[str, int]]:
+        """Count a stage's files in each state, most files first; restored ones count where they are measured."""
+        counts: dict[str, int] = {}
+        for index, (job, state) in enumerate(zip(self.jobs, self.states, strict=True)):
+            measuring = self.measured_by.get(index)
+            if stage == next((rule.stage for rule in self.rules if rule.name == measuring), job.rule.stage):
+                counts[state.kind] = counts.get(state.kind, 0) + len(job.outputs)
+        return sorted(counts.items(), key=lambda count: -count[1])
 
     def _picture(self, job: Job, path: str) -> dict:
         source, width, height = thumbnail(path)
@@ -222,9 +240,8 @@ def file_table(lab: Lab) -> dict:
         `files`: path, address as it is shown and as it is linked; `jobs`: rule, numbers of the files it is made of
         and makes, state, what is said of it, time, memory; `home`: what precedes the path of what the lab makes.
     """
-    paths = list(
-        dict.fromkeys(path for job in lab.jobs for path in (*(output.path for output in job.outputs), *job.inputs))
-    )
+    of_jobs = (path for job in lab.jobs for path in (*(output.path for output in job.outputs), *job.inputs))
+    paths = list(dict.fromkeys([*of_jobs, *lab.reports]))
     number = {path: index for index, path in enumerate(paths)}
     jobs = [
         {

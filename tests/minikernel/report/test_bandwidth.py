@@ -1,58 +1,51 @@
-"""The contest's picture: each kernel's share of a copy, by width."""
+"""The contest's picture: how near a copy the lab's best kernel and the best of the others come, by width."""
 
-import numpy as np
 import pytest
-from artefacts import contest, contest_row, standard
+from artefacts import contest, contest_row
 
-from minikernel.report.bandwidth_plot import draw, shares, stretched, unstretched
+from minikernel.report.bandwidth_plot import draw, shares
 from minilab import LabError
 
-OUT = {"part": "softmax", "direction": "forward", "dtype": "float32", "rows": 16384, "reason": "refuses"}
 ROWS = [
     contest_row("fused", 600, 1.0, rows=64),
     *(contest_row("fused", cols, cols / 30) for cols in (600, 4096, 50257)),
-    *(contest_row("softmax", cols, cols / 30) for cols in (600, 4096, 50257)),
+    *(contest_row("naive", cols, cols / 3) for cols in (600, 4096)),
+    *(contest_row("softmax", cols, cols / 40) for cols in (600, 4096, 50257)),
     *(contest_row("quack", cols, cols / 28) for cols in (600, 4096)),
+    *(contest_row("liger", cols, cols / 20) for cols in (600, 4096)),
     contest_row("fused", 600, 40.0, "backward", "bfloat16"),
 ]
-CONTEST = contest(
-    ROWS,
-    left_out=[
-        OUT | {"kernel": "quack", "cols": 50257},
-        OUT | {"kernel": "all", "cols": 4096},
-        OUT | {"kernel": "liger", "cols": 600, "rows": 64},
-        OUT | {"kernel": "liger", "cols": 600, "part": "host"},
-    ],
-    standards=[
-        standard(2, 20.0, 0.98, 0.97, cols=600, peer="copy"),
-        standard(2, 20.0, 0.98, 0.97, cols=600, peer="copy", timing="graphs"),
-        standard(2, 20.0, 0.98, 0.95, cols=50257, peer="copy"),
-        standard(1, 20.0, 0.98, 1.0, cols=4096),
-    ],
-)
+CONTEST = contest(ROWS)
+
+
+def share(cols: int, us: float) -> float:
+    return 100 * 16384 * cols * 8 / us / 1e3 / 4000
 
 
 def test_each_panel_holds_one_direction_and_dtype_at_the_most_rows():
     forward, backward = shares(CONTEST)["panels"]
     assert [forward[key] for key in ("direction", "dtype", "widths")] == ["forward", "float32", [600, 4096, 50257]]
     assert [backward[key] for key in ("direction", "dtype", "widths")] == ["backward", "bfloat16", [600]]
-    fused = next(line for line in forward["lines"] if line["kernel"] == "fused")
-    share = 100 * 16384 * 600 * 8 / 20.0 / 1e3 / 4000  # the 16,384 rows, not the 64
-    assert fused["percent"][600] == pytest.approx(share)
+    assert forward["lines"]["fused"][600] == pytest.approx(share(600, 20.0))  # the 16,384 rows, not the 64
+
+
+def test_the_fastest_of_each_side_is_in_front():
+    forward, backward = shares(CONTEST)["panels"]
+    assert forward["ours"] == {cols: pytest.approx(share(cols, cols / 30)) for cols in (600, 4096, 50257)}
+    assert forward["peer"] == {cols: pytest.approx(share(cols, cols / 28)) for cols in (600, 4096)}
+    assert backward["peer"] == {}
 
 
 def test_the_dispatched_softmax_is_not_drawn_a_second_time():
-    assert [line["kernel"] for line in shares(CONTEST)["panels"][0]["lines"]] == ["fused", "quack"]
+    assert list(shares(CONTEST)["panels"][0]["lines"]) == ["fused", "naive", "quack", "liger"]
 
 
-def test_bars_are_those_of_the_standards_against_a_copy():
-    forward, backward = shares(CONTEST)["panels"]
-    assert forward["bars"] == {600: 97.0, 50257: 95.0}
-    assert backward["bars"] == {}
-
-
-def test_left_out_is_who_refused_the_shape_that_is_drawn():
-    assert shares(CONTEST)["panels"][0]["left_out"] == [{"kernel": "quack", "cols": 50257}]
+def test_faster_means_by_more_than_the_noise_and_counts_only_places_with_both_sides():
+    assert shares(CONTEST)["score"] == {"count": 2, "ahead": 2, "behind": 0}
+    noisy = [row | {"noise_floor": 0.1} if row["cols"] == 600 else row for row in ROWS]
+    assert shares(contest(noisy))["score"] == {"count": 2, "ahead": 1, "behind": 0}
+    slower = [row | {"median_us": 9e9} if row["kernel"] in ("fused", "naive") else row for row in ROWS]
+    assert shares(contest(slower))["score"] == {"count": 2, "ahead": 0, "behind": 2}
 
 
 def test_a_contest_without_rows_is_refused():
@@ -60,19 +53,12 @@ def test_a_contest_without_rows_is_refused():
         shares(contest([]))
 
 
-def test_the_stretched_axis_is_monotonic_and_has_an_inverse():
-    percent = np.linspace(0, 107, 400)
-    assert (np.diff(stretched(percent)) > 0).all()
-    assert unstretched(stretched(percent)) == pytest.approx(percent)
-    assert stretched(np.array([0.0, 107.0])) == pytest.approx([0, 1])
-
-
-def test_the_picture_names_kernels_and_widths(tmp_path):
+def test_the_picture_says_who_is_faster_and_names_the_widths(tmp_path):
     draw(shares(CONTEST), tmp_path / "b.png", tmp_path / "b.svg")
     svg = (tmp_path / "b.svg").read_text()
-    for text in (">fused<", ">quack<", ">50,257<", "forward, float32", "NVIDIA H200", ">97<", ">×<"):
+    for text in ("the lab's best", "the best of all others", ">50,257<", "forward, float32", "NVIDIA H200"):
         assert text in svg, text
-    assert ">liger<" not in svg
+    assert "Ours is faster at 2 of 2 places and slower at 0." in svg
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,10 +9,9 @@ import matplotlib.pyplot as plt
 import pytest
 from artefacts import (
     AUTOTUNE,
-    EQUIVALENCE,
-    PORT,
     SWAP,
     TRAINING,
+    allocation,
     bench,
     bench_row,
     ceilings,
@@ -20,20 +19,22 @@ from artefacts import (
     contest_row,
     gpu_bench,
     head_row,
+    heads,
     host_row,
     ladder,
+    made,
     standard,
 )
 from matplotlib.text import Text
 
 from minikernel.exercise.marks import step_of_case
-from minikernel.measure.standards import standards
+from minikernel.measure.standards import head_standards, standards
 from minikernel.report import bandwidth_plot, roofline_plot
 from minikernel.report.contest_report import PLACE, explanations
 from minikernel.report.exercise_plot import draw_exercise, panel_of
 from minikernel.report.exercise_report import report
 from minikernel.report.roofline import panel
-from minikernel.report.stage_24 import report_24
+from minikernel.report.stage_24 import contest_24, report_24
 from minilab.translations import Translations
 
 # Words that every English sentence has one of, and that are not Spanish.
@@ -66,9 +67,8 @@ OUT = [
     }
     for part in ("softmax", "host", "head")
 ]
-FULL = contest(
-    ROWS, head=HEADS, host=HOSTS, standards=[*MISSED, UNMEASURED], left_out=OUT, complete=False, restored=STALE
-)
+FULL = contest(ROWS, host=HOSTS, standards=[*MISSED, UNMEASURED], left_out=OUT, complete=False, restored=STALE)
+HEAD = heads(HEADS)
 MET = contest(ROWS[1:3], standards=[standard(1, 90.0, 0.9, 1.0)], peers={})
 PROVEN = {"device": "h200", "executed_by": "cuda", "compiled": True, "reason": None, "cases": [], "kernel": "fused"}
 PROOFS = [
@@ -82,24 +82,37 @@ TWO_SHAPES = gpu_bench(80.0, stale=True, above_roof=True)
 TWO_SHAPES["rows"] += [
     bench_row(name, 4096, us) for name, us in (("fused", 900.0), ("triton", 950.0), ("F.softmax", 99.0))
 ]
+COMPILED = gpu_bench()
+COMPILED["rows"].append(bench_row("compile", 512, 108.0))
 TUNED = {"choices": [choice | {"rival_us": 8.0, "faster": "fused"} for choice in AUTOTUNE["choices"]]}
 SWAPS = [
     SWAP | {"restored": STALE},
     SWAP | {"top1_changed": True, "after": {"top": SWAP["after"]["top"], "all_past_simple": False}},
 ]
+OTHER_MODEL = SWAP | {"provenance": SWAP["provenance"] | {"inputs": {"a/minigpt.safetensors": "a" * 64}}}
+SHEET = {"memory_gb_per_s": 4800.0, "fp32_tflop_per_s": 67.0, "tf32_tflop_per_s": 494.0, "bf16_tflop_per_s": 989.0}
 REPORTS = {
-    "everything": [
-        TRAINING, PORT, EQUIVALENCE,
-        [TWO_SHAPES | {"restored": STALE, "left_out": [{"kernel": "mine", "reason": RAISED}]}, CPU],
-        TUNED | {"restored": STALE}, SWAPS, PROOFS, FULL, EXPLAINED,
-    ],
-    "all met": [
-        TRAINING | {"excess_percent": -0.5}, PORT, EQUIVALENCE,
-        [gpu_bench(80.0) | {"restored": STALE | {"stale": False}}], AUTOTUNE, [SWAP], [], MET,
-    ],
-    "no contest": [TRAINING, PORT, EQUIVALENCE, [gpu_bench(95.0)], AUTOTUNE, [SWAP], []],
-    "no GPU": [TRAINING, PORT, EQUIVALENCE, [CPU], None, [SWAP], []],
-}  # fmt: skip
+    "everything": {
+        "benches": [TWO_SHAPES | {"restored": STALE, "left_out": [{"kernel": "mine", "reason": RAISED}]}, CPU],
+        "ceilings": [ceilings(provenance={"device": "h200"}, datasheet=SHEET)],
+        "allocations": [allocation()],
+        "autotune": TUNED | {"restored": STALE},
+        "swaps": [*SWAPS, OTHER_MODEL],
+        "proofs": PROOFS,
+        "contest": FULL,
+        "heads": HEAD,
+        "explained": EXPLAINED,
+    },
+    "all met": {
+        "training": TRAINING | {"excess_percent": -0.5},
+        "benches": [gpu_bench(80.0) | {"restored": STALE | {"stale": False}}],
+        "allocations": [allocation(page_faults=0)],
+        "contest": MET,
+    },
+    "no contest": {"benches": [gpu_bench(95.0)]},
+    "compiled": {"benches": [COMPILED]},
+    "no GPU": {"benches": [CPU], "autotune": None},
+}
 
 NOTHING = {"cases": [], "traffic": [], "timed": []}
 WRONG = [
@@ -149,9 +162,10 @@ def assert_spanish(in_english: str, in_spanish: str) -> None:
     assert [row for row in in_spanish.splitlines() if row.startswith("|") and re.search(r"\d\.\d", row)] == []
 
 
-@pytest.mark.parametrize("arguments", REPORTS.values(), ids=REPORTS)
-def test_the_report_of_stage_24(arguments: list):
-    assert_spanish(report_24(*arguments), report_24(*arguments, language="es"))
+@pytest.mark.parametrize("page", [report_24, contest_24])
+@pytest.mark.parametrize("parts", REPORTS.values(), ids=REPORTS)
+def test_the_pages_of_stage_24(parts: dict, page: Callable):
+    assert_spanish(page(made(**parts)), page(made(**parts), "es"))
 
 
 @pytest.mark.parametrize("marks", MARKS.values(), ids=MARKS)
@@ -173,7 +187,8 @@ def test_why_a_standard_is_missed_is_told_in_spanish():
 
 
 def test_what_each_standard_asks_for_is_told_in_spanish():
-    asked = {entry["what"] for entry in standards(FULL | {"rows": [*ROWS, contest_row("triton", 600, 30.0)]})}
+    entries = [*standards(FULL | {"rows": [*ROWS, contest_row("triton", 600, 30.0)]}), *head_standards(HEAD)]
+    asked = {entry["what"] for entry in entries}
     told = {way: Translations("minikernel.report", "report_24", way).under("standard") for way in ("en", "es")}
     assert len(asked) > 5
     assert asked <= told["en"].keys() == told["es"].keys()
@@ -182,8 +197,7 @@ def test_what_each_standard_asks_for_is_told_in_spanish():
 
 
 def draw_rooflines(folder: Path, language: str) -> None:
-    sheet = {"memory_gb_per_s": 4800.0, "fp32_tflop_per_s": 67.0, "tf32_tflop_per_s": 494.0, "bf16_tflop_per_s": 989.0}
-    here = panel(ceilings(datasheet=sheet), TWO_SHAPES, [512, 600], FULL)
+    here = panel(ceilings(datasheet=SHEET), TWO_SHAPES, [512, 600], HEAD, allocation())
     restored = panel(ceilings(restored=STALE), gpu_bench() | {"restored": STALE}, [512, 600])
     roofline_plot.draw([here, restored], folder / "roofline.png", folder / "roofline.svg", language)
 

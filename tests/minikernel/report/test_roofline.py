@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from artefacts import bench, bench_row, ceilings, head_row, heads
+from artefacts import allocation, bench, bench_row, ceilings, head_row, heads
 
 from minikernel.measure import cost
 from minikernel.report.roofline import head, head_caption, panel, ridge
@@ -98,7 +98,7 @@ def test_fusion_moves_the_head_right_by_the_bytes_of_the_logits():
     apart, fused = shown["flop_per_byte"]
     assert fused / apart == pytest.approx((64 + 3 * 600) / (64 + 600))
     caption = head_caption(shown)
-    assert f"{apart:.3g} FLOP per byte. Fused, they never reach memory" in caption
+    assert f"{apart:.3g} FLOP per byte. Fused, it keeps them in registers" in caption
     assert "takes 40% of the time" in caption
 
 
@@ -117,6 +117,18 @@ def test_the_picture_shows_the_head_where_the_panel_has_one(tmp_path):
         draw([panel(ceilings(), bench(ROWS), [512, 600], given)], tmp_path / "r.png", tmp_path / f"{name}.svg")
     texts = {name: (tmp_path / f"{name}.svg").read_text() for name in ("with", "stale", "without")}
     assert "linear_softmax  10 µs<" in texts["with"]
-    assert "LM head, softmax(linear(h)), 4,096 rows." in texts["with"]
+    assert "The LM head computes softmax(linear(h)), here of 4,096 rows." in texts["with"]
     assert "linear_softmax  10 µs (stale)" in texts["stale"]
     assert "LM head" not in texts["without"]
+
+
+def test_a_cpus_copy_that_allocates_is_drawn_beside_the_one_that_does_not(tmp_path):
+    shown = panel(ceilings(), bench(ROWS, "cpu-a"), [512, 600], allocation=allocation(fresh_us=60000.0))
+    assert shown["fresh_copy"]["fraction_of_copy"] == pytest.approx(1 / 3)
+    assert shown["fresh_copy"]["gb_per_s"] == pytest.approx(2 * 32768 * 600 * 4 / 60e-3 / 1e9)
+    draw([shown], tmp_path / "r.png", tmp_path / "r.svg")
+    svg = (tmp_path / "r.svg").read_text()
+    assert "a copy that allocates" in svg
+    assert "fresh result 2.62 GB/s" in svg
+    draw([panel(ceilings(), bench(ROWS), [512, 600])], tmp_path / "r.png", tmp_path / "none.svg")
+    assert "allocates" not in (tmp_path / "none.svg").read_text()

@@ -10,6 +10,12 @@ from minilab.site.account import Job, jobs_of, match, read_summary
 from minilab.site.contents import WIDTH, readdressed, thumbnail
 from minilab.site.states import state_of
 
+NOT_OF_24 = [
+    "results/25/tiny/h200/KERNEL_ANNOTATION.md",
+    "results/25/tiny/cpu/KERNEL_ANNOTATION.md",
+    "results/25/minigpt/cpu/explorer.html",
+]
+
 
 @pytest.fixture
 def jobs(tmp_path, monkeypatch) -> dict[str, Job]:
@@ -29,7 +35,16 @@ def section(page: str, rule: str) -> str:
 
 
 def test_outputs_that_share_rule_and_wildcards_are_one_job_and_makers_come_first(jobs):
-    assert [job.rule.name for job in jobs.values()] == ["bench", "restore", "lost", "roofline", "report_24"]
+    assert [job.rule.name for job in jobs.values()] == [
+        "annotate",
+        "annotate",
+        "explorer",
+        "bench",
+        "restore",
+        "lost",
+        "roofline",
+        "report_24",
+    ]
     assert [output.path for output in jobs["results/24/README.md"].outputs] == [LINES[0][0], LINES[1][0]]
     assert jobs["results/24/h200/bench.json"].wildcards == {"device": "h200", "artefact": "bench"}
 
@@ -58,6 +73,7 @@ def test_the_benchmark_is_that_of_the_jobs_own_wildcards():
 def test_each_result_says_where_it_comes_from(jobs):
     kinds = {path: state_of(job).kind for path, job in jobs.items()}
     assert kinds == {
+        **dict.fromkeys(NOT_OF_24, "built"),
         "results/24/cpu/bench.json": "built",
         "results/24/h200/bench.json": "stale",
         "results/24/lost.json": "missing",
@@ -141,11 +157,41 @@ def test_a_picture_is_shown_with_how_to_read_it(page):
     assert "no dot lies above <code>the line</code>." in page
 
 
-def test_what_a_plain_run_is_for_comes_first_and_only_what_is_there(page):
-    first = page[page.index('class="first"') : page.index('id="tally"')]
-    assert "What was found" in first
-    assert "Roofline" in first
-    assert "lost" not in first
+def begin(page: str) -> str:
+    return page[page.index('class="first"') : page.index('id="tally"')]
+
+
+def test_the_page_leads_first_second_third_a_sentence_each_and_only_to_what_is_there(page):
+    steps = re.findall(r'data-file="([^"]+)">[^<]*</a> <span>([^<]+)</span>', begin(page))
+    assert [path for path, _ in steps] == [
+        "results/24/roofline.png",
+        "results/24/README.md",
+        "results/25/minigpt/cpu/explorer.html",
+        "exercises/README.md",
+    ]
+    assert [says.split()[0] for _, says in steps[:3]] == ["First,", "Second,", "Third,"]
+    assert "DISTRIBUTED" not in begin(page)
+
+
+def test_the_concept_pages_are_linked_in_the_order_in_which_they_are_read(page):
+    concepts = re.findall(r'data-file="docs/concepts/(\w+).md">([^<]*)<', begin(page))
+    assert concepts == [("second_in_the_alphabet", "Why"), ("first_in_the_alphabet", "How")]
+    assert '<template data-report="docs/concepts/first_in_the_alphabet.md">' in page
+
+
+def test_a_stage_says_of_how_many_files_where_they_come_from(page):
+    header = re.search(r'id="stage-kernels".*?</header>', page, re.S)[0]
+    assert re.findall(r">([^<]+)</span> <span class=\"note\">(\d+ files?)", header) == [
+        ("built here", "1 file"), ("stale record", "1 file"),
+    ]  # fmt: skip
+
+
+def test_no_two_links_of_a_list_have_one_name(page):
+    for names in re.findall(r'<ul class="readings">.*?</ul>', page, re.S):
+        titles = re.findall(r'class="file"[^>]*>([^<]+)<', names)
+        assert len(set(titles)) == len(titles)
+    assert "One kernel explained · tiny · cpu" in page
+    assert "One kernel explained · tiny · h200" in page
 
 
 def test_html_in_a_report_stays_text(page):

@@ -2,10 +2,21 @@
 
 import re
 
+from front_door import rule
+
 from minilab.site.rule_graph import draw_rule_graph
 
 STAGES = {"corpus": "17", "train": "17", "port": "24"}
-WORDS = {"corpus": "Sample.", "train": "Train.", "port": "Port."}
+RULES = [rule(name, f"results/{name}.json") for name in STAGES]
+GPU = [
+    rule("prove", "results/24/{device}/proof/{kernel}.json"),
+    rule("restore", "results/24/{device}/{file}.json"),
+    rule("restore_another", "results/24/{device}/{file}.json"),
+    rule("autotune", "results/24/{device}/autotune.json", needs_gpu=True, inputs=("results/24/{device}/proof/a.json",)),
+    rule("contest", "results/24/{device}/contest.json", needs_gpu=True, inputs=("results/24/{device}/autotune.json",)),
+    rule("gemv", "results/25/{device}/gemv.json", needs_gpu=True),
+    rule("roofline", "results/24/roofline.png", inputs=("results/24/h200/contest.json",)),
+]
 
 
 def edges(svg: str) -> set[str]:
@@ -17,22 +28,34 @@ def test_arrows_that_follow_from_others_and_the_target_are_left_out():
         'digraph { 0[label="all"]; 1[label="corpus"]; 2[label="train"]; 3[label="port"]; '
         "1->2; 2->3; 1->3; 3->0; 1->0; }"
     )
-    svg = draw_rule_graph(dot, STAGES, WORDS)
+    svg = draw_rule_graph(dot, RULES, STAGES)
     assert edges(svg) == {"corpus&#45;&gt;train", "train&#45;&gt;port"}
     assert ">all<" not in svg
 
 
 def test_a_rule_leads_to_its_place_in_the_page_and_says_what_it_does():
-    svg = draw_rule_graph('digraph { 1[label="corpus"]; 2[label="train"]; 1->2; }', STAGES, WORDS)
-    assert 'xlink:href="lab.html#rule-train" xlink:title="Train."' in svg
+    svg = draw_rule_graph('digraph { 1[label="corpus"]; 2[label="train"]; 1->2; }', RULES, STAGES)
+    assert 'xlink:href="lab.html#rule-train" xlink:title="What train does, in `code`."' in svg
 
 
 def test_rules_of_one_stage_have_one_colour():
-    svg = draw_rule_graph('digraph { 1[label="corpus"]; 2[label="train"]; 3[label="port"]; }', STAGES, WORDS)
+    svg = draw_rule_graph('digraph { 1[label="corpus"]; 2[label="train"]; 3[label="port"]; }', RULES, STAGES)
     colours = dict(re.findall(r'<title>(\w+)</title>.*?<path [^>]*stroke="(#\w+)"', svg, re.S))
     assert colours["corpus"] == colours["train"] != colours["port"]
 
 
 def test_a_graph_with_a_cycle_is_drawn_as_it_is():
     dot = 'digraph { 1[label="corpus"]; 2[label="train"]; 1->2; 2->1; }'
-    assert len(edges(draw_rule_graph(dot, STAGES, WORDS))) == 2
+    assert len(edges(draw_rule_graph(dot, RULES, STAGES))) == 2
+
+
+def test_rules_of_a_gpu_that_is_not_here_are_drawn_dashed_where_their_results_are_read():
+    dot = 'digraph { 1[label="prove"]; 2[label="restore"]; 3[label="roofline"]; '
+    dot += '4[label="restore_another"]; 1->3; 2->3; }'
+    svg = draw_rule_graph(dot, GPU, {each.name: "24" for each in GPU})
+    drawn = {f"{source}&#45;&gt;{target}" for source, target in (
+        ("prove", "autotune"), ("restore", "autotune"), ("autotune", "contest"), ("contest", "roofline"),
+    )}  # fmt: skip
+    assert edges(svg) == drawn
+    dashed = re.findall(r"<title>(\w+)</title>\s*<g[^>]*><a[^>]*>\s*<path[^>]*stroke-dasharray", svg)
+    assert sorted(dashed) == ["autotune", "contest"]

@@ -122,11 +122,11 @@ function clicked(event) {
   if (!event.target.closest("#finder")) at("hits").hidden = true;
   if (!link) return;
   if (link.closest("#hits")) { at("hits").hidden = true; at("query").value = ""; at("found").textContent = ""; }
-  const report = link.matches("a[href]") && !link.matches(".open, #reader-file") && (link.closest(".readings, #reader-body")) && reportAt(link);
+  const report = link.matches("a[href]") && !link.matches(".open, #reader-file") && (link.closest(".readings, .steps, #reader-body")) && reportAt(link);
   if (report) {
     event.preventDefault();
     read(report);
-  } else if (link.dataset.file && !link.closest(".readings a, .pictures a") || link.matches("button.about")) {
+  } else if (link.dataset.file && !link.closest(".readings a, .steps a, .pictures a") || link.matches("button.about")) {
     event.preventDefault();
     if (!link.closest("#panel")) opener = link;
     if (choose(link.dataset.file)) history.replaceState(null, "", `#file=${encodeURIComponent(link.dataset.file)}`);

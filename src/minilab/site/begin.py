@@ -1,0 +1,44 @@
+"""Where a reader begins: what to look at first, second and third, and then; `locale/*/lab.yaml` says why."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from minilab.site.account import Job, match
+from minilab.site.states import BUILT, State
+
+# Name of the sentence -> patterns of the file that it is about; the first file that is there is shown.
+FIRST: dict[str, tuple[str, ...]] = {
+    "roofline": ("results/24/roofline.png",),
+    "kernels": ("results/24/README.md",),
+    "explorer": ("results/25/minigpt/{device}/explorer.html", "results/25/{model}/{device}/explorer.html"),
+}
+THEN: dict[str, tuple[str, ...]] = {
+    "compiler": ("results/25/REPORT.md",),
+    "survey": ("results/25/DISTRIBUTED.md",),
+    "exercise": ("exercises/README.md",),
+}
+INDEX = Path("docs/README.md")  # names the concept pages in the order in which they are read
+CONCEPT = re.compile(r"\]\((concepts/\w+\.md)\)")
+
+
+def found(patterns: Sequence[str], jobs: Sequence[Job], states: Sequence[State]) -> str | None:
+    """The first file that is there of those that patterns name, of several the one that was made here."""
+    for pattern in patterns:
+        if Path(pattern).exists():
+            return pattern
+        made = [
+            (state.kind != BUILT, output.path)
+            for job, state in zip(jobs, states, strict=True)
+            for output in job.outputs
+            if match(pattern, output.path) is not None and Path(output.path).exists()
+        ]
+        if made:
+            return min(made)[1]
+    return None
+
+
+def concepts() -> list[str]:
+    """The concept pages, in the order in which they are read; none where the docs are not here."""
+    named = CONCEPT.findall(INDEX.read_text()) if INDEX.exists() else []
+    return [path for name in named if Path(path := f"{INDEX.parent.as_posix()}/{name}").exists()]
