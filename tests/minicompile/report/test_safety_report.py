@@ -54,7 +54,7 @@ def test_what_failed_or_broke_is_complained_of():
     text = safety_section([checked("mlp", backend=failing), broken], [])
     assert row_of(text, "mlp")[2] == "**not healthy**"
     assert row_of(text, "mlp")[6] == "none"
-    assert "- `mlp` on cpu-x: not compiled: failed at forward" in text
+    assert "- `mlp` on cpu-x: it is not compiled, since the stage forward failed" in text
     assert "- `data_dependent` on cpu-x: graph break" in text
 
 
