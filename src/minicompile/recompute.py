@@ -6,7 +6,7 @@ somebody has changed one of the two. `minilab.records.verify` compares. `miniker
 
 from minicompile.distributed.formulas import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
-from minicompile.distributed.rows import in_todays_form
+from minicompile.distributed.rows import Run, in_todays_form
 from minicompile.profile import gemv as products
 from minicompile.profile.breakdown import quietest, split, timed
 from minicompile.profile.figures import compared, side
@@ -48,16 +48,14 @@ def distributed(artefact: dict) -> dict:
     tokens = artefact["batch"] * artefact["model"]["block_size"]
     alone = {run["dtype"]: run for run in today["runs"] if run["pattern"] == "single"}
 
-    def run(found: dict) -> dict:
-        slowest, dtype = slowest_steps(found["step_seconds_by_rank"]), found["dtype"]
-        single = found is alone[dtype]
-        apart = (
-            {}
-            if single
-            else {"loss_max_rel_difference": loss_difference(found, alone[dtype], today["loss_rtol"][dtype])}
-        )
+    def losses(found: Run) -> dict:
+        dtype = found["dtype"]
+        return {"loss_max_rel_difference": loss_difference(found, alone[dtype], today["loss_rtol"][dtype])}
+
+    def run(found: Run) -> dict:
+        slowest = slowest_steps(found["step_seconds_by_rank"])
         return {
-            **apart,
+            **({} if found["pattern"] == "single" else losses(found)),
             "step_seconds": slowest,
             "tokens_per_s": speed(tokens, slowest),
             "matches_formula": found["collectives"] == found["formula"],

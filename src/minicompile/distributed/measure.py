@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from math import prod
 from statistics import median
-from typing import cast
 
 from minicompile.distributed.formulas import expected, sent_bytes
 from minicompile.distributed.launch import run_ranks
@@ -121,9 +120,16 @@ def _in_rounds(launch: Callable, fitting: list[int], dtypes: list[str]) -> dict[
 
 def _joined(before: list[RankResult], after: list[RankResult]) -> list[RankResult]:
     """Join what each rank saw in two rounds; collectives and memory are those of the first."""
-    joined = ("losses", "step_seconds", "busy_seconds", "alone_seconds")
-    pairs = zip(before, after, strict=True)
-    return [cast(RankResult, {**one, **{name: one[name] + other[name] for name in joined}}) for one, other in pairs]
+    return [
+        {
+            **one,
+            "losses": one["losses"] + other["losses"],
+            "step_seconds": one["step_seconds"] + other["step_seconds"],
+            "busy_seconds": one["busy_seconds"] + other["busy_seconds"],
+            "alone_seconds": one["alone_seconds"] + other["alone_seconds"],
+        }
+        for one, other in zip(before, after, strict=True)
+    ]
 
 
 def _compared(found: dict[Key, list[RankResult]], params: dict) -> list[Run]:

@@ -77,7 +77,8 @@ def _found(judged: list[dict]) -> dict:
         return {"code": "found_untimed"}
     if not faster:
         return {"code": "found_no_gain", "count": len(judged)}
-    return {**max(faster, key=_factor), "code": "found", "count": len(judged), "faster": len(faster)}
+    best = max(faster, key=_factor)
+    return {**best, "code": "found", "count": len(judged), "faster": len(faster)}
 
 
 def _factor(found: dict) -> float:

@@ -70,7 +70,7 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
         "api": API,
         "threads": max((one["threads"] for one in devices if one["backend"] == "gloo"), default=None),
         "cost": {pattern: _collectives(text, run) for pattern, run in head.runs.items()},
-        "bubble": {"idle": head.ranks - 1, "slots": head.artefact["microbatches"] + head.ranks - 1},
+        "bubble": bubble(head),
         "tensor": all_reduces_alone(head),
         "pipeline": pipeline(head),
         "pick": pick(head, minigpt),
@@ -172,6 +172,13 @@ def all_reduces_alone(group: Group) -> dict | None:
     return {"count": count, "us": 1e6 * seconds, "share": seconds / median(run["step_seconds"])}
 
 
+def bubble(group: Group) -> dict:
+    """Count the `slots` of a pipelined step and the `idle` ones; `bound` is the speed-up that these allow."""
+    ranks, microbatches = group.ranks, group.artefact["microbatches"]
+    slots = microbatches + ranks - 1
+    return {"idle": ranks - 1, "slots": slots, "bound": ranks * microbatches / slots}
+
+
 def pipeline(group: Group) -> dict | None:
     """Split a pipeline's speed-up into what its bubble allows and what is lost besides.
 
@@ -180,16 +187,17 @@ def pipeline(group: Group) -> dict | None:
 
     Returns:
         `bound`, `balance` and `split` (the three factors), their `product`, the `measured` speed-up, whether the two
-        are the `same` within the noise, `longest` over the shortest b, whether the `last` rank, which holds the LM
-        head, is the longest, the share of a step in which each rank computes nothing (`idle`), and of the hand-overs
-        their `count`, what one takes alone (`us`) and the `share` of a step that all do. None where b is not measured.
+        are the `same` within the noise, whether the bound is missed by more than the noise (`open`), `longest` over
+        the shortest b, whether the `last` rank, which holds the LM head, is the longest, the share of a step in which
+        each rank computes nothing (`idle`), and of the hand-overs between two ranks the `count`, what one takes alone
+        (`us`) and the `share` of a step that all do. None where b is not measured.
     """
     run, m, n = group.runs["pp"], group.artefact["microbatches"], group.ranks
     if "busy_seconds_by_rank" not in run:
         return None
     busy = [median(seconds) for seconds in run["busy_seconds_by_rank"]]
     step, alone = median(run["step_seconds"]), median(group.single["step_seconds"])
-    bound, balance, split = n * m / (m + n - 1), sum(busy) / n / max(busy), alone / sum(busy)
+    bound, balance, split = bubble(group)["bound"], sum(busy) / n / max(busy), alone / sum(busy)
     product, measured, crossing = bound * balance * split, group.times("pp"), median(run["alone_seconds"])
     return {
         "bound": bound,
@@ -197,11 +205,12 @@ def pipeline(group: Group) -> dict | None:
         "split": split,
         "product": product,
         "measured": measured,
+        "open": bound / measured - 1 > group.noise,
         "same": max(product / measured, measured / product) - 1 <= group.noise,
         "longest": max(busy) / min(busy),
         "last": busy[-1] == max(busy),
         "idle": [1 - seconds / step for seconds in busy],
-        "count": 2 * m * (n - 1),
+        "count": 2 * m,
         "us": 1e6 * crossing,
         "share": 2 * m * crossing / step,
     }

@@ -38,6 +38,7 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
         title = text(
             "picture.title",
             where=where(text, group),
+            noise=text.number(100 * group.noise, ".1f"),
             source=text("picture.restored" if "restored" in artefact else "picture.measured"),
             date=artefact["provenance"]["date"][:10],
         )

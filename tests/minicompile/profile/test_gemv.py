@@ -75,7 +75,10 @@ def test_the_page_says_at_how_many_shapes_each_side_wins(measured, tmp_path):
     ]  # fmt: skip
     english, spanish = report(measured, "en"), report(measured, "es")
     assert "- float32, compiled: it is faster than cuBLAS at 1 of 1 shapes" in english
-    assert "- float32, compilado: más rápido que cuBLAS en 1 de 1 formas" in spanish
+    assert "- float32, compilado: es más rápido que cuBLAS en 1 de 1 formas" in spanish
+    counted = "in 1 of 3 products, slower in 1, and equal within the noise in 1."
+    assert f"**compiled** is faster than cuBLAS {counted}" in english
+    assert english.index("**max-autotune**") < english.index("| 48 × 32 |")  # the answer comes before the figures
     assert english.count("| 48 × 32 |") == spanish.count("| 48 × 32 |") == 3
     draw(measured, tmp_path / "gemv.png")
     assert (tmp_path / "gemv.png").read_bytes().startswith(b"\x89PNG")

@@ -54,8 +54,8 @@ def test_what_failed_or_broke_is_complained_of():
     text = safety_section([checked("mlp", backend=failing), broken], [])
     assert row_of(text, "mlp")[2] == "**not healthy**"
     assert row_of(text, "mlp")[6] == "none"
-    assert "- `mlp` on cpu-x: not compiled: failed at forward" in text
-    assert "- `data_dependent` on cpu-x: graph break" in text
+    assert "- `mlp` on cpu-x: it is not compiled, since the stage forward failed" in text
+    assert "- `data_dependent` on cpu-x: its graph breaks" in text
 
 
 def test_a_record_that_is_stale_is_said_to_be():
@@ -64,7 +64,7 @@ def test_a_record_that_is_stale_is_said_to_be():
 
 
 def test_nothing_tried_is_said_to_be_nothing():
-    assert "Nothing went through it" in safety_section([], [])
+    assert "No model was compiled with it" in safety_section([], [])
     assert safety_entries([], []) == {"compile_health": [], "port_training": []}
 
 
