@@ -55,7 +55,7 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
         drawn.append((roofline_axes, shape["kernels"]))
     figure.draw_without_rendering()  # the layout, and so what lies close, is final
     for axes, kernels in drawn:
-        _label_dots(axes, [row for row in kernels if row["flop"] > 0])
+        _label_dots(axes, [row for row in kernels if row["flop"] > 0], 72 / figure.dpi)
     figure.savefig(png, metadata={"Software": None})
     plt.close(figure)
 
@@ -124,12 +124,14 @@ def clusters(places: np.ndarray) -> list[list[int]]:
     return sorted(groups, key=lambda group: -places[group, 1].mean())
 
 
-def _label_dots(axes: Axes, kernels: list[dict]) -> None:
-    """Write the kernels' numbers beside their dots, one label where dots lie together, no label over another."""
+def _label_dots(axes: Axes, kernels: list[dict], scale: float) -> None:
+    """Write the kernels' numbers beside their dots, one label where dots lie together, no label over another.
+
+    `scale` is points a pixel.
+    """
     if not kernels:
         return
     places = axes.transData.transform([[row["flop_per_byte"], row["tflop_per_s"]] for row in kernels])
-    scale = 72 / axes.get_figure(root=True).dpi
     above = np.inf
     for group in clusters(places):
         right, middle = places[group, 0].max(), places[group, 1].mean()
