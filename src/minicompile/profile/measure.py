@@ -22,7 +22,7 @@ FIRST_CALL, TIME_MODES, TAKE_APART = (
     "minicompile.profile.taken_apart:taken_apart",
 )
 IMPORTED = (
-    "torch._inductor.compile_fx",
+    "minicompile.torch_private.preloaded",
     *(function.partition(":")[0] for function in (FIRST_CALL, TIME_MODES, TAKE_APART)),
 )
 NO_LIMIT_SECONDS = 3600.0

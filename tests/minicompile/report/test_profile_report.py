@@ -331,4 +331,5 @@ def test_times_and_shapes_are_written_as_people_read_them():
         "0.9996 ms",
         "1,235 ms",
     ]
+    assert duration("en", -18_600.0) == "-18.6 ms"  # what the parts are over the call
     assert shape([2, 64]) == "(2, 64)"
