@@ -49,12 +49,13 @@ def first_call(made_of: dict, config: dict, device: str, caches: str) -> FirstCa
         NotProfiled: the model fails by itself, or its compile does.
     """
     cfg = CompileConfig.from_dict({**config, "enabled": True, "healthcheck": False, "fail_policy": "raise"})
-    started = start(cfg.mode, device)
     made = subject(**made_of, device=device)
     gpu = on_gpu(made)
     eager, compiled = step(made), step(made)
-    with fresh_caches(Path(caches)), gradients(made):
+    with gradients(made):
         expected, eager_peak = _eager(made, eager, gpu)
+    started = start(cfg.mode, device)
+    with fresh_caches(Path(caches)), gradients(made):
         seconds = [_compiled(made, cfg, compiled, gpu) for _ in ("cold", "warm")]
         breaks = len(compile_report(made.module).graph_breaks)
         peak = peak_bytes(compiled, gpu)

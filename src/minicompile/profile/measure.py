@@ -21,7 +21,10 @@ FIRST_CALL, TIME_MODES, TAKE_APART = (
     "minicompile.profile.timing:time_modes",
     "minicompile.profile.taken_apart:taken_apart",
 )
-IMPORTED = ("torch._inductor.compile_fx", *(function.partition(":")[0] for function in (TIME_MODES, TAKE_APART)))
+IMPORTED = (
+    "minicompile.torch_private.preloaded",
+    *(function.partition(":")[0] for function in (FIRST_CALL, TIME_MODES, TAKE_APART)),
+)
 NO_LIMIT_SECONDS = 3600.0
 
 

@@ -6,7 +6,6 @@ measurement. A user's model that crashes or hangs ends its child alone.
 """
 
 import importlib
-import json
 import os
 import select
 import signal
@@ -137,7 +136,8 @@ def _call(folder: Path) -> None:
     except (Exception, SystemExit) as failure:
         outcome = Outcome(None, {"code": "raised", "raised": first_line(failure)}, traceback.format_exc())
     try:
-        write_json(folder / "result.json", json.loads(json.dumps(outcome._asdict())))
+        result = {"value": outcome.value, "reason": outcome.reason, "stack": outcome.stack}
+        write_json(folder / "result.json", result)
     finally:
         sys.stdout.flush()
         os._exit(0)  # what a model left to be done at exit is its own affair

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from minicompile.profile.attention import compare_attention
 from minicompile.profile.breakdown import break_down
-from minicompile.profile.first_call import start
 from minicompile.profile.subject import shape_of, subject
 
 
@@ -34,7 +33,6 @@ def taken_apart(
     Raises:
         NotProfiled: a kernel or library call could not be timed.
     """
-    start("default", device)
     made = replace(subject(**made_of, device=device), **options)
     broken = break_down(made, samples) if kernels else None
     shapes = []

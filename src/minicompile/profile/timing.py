@@ -16,7 +16,6 @@ from minicompile.models import CapturedModel
 from minicompile.profile.breakdown import DIGITS
 from minicompile.profile.busy import watched
 from minicompile.profile.figures import side
-from minicompile.profile.first_call import start
 from minicompile.profile.subject import Step, gradients, on_gpu, shape_of, step, subject, synchronise, unit
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import compile_report
@@ -26,7 +25,7 @@ from minicompile.torch_private.profiling import caches_in, fresh_caches
 SLOW_SECONDS = 0.02  # a call that takes longer is timed only as often as fits into the seconds below
 SLOW_CALLS_SECONDS = 2.0
 FEWEST_CALLS = 10
-WARMUP = 20  # rounds before any is counted
+WARMUP = 10  # rounds before any is counted
 EAGER = "eager"
 log = logging.getLogger("minilab")
 
@@ -57,7 +56,6 @@ def time_modes(made_of: dict, configs: list[dict], calls: int, device: str, cach
         `shape`, `unit`, `calls`; `busy`, what else the machine did meanwhile; `sides`, eager and every mode, as
         `side` gives them; and `recompiles` among the timed calls, by mode.
     """
-    start("default", device)
     made = subject(**made_of, device=device)
     gpu, (counted, count) = on_gpu(made), unit(made)
     steps = {EAGER: step(made)}

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from minicompile.report.profile_report import reliable
+from minicompile.report.profile_report import reliable, share
 from minicompile.report.words import duration, fused_operations, kernel_number
 from minikernel.report.roofline import ridge
 from minikernel.report.roofline_plot import INTENSITY, PEAKS, slopes, stale_mark
@@ -27,7 +27,7 @@ LABELS = 150  # factor between the last ridge and the end of the axis: the ceili
 NAME_WIDTH = 48  # characters of a line of a kernel's name
 TOGETHER = 26  # pixels: dots that lie closer share a label
 APART = 26  # pixels between the labels of dots, one above the other
-CAPTION_WIDTH = 140  # characters of a line
+CAPTION_WIDTH = 165  # characters of a line
 UNRELIABLE_HATCH = "////"
 
 
@@ -37,7 +37,8 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
     use_style()
     if not any(shape["kernels"] for shape in profile["shapes"]):
         figure = plt.figure(figsize=(12, 1.5))
-        figure.text(0.02, 0.5, text("picture.no_kernels", model=profile["model"]), va="center")
+        why = "not_timed" if profile.get("left_out") else "no_kernels"
+        figure.text(0.02, 0.5, text(f"picture.{why}", model=profile["model"]), va="center")
         figure.savefig(png, metadata={"Software": None})
         plt.close(figure)
         return
@@ -55,7 +56,7 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
         drawn.append((roofline_axes, shape["kernels"]))
     figure.draw_without_rendering()  # the layout, and so what lies close, is final
     for axes, kernels in drawn:
-        _label_dots(axes, [row for row in kernels if row["flop"] > 0])
+        _label_dots(axes, [row for row in kernels if row["flop"] > 0], 72 / figure.dpi)
     figure.savefig(png, metadata={"Software": None})
     plt.close(figure)
 
@@ -91,7 +92,11 @@ def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> Non
         begin = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([begin, end], [peak, peak], color=INK, linewidth=1.6)
         label = f"{PEAKS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(limits, text.language)}"
-        axes.text(end * 0.93, peak * 0.95, label, ha="right", va="top", fontsize=9)
+        highest = peak == top  # its name stands above it, so that there is room for the next one's
+        axes.annotate(
+            label, (end * 0.93, peak), xytext=(0, 2 if highest else -2), textcoords="offset points",
+            ha="right", va="bottom" if highest else "top", fontsize=9,
+        )  # fmt: skip
     for row in computing:
         at = (row["flop_per_byte"], row["tflop_per_s"])
         axes.plot(*at, "o", markersize=9, color=_colour(row["name"]), markeredgecolor="white", clip_on=False, zorder=3)
@@ -124,12 +129,14 @@ def clusters(places: np.ndarray) -> list[list[int]]:
     return sorted(groups, key=lambda group: -places[group, 1].mean())
 
 
-def _label_dots(axes: Axes, kernels: list[dict]) -> None:
-    """Write the kernels' numbers beside their dots, one label where dots lie together, no label over another."""
+def _label_dots(axes: Axes, kernels: list[dict], scale: float) -> None:
+    """Write the kernels' numbers beside their dots, one label where dots lie together, no label over another.
+
+    `scale` is points a pixel.
+    """
     if not kernels:
         return
     places = axes.transData.transform([[row["flop_per_byte"], row["tflop_per_s"]] for row in kernels])
-    scale = 72 / axes.get_figure(root=True).dpi
     above = np.inf
     for group in clusters(places):
         right, middle = places[group, 0].max(), places[group, 1].mean()
@@ -148,14 +155,14 @@ def _label_dots(axes: Axes, kernels: list[dict]) -> None:
 def _bars(axes: Axes, kernels: list[dict], names: list[str], text: Translations) -> None:
     shares = [100 * row["fraction_of_copy"] for row in kernels]
     longest = 1.45 * max(100, *shares)
-    for place, (row, share) in enumerate(zip(kernels, shares, strict=True)):
+    for place, (row, width) in enumerate(zip(kernels, shares, strict=True)):
         hatch = None if reliable(row) else UNRELIABLE_HATCH
-        axes.barh(place, share, color=_colour(row["name"]), height=0.66, hatch=hatch, edgecolor="white", linewidth=0)
+        axes.barh(place, width, color=_colour(row["name"]), height=0.66, hatch=hatch, edgecolor="white", linewidth=0)
         times = f" x {row['calls']}" if row["calls"] > 1 else ""
-        percent = text.number(share, ",.0f" if share >= 10 else ".2g")
-        label = f"{percent} %, {duration(text.language, row['median_us'])}{times}"
+        percent = share(text.language, row["fraction_of_copy"])
+        label = f"{percent}, {duration(text.language, row['median_us'])}{times}"
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        axes.text(share + 0.012 * longest, place, label, va="center", fontsize=9.5, color=INK, bbox=box)
+        axes.text(width + 0.012 * longest, place, label, va="center", fontsize=9.5, color=INK, bbox=box)
     axes.axvline(100, color=INK, linewidth=1.2, linestyle=":", zorder=0)
     axes.set_yticks(range(len(kernels)), names, fontsize=9.5)
     axes.tick_params(axis="y", length=0)

@@ -31,7 +31,7 @@ def size(language: str, count: float | None) -> str:
 
 def duration(language: str, microseconds: float) -> str:
     """Write a time with its unit: `12.3 µs`, `1,234 ms`."""
-    if microseconds < 999.5:
+    if abs(microseconds) < 999.5:
         return f"{number(language, microseconds, ',.3g')} µs"
     return f"{number(language, microseconds / 1e3, ',.4g')} ms"
 

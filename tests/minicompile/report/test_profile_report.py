@@ -302,10 +302,12 @@ def test_a_profile_without_kernels_says_so(tmp_path: Path, monkeypatch: pytest.M
     close = profile_roofline.plt.close
     monkeypatch.setattr(profile_roofline.plt, "close", figures.append)
     timed_only = {**profile(), "shapes": []}
-    draw(timed_only, tmp_path / "roofline.png", language)
-    [said] = [text.get_text() for text in figures[0].texts]
-    close(figures[0])
-    assert "kernels: true" in said
+    left = [{"shape": None, "mode": None, "reason": {"code": "no_graph"}}]
+    for made, why in ((timed_only, "kernels: true"), ({**timed_only, "left_out": left}, "PROFILE.md")):
+        draw(made, tmp_path / "roofline.png", language)
+        [said] = [text.get_text() for text in figures[-1].texts]
+        close(figures[-1])
+        assert why in said
     assert (tmp_path / "roofline.png").stat().st_size > 0
     assert "roofline.png" not in report(timed_only, language)
 
@@ -331,4 +333,5 @@ def test_times_and_shapes_are_written_as_people_read_them():
         "0.9996 ms",
         "1,235 ms",
     ]
+    assert duration("en", -18_600.0) == "-18.6 ms"  # what the parts are over the call
     assert shape([2, 64]) == "(2, 64)"
