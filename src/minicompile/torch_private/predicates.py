@@ -113,9 +113,8 @@ def _condition(code: CodeType, lines: frozenset[int]) -> tuple[str, bool]:
     statement = next(node for node in statements if isinstance(node, ast.Return) and _is_within(last, node))
     if isinstance(statement.value, ast.Name):  # given a value before
         name = statement.value.id
-        statement = [node for node in statements if name in {ast.unparse(one) for one in getattr(node, "targets", ())}][
-            -1
-        ]
+        given = [node for node in statements if isinstance(node, ast.Assign)]
+        statement = next(node for node in reversed(given) if name in map(ast.unparse, node.targets))
     last = max(line for line in lines if _is_within(line, statement))
     parts = _anded(statement.value)
     return ast.unparse(next((part for part in parts if _is_within(last, part)), statement.value)), False

@@ -87,13 +87,15 @@ def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
         ({"name": "copied", "target": "aten.permute.default", "is_view": True}, "materialised"),
         ({"name": "unstored", "target": "aten.add.Tensor", "is_view": False}, "fused away"),
         ({"name": "allocated", "target": "aten.empty.memory_format", "is_view": False}, "materialised"),
+        ({"name": "dropped", "target": "aten.index_put.default", "is_view": False}, "folded"),
     ],
 )
 def test_what_became_of_a_node(node, expected):
-    in_memory = {name: {"removed": False} for name in ("written", "library", "unstored", "allocated")}
+    made = {"written", "library", "unstored", "allocated", "gone"}
+    in_memory = {name: {"name": name, "removed": False} for name in made - {"gone"}}
     producers = {"kept", "written", "copied", "unstored"}
-    buffers = {**in_memory, "gone": {"removed": True}}
-    assert fate(node, buffers, {"library"}, producers, {"copied", "written"}) == expected
+    removed = {name: {"name": name, "removed": True} for name in ("gone", "dropped")}
+    assert fate(node, {**in_memory, **removed}, {"library"}, producers, {"copied", "written"}, made) == expected
 
 
 def decided(*reasons: str, taken: bool = False) -> dict:
@@ -272,6 +274,26 @@ def test_the_users_own_frames_count_and_torchs_modules_where_there_are_none():
     assert [line for _, line in user_frames(torchs)] == [134]
     assert shown_path(linear) == "torch/nn/modules/linear.py"
     assert user_frames(None) == []
+
+
+def frame(file: str, line: int) -> str:
+    return f'  File "{file}", line {line}, in f\n    x\n'
+
+
+@pytest.mark.parametrize(
+    ("inner", "found"),
+    [
+        (("{site}/transformers/models/llama/modeling_llama.py", "{site}/torch/nn/modules/linear.py"), [0]),
+        (("{site}/torch/optim/optimizer.py", "{site}/torch/optim/adamw.py"), [1]),
+        (("{site}/torch/nn/functional.py", "{site}/torch/_dynamo/polyfills/__init__.py"), [0]),
+        (("/root/.pyenv/lib/python3.11/contextlib.py", "/home/me/lib/python3.11/mine.py", "<eval_with_key>.3"), [0]),
+        (("/tmp/ipykernel_7/1234.py", "<ipython-input-3-ab>", "{site}/torch/nn/functional.py"), [1, 0]),
+    ],
+)
+def test_a_line_of_an_installed_package_is_a_source_and_of_torch_where_there_is_none_else(inner, found):
+    files = [file.format(site="/v/lib/python3.11/site-packages") for file in inner]
+    stack = "".join(frame(file, line) for line, file in enumerate(files))
+    assert user_frames(stack) == [(files[line], line) for line in found]
 
 
 MODEL = "from torch import nn, ones\ndef make():\n    return nn.Linear(2, 3), (ones(1, 2),)\n"
