@@ -250,11 +250,16 @@ def test_a_compute_node_without_a_line_counts_as_missing():
         "calls": [{"id": "0", "kernel": "k", "extern": False, "line": 9, "aten_nodes": ["exp", "lost"]}],
         "kernels": [{"name": "k", "granularity": "operation", "lines": 4, "lines_tied": 1}],
         "nodes": [
-            {"name": "exp", "fate": "inlined", "line": 1, "inputs": []},
-            {"name": "lost", "fate": "inlined", "line": 2, "inputs": ["exp"]},
+            {"name": "exp", "fate": "inlined", "line": 1, "inputs": [], "size": [4], "buffer": None},
+            {"name": "lost", "fate": "inlined", "line": 2, "inputs": ["exp"], "size": [4], "buffer": "buf0"},
         ],
         "scheduler_nodes": [
-            {"name": "op0", "aten_nodes": ["exp", "lost"], "operations": [{"name": "exp", "producer": "exp"}]}
+            {
+                "name": "op0",
+                "aten_nodes": ["exp", "lost"],
+                "operations": [{"name": "exp", "producer": "exp"}],
+                "buffers": ["buf0"],
+            }
         ],
     }
     links = [
@@ -264,6 +269,25 @@ def test_a_compute_node_without_a_line_counts_as_missing():
     assert coverage(graph, links)["missing"]["compute_nodes"] == ["lost"]
     graph["kernels"][0]["granularity"] = "kernel"  # then the call is as near as it gets
     assert coverage(graph, links)["missing"]["compute_nodes"] == []
+
+
+def test_what_was_made_for_a_buffer_that_inductor_dropped_needs_no_line():
+    def node(name: str, fate: str, inputs: list, buffer: str | None = None, size: tuple = (4,)) -> dict:
+        return {"name": name, "fate": fate, "line": 1, "inputs": inputs, "size": list(size), "buffer": buffer}
+
+    nodes = [
+        node("full", "folded", []),
+        node("used", "folded", []),
+        node("view", "view", ["full"]),
+        node("put", "folded", ["view"], "buf3"),
+        node("token", "folded", [], None, (0,)),
+        node("attention", "extern call", ["put", "used", "token"], "buf4"),
+    ]
+    made = {"name": "op4", "aten_nodes": ["attention"], "operations": [], "buffers": ["buf4"]}
+    graph = {
+        "panes": {"aten": "a", "code": "c"}, "calls": [], "kernels": [], "nodes": nodes, "scheduler_nodes": [made]
+    }  # fmt: skip
+    assert coverage(graph, [])["missing"]["compute_nodes"] == ["attention", "used"]
 
 
 def test_the_users_own_frames_count_and_torchs_modules_where_there_are_none():
@@ -286,7 +310,7 @@ def frame(file: str, line: int) -> str:
         (("{site}/transformers/models/llama/modeling_llama.py", "{site}/torch/nn/modules/linear.py"), [0]),
         (("{site}/torch/optim/optimizer.py", "{site}/torch/optim/adamw.py"), [1]),
         (("{site}/torch/nn/functional.py", "{site}/torch/_dynamo/polyfills/__init__.py"), [0]),
-        (("/root/.pyenv/lib/python3.11/contextlib.py", "/home/me/lib/python3.11/mine.py", "<eval_with_key>.3"), [0]),
+        (("/root/.pyenv/lib/python3.11/contextlib.py", "/home/me/mine.py", "<eval_with_key>.3"), [1]),
         (("/tmp/ipykernel_7/1234.py", "<ipython-input-3-ab>", "{site}/torch/nn/functional.py"), [1, 0]),
     ],
 )
