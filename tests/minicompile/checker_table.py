@@ -26,9 +26,9 @@ PAGE = ROOT / "docs" / "explained_models.md"
 TITLES = {"cpu": "C++ for this CPU", "simulated": "Triton for a simulated H200", "cuda": "Triton on a GPU"}
 HEAD = """# Explained models
 
-Each model of `tests/minicompile/zoo` is captured, and every sentence that can be held against the generated code is:
-bytes against the addresses that the kernels touch when they run, fates against the memory that they leave, a kernel's
-name against torch's own function, reasons against the reads and writes that Inductor prints.
+Each model of `tests/minicompile/zoo` is captured, and what is said of it is held against the generated code: bytes
+against the addresses that the kernels touch when they run, fates against the memory that they leave, a kernel's name
+against torch's own function, reasons against the reads and writes that Inductor prints, lines against their text.
 `python tests/minicompile/checker_table.py` writes this page, and the same proofs are tests.
 """
 COLUMNS = """
