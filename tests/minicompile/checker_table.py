@@ -9,6 +9,7 @@ import argparse
 import datetime
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -25,9 +26,9 @@ PAGE = ROOT / "docs" / "explained_models.md"
 TITLES = {"cpu": "C++ for this CPU", "simulated": "Triton for a simulated H200", "cuda": "Triton on a GPU"}
 HEAD = """# Explained models
 
-Each model of `tests/minicompile/zoo` is captured, and every sentence that can be held against the generated code is:
-bytes against the addresses that the kernels touch when they run, fates against the memory that they leave, a kernel's
-name against torch's own function, reasons against the reads and writes that Inductor prints.
+Each model of `tests/minicompile/zoo` is captured, and what is said of it is held against the generated code: bytes
+against the addresses that the kernels touch when they run, fates against the memory that they leave, a kernel's name
+against torch's own function, reasons against the reads and writes that Inductor prints, lines against their text.
 `python tests/minicompile/checker_table.py` writes this page, and the same proofs are tests.
 """
 COLUMNS = """
@@ -49,8 +50,12 @@ def keep(name: str, target: str, folder: str) -> str | None:
 
 
 def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int) -> dict[str, str]:
-    """Capture models in processes of their own; why some failed, by `NAME.TARGET`. One that crashes takes no other."""
+    """Capture models in processes of their own; why some failed, by `NAME.TARGET`.
+
+    One that crashes takes no other with it, and what an interrupted call left in the folder is not captured again.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    pairs = [pair for pair in pairs if not (folder / f"{'.'.join(pair)}.json.gz").exists()]
     failed = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
@@ -151,6 +156,7 @@ def main() -> int:
     if unknown := set(asked.models) - set(NAMES):
         parser.error(f"the zoo has no {', '.join(sorted(unknown))}; its models are the files of tests/minicompile/zoo")
     wanted = asked.target or TARGETS
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # there are processes enough
     with tempfile.TemporaryDirectory() as made:
         folder = asked.captures or asked.capture or Path(made)
         if asked.captures:

@@ -43,6 +43,8 @@ def test_captures_are_there_while_it_lasts_and_after_an_exception(explored):
     for capture in seen.captures:
         check_schema(capture, SCHEMA, "the capture")
     assert [graph["id"] for graph in seen.captures[0]["graphs"]] == ["0.forward", "1.forward"]
+    given = [{"kind": "tensor", "size": [2, 3], "dtype": "float32"}]
+    assert [capture["model"]["inputs"] for capture in seen.captures] == [given, given]
 
 
 def test_each_model_has_its_folder_and_the_index_links_to_them(explored):

@@ -19,7 +19,8 @@ from torch._inductor.runtime.triton_heuristics import GridExpr
 from triton import language as tl
 from triton.runtime import interpreter
 
-BLOCKS = {"XBLOCK": 128, "YBLOCK": 32, "ZBLOCK": 1, "R0_BLOCK": 512, "R1_BLOCK": 8}
+BLOCKS = {"XBLOCK": 512, "YBLOCK": 32, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK": 8}
+REDUCING = {**BLOCKS, "XBLOCK": 8}  # the interpreter combines values one by one, those of rows that are not there too
 
 
 NAMED_OTHERWISE = {"fast_tanhf": "tanh", "nearbyint": "round", "rint": "round", "fabs": "abs", "cyl_bessel_i0": "i0"}
@@ -141,7 +142,8 @@ class Kernel:
         given = dict(zip([name for name in names if name not in BLOCKS], arguments, strict=False))
         for name, value in constants.items():
             given.setdefault(name if isinstance(name, str) else names[name[0]], value)
-        blocks = {name: BLOCKS[name] for name in names if name in BLOCKS}
+        sizes = BLOCKS if self.function.kind == "pointwise" else REDUCING
+        blocks = {name: sizes[name] for name in names if name in sizes}
         given = {name: value for name, value in given.items() if name not in blocks}
         MARKS.append(Marks([value for value in given.values() if isinstance(value, torch.Tensor)]))
         meta = {**{key: value for key, value in given.items() if isinstance(value, int)}, **blocks}

@@ -77,8 +77,10 @@ class Captured:
 
     def save(self, folder: Path) -> None:
         """Keep it in a folder, as `NAME.TARGET.json.gz`."""
-        with gzip.open(folder / f"{self.name}.{self.target}.json.gz", "wt") as file:
+        path = folder / f"{self.name}.{self.target}.json.gz"
+        with gzip.open(path.with_suffix(".part"), "wt") as file:
             json.dump(self.capture, file)
+        path.with_suffix(".part").rename(path)
 
 
 @dataclass

@@ -10,16 +10,14 @@ from zoo_runs import Ran
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
-from minicompile.explain.annotation.headline import in_order
+from minicompile.explain.annotation.headline import PREPARATIONS, in_order
 from minicompile.explain.explorer.tour import tour
 
 COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
 POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
 STORES = re.compile(r"\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= ")
-NOT_BODY = re.compile(
-    r"^\s*(?:extern|const |(?:float|double|int|bool|half|bfloat16|unsigned|at::|c10::)[\w:<> ]*\*|def |auto out_ptr)"
-)
-NO_COMPUTING = ("load", "constant", "get_index", "index_expr")
+SIGNED = re.compile(r"^(def \w+\(|\{)")
+NOT_BODY = re.compile(r"^\s*(?:auto (?:in_|out_)\w+ = \w+;|(?:const )?[\w:]+\*)")
 
 
 def accesses(one: Captured, _ran: Ran) -> Verdict:
@@ -34,9 +32,11 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
                 told[way] |= {(entry["pointer"], line) for place in entry["places"] for line in place["lines"]}
         told = {way: {at for at in some if POINTER.fullmatch(at[0])} for way, some in told.items()}
         truth: dict[str, set] = {"reads": set(), "writes": set()}
+        signature = next((n for n, text in view.lines if SIGNED.match(text)), view.kernel["first"])
         for number, text in view.lines:
             text = re.split(r"  #|//", text)[0]
-            if not NOT_BODY.match(text):
+            # a search tries whatever place it comes to, so no index is told of its list
+            if number > signature and not NOT_BODY.match(text) and "bucketize" not in text:
                 way = "writes" if STORES.search(text) else "reads"
                 truth[way] |= {(pointer, number) for pointer in POINTER.findall(text)}
         for way in ("reads", "writes"):
@@ -48,19 +48,20 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
 
 
 def order(one: Captured, _ran: Ran) -> Verdict:
-    """No operation is told before another all of whose lines come first."""
+    """No operation is told before one whose result it takes, nor before one that the text is done with by then."""
     verdict = Verdict()
     for view in views_of(one.capture):
         lines: dict[str, list[int]] = {}
         for line, operations in view.operations.items():
             for each in operations:
-                if each.producer and each.operation not in NO_COMPUTING:
+                if each.producer and each.operation not in PREPARATIONS:
                     lines.setdefault(each.producer, []).append(line)
-        told = [lines[node["name"]] for node in in_order(view) if node["name"] in lines]
+        told = [node for node in in_order(view) if node["name"] in lines]
         verdict.held["order"] += max(len(told) - 1, 0)
         for earlier, later in pairwise(told):
-            if max(later) < min(earlier):
-                verdict.false.append(f"{view.call['id']}: lines {earlier} are told before {later}")
+            names = earlier["name"], later["name"]
+            if later["name"] in earlier["inputs"] or max(lines[names[1]]) < min(lines[names[0]]):
+                verdict.false.append(f"{view.call['id']}: {names[0]} is told before {names[1]}")
     return verdict
 
 

@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         except Exception as error:
             if seen is None:  # nothing ran
                 raise
-            sys.excepthook(type(error), error, _own(error.__traceback__))
+            trace = _own(error.__traceback__)
+            sys.excepthook(type(error), error.with_traceback(trace), trace)
             return 1
         except KeyboardInterrupt:
             return INTERRUPTED

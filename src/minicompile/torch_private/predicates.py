@@ -109,13 +109,12 @@ def _condition(code: CodeType, lines: frozenset[int]) -> tuple[str, bool]:
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and any(_is_within(last, one) and _returns_constant(one) for one in node.body):
             return ast.unparse(node.test), True
-    statements = [node for node in ast.walk(tree) if isinstance(node, ast.Return | ast.Assign)]
-    statement = next(node for node in statements if isinstance(node, ast.Return) and _is_within(last, node))
-    if isinstance(statement.value, ast.Name):  # given a value before
-        name = statement.value.id
-        statement = [node for node in statements if name in {ast.unparse(one) for one in getattr(node, "targets", ())}][
-            -1
-        ]
+    returned = next(node for node in ast.walk(tree) if isinstance(node, ast.Return) and _is_within(last, node))
+    statement: Any = returned
+    if isinstance(returned.value, ast.Name):  # given a value before
+        name = returned.value.id
+        given = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+        statement = next(node for node in reversed(given) if name in map(ast.unparse, node.targets))
     last = max(line for line in lines if _is_within(line, statement))
     parts = _anded(statement.value)
     return ast.unparse(next((part for part in parts if _is_within(last, part)), statement.value)), False

@@ -118,11 +118,8 @@ class _Watcher:
 
     def _begin(self, module: torch.fx.GraphModule, inputs: list) -> int:
         self._alive.append(module)
-        recorded = self._recorded("dynamo", partial(whole_fx_graph, module)) or {
-            "text": "",
-            "nodes": [],
-            "identities": {},
-        }
+        nothing: dict[str, Any] = {"text": "", "nodes": [], "identities": {}}
+        recorded = self._recorded("dynamo", partial(whole_fx_graph, module)) or nothing
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         on_gpu = any(tensor.device.type == "cuda" for tensor in tensors)
         index = len(self.session.dynamo)

@@ -63,6 +63,40 @@ def test_an_unchanged_script_is_run_as_python_would_run_it_and_shown(tmp_path):
     }  # fmt: skip
 
 
+def test_a_module_is_run_and_its_exception_is_shown_as_python_shows_it(tmp_path, monkeypatch, capfd):
+    package = tmp_path / "mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "part.py").write_text("def fails():\n    raise ValueError('of the script')\n")
+    (package / "train.py").write_text("import os, sys\nfrom .part import fails\nos.chdir('/')\nfails()\n")
+    monkeypatch.chdir(tmp_path)
+    assert command.main(["explore", "--out", "out", "-m", "mine.train", "--lr", "3"]) == 1
+    told = capfd.readouterr().err
+    assert "ValueError: of the script" in told
+    assert told.index("train.py") == told.index('File "') + len(f'File "{package}/')
+    assert (tmp_path / "out/index.html").is_file()
+    assert command.main(["explore", "-m", "mine.no_such"]) == 1
+    assert "Error: there is no module mine.no_such" in capfd.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("print('ran')")
+    assert command.main(["explore", "--out", str(script), str(script)]) == 1
+    captured = capsys.readouterr()
+    assert "Error: nothing can be written to" in captured.err
+    assert captured.out == ""
+
+
+def test_each_process_of_a_distributed_run_has_its_folder(tmp_path, monkeypatch):
+    script = tmp_path / "script.py"
+    script.write_text("")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert command.main(["explore", "--out", str(tmp_path / "out"), str(script)]) == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["rank_1"]
+
+
 def test_a_capture_is_explained_and_compared(tiny, capsys):
     assert command.main(["annotate", str(tiny)]) == 0
     assert "softmax" in capsys.readouterr().out

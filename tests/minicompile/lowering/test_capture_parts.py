@@ -87,13 +87,15 @@ def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
         ({"name": "copied", "target": "aten.permute.default", "is_view": True}, "materialised"),
         ({"name": "unstored", "target": "aten.add.Tensor", "is_view": False}, "fused away"),
         ({"name": "allocated", "target": "aten.empty.memory_format", "is_view": False}, "materialised"),
+        ({"name": "dropped", "target": "aten.index_put.default", "is_view": False}, "folded"),
     ],
 )
 def test_what_became_of_a_node(node, expected):
-    in_memory = {name: {"removed": False} for name in ("written", "library", "unstored", "allocated")}
+    made = {"written", "library", "unstored", "allocated", "gone"}
+    in_memory = {name: {"name": name, "removed": False} for name in made - {"gone"}}
     producers = {"kept", "written", "copied", "unstored"}
-    buffers = {**in_memory, "gone": {"removed": True}}
-    assert fate(node, buffers, {"library"}, producers, {"copied", "written"}) == expected
+    removed = {name: {"name": name, "removed": True} for name in ("gone", "dropped")}
+    assert fate(node, {**in_memory, **removed}, {"library"}, producers, {"copied", "written"}, made) == expected
 
 
 def decided(*reasons: str, taken: bool = False) -> dict:
@@ -248,11 +250,16 @@ def test_a_compute_node_without_a_line_counts_as_missing():
         "calls": [{"id": "0", "kernel": "k", "extern": False, "line": 9, "aten_nodes": ["exp", "lost"]}],
         "kernels": [{"name": "k", "granularity": "operation", "lines": 4, "lines_tied": 1}],
         "nodes": [
-            {"name": "exp", "fate": "inlined", "line": 1, "inputs": []},
-            {"name": "lost", "fate": "inlined", "line": 2, "inputs": ["exp"]},
+            {"name": "exp", "fate": "inlined", "line": 1, "inputs": [], "size": [4], "buffer": None},
+            {"name": "lost", "fate": "inlined", "line": 2, "inputs": ["exp"], "size": [4], "buffer": "buf0"},
         ],
         "scheduler_nodes": [
-            {"name": "op0", "aten_nodes": ["exp", "lost"], "operations": [{"name": "exp", "producer": "exp"}]}
+            {
+                "name": "op0",
+                "aten_nodes": ["exp", "lost"],
+                "operations": [{"name": "exp", "producer": "exp"}],
+                "buffers": ["buf0"],
+            }
         ],
     }
     links = [
@@ -264,6 +271,25 @@ def test_a_compute_node_without_a_line_counts_as_missing():
     assert coverage(graph, links)["missing"]["compute_nodes"] == []
 
 
+def test_what_was_made_for_a_buffer_that_inductor_dropped_needs_no_line():
+    def node(name: str, fate: str, inputs: list, buffer: str | None = None, size: tuple = (4,)) -> dict:
+        return {"name": name, "fate": fate, "line": 1, "inputs": inputs, "size": list(size), "buffer": buffer}
+
+    nodes = [
+        node("full", "folded", []),
+        node("used", "folded", []),
+        node("view", "view", ["full"]),
+        node("put", "folded", ["view"], "buf3"),
+        node("token", "folded", [], None, (0,)),
+        node("attention", "extern call", ["put", "used", "token"], "buf4"),
+    ]
+    made = {"name": "op4", "aten_nodes": ["attention"], "operations": [], "buffers": ["buf4"]}
+    graph = {
+        "panes": {"aten": "a", "code": "c"}, "calls": [], "kernels": [], "nodes": nodes, "scheduler_nodes": [made]
+    }  # fmt: skip
+    assert coverage(graph, [])["missing"]["compute_nodes"] == ["attention", "used"]
+
+
 def test_the_users_own_frames_count_and_torchs_modules_where_there_are_none():
     linear = "/v/lib/python3.11/site-packages/torch/nn/modules/linear.py"
     torchs = f'  File "{linear}", line 134, in forward\n    return F.linear()\n'
@@ -272,6 +298,26 @@ def test_the_users_own_frames_count_and_torchs_modules_where_there_are_none():
     assert [line for _, line in user_frames(torchs)] == [134]
     assert shown_path(linear) == "torch/nn/modules/linear.py"
     assert user_frames(None) == []
+
+
+def frame(file: str, line: int) -> str:
+    return f'  File "{file}", line {line}, in f\n    x\n'
+
+
+@pytest.mark.parametrize(
+    ("inner", "found"),
+    [
+        (("{site}/transformers/models/llama/modeling_llama.py", "{site}/torch/nn/modules/linear.py"), [0]),
+        (("{site}/torch/optim/optimizer.py", "{site}/torch/optim/adamw.py"), [1]),
+        (("{site}/torch/nn/functional.py", "{site}/torch/_dynamo/polyfills/__init__.py"), [0]),
+        (("/root/.pyenv/lib/python3.11/contextlib.py", "/home/me/mine.py", "<eval_with_key>.3"), [1]),
+        (("/tmp/ipykernel_7/1234.py", "<ipython-input-3-ab>", "{site}/torch/nn/functional.py"), [1, 0]),
+    ],
+)
+def test_a_line_of_an_installed_package_is_a_source_and_of_torch_where_there_is_none_else(inner, found):
+    files = [file.format(site="/v/lib/python3.11/site-packages") for file in inner]
+    stack = "".join(frame(file, line) for line, file in enumerate(files))
+    assert user_frames(stack) == [(files[line], line) for line in found]
 
 
 MODEL = "from torch import nn, ones\ndef make():\n    return nn.Linear(2, 3), (ones(1, 2),)\n"

@@ -97,7 +97,9 @@ def test_for_a_gpu_that_is_not_here_candidates_are_listed_and_none_is_timed():
     assert len(templates) > 1
     assert all("BLOCK_M" in one["configuration"] and "num_warps" in one["configuration"] for one in templates)
     assert len({tuple(one["configuration"].items()) for one in templates}) == len(templates)
-    assert {one["reason"]["code"] for one in choice["candidates"]} == {"no_device"}
+    assert {one["reason"]["code"] for one in choice["candidates"] if one["kind"] != "cutlass"} == {"no_device"}
+    (never,) = [one["reason"] for one in choice["candidates"] if one["kind"] == "cutlass"]
+    assert (never["code"], never["condition"]) == ("not_offered", "layout.dtype in allowed_layout_dtypes")  # float32
 
 
 @pytest.mark.parametrize(("padded", "how"), [(None, "untimed"), (True, "replayed"), (False, "replayed")])

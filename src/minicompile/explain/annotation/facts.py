@@ -12,7 +12,7 @@ from minicompile.explain.annotation.results import COPY, in_memory, operation_re
 from minicompile.explain.annotation.view import KernelView
 from minicompile.lowering.captured import Coded, Decision, Node
 
-READS, WRITES = {"load"}, {"store", "store_reduction", "atomic_add"}
+READS, WRITES = {"load", "load_seed"}, {"store", "store_reduction", "atomic_add"}
 ORDERED = ("Scan", "SplitScan", "Sort")  # Inductor's classes of loops along an axis that reduce nothing
 REUSE = re.compile(r"^\s*(?P<new>\w+) = (?:reinterpret_tensor\()?(?P<old>\w+)\b.*\bdel (?P=old)\s+# reuse")
 

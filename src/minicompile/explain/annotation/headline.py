@@ -10,6 +10,7 @@ from minicompile.explain.annotation.view import KernelView
 from minicompile.lowering.captured import Node
 
 MOST = 10  # steps that are told
+PREPARATIONS = ("load", "load_seed", "constant", "index_expr")  # of what an operation computes with
 AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\]|(?P<one>-?\d+))[,)]")
 
 
@@ -28,16 +29,25 @@ def steps(view: KernelView) -> list[dict]:
 
 
 def in_order(view: KernelView) -> list[Node]:
-    """The kernel's ATen nodes in the order in which it computes them, each where its result is first there.
+    """The kernel's ATen nodes in the order in which its text computes them, none before what it is computed from.
 
     That is not the graph's order: a kernel of several loops computes each result in the first loop that needs it.
     """
-    places: dict[str | None, tuple[int, int]] = {}
-    for loop, node in enumerate(view.scheduler_nodes):
-        for position, one in enumerate(node["operations"]):
-            if one["emitted"] and places.get(one["producer"], (loop,))[0] == loop:
-                places[one["producer"]] = loop, position
-    return sorted(view.fused, key=lambda node: places.get(node["name"], (len(view.scheduler_nodes), 0)))
+    first: dict[str | None, tuple[bool, int]] = {}
+    for line, operations in view.operations.items():
+        for one in operations:
+            place = one.operation in PREPARATIONS, line
+            first[one.producer] = min(place, first.get(one.producer, place))
+    last, graph = (True, len(view.code)), _Graph(view)
+    waiting = sorted(view.fused, key=lambda node: first.get(node["name"], last))
+    needs = {node["name"]: {one["name"] for one in graph.inputs(node)} - {node["name"]} for node in waiting}
+    found: list[Node] = []
+    while waiting:
+        names = {node["name"] for node in waiting}
+        node = next((node for node in waiting if not needs[node["name"]] & names), waiting[0])
+        waiting.remove(node)
+        found.append(node)
+    return found
 
 
 def headline(view: KernelView) -> str | None:

@@ -14,7 +14,7 @@ from minicompile.lowering.captured import Call, Capture, Graph, Node
 from minilab.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
-IR_ACCESS = re.compile(r"= ops\.(?:load|store|store_reduction|atomic_add)\('(?P<buffer>\w+)', (?P<index>\w+)")
+IR_ACCESS = re.compile(r"= ops\.(?:load|load_seed|store|store_reduction|atomic_add)\('(?P<buffer>\w+)', (?P<index>\w+)")
 IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
 ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
@@ -113,6 +113,8 @@ class KernelView:
         match = IR_ACCESS.search(ir[operation.ir_line - 1])
         if not match:
             return None
+        if match["index"].isdigit():  # a seed's place
+            return match["buffer"], match["index"]
         node = next(one for one in self.scheduler_nodes if one["name"] == operation.scheduler_node)
         for text in reversed(ir[: operation.ir_line - 1]):
             if (index := IR_INDEX.match(text)) and index["variable"] == match["index"]:

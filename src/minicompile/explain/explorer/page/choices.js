@@ -29,7 +29,7 @@ const CHOICE_CARDS = {
     [h("b", {}, choice.operation), " ", tensors(choice.inputs)],
     h("p", {}, decided(choice)),
     nodeLinks(choice.nodes.map((name, place) => ({ name, pane: graphOf(seen, choice).panes.aten, line: choice.lines[place] })), seen),
-    bars(choice.candidates.map((one) => ({ ...one, label: candidateName(one), note: one.reason && say(`choices.reason.${one.reason.code}`, { message: one.reason.message ?? "" }), code: seen.capture.candidate_sources?.[one.source] }))))),
+    bars(choice.candidates.map((one) => ({ ...one, label: candidateName(one), note: one.reason && say(`choices.reason.${one.reason.code}`, { message: "", ...one.reason }), code: seen.capture.candidate_sources?.[one.source] }))))),
   clock: (found, seen) => found.map((choice) => choiceCard(
     [h("b", {}, choice.operation), " ", tensors(choice.inputs)],
     h("p", {}, say(`choices.clock.${choice.how}`), " ", say(choice.padded ? "choices.clock.padded" : "choices.clock.plain")),
