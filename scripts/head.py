@@ -20,12 +20,8 @@ def main(job):
         from minikernel.measure.head import run_head
 
         torch.set_num_threads(usable_cores())
-        run_head(
-            params,
-            torch_device(device),
-            log.info,
-            lambda so_far: write_artefact(job.output.head, {"provenance": made, **so_far}),
-        )
+        result = run_head(params, torch_device(device), log.info)
+    write_artefact(job.output.head, {"provenance": made, **result})
 
 
 if __name__ == "__main__":

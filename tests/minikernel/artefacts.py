@@ -230,6 +230,7 @@ def contest(rows: list[dict], **changes) -> dict:
         "copy_gb_per_s": 4000.0,
         "cache_bytes": 60 << 20,
         "rows": rows,
+        "head": [],
         "host": [],
         "standards": [],
         "left_out": [],

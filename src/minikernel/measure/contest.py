@@ -1,11 +1,13 @@
 """The contest: every softmax of ours and every installed peer, interleaved in one process, at every shape.
 
-It is the only place from which the lab says "faster than". Its parts: what a call costs the host, and the softmax
-forward and backward; the LM head is timed by itself, in `head`. A provider that refuses a shape, is wrong there, or is
-so slow that the others would wait for it, is left out at that shape, and the reason is kept.
+It is the only place from which the lab says "faster than". Its parts: what a call costs the host, the LM head,
+the softmax forward and backward. A provider that refuses a shape, is wrong there, or is so slow that the others
+would wait for it, is left out at that shape, and the reason is kept.
 """
 
-from collections.abc import Callable, Iterator
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -15,24 +17,28 @@ import torch
 from minikernel import softmax
 from minikernel.measure import peers
 from minikernel.measure.bench import REFERENCE, row_of
-from minikernel.measure.cases import Case, run_cases
 from minikernel.measure.ceilings import large_copy
 from minikernel.measure.eligibility import find_eligible
+from minikernel.measure.head_contest import contest_head, head_providers, head_weight
 from minikernel.measure.host_cost import host_cost, host_providers
 from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
-from minikernel.measure.rows import ContestRow
-from minikernel.measure.standards import OURS, standards
+from minikernel.measure.rows import ContestRow, HeadRow, HostRow
+from minikernel.measure.standards import LEFT_OUT_ALL, OURS, standards
 from minikernel.measure.timing import last_level_cache_bytes, rotating_inputs
+from minikernel.ops.lm_head import COLUMNS
 from minikernel.ops.registry import kernels
 from minikernel.proof.accuracy import softmax_error
 from minikernel.proof.gradient_accuracy import GRADIENT_TOLERANCE, gradient_error
 from minikernel.proof.proof import REFERENCE_TOLERANCE
-from minikernel.reasons import Reason, in_words, wrong
+from minikernel.reasons import Reason, in_words, of_exception, wrong
 from minilab import LabError
 
 Pair = tuple[torch.Tensor, torch.Tensor]
+Rows = Sequence[ContestRow | HeadRow | HostRow]
 MAX_AUTOTUNE = "compile-max-autotune"
+LEAKED_BYTES = 1 << 28  # between cases: a peer's exception may hold on to tensors until garbage is collected
 ELEMENTS_AT_ONCE = 1 << 26  # of a gradient that is checked in float64
+PARTS = {"softmax": "rows", "head": "head", "host": "host"}  # part -> where its rows lie in contest.json
 
 
 def forward_providers(config: dict) -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
@@ -145,7 +151,7 @@ def pair_error(dx: torch.Tensor, pair: Pair) -> float:
 
 def cases(
     params: dict, config_for: Callable[[int, int, str], dict], device: torch.device, ceiling: float
-) -> Iterator[Case]:
+) -> Iterator[tuple[dict, Callable[[], tuple[Rows, dict[str, Reason]]]]]:
     """Everything that is measured, in order: where it belongs, and the function that measures it."""
 
     def softmaxes(make: Callable, direction: str, shape: list[int], dtype: str, seconds_left: dict[str, float]):
@@ -160,9 +166,16 @@ def cases(
         tolerance = REFERENCE_TOLERANCE[dtype]
         return host_cost(providers, shape, dtype, requires_grad, softmax_error, tolerance, device, params["seed"])
 
+    def heads(rows: int):
+        weight = head_weight(device, params["seed"])
+        return contest_head(head_providers(weight), weight, rows, params, device, ceiling)
+
     for dtype, (rows, cols), requires_grad in product(params["dtypes"], params["host_shapes"], (False, True)):
         place = {"part": "host", "direction": "forward", "rows": rows, "cols": cols, "dtype": dtype}
         yield place, partial(hosts, [rows, cols], dtype, requires_grad)
+    for rows in params["head_rows"]:
+        place = {"part": "head", "direction": "forward", "rows": rows, "cols": COLUMNS, "dtype": "float32"}
+        yield place, partial(heads, rows)
     for direction, make in (("forward", forward_providers), ("backward", backward_providers)):
         seconds_left = {MAX_AUTOTUNE: params["max_autotune_seconds"]}
         for dtype, (rows, cols) in product(params["dtypes"], params["shapes"]):
@@ -177,22 +190,61 @@ def run_contest(
     log: Callable[[str], None],
     save: Callable[[dict], None],
 ) -> dict:
-    """The whole contest: host, and softmax forward and backward at every shape and dtype.
+    """The whole contest: host, head, and softmax forward and backward at every shape and dtype.
+
+    A part that fails as a whole is an entry of `left_out` in the name of all, and the others go on; so is one
+    that the time limit cuts.
 
     Args:
         params: the configuration's section `contest`.
         config_for: (rows, cols, dtype) -> the tracked autotune choice of the Triton kernel.
         torch_device: `cuda:N`.
-        log, save: as `cases.run_cases` takes them.
+        log: called with one line a case.
+        save: called with the result so far after each case, so that a contest that is cut loses little.
 
     Returns:
         `contest.json` without its provenance.
     """
-    device = torch.device(torch_device)
+    device, began = torch.device(torch_device), time.monotonic()
+    cache_bytes = last_level_cache_bytes(device)
     copied = large_copy(device)
     ceiling = copied.giga_per_s
-    result: dict = {"copy_gb_per_s": ceiling, "ceiling": asdict(copied)}
-    result |= {"cache_bytes": last_level_cache_bytes(device), "peers": peers.versions(), "rows": [], "host": []}
+    result: dict = {"copy_gb_per_s": ceiling, "ceiling": asdict(copied), "cache_bytes": cache_bytes}
+    result["peers"] = peers.versions()
+    result |= {"complete": False, "rows": [], "head": [], "host": [], "left_out": [], "standards": []}
     log(f"copy {ceiling:,.0f} GB/s; " + ", ".join(f"{peer} {v or 'missing'}" for peer, v in result["peers"].items()))
-    every = cases(params, config_for, device, ceiling)
-    return run_cases(result, every, standards, params["time_limit_seconds"], log, save)
+    for place, case in cases(params, config_for, device, ceiling):
+        rows, reasons = _rows_or_reason(case, time.monotonic() - began, params["time_limit_seconds"])
+        result[PARTS[place["part"]]] += rows
+        result["left_out"] += [{**place, "kernel": name, "reason": reason} for name, reason in reasons.items()]
+        result["standards"] = standards(result)
+        log(f"{time.monotonic() - began:4.0f} s {in_line(place, rows, reasons)}")
+        save(result)
+    result["complete"] = all(out["kernel"] != LEFT_OUT_ALL for out in result["left_out"])
+    save(result)
+    return result
+
+
+def _rows_or_reason(case: Callable, elapsed: float, limit: float) -> tuple[Rows, dict[str, Reason]]:
+    """What a case measures; in its stead, why it was not measured."""
+    if elapsed > limit:
+        return [], {LEFT_OUT_ALL: {"code": "time_over", "seconds": limit}}
+    try:
+        # Memory of the case before is given back; so are compiled functions: with one static shape a case, Dynamo's
+        # limit on recompiling is never met, nor the cost of many guards.
+        torch._dynamo.reset()
+        if torch.cuda.memory_allocated() > LEAKED_BYTES:
+            gc.collect()
+        torch.cuda.empty_cache()
+        return case()
+    except Exception as failure:  # out of memory, or a kernel that broke the device for all
+        return [], {LEFT_OUT_ALL: of_exception(failure)}
+
+
+def in_line(place: dict, rows: Rows, reasons: dict[str, Reason]) -> str:
+    """One line of the log about one case: its place, who won, and who was left out."""
+    where = f"{place['part']} {place['direction']} {place['rows']}x{place['cols']} {place['dtype']}"
+    won = sorted(rows, key=lambda row: row["median_us"])
+    times = ", ".join(f"{row['kernel']} {row['median_us']:,.1f}" for row in won)
+    left_out = "".join(f"; without {name}: {in_words(why)}" for name, why in reasons.items())
+    return f"{where}: {times or 'nothing'} us{left_out}"

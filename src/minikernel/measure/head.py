@@ -1,152 +1,55 @@
-"""The LM head: softmax(h weight^T), fused into one kernel, against torch's two."""
+"""The LM head timed by itself, in a minute: what the contest measures of it, without the contest."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 
 import torch
-import torch.nn.functional as F
 
-from minikernel import linear_softmax
-from minikernel.measure import cost
-from minikernel.measure.cases import Case, run_cases
 from minikernel.measure.ceilings import large_copy
-from minikernel.measure.eligibility import find_eligible
-from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
-from minikernel.measure.rows import HeadFigures, HeadRow
-from minikernel.measure.standards import head_standards
-from minikernel.measure.timing import Timing, rotating_inputs
-from minikernel.ops.lm_head import COLUMNS, FEATURES, fuses
-from minikernel.proof.accuracy import ROWS_AT_ONCE, relative_error
-from minikernel.proof.proof import REFERENCE_TOLERANCE
-from minikernel.reasons import Reason, wrong
-
-EAGER, FUSED, FUSED_TF32 = "eager", "linear_softmax", "linear_softmax-tf32"
-TF32_TOLERANCE = 1e-2  # TF32 keeps 11 significant bits of a factor
+from minikernel.measure.contest import in_line
+from minikernel.measure.head_contest import contest_head, head_providers, head_weight
+from minikernel.measure.rows import Standard
+from minikernel.measure.standards import LEFT_OUT_ALL, TIMINGS, of_head
+from minikernel.ops.lm_head import COLUMNS
+from minikernel.reasons import of_exception
 
 
-def eager(h: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """softmax(h weight^T) as two operators."""
-    return F.softmax(F.linear(h, weight), dim=-1)
-
-
-def head_providers(weight: torch.Tensor) -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
-    """Name -> the probabilities of hidden states (rows, features)."""
-    return {
-        EAGER: partial(eager, weight=weight),
-        FUSED: partial(linear_softmax, weight=weight),
-        FUSED_TF32: partial(linear_softmax, weight=weight, precision="tf32"),
-        "compile": partial(torch.compile(eager, dynamic=False, fullgraph=True), weight=weight),
-    }
-
-
-def head_weight(device: torch.device, seed: int) -> torch.Tensor:
-    """A random (columns, features) float32 weight, of variance one over the features: logits of N(0, 1)."""
-    generator = torch.Generator(device).manual_seed(seed + 1)
-    return torch.randn((COLUMNS, FEATURES), generator=generator, device=device) / FEATURES**0.5
-
-
-def head_error(result: torch.Tensor, h: torch.Tensor, weight: torch.Tensor) -> float:
-    """Largest relative error of the probabilities against float64, `ROWS_AT_ONCE` rows at a time."""
-    exact_weight = weight.double().T
-    starts = range(0, h.shape[0], ROWS_AT_ONCE)
-    pieces = [slice(start, start + ROWS_AT_ONCE) for start in starts]
-    return max(relative_error(result[p], torch.softmax(h[p].double() @ exact_weight, -1)) for p in pieces)
-
-
-def time_heads(
-    providers: dict[str, Callable],
-    weight: torch.Tensor,
-    rows: int,
-    params: dict,
-    device: torch.device,
-    ceiling: float,
-) -> tuple[list[HeadRow], dict[str, Reason]]:
-    """Time every LM head at one number of rows, in turn, in this process.
-
-    Args:
-        providers: name -> the probabilities of h (rows, features), `eager` among them.
-        weight: (columns, features), float32.
-        rows: how many hidden states.
-        params: launches, warmup, seed.
-        ceiling: a large copy's bandwidth in this process, GB/s.
-
-    Returns:
-        One row a head, and name -> why it was left out. A head that keeps the logits to itself reads h and the
-        weight and writes the probabilities; the others write and read the logits besides.
-    """
-    inputs = rotating_inputs(rows, FEATURES, torch.float32, device, params["seed"])
-    tolerances = dict.fromkeys(providers, REFERENCE_TOLERANCE["float32"]) | {FUSED_TF32: TF32_TOLERANCE}
-    first, last = inputs[0], inputs[-1]
-    able = find_eligible(providers, first, lambda y: head_error(y, first, weight), tolerances, EAGER)
-    eligible, reasons = able.eligible, able.reasons
-    twice = FUSED if FUSED in eligible else EAGER
-    timings, launched = measure_with_duplicate(eligible, twice, EAGER, inputs, params["warmup"], params["launches"])
-    found: list[HeadRow] = []
-    for name, provider in eligible.items():
-        error = max(able.errors[name], head_error(provider(last), last, weight))
-        if not error <= tolerances[name]:
-            reasons[name] = wrong(error, tolerances[name], "wrong_after_timing")
-            continue
-        fused = name in (FUSED, FUSED_TF32) and fuses(first, weight)
-        samples = own_samples(name, timings, () if found else (DUPLICATE,))
-        figures = row_of(name, fused, rows, timings[name], ceiling)
-        found.append({**figures, "max_rel_err": error, "duplicated": twice, **launched, **samples})
-    return found, reasons
-
-
-def row_of(name: str, fused: bool, rows: int, timing: Timing, ceiling: float) -> HeadFigures:
-    """The part of a head's row that follows from its timing; `fused`: the logits never reached memory."""
-    moved = cost.linear_softmax_bytes(rows, FEATURES, COLUMNS, torch.float32.itemsize, fused)
-    flop = cost.linear_softmax_flop(rows, FEATURES, COLUMNS)
-    gb_per_s = moved / timing.median_us / 1e3
-    return {
-        "kernel": name,
-        "fused": fused,
-        "rows": rows,
-        "features": FEATURES,
-        "cols": COLUMNS,
-        "dtype": "float32",
-        "median_us": timing.median_us,
-        "p20_us": timing.percentile(20),
-        "p80_us": timing.percentile(80),
-        "graph_us": timing.graph_us,
-        "bytes": moved,
-        "flop": flop,
-        "flop_per_byte": flop / moved,
-        "tflop_per_s": flop / timing.median_us / 1e6,
-        "gb_per_s": gb_per_s,
-        "fraction_of_copy": gb_per_s / ceiling,
-    }
-
-
-def cases(params: dict, device: torch.device, ceiling: float) -> Iterator[Case]:
-    """Every number of hidden states, in order: where it belongs, and the function that measures it."""
-
-    def heads(rows: int):
-        weight = head_weight(device, params["seed"])
-        return time_heads(head_providers(weight), weight, rows, params, device, ceiling)
-
-    for rows in params["rows"]:
-        place = {"part": "head", "direction": "forward", "rows": rows, "cols": COLUMNS, "dtype": "float32"}
-        yield place, partial(heads, rows)
-
-
-def run_head(params: dict, torch_device: str, log: Callable[[str], None], save: Callable[[dict], None]) -> dict:
+def run_head(params: dict, torch_device: str, log: Callable[[str], None]) -> dict:
     """Time the LM heads at every number of hidden states.
+
+    One at which all fail, or that the time limit cuts, is an entry of `left_out` in the name of all.
 
     Args:
         params: the configuration's section `head`.
         torch_device: `cuda:N`.
-        log, save: as `cases.run_cases` takes them.
+        log: called with one line for each number of hidden states.
 
     Returns:
         `head.json` without its provenance.
     """
-    device = torch.device(torch_device)
+    device, began = torch.device(torch_device), time.monotonic()
     copied = large_copy(device)
-    ceiling = copied.giga_per_s
-    result: dict = {"copy_gb_per_s": ceiling, "ceiling": asdict(copied), "rows": []}
-    log(f"copy {ceiling:,.0f} GB/s")
-    every = cases(params, device, ceiling)
-    return run_cases(result, every, head_standards, params["time_limit_seconds"], log, save)
+    weight = head_weight(device, params["seed"])
+    result: dict = {"copy_gb_per_s": copied.giga_per_s, "ceiling": asdict(copied), "rows": [], "left_out": []}
+    for rows in params["rows"]:
+        place = {"part": "head", "direction": "forward", "rows": rows, "cols": COLUMNS, "dtype": "float32"}
+        try:
+            if time.monotonic() - began > params["time_limit_seconds"]:
+                found, reasons = [], {LEFT_OUT_ALL: {"code": "time_over", "seconds": params["time_limit_seconds"]}}
+            else:
+                torch._dynamo.reset()  # with one static shape a compile
+                found, reasons = contest_head(head_providers(weight), weight, rows, params, device, copied.giga_per_s)
+        except Exception as failure:  # out of memory, or a kernel that broke the device for all
+            found, reasons = [], {LEFT_OUT_ALL: of_exception(failure)}
+        result["rows"] += found
+        result["left_out"] += [{**place, "kernel": name, "reason": reason} for name, reason in reasons.items()]
+        log(f"{time.monotonic() - began:4.0f} s {in_line(place, found, reasons)}")
+    result["complete"] = all(out["kernel"] != LEFT_OUT_ALL for out in result["left_out"])
+    result["standards"] = head_standards(result)
+    return result
+
+
+def head_standards(head: dict) -> list[Standard]:
+    """The standards of the LM head, held against `head.json`; as `standards.standards` returns them."""
+    return [entry for timing in TIMINGS for entry in of_head(head["rows"], timing)]

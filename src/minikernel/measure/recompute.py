@@ -9,13 +9,13 @@ from itertools import groupby
 
 import torch
 
-from minikernel.measure import bench, host_cost
+from minikernel.measure import bench, head_contest, host_cost
 from minikernel.measure.autotune import fastest
 from minikernel.measure.ceilings import Rate, ceilings_of
-from minikernel.measure.head import row_of
+from minikernel.measure.head import head_standards
 from minikernel.measure.noise import floors
 from minikernel.measure.rows import SoftmaxFigures
-from minikernel.measure.standards import head_standards, standards
+from minikernel.measure.standards import standards
 from minikernel.measure.timing import Timing, timings_of
 
 SHAPE = ("rows", "cols", "dtype")
@@ -60,24 +60,29 @@ def contest(artefact: dict) -> dict:
         }
         for row, timings in _with_timings(artefact["rows"], ("direction", *SHAPE))
     ]
+    head = _heads(artefact["head"], copied)
     host = []
     for _, together in _places(artefact["host"], (*SHAPE, "requires_grad")):
         samples = {name: taken for row in together for name, taken in row["samples_us"].items()}
         host += [host_cost.spread(row["kernel"], samples) for row in together]
-    return {"copy_gb_per_s": copied, "rows": rows, "host": host, "standards": standards(artefact)}
+    return {"copy_gb_per_s": copied, "rows": rows, "head": head, "host": host, "standards": standards(artefact)}
 
 
 def head(artefact: dict) -> dict:
     """All rows of the LM head, and the standards that are held against them."""
     copied = Rate(**artefact["ceiling"]).giga_per_s
-    rows = [
+    rows = _heads(artefact["rows"], copied)
+    return {"copy_gb_per_s": copied, "rows": rows, "standards": head_standards(artefact)}
+
+
+def _heads(rows: list[dict], copied: float) -> list[dict]:
+    return [
         {
-            **row_of(row["kernel"], row["fused"], row["rows"], timings[row["kernel"]], copied),
+            **head_contest.row_of(row["kernel"], row["fused"], row["rows"], timings[row["kernel"]], copied),
             **floors(timings, row["duplicated"]),
         }
-        for row, timings in _with_timings(artefact["rows"], SHAPE)
+        for row, timings in _with_timings(rows, SHAPE)
     ]
-    return {"copy_gb_per_s": copied, "rows": rows, "standards": head_standards(artefact)}
 
 
 def _softmax_row(row: dict, timings: dict[str, Timing], copied: float) -> SoftmaxFigures:

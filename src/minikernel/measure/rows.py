@@ -92,7 +92,7 @@ class HeadFigures(TypedDict):
 
 
 class HeadRow(HeadFigures, RawSamples, Launched):
-    """A row of `head.json`."""
+    """A row of `contest.json`'s LM heads."""
 
     max_rel_err: float
     duplicated: str
@@ -150,7 +150,7 @@ class Judgement(TypedDict):
 
 
 class Standard(StandardPlace, Compared, Judgement):
-    """An entry of the standards of `contest.json` or `head.json`."""
+    """An entry of `contest.json`'s standards."""
 
     standard: int
     what: str

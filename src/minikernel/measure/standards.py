@@ -32,22 +32,20 @@ def standards(contest: dict) -> list[Standard]:
         contest: `contest.json`, or what there is of it so far.
 
     Returns:
-        Dictionaries: standard (1 to 5; 6 is the head's), what (the code of what is asked), direction, rows, cols,
-        dtype, ours and peer (names), ours_us and peer_us (medians), value, bar, met, within_noise (missed, by no more
-        than the noise floor), noise_floor, timing (`events`, `graphs` or `host`). `peer` is `copy` where bandwidth is
-        the standard, and `peer_us` then the time in which a large copy moves the same bytes. Of what could not be
-        measured, names and values are None.
+        Dictionaries: standard (1 to 6), what (the code of what is asked), direction, rows, cols, dtype, ours and peer
+        (names), ours_us and peer_us (medians), value, bar, met, within_noise (missed, by no more than the noise
+        floor), noise_floor, timing (`events`, `graphs` or `host`). `peer` is `copy` where bandwidth is the standard,
+        and `peer_us` then the time in which a large copy moves the same bytes. Of what could not be measured, names
+        and values are None.
     """
     found: list[Standard] = []
     for place, rows in by_place(contest):
         for timing in TIMINGS:
             found += of_softmax(place, rows, timing, contest["copy_gb_per_s"], contest["cache_bytes"])
-    return [*found, *of_host(contest["host"])]
-
-
-def head_standards(head: dict) -> list[Standard]:
-    """The standards of the LM head, held against `head.json` or what there is of it so far; as `standards` returns."""
-    return [entry for timing in TIMINGS for entry in of_head(head["rows"], timing)]
+    found += of_host(contest["host"])
+    for timing in TIMINGS:
+        found += of_head(contest["head"], timing)
+    return found
 
 
 def by_place(contest: dict) -> Iterator[tuple[dict, dict[str, dict]]]:

@@ -41,7 +41,7 @@ def contest_view(contest: dict, heads: dict | None, explained: list[dict]) -> di
         heads: its `head.json`, where there is one.
         explained: as `explanations` gives them.
     """
-    asked = [*contest["standards"], *(heads["standards"] if heads else [])]
+    contest = with_heads(contest, heads)
     made = contest["provenance"]
     return {
         "device": made["device"],
@@ -52,16 +52,30 @@ def contest_view(contest: dict, heads: dict | None, explained: list[dict]) -> di
         "copy_gb_per_s": contest["copy_gb_per_s"],
         "peers": {name: version for name, version in contest["peers"].items() if version},
         "missing_peers": [name for name, version in contest["peers"].items() if not version],
-        "standards": standards(asked),
-        "missed": missed(asked, explained),
+        "standards": standards(contest["standards"]),
+        "missed": missed(contest["standards"], explained),
         "tables": tables(contest["rows"]),
         "layouts": {
             direction: by_layout(contest["rows"], direction, layout_of(direction, made))
             for direction in ("forward", "backward")
         },
-        "head": head_gains(heads["rows"] if heads else []),
+        "head": head_gains(contest["head"]),
         "host": host_costs(contest["host"]),
-        "left_out": left_out([*contest["left_out"], *(heads["left_out"] if heads else [])]),
+        "left_out": left_out(contest["left_out"]),
+    }
+
+
+def with_heads(contest: dict, heads: dict | None) -> dict:
+    """A contest whose LM heads are those that were timed by themselves, which all pages and pictures show."""
+    if heads is None:
+        return contest
+    standards = [entry for entry in contest["standards"] if not entry["what"].startswith("head")]
+    left_out = [out for out in contest["left_out"] if out.get("part") != "head"]
+    return {
+        **contest,
+        "head": heads["rows"],
+        "standards": [*standards, *heads["standards"]],
+        "left_out": [*left_out, *heads["left_out"]],
     }
 
 

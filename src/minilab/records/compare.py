@@ -56,7 +56,7 @@ def figures(artefact: dict) -> dict[str, Figure]:
     for roof, rates in artefact.get("samples", {}).items():
         for number, rate in enumerate(rates):
             found[f"{roof}, microseconds of launch {number}"] = figure(rate["samples_us"])
-    for row in (row for part in ("rows", "host") for row in artefact.get(part, [])):
+    for row in (row for part in ("rows", "head", "host") for row in artefact.get(part, [])):
         at = " ".join(f"{row[key]}" for key in ("kernel", "direction", "dtype") if key in row)
         name = f"{at} {row['rows']}x{row['cols']}" + (" on the host" if "calls" in row else "")
         name += " with a gradient" * row.get("requires_grad", False)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from minikernel.measure import contest as contest_module
-from minikernel.measure import eligibility, host_cost, noise, recompute
+from minikernel.measure import cost, eligibility, head_contest, host_cost, noise, recompute
 from minikernel.measure.ceilings import Rate
 from minikernel.measure.contest import contest, pair_error, run_contest
 from minikernel.proof.proof import REFERENCE_TOLERANCE
@@ -25,6 +25,7 @@ WHOLE = PARAMS | {
     "shapes": [[8, 600], [4, 1000]],
     "dtypes": ["float32", "bfloat16"],
     "host_shapes": [[4, 600]],
+    "head_rows": [16],
     "max_autotune_seconds": 60,
     "time_limit_seconds": 400,
 }
@@ -162,6 +163,29 @@ def test_a_gradient_is_checked_in_every_piece(monkeypatch):
     assert pair_error(dx[:4], (dy, y)) == float("inf")
 
 
+def test_the_head_counts_the_logits_only_where_they_reach_memory(monkeypatch):
+    monkeypatch.setattr(head_contest, "fuses", lambda h, weight: True)
+    weight = head_contest.head_weight(CPU, 42)
+    heads = head_contest.head_providers(weight)
+    heads["compile"] = heads["eager"]
+    rows, reasons = head_contest.contest_head(heads, weight, 16, PARAMS, CPU, 10.0)
+    assert not reasons
+    found = {row["kernel"]: row for row in rows}
+    read_and_written = 4 * (16 * 64 + 600 * 64 + 16 * 600)
+    assert found["linear_softmax"]["bytes"] == found["linear_softmax-tf32"]["bytes"] == read_and_written
+    assert found["eager"]["bytes"] == found["compile"]["bytes"] == read_and_written + 2 * 4 * 16 * 600
+    assert {row["flop"] for row in rows} == {16 * 600 * (2 * 64 + 5)} == {cost.linear_softmax_flop(16, 64, 600)}
+    assert found["linear_softmax"]["max_rel_err"] < 1e-5
+
+
+def test_a_wrong_head_is_left_out():
+    weight = head_contest.head_weight(CPU, 42)
+    heads = {"eager": head_contest.head_providers(weight)["eager"], "linear_softmax": lambda h: torch.ones(16, 600)}
+    rows, reasons = head_contest.contest_head(heads, weight, 16, PARAMS, CPU, 10.0)
+    assert [row["kernel"] for row in rows] == ["eager"]
+    assert reasons["linear_softmax"]["code"] == "wrong"
+
+
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_calls_on_the_host_are_counted_in_batches_with_and_without_a_gradient(monkeypatch, requires_grad):
     monkeypatch.setattr(host_cost, "CALLS", 7)
@@ -201,6 +225,9 @@ def stand_ins(monkeypatch):
     gradients = {"F.softmax": gradient, "fused": gradient, "quack": refuses}
     monkeypatch.setattr(contest_module, "backward_providers", lambda config: gradients)
     monkeypatch.setattr(contest_module, "large_copy", lambda device: Rate(10_000, [1.0]))
+    monkeypatch.setattr(
+        contest_module, "head_providers", lambda weight: {"eager": lambda h: head_contest.eager(h, weight)}
+    )
 
 
 def whole(params=WHOLE, **changes):
@@ -228,9 +255,10 @@ def test_a_whole_contest_fits_its_schema_and_is_restored(stand_ins, tmp_path):
     }
     assert {row["config"] and row["config"]["BLOCK"] - row["cols"] for row in result["rows"]} == {None, 0}
     assert {row["requires_grad"] for row in result["host"]} == {False, True}
+    assert [row["kernel"] for row in result["head"]] == ["eager"]
     assert {out["kernel"] for out in result["left_out"]} == {"quack"}
-    assert {entry["standard"] for entry in result["standards"]} == {1, 3, 4, 5}
-    assert len(saved) == 4 + 8 + 1, "saved after each case"
+    assert {entry["standard"] for entry in result["standards"]} == {1, 3, 4, 5, 6}
+    assert len(saved) == 4 + 1 + 8 + 1, "saved after each case"
     assert json.loads(saved[-1]) == json.loads(json.dumps(result))
 
 
@@ -270,6 +298,6 @@ def test_a_case_that_breaks_is_left_out_and_the_others_go_on(stand_ins, monkeypa
 
 def test_after_the_time_limit_no_case_is_begun(stand_ins):
     result, _ = whole(time_limit_seconds=1e-9)
-    assert result["rows"] == result["host"] == []
-    assert len(result["left_out"]) == 4 + 8
+    assert result["rows"] == result["head"] == result["host"] == []
+    assert len(result["left_out"]) == 4 + 1 + 8
     assert all(out["reason"] == {"code": "time_over", "seconds": 1e-9} for out in result["left_out"])

@@ -1,11 +1,11 @@
 """The LM head, on the CPU with providers of our own: what it moves, who is left out, what the artefact holds."""
 
 import json
+from functools import partial
 
 import pytest
-import torch
 
-from minikernel.measure import cost, eligibility, head, recompute
+from minikernel.measure import eligibility, head, head_contest, recompute
 from minikernel.measure.ceilings import Rate
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
@@ -15,7 +15,6 @@ from minilab.records.store import write_artefact
 from minilab.records.verify import differences
 
 PARAMS = {"rows": [16, 8], "launches": 100, "warmup": 3, "seed": 42, "time_limit_seconds": 100}
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -24,38 +23,12 @@ def patient(monkeypatch):
     monkeypatch.setattr(eligibility, "SHORTEST", 60.0)
 
 
-def test_the_head_counts_the_logits_only_where_they_reach_memory(monkeypatch):
-    monkeypatch.setattr(head, "fuses", lambda h, weight: True)
-    weight = head.head_weight(CPU, 42)
-    heads = head.head_providers(weight)
-    heads["compile"] = heads["eager"]
-    rows, reasons = head.time_heads(heads, weight, 16, PARAMS, CPU, 10.0)
-    assert not reasons
-    found = {row["kernel"]: row for row in rows}
-    read_and_written = 4 * (16 * 64 + 600 * 64 + 16 * 600)
-    assert found["linear_softmax"]["bytes"] == found["linear_softmax-tf32"]["bytes"] == read_and_written
-    assert found["eager"]["bytes"] == found["compile"]["bytes"] == read_and_written + 2 * 4 * 16 * 600
-    assert {row["flop"] for row in rows} == {16 * 600 * (2 * 64 + 5)} == {cost.linear_softmax_flop(16, 64, 600)}
-    assert found["linear_softmax"]["max_rel_err"] < 1e-5
-
-
-def test_a_wrong_head_is_left_out():
-    weight = head.head_weight(CPU, 42)
-    heads = {"eager": head.head_providers(weight)["eager"], "linear_softmax": lambda h: torch.ones(16, 600)}
-    rows, reasons = head.time_heads(heads, weight, 16, PARAMS, CPU, 10.0)
-    assert [row["kernel"] for row in rows] == ["eager"]
-    assert reasons["linear_softmax"]["code"] == "wrong"
-
-
 @pytest.fixture
 def result(monkeypatch):
     """`head.json` without provenance, of the eager head alone, beside a copy that took a microsecond."""
     monkeypatch.setattr(head, "large_copy", lambda device: Rate(10_000, [1.0]))
-    monkeypatch.setattr(head, "head_providers", lambda weight: {"eager": lambda h: head.eager(h, weight)})
-    saved = []
-    result = head.run_head(PARAMS, "cpu", lambda line: None, lambda so_far: saved.append(json.dumps(so_far)))
-    assert len(saved) == len(PARAMS["rows"]) + 1, "saved after each case"
-    return result
+    monkeypatch.setattr(head, "head_providers", lambda weight: {"eager": partial(head_contest.eager, weight=weight)})
+    return json.loads(json.dumps(head.run_head(PARAMS, "cpu", lambda line: None)))
 
 
 def test_every_number_of_rows_is_timed_and_restored(result, tmp_path):
@@ -73,3 +46,13 @@ def test_every_figure_follows_from_the_raw_samples(result):
     assert list(differences(result, recompute.head(result))) == []
     result["rows"][0]["median_us"] *= 0.5
     assert [found["where"] for found in differences(result, recompute.head(result))] == ["rows[0].median_us"]
+
+
+def test_a_number_of_rows_that_fails_or_comes_too_late_is_left_out(monkeypatch):
+    monkeypatch.setattr(head, "large_copy", lambda device: Rate(10_000, [1.0]))
+    monkeypatch.setattr(head, "head_providers", lambda weight: {"eager": lambda h: h.no_such_method()})
+    failed = head.run_head(PARAMS, "cpu", lambda line: None)
+    assert [(out["kernel"], out["reason"]["code"]) for out in failed["left_out"]] == [("all", "raised")] * 2
+    late = head.run_head(PARAMS | {"time_limit_seconds": 1e-9}, "cpu", lambda line: None)
+    assert [(out["kernel"], out["reason"]["code"]) for out in late["left_out"]] == [("all", "time_over")] * 2
+    assert (late["rows"], late["complete"]) == ([], False)

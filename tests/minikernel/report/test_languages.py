@@ -28,7 +28,8 @@ from artefacts import (
 from matplotlib.text import Text
 
 from minikernel.exercise.marks import step_of_case
-from minikernel.measure.standards import head_standards, standards
+from minikernel.measure.head import head_standards
+from minikernel.measure.standards import standards
 from minikernel.report import bandwidth_plot, roofline_plot
 from minikernel.report.contest_report import PLACE, explanations
 from minikernel.report.exercise_plot import draw_exercise, panel_of

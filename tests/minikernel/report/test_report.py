@@ -222,6 +222,17 @@ def test_the_head_says_its_gain_and_who_was_left_out():
     assert "The LM head computes softmax(linear(h)), here of 4,096 rows" in shown
 
 
+def test_of_the_heads_those_count_that_were_timed_by_themselves():
+    asked = [standard(6, 20.0, 1.5, 2.5, what="head_time"), MISSED]
+    measured = contest([], standards=asked, head=[head_row("eager", 64, 99.0)], left_out=[{"part": "head"}])
+    alone = heads([head_row("eager", 64, 12.0)], standards=[standard(6, 20.0, 3.0, 2.5, what="head_time")])
+    seen = contest_report.with_heads(measured, alone)
+    assert [row["median_us"] for row in seen["head"]] == [12.0]
+    assert [entry["value"] for entry in seen["standards"]] == [1.03, 3.0]
+    assert seen["left_out"] == []
+    assert contest_report.with_heads(measured, None) is measured
+
+
 def test_host_costs_by_caller():
     host = [host_row("F.softmax", 4.0), host_row("softmax", 3.0), host_row("softmax", 5.0, requires_grad=True)]
     text = section(contest_text(host=host), "What a call costs the host")
