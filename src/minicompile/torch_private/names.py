@@ -56,6 +56,10 @@ NAMES = {
     ),
     "cpp_scheduling": PrivateName("torch._inductor.codegen.cpp:CppScheduling.define_kernel", "C++ kernels"),
     "triton_scheduling": PrivateName("torch._inductor.codegen.triton:TritonScheduling.define_kernel", "Triton ones"),
+    "pformat": PrivateName("torch._inductor.scheduler:pformat", "a node's dependencies printed once", required=False),
+    "block_text": PrivateName(
+        "torch._inductor.loop_body:LoopBodyBlock.debug_str", "a loop body printed once", required=False
+    ),
     "can_fuse": PrivateName("torch._inductor.scheduler:Scheduler.can_fuse", "fusions that were considered"),
     "will_fusion_create_cycle": PrivateName(
         "torch._inductor.scheduler:Scheduler.will_fusion_create_cycle", "fusions that a cycle forbids"

@@ -25,6 +25,7 @@ from minicompile.torch_private.decisions import FusionDecisions
 from minicompile.torch_private.frames import FrameLog, TraceHandler
 from minicompile.torch_private.line_hooks import LineHooks
 from minicompile.torch_private.names import owner
+from minicompile.torch_private.node_texts import NodeTexts
 from minicompile.torch_private.snapshot import lowered_graph, members, whole_fx_graph, with_subgraphs
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
@@ -256,7 +257,7 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
         stack.callback(logger.removeHandler, handler)
         if target == "simulated":
             stack.enter_context(simulated.driver_stand_in())
-        for hooks in (watcher.lines, watcher.decisions, watcher.calls, watcher.frames, watcher.choices):
+        for hooks in (watcher.lines, watcher.decisions, watcher.calls, watcher.frames, watcher.choices, NodeTexts()):
             for patch in hooks.patches():
                 stack.enter_context(patch)
         stack.enter_context(mock.patch.object(inductor, "compile_fx", watcher.entered(inductor.compile_fx)))
