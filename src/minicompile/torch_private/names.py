@@ -194,6 +194,7 @@ NAMES = {
     "metrics_context": PrivateName("torch._dynamo.utils:get_metrics_context", "why this is a recompile"),
     "compile_metrics": PrivateName("torch._dynamo.utils:get_compilation_metrics", "guards and failures of compiles"),
     "break_list": PrivateName("torch._dynamo.output_graph:graph_break_reasons", "graph breaks, told", required=False),
+    "structured_trace": PrivateName("torch._logging:trace_structured", "only records that are read", required=False),
     "break_reason": PrivateName(
         "torch._dynamo.output_graph:GraphCompileReason.__post_init__", "where a graph ends", required=False
     ),

@@ -45,7 +45,7 @@ def test_a_source_that_joined_what_it_depends_on_makes_it_stale(source: Path):
     assert stale_reasons(made, None, today) == [{"code": "source_new", "path": "header.cuh"}]
 
 
-FORWARDS = 'HOMES = {%s}\ndef __getattr__(name): ...\n'
+FORWARDS = "HOMES = {%s}\ndef __getattr__(name): ...\n"
 
 
 def test_a_public_name_makes_stale_only_what_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
