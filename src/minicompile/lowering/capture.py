@@ -201,12 +201,15 @@ def device_slug(target: str) -> str:
 def environment(target: str, options: dict) -> dict:
     """Versions, hardware, C++ compiler and the settings that the code depends on."""
     return {
-        "versions": versions(),
+        "versions": dict(_versions()),
         "hardware": hardware(cpu_device() if target == "simulated" else device_slug(target)),
         "compiler": _compiler(shutil.which(os.environ.get("CXX", "g++"))),
         "threads": torch.get_num_threads(),
         "options": {key: str(value) for key, value in options.items()},
     }
+
+
+_versions = cache(versions)  # of what is installed, which is read off files
 
 
 @cache
