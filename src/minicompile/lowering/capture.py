@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import torch
@@ -200,15 +200,23 @@ def device_slug(target: str) -> str:
 
 def environment(target: str, options: dict) -> dict:
     """Versions, hardware, C++ compiler and the settings that the code depends on."""
-    compiler = os.environ.get("CXX", "g++")
-    answer = subprocess.run([compiler, "--version"], capture_output=True, text=True) if shutil.which(compiler) else None
     return {
-        "versions": versions(),
+        "versions": dict(_versions()),
         "hardware": hardware(cpu_device() if target == "simulated" else device_slug(target)),
-        "compiler": answer.stdout.splitlines()[0] if answer and answer.stdout else None,
+        "compiler": _compiler(shutil.which(os.environ.get("CXX", "g++"))),
         "threads": torch.get_num_threads(),
         "options": {key: str(value) for key, value in options.items()},
     }
+
+
+_versions = cache(versions)  # of what is installed, which is read off files
+
+
+@cache
+def _compiler(program: str | None) -> str | None:
+    """What a C++ compiler calls itself; None where there is none."""
+    answer = subprocess.run([program, "--version"], capture_output=True, text=True).stdout if program else ""
+    return answer.splitlines()[0] if answer else None
 
 
 def _compiled(model: Callable, dynamic: bool | None, options: dict | None) -> Callable:

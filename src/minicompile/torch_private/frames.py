@@ -5,6 +5,7 @@ that came of it, `reason` is the guard that failed where it is a recompile, `fai
 words. A graph break is where Dynamo stopped: after which graph and before which, at which frames of the user's.
 """
 
+import functools
 import inspect
 import logging
 import re
@@ -26,8 +27,10 @@ from minicompile.torch_private.snapshot import described
 if TYPE_CHECKING:
     from minicompile.torch_private.session import Session
 
+TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
 COMPILED_FUNCTION = "compile_wrapper"  # the frame of torch's that calls a function as compiled; it holds it as `fn`
 GUARDS = "dynamo_cpp_guards_str"
+READ = ("artifact", "compilation_metrics", "bwd_compilation_metrics")  # kinds of records
 STOPPED = "dynamo_graph_break_reason"
 STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 WITHOUT = re.compile(r"^\s*(?:For more details about this graph break|Developer debug context)")
@@ -48,6 +51,17 @@ class TraceHandler(logging.Handler):
         kind = next(iter(metadata), "")
         name = metadata[kind].get("name") if kind == "artifact" else kind
         self._listener(name, metadata.get(kind), getattr(record, "payload", None))
+
+
+def without_unread(handler: TraceHandler, trace: Callable) -> Callable:
+    """`trace_structured` without the records that nobody reads: five of six are a timeline, which is slow to write."""
+
+    @functools.wraps(trace)
+    def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
+        if name in READ or logging.getLogger(TRACE_LOGGER).handlers != [handler]:  # TORCH_TRACE has one of its own
+            trace(name, *args, **kwargs)
+
+    return trace_structured
 
 
 class FrameLog:

@@ -56,6 +56,10 @@ NAMES = {
     ),
     "cpp_scheduling": PrivateName("torch._inductor.codegen.cpp:CppScheduling.define_kernel", "C++ kernels"),
     "triton_scheduling": PrivateName("torch._inductor.codegen.triton:TritonScheduling.define_kernel", "Triton ones"),
+    "pformat": PrivateName("torch._inductor.scheduler:pformat", "a node's dependencies printed once", required=False),
+    "block_text": PrivateName(
+        "torch._inductor.loop_body:LoopBodyBlock.debug_str", "a loop body printed once", required=False
+    ),
     "can_fuse": PrivateName("torch._inductor.scheduler:Scheduler.can_fuse", "fusions that were considered"),
     "will_fusion_create_cycle": PrivateName(
         "torch._inductor.scheduler:Scheduler.will_fusion_create_cycle", "fusions that a cycle forbids"
@@ -194,6 +198,7 @@ NAMES = {
     "metrics_context": PrivateName("torch._dynamo.utils:get_metrics_context", "why this is a recompile"),
     "compile_metrics": PrivateName("torch._dynamo.utils:get_compilation_metrics", "guards and failures of compiles"),
     "break_list": PrivateName("torch._dynamo.output_graph:graph_break_reasons", "graph breaks, told", required=False),
+    "structured_trace": PrivateName("torch._logging:trace_structured", "only records that are read", required=False),
     "break_reason": PrivateName(
         "torch._dynamo.output_graph:GraphCompileReason.__post_init__", "where a graph ends", required=False
     ),

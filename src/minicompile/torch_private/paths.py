@@ -1,6 +1,7 @@
 """Results without this machine's folders: what is published must read the same wherever it was made."""
 
 import re
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -12,10 +13,11 @@ def without_paths(value):
     """The same data without this machine's folders: files of the project, of packages and of caches by their ends."""
     packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
     folders = pattern_of([cache, packages, str(Path.cwd())])
+    text = lru_cache(None)(partial(folders.sub, ""))  # a stack trace is that of many nodes
 
     def shortened(item):
         if isinstance(item, str):
-            return folders.sub("", item) if "/" in item else item
+            return text(item) if "/" in item else item
         if isinstance(item, dict):
             return {key: shortened(one) for key, one in item.items()}
         if isinstance(item, list | tuple):

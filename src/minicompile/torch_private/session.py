@@ -22,13 +22,13 @@ from minicompile.torch_private.calls import KernelCalls
 from minicompile.torch_private.choices import Choices
 from minicompile.torch_private.custom_passes import after
 from minicompile.torch_private.decisions import FusionDecisions
-from minicompile.torch_private.frames import FrameLog, TraceHandler
+from minicompile.torch_private.frames import TRACE_LOGGER, FrameLog, TraceHandler, without_unread
 from minicompile.torch_private.line_hooks import LineHooks
-from minicompile.torch_private.names import owner
+from minicompile.torch_private.names import lookup, owner
+from minicompile.torch_private.node_texts import NodeTexts
 from minicompile.torch_private.snapshot import identities, lowered_graph, members, whole_fx_graph, with_subgraphs
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
-TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
 
 
 @dataclass
@@ -258,9 +258,12 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
         stack.callback(setattr, watcher, "watching", False)
         logger.addHandler(handler)
         stack.callback(logger.removeHandler, handler)
+        if (trace := lookup("structured_trace")) is not None:
+            traced = without_unread(handler, trace)
+            stack.enter_context(mock.patch.object(owner("structured_trace"), "trace_structured", traced))
         if target == "simulated":
             stack.enter_context(simulated.driver_stand_in())
-        for hooks in (watcher.lines, watcher.decisions, watcher.calls, watcher.frames, watcher.choices):
+        for hooks in (watcher.lines, watcher.decisions, watcher.calls, watcher.frames, watcher.choices, NodeTexts()):
             for patch in hooks.patches():
                 stack.enter_context(patch)
         stack.enter_context(mock.patch.object(inductor, "compile_fx", watcher.entered(inductor.compile_fx)))

@@ -14,7 +14,8 @@ Three things are followed, from module to module:
 A table that names things by string (a dict whose keys are plain strings, as the registry of kernels is) is followed
 entry by entry where the caller says which entries it will look up; so an edit of one kernel does not touch the others'
 jobs. The table of a package that resolves its public names by string, in `__getattr__`, is followed for the names that
-are imported from it.
+are imported from it. An `__init__` that does nothing else is left out itself, since it computes nothing: another public
+name changes no result, and another home of a name that is used is another file.
 
 `minilab` is left out: it moves results about and decides none of them; but the parts of it that give pictures and pages
 their looks count.
@@ -55,6 +56,7 @@ class Named:
     always: tuple[tuple[str, str | None], ...]
     tables: tuple[dict[str, tuple[tuple[str, str | None], ...]], ...]
     lazy: bool  # it resolves names in `__getattr__`, by its tables
+    forwards: bool  # and does nothing else
     words: bool  # it uses minilab's translations or templates
 
 
@@ -94,8 +96,49 @@ def closure(
             keys = ({asked or ""} if named.lazy else names) & table.keys()
             for key in keys if named.lazy or keys else table:
                 waiting += table[key]
-    files = {file for file, _ in seen}
+    files = {file for file, asked in seen if not _only_forwards(file, asked, os.path.abspath(src))}
     return sorted(os.path.relpath(file, here) if file.startswith(here + os.sep) else file for file in files)
+
+
+def only_forwards(file: str | Path) -> bool:
+    """Whether a file is a package's `__init__` that resolves public names in `__getattr__` and does nothing else."""
+    path = Path(file)
+    return path.name == "__init__.py" and path.is_file() and _forwards(_parsed(path))
+
+
+def _only_forwards(file: str, asked: str | None, src: str) -> bool:
+    """Whether an `__init__` only hands on what is asked of it: nothing, a name of its table, or a module inside."""
+    state = os.stat(file)
+    named = _named_by(file, src, state.st_mtime_ns, state.st_size)
+    inside = Path(file).parent / (asked or "")
+    handed_on = inside.exists() or inside.with_suffix(".py").exists() or any(asked in table for table in named.tables)
+    return named.forwards and handed_on
+
+
+def _parsed(path: Path) -> ast.Module:
+    """The syntax tree of a Python file, an empty one where it has none: whoever runs the file says what is wrong."""
+    try:
+        return ast.parse(path.read_bytes())
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _forwards(tree: ast.Module) -> bool:
+    """Whether a module has a `__getattr__`, tables of strings, and nothing that runs besides."""
+    defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    others = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.Import) and not _is_text(node)]
+    tables = all(isinstance(node, ast.Assign | ast.AnnAssign) and _is_table(node) for node in others)
+    return defined == ["__getattr__"] and tables
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and _is_string(node.value)
+
+
+def _is_table(node: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether strings alone are assigned, or `__all__`."""
+    named = any(isinstance(target, ast.Name) and target.id == "__all__" for target in getattr(node, "targets", ()))
+    return named or (isinstance(node.value, ast.Dict) and all(map(_is_string, [*node.value.keys, *node.value.values])))
 
 
 @cache
@@ -104,18 +147,15 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     path = Path(file)
     if path.suffix in CPP:
         included = INCLUDE.findall(path.read_text(errors="replace"))
-        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False)
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False, False)
     if path.suffix == ".md":
         names = TEMPLATE.findall(path.read_text(errors="replace"))
         included = [file for name in names for file in _words(name, path.parent.parent)]
-        return Named(tuple((os.path.normpath(file), None) for file in included), (), False, False)
+        return Named(tuple((os.path.normpath(file), None) for file in included), (), False, False, False)
     if path.suffix != ".py":
-        return Named((), (), False, False)
+        return Named((), (), False, False, False)
     text = Text()
-    try:
-        tree = ast.parse(path.read_bytes())
-    except SyntaxError:
-        return Named((), (), False, False)  # whoever runs it says what is wrong
+    tree = _parsed(path)
     _collect(tree, text, _docstrings(tree))
     lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
     worded = any(module in WORDS or name in ("render", "templates") for module, name in text.imports)
@@ -123,7 +163,8 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
         {key: _resolved(part, path, Path(src), worded) for key, part in table.items()} for table in text.tables
     )
     tables = tuple(table for table in tables if any(table.values()))
-    return Named(_resolved(text, path, Path(src), worded), tables, lazy, worded)
+    forwards = path.name == "__init__.py" and _forwards(tree)
+    return Named(_resolved(text, path, Path(src), worded), tables, lazy, forwards, worded)
 
 
 def _resolved(text: Text, file: Path, src: Path, worded: bool) -> tuple[tuple[str, str | None], ...]:

@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 
 from minilab.device import cpu_device, hardware
 from minilab.files import digest
+from minilab.records.closure import only_forwards
 from minilab.records.digests import digest_of_code, digest_of_content
 
 Reason = dict[str, Any]  # {"code": ..., and the fields that its wording names}
@@ -100,10 +101,11 @@ def stale_reasons(
         Each reason as a code with its fields: `source_gone`, `source_changed`, `source_new` and `input_differs` with
         `path`, `parameter_changed` with `name`.
     """
+    decisive = {path: recorded for path, recorded in made["sources"].items() if not only_forwards(path)}
     if sources is None:
-        sources = {path: digest_of_code(path) for path in made["sources"] if Path(path).exists()}
+        sources = {path: digest_of_code(path) for path in decisive if Path(path).exists()}
     reasons: list[Reason] = []
-    for path, recorded in made["sources"].items():
+    for path, recorded in decisive.items():
         if path not in sources:
             reasons.append({"code": "source_gone", "path": path})
         elif sources[path] != recorded:

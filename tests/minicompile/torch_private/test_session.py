@@ -11,11 +11,17 @@ from torch._inductor import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import Scheduler
 
-from minicompile.torch_private.session import TRACE_LOGGER, fresh_dynamo, watch
+from minicompile.torch_private.frames import TRACE_LOGGER, TraceHandler, without_unread
+from minicompile.torch_private.session import fresh_dynamo, watch
 
 
 def hooks() -> list:
-    places = [(compile_fx, "compile_fx"), (GraphLowering, "save_output_code"), (Scheduler, "can_fuse")]
+    places = [
+        (torch._logging, "trace_structured"),
+        (compile_fx, "compile_fx"),
+        (GraphLowering, "save_output_code"),
+        (Scheduler, "can_fuse"),
+    ]
     return [logging.getLogger(TRACE_LOGGER).handlers[:], *(getattr(owner, name) for owner, name in places)]
 
 
@@ -46,6 +52,31 @@ def seen():
     assert values[0].tolist() == [1.0, 3.0, 5.0]
     assert late.weight.grad.tolist() == [-3.0]
     return session
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_records_that_nobody_reads_are_not_written(others):
+    kinds, payloads = [], []
+    other = logging.NullHandler()
+    handler = TraceHandler(lambda name, _metadata, _payload: kinds.append(name))
+
+    def written() -> str:
+        payloads.append(1)
+        return "{}"
+
+    logger = logging.getLogger(TRACE_LOGGER)
+    before, logger.handlers = logger.handlers, [handler, other] if others else [handler]
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    try:
+        trace = without_unread(handler, torch._logging.trace_structured)
+        trace("chromium_event", payload_fn=written, expect_trace_id=False)
+        trace("artifact", lambda: {"name": "kept"}, payload_fn=written, expect_trace_id=False)
+    finally:
+        logger.handlers = before
+        logger.setLevel(level)
+    assert kinds == [*(["chromium_event"] if others else []), "kept"]
+    assert len(payloads) == len(kinds)
 
 
 def test_every_model_has_its_graphs_and_those_their_directions(seen):

@@ -100,6 +100,26 @@ def test_of_a_package_that_resolves_names_by_string_only_what_is_imported_counts
     assert used(src, "import lazy.second\n") == {"lazy/second.py"}
 
 
+@pytest.mark.parametrize(
+    ("body", "asked", "counts"),
+    [
+        ("", "from lazy import one", False),
+        ("", "import lazy.second", False),
+        ("", "from lazy import second", False),
+        ('__all__ = sorted(HOMES)\nimport importlib\n"""Words."""\n', "from lazy import one", False),
+        ("", "from lazy import HOMES", True),
+        ("SCALE = 2\n", "from lazy import one", True),
+        ("import_all()\n", "import lazy.second", True),
+        ("def other():\n    ...\n", "import lazy.second", True),
+        ("from lazy.second import two\n", "import lazy.first", True),
+    ],
+)
+def test_a_packages_own_file_counts_where_it_does_more_than_hand_names_on(src: Path, body: str, asked: str, counts):
+    (src / "lazy/__init__.py").write_text(FILES["lazy/__init__.py"] + body)
+    (src / "script.py").write_text(asked)
+    assert (str(src / "lazy/__init__.py") in closure(src / "script.py", (), src)) == counts
+
+
 def test_words_templates_and_looks_of_a_page_count(src: Path):
     assert used(src, "from pack.wordless import unit\n") == {"pack/wordless.py"}
     assert used(src, "from pack.page import text\n") == {

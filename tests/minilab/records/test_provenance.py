@@ -6,6 +6,8 @@ import pytest
 
 from minilab.device import cpu_device
 from minilab.files import write_json
+from minilab.records.closure import closure
+from minilab.records.digests import digest_of_code
 from minilab.records.provenance import provenance, stale_reasons
 from minilab.records.restore import Today, flattened, reasons_by_kernel
 from minilab.records.words import worded
@@ -41,6 +43,34 @@ def test_a_source_that_joined_what_it_depends_on_makes_it_stale(source: Path):
     made = provenance([source], {})
     today = {**made["sources"], "header.cuh": "0"}
     assert stale_reasons(made, None, today) == [{"code": "source_new", "path": "header.cuh"}]
+
+
+FORWARDS = "HOMES = {%s}\ndef __getattr__(name): ...\n"
+
+
+def test_a_public_name_makes_stale_only_what_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    package = Path("src/lazy/__init__.py")
+    package.parent.mkdir(parents=True)
+    for name, text in {"first": "def one(): ...", "second": "def one(): ...", "third": "def three(): ..."}.items():
+        package.with_name(f"{name}.py").write_text(text)
+    Path("script.py").write_text("from lazy import one\n")
+
+    def reasons(homes: str) -> list[dict]:
+        package.write_text(FORWARDS % homes)
+        return stale_reasons(made, None, {path: digest_of_code(path) for path in closure("script.py")})
+
+    package.write_text(FORWARDS % '"one": "lazy.first"')
+    made = provenance([*closure("script.py"), package], {})  # a record of when a package's own file counted
+    assert reasons('"one": "lazy.first"') == []
+    assert reasons('"one": "lazy.first", "three": "lazy.third"') == []
+    assert stale_reasons(made) == []
+    assert reasons('"one": "lazy.second"') == [
+        {"code": "source_gone", "path": "src/lazy/first.py"},
+        {"code": "source_new", "path": "src/lazy/second.py"},
+    ]
+    package.write_text("def one(): ...\n")
+    assert stale_reasons(made) == [{"code": "source_changed", "path": str(package)}]
 
 
 def test_another_input_makes_it_stale_wherever_that_now_lies(source: Path):

@@ -1,0 +1,51 @@
+"""Texts of nodes: those that Inductor prints itself, each printed once."""
+
+from contextlib import ExitStack
+from unittest import mock
+
+import pytest
+import torch
+from torch._inductor import scheduler
+from torch._inductor.dependencies import StarDep
+from torch._inductor.loop_body import LoopBodyBlock
+from torch.utils._ordered_set import OrderedSet
+
+from minicompile.torch_private.node_texts import NodeTexts
+
+
+@pytest.fixture
+def watched():
+    with ExitStack() as stack:
+        for patch in NodeTexts().patches():
+            stack.enter_context(patch)
+        yield
+
+
+def a_block() -> LoopBodyBlock:
+    graph = torch.fx.Graph()
+    ops = graph.placeholder("ops")
+    graph.output(graph.call_method("load", (ops, "buf0", 0)))
+    block = LoopBodyBlock.__new__(LoopBodyBlock)
+    block.graph, block.body = graph, mock.Mock(submodules={})
+    return block
+
+
+def test_equal_sets_are_printed_once_as_inductor_prints_them(watched):
+    with mock.patch("pprint.pformat", side_effect=lambda obj, **_options: repr(obj)) as printed:
+        first = scheduler.pformat(OrderedSet([StarDep("buf0")]))
+        assert scheduler.pformat(OrderedSet([StarDep("buf0")])) == first
+        assert printed.call_count == 1
+        assert scheduler.pformat(OrderedSet([StarDep("buf1")])) != first
+        assert scheduler.pformat("buf0") == repr("buf0")
+
+
+def test_a_loop_body_is_printed_again_once_it_has_changed(watched):
+    block = a_block()
+    before = block.debug_str("body")
+    with mock.patch.object(torch.fx, "GraphModule", side_effect=AssertionError):
+        assert block.debug_str("body") == before
+        assert a_block().debug_str("body") == before
+    node = next(node for node in block.graph.nodes if node.op == "call_method")
+    node.target = "load_seed"  # as Inductor does to bodies in half precision
+    assert "load_seed" in block.debug_str("body")
+    assert "load_seed" not in before
