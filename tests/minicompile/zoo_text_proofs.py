@@ -23,7 +23,7 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
     """The lines where memory is said to be read and written are those whose text has a pointer, in that direction."""
     verdict = Verdict()
     for view in views_of(one.capture):
-        if view.kernel["granularity"] != "operation" or not view.scheduler_nodes:  # a branch's kernel has none
+        if view.kernel["granularity"] != "operation" or not view.operations:  # a branch's kernel has none
             continue
         told: dict[str, set] = {"reads": set(), "writes": set()}
         for way, parts in (("reads", facts.reads(view)), ("writes", facts.writes(view))):
