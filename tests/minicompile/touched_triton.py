@@ -23,7 +23,14 @@ BLOCKS = {"XBLOCK": 512, "YBLOCK": 32, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK":
 REDUCING = {**BLOCKS, "XBLOCK": 8}  # the interpreter combines values one by one, those of rows that are not there too
 
 
-NAMED_OTHERWISE = {"fast_tanhf": "tanh", "nearbyint": "round", "rint": "round", "fabs": "abs", "cyl_bessel_i0": "i0"}
+NAMED_OTHERWISE = {
+    "fast_tanhf": "tanh",
+    "nearbyint": "round",
+    "rint": "round",
+    "fabs": "abs",
+    "cyl_bessel_i0": "i0",
+    "mul_rn": "mul",
+}
 TRUTHS = ("isnan", "isinf", "signbit")  # which CUDA's library gives as integers
 
 

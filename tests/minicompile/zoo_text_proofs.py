@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from itertools import pairwise
 
 from zoo_models import Captured, Verdict
 from zoo_runs import Ran
@@ -10,12 +9,12 @@ from zoo_runs import Ran
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
-from minicompile.explain.annotation.headline import PREPARATIONS, in_order
+from minicompile.explain.annotation.headline import in_order
 from minicompile.explain.explorer.tour import tour
 
 COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
 POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
-STORES = re.compile(r"\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= ")
+STORES = re.compile(r"transpose_mxn.*\bout_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= ")
 SIGNED = re.compile(r"^(def \w+\(|\{)")
 NOT_BODY = re.compile(r"^\s*(?:auto (?:in_|out_)\w+ = \w+;|(?:const )?[\w:]+\*)")
 
@@ -24,7 +23,7 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
     """The lines where memory is said to be read and written are those whose text has a pointer, in that direction."""
     verdict = Verdict()
     for view in views_of(one.capture):
-        if view.kernel["granularity"] != "operation":
+        if view.kernel["granularity"] != "operation" or not view.operations:  # a branch's kernel has none
             continue
         told: dict[str, set] = {"reads": set(), "writes": set()}
         for way, parts in (("reads", facts.reads(view)), ("writes", facts.writes(view))):
@@ -32,7 +31,8 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
                 told[way] |= {(entry["pointer"], line) for place in entry["places"] for line in place["lines"]}
         told = {way: {at for at in some if POINTER.fullmatch(at[0])} for way, some in told.items()}
         truth: dict[str, set] = {"reads": set(), "writes": set()}
-        signature = next((n for n, text in view.lines if SIGNED.match(text)), view.kernel["first"])
+        begins = [n for n, text in view.lines if SIGNED.match(text)] or [view.kernel["first"]]
+        signature = begins[-1 if view.kernel["language"] != "cpp" else 0]  # helpers come first in Triton
         for number, text in view.lines:
             text = re.split(r"  #|//", text)[0]
             # a search tries whatever place it comes to, so no index is told of its list
@@ -48,20 +48,15 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
 
 
 def order(one: Captured, _ran: Ran) -> Verdict:
-    """No operation is told before one whose result it takes, nor before one that the text is done with by then."""
+    """No operation is told before one whose result it takes."""
     verdict = Verdict()
     for view in views_of(one.capture):
-        lines: dict[str, list[int]] = {}
-        for line, operations in view.operations.items():
-            for each in operations:
-                if each.producer and each.operation not in PREPARATIONS:
-                    lines.setdefault(each.producer, []).append(line)
-        told = [node for node in in_order(view) if node["name"] in lines]
+        told = in_order(view)
         verdict.held["order"] += max(len(told) - 1, 0)
-        for earlier, later in pairwise(told):
-            names = earlier["name"], later["name"]
-            if later["name"] in earlier["inputs"] or max(lines[names[1]]) < min(lines[names[0]]):
-                verdict.false.append(f"{view.call['id']}: {names[0]} is told before {names[1]}")
+        for position, node in enumerate(told):
+            for later in told[position + 1 :]:
+                if later["name"] in node["inputs"]:
+                    verdict.false.append(f"{view.call['id']}: {node['name']} is told before {later['name']}")
     return verdict
 
 
