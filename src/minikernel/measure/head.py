@@ -9,10 +9,10 @@ import torch
 from minikernel.measure.ceilings import large_copy
 from minikernel.measure.contest import in_line
 from minikernel.measure.head_contest import contest_head, head_providers, head_weight
-from minikernel.measure.rows import Standard
+from minikernel.measure.rows import HeadRow, Standard
 from minikernel.measure.standards import LEFT_OUT_ALL, TIMINGS, of_head
 from minikernel.ops.lm_head import COLUMNS
-from minikernel.reasons import of_exception
+from minikernel.reasons import Reason, of_exception
 
 
 def run_head(params: dict, torch_device: str, log: Callable[[str], None]) -> dict:
@@ -28,20 +28,23 @@ def run_head(params: dict, torch_device: str, log: Callable[[str], None]) -> dic
     Returns:
         `head.json` without its provenance.
     """
-    device, began = torch.device(torch_device), time.monotonic()
+    device, began, limit = torch.device(torch_device), time.monotonic(), params["time_limit_seconds"]
     copied = large_copy(device)
     weight = head_weight(device, params["seed"])
     result: dict = {"copy_gb_per_s": copied.giga_per_s, "ceiling": asdict(copied), "rows": [], "left_out": []}
     for rows in params["rows"]:
         place = {"part": "head", "direction": "forward", "rows": rows, "cols": COLUMNS, "dtype": "float32"}
+        found: list[HeadRow] = []
         try:
-            if time.monotonic() - began > params["time_limit_seconds"]:
-                found, reasons = [], {LEFT_OUT_ALL: {"code": "time_over", "seconds": params["time_limit_seconds"]}}
+            if time.monotonic() - began > limit:
+                reasons: dict[str, Reason] = {
+                    LEFT_OUT_ALL: {"code": "time_over", "seconds": params["time_limit_seconds"]}
+                }
             else:
                 torch._dynamo.reset()  # with one static shape a compile
                 found, reasons = contest_head(head_providers(weight), weight, rows, params, device, copied.giga_per_s)
         except Exception as failure:  # out of memory, or a kernel that broke the device for all
-            found, reasons = [], {LEFT_OUT_ALL: of_exception(failure)}
+            reasons = {LEFT_OUT_ALL: of_exception(failure)}
         result["rows"] += found
         result["left_out"] += [{**place, "kernel": name, "reason": reason} for name, reason in reasons.items()]
         log(f"{time.monotonic() - began:4.0f} s {in_line(place, found, reasons)}")

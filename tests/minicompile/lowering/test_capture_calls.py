@@ -11,7 +11,8 @@ from captured import FAST
 from torch import nn
 from torch.nn import functional as F
 
-from minicompile.lowering.capture import call_arguments, capture, loss_of, shown
+from minicompile.lowering.capture import call_arguments, capture, loss_of
+from minicompile.torch_private.snapshot import described
 from minilab import LabError
 from minilab.config import check_schema, read_schema
 
@@ -55,9 +56,9 @@ def test_a_model_is_captured_however_it_is_called(args):
 
 
 def test_what_an_input_holds_is_told():
-    assert shown(Batch(ONES))["holds"] == {".x": {"kind": "tensor", "size": [2, 3], "dtype": "float32"}}
-    assert shown(ONES)["size"] == [2, 3]
-    assert "holds" not in shown(3)
+    assert described(Batch(ONES))["holds"] == {".x": {"kind": "tensor", "size": [2, 3], "dtype": "float32"}}
+    assert described(ONES)["size"] == [2, 3]
+    assert "holds" not in described(3)
 
 
 SEVEN = torch.tensor(7.0)
