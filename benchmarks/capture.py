@@ -38,7 +38,7 @@ from torch._inductor.graph import GraphLowering  # noqa: E402
 from torch._inductor.utils import fresh_cache  # noqa: E402
 
 from minicompile.lowering.capture import capture, loss_of  # noqa: E402
-from minicompile.lowering.panes import Panes  # noqa: E402
+from minicompile.lowering.panes.panes import Panes  # noqa: E402
 from minicompile.torch_private import simulated  # noqa: E402
 from minicompile.torch_private.triton_kernels import compile_kernels  # noqa: E402
 

@@ -21,7 +21,7 @@ from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture, Kind
-from minicompile.torch_private.session import Session, watch
+from minicompile.torch_private.watching.session import Session, watch
 from minilab import LabError
 from minilab.files import write_json, write_text
 

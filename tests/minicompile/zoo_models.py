@@ -21,7 +21,7 @@ from torch._inductor.async_compile import AsyncCompile
 
 from minicompile.lowering.capture import capture
 from minicompile.lowering.captured import Capture, Graph
-from minicompile.lowering.panes import Panes
+from minicompile.lowering.panes.panes import Panes
 
 ZOO = Path(__file__).parent / "zoo"
 NAMES = sorted(path.stem for path in ZOO.glob("*.py"))

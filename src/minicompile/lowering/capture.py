@@ -20,14 +20,14 @@ from minicompile.batches import split_batch, tensors_of
 from minicompile.lowering.captured import Capture, Graph, Kind, Warned
 from minicompile.lowering.choices import chosen, clock_choices
 from minicompile.lowering.coverage import coverage, gaps
-from minicompile.lowering.cpp_assembly import with_cpp_assembly
-from minicompile.lowering.panes import Panes
+from minicompile.lowering.panes.cpp_assembly import with_cpp_assembly
+from minicompile.lowering.panes.panes import Panes
+from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record, without
-from minicompile.lowering.triton_assembly import with_assembly
 from minicompile.lowering.untouched import untouched
 from minicompile.torch_private.paths import without_paths
-from minicompile.torch_private.session import Session, fresh_dynamo, guards, watch
 from minicompile.torch_private.snapshot import described
+from minicompile.torch_private.watching.session import Session, fresh_dynamo, guards, watch
 from minilab import LabError
 from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
 from minilab.records.provenance import versions

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minicompile.lowering.captured import Choice, Graph, Pane, PlacedNode
-from minicompile.lowering.printed_text import definition_lines
-from minicompile.lowering.triton_assembly import triton_sources
-from minicompile.torch_private.choices import Choices
-from minicompile.torch_private.heuristics import proposed
+from minicompile.lowering.panes.printed_text import definition_lines
+from minicompile.lowering.panes.triton_assembly import triton_sources
+from minicompile.torch_private.choosing.choices import Choices
+from minicompile.torch_private.choosing.heuristics import proposed
 from minicompile.torch_private.names import NAMES
 
 

@@ -1,6 +1,6 @@
 """One compiled graph of a capture: panes from ATen to kernels, and the links between them.
 
-Works on the plain data of a `torch_private.session.Session`, which it leaves as it is; nothing of torch is touched.
+Works on the plain data of a `torch_private.watching.session.Session`, which it leaves as it is; nothing of torch is touched.
 """
 
 import re
@@ -21,8 +21,8 @@ from minicompile.lowering.captured import (
     Title,
 )
 from minicompile.lowering.outcomes import contents, fates, own_aten_nodes, reason, without_stores
-from minicompile.lowering.panes import Panes
-from minicompile.lowering.printed_text import (
+from minicompile.lowering.panes.panes import Panes
+from minicompile.lowering.panes.printed_text import (
     STRUCTURE,
     arguments,
     definition_lines,

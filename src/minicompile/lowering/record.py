@@ -5,13 +5,13 @@ import re
 from pathlib import Path
 from typing import cast
 
-from minicompile.lowering.bytecode import disassembled, rewritten
 from minicompile.lowering.captured import Compile, Frame, Graph, GraphBreak, Title, Warned
 from minicompile.lowering.graph_record import BuiltGraph, built_graph
-from minicompile.lowering.layers import Stack, layer_stack, with_layers
-from minicompile.lowering.panes import Panes
-from minicompile.lowering.printed_text import definition_lines
-from minicompile.torch_private.session import Session
+from minicompile.lowering.panes.bytecode import disassembled, rewritten
+from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
+from minicompile.lowering.panes.panes import Panes
+from minicompile.lowering.panes.printed_text import definition_lines
+from minicompile.torch_private.watching.session import Session
 
 FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 PACKAGES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")

@@ -12,7 +12,7 @@ from torch import nn
 from minicompile.lowering.capture import capture
 from minicompile.lowering.simulated_vs_real import compare_with_real, decided_by_a_clock
 from minicompile.models import tiny_head
-from minicompile.torch_private.heuristics import KernelTimes
+from minicompile.torch_private.choosing.heuristics import KernelTimes
 from minilab.config import check_schema, read_schema
 
 

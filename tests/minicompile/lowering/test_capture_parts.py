@@ -13,14 +13,14 @@ from minicompile.explain.wording import Wording
 from minicompile.lowering.coverage import coverage
 from minicompile.lowering.exported import write_exported
 from minicompile.lowering.outcomes import fate, reason, reason_codes
-from minicompile.lowering.printed_text import definition_lines
+from minicompile.lowering.panes.printed_text import definition_lines
+from minicompile.lowering.panes.triton_assembly import mlir_lines, ptx_lines, sass_lines, triton_sources
 from minicompile.lowering.record import shown_path, user_frames
-from minicompile.lowering.triton_assembly import mlir_lines, ptx_lines, sass_lines, triton_sources
 from minicompile.models import BUILT_IN, build, minigpt
 from minicompile.torch_private import triton_kernels
-from minicompile.torch_private.calls import split_marks
-from minicompile.torch_private.heuristics import KernelTimes
-from minicompile.torch_private.line_hooks import Operation, split_tags
+from minicompile.torch_private.choosing.heuristics import KernelTimes
+from minicompile.torch_private.watching.calls import split_marks
+from minicompile.torch_private.watching.line_hooks import Operation, split_tags
 from minilab import LabError
 from minilab.translations import LANGUAGES
 from minimodel.checkpoint import save_checkpoint

@@ -8,13 +8,13 @@ import pytest
 import torch
 from captured import FAST
 
-from minicompile.lowering import triton_assembly
 from minicompile.lowering.graph_record import built_graph
 from minicompile.lowering.outcomes import own_aten_nodes
+from minicompile.lowering.panes import triton_assembly
 from minicompile.lowering.record import Record
 from minicompile.models import tiny_head
-from minicompile.torch_private.session import fresh_dynamo, watch
 from minicompile.torch_private.triton_kernels import CompiledKernel
+from minicompile.torch_private.watching.session import fresh_dynamo, watch
 
 
 @pytest.fixture(scope="module")

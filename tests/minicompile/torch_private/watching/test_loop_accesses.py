@@ -7,10 +7,10 @@ import sympy
 import torch
 from torch._inductor.virtualized import V, ops
 
-from minicompile.torch_private import loop_accesses
-from minicompile.torch_private.grids import how_many, written_out
-from minicompile.torch_private.loop_accesses import Access, _Indices, accesses
-from minicompile.torch_private.traffic import count
+from minicompile.torch_private.watching import loop_accesses
+from minicompile.torch_private.watching.grids import how_many, written_out
+from minicompile.torch_private.watching.loop_accesses import Access, _Indices, accesses
+from minicompile.torch_private.watching.traffic import count
 
 
 class Body:

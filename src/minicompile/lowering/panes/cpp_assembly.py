@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from minicompile.lowering.captured import Graph, Kernel, Title
-from minicompile.lowering.listings import fitting
-from minicompile.lowering.panes import Panes
+from minicompile.lowering.panes.listings import fitting
+from minicompile.lowering.panes.panes import Panes
 from minicompile.torch_private.cpp_flags import compile_command
 
 Mapped = list[tuple[str, int | None]]  # instructions, each with its line of the code pane

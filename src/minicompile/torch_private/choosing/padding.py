@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from minicompile.torch_private.hooking import Hooks, aside
+from minicompile.torch_private.choosing.hooking import Hooks, aside
 from minicompile.torch_private.snapshot import number
 
 NEEDED = ("should_pad", "pad_known", "pad_device", "pad_triton", "pad_bound")  # to stand in for the clock

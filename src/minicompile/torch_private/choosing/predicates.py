@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 from unittest import mock
 
-from minicompile.torch_private.hooking import Hooks, aside
+from minicompile.torch_private.choosing.hooking import Hooks, aside
 from minicompile.torch_private.names import lookup
 
 KINDS = {

@@ -17,16 +17,17 @@ from unittest import mock
 
 import torch
 
-from minicompile.torch_private import simulated, traffic
-from minicompile.torch_private.calls import KernelCalls
-from minicompile.torch_private.choices import Choices
-from minicompile.torch_private.custom_passes import after
-from minicompile.torch_private.decisions import FusionDecisions
-from minicompile.torch_private.frames import TRACE_LOGGER, FrameLog, TraceHandler, without_unread
-from minicompile.torch_private.line_hooks import LineHooks
+from minicompile.torch_private import simulated
+from minicompile.torch_private.choosing.choices import Choices
 from minicompile.torch_private.names import lookup, owner
-from minicompile.torch_private.node_texts import NodeTexts
 from minicompile.torch_private.snapshot import identities, lowered_graph, members, whole_fx_graph, with_subgraphs
+from minicompile.torch_private.watching import traffic
+from minicompile.torch_private.watching.calls import KernelCalls
+from minicompile.torch_private.watching.custom_passes import after
+from minicompile.torch_private.watching.decisions import FusionDecisions
+from minicompile.torch_private.watching.frames import TRACE_LOGGER, FrameLog, TraceHandler, without_unread
+from minicompile.torch_private.watching.line_hooks import LineHooks
+from minicompile.torch_private.watching.node_texts import NodeTexts
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-from minicompile.torch_private.hooking import Hooks
+from minicompile.torch_private.choosing.hooking import Hooks
 
 
 class NodeTexts:

@@ -11,8 +11,8 @@ from torch._inductor import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import Scheduler
 
-from minicompile.torch_private.frames import TRACE_LOGGER, TraceHandler, without_unread
-from minicompile.torch_private.session import fresh_dynamo, watch
+from minicompile.torch_private.watching.frames import TRACE_LOGGER, TraceHandler, without_unread
+from minicompile.torch_private.watching.session import fresh_dynamo, watch
 
 
 def hooks() -> list:
@@ -129,7 +129,7 @@ def test_what_cannot_be_recorded_is_told_and_the_compile_goes_on(monkeypatch):
     def broken(*_):
         raise KeyError("op7")
 
-    monkeypatch.setattr("minicompile.torch_private.session.lowered_graph", broken)
+    monkeypatch.setattr("minicompile.torch_private.watching.session.lowered_graph", broken)
     with fresh_dynamo(), watch() as session:
         assert doubled(torch.arange(3.0)).tolist() == [1.0, 3.0, 5.0]
     assert [(one["code"], one["what"], one["reason"]) for one in session.warnings] == [

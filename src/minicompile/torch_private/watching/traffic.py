@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy
 
-from minicompile.torch_private.grids import how_many, in_union
-from minicompile.torch_private.loop_accesses import Access, accesses
+from minicompile.torch_private.watching.grids import how_many, in_union
+from minicompile.torch_private.watching.loop_accesses import Access, accesses
 
 
 @dataclass

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicompile.torch_private import grids
-from minicompile.torch_private.grids import grid, how_many, in_union, written_out
+from minicompile.torch_private.watching import grids
+from minicompile.torch_private.watching.grids import grid, how_many, in_union, written_out
 
 steps = st.lists(st.tuples(st.integers(-12, 12), st.integers(1, 5)), max_size=3)
 

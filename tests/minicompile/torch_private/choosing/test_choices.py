@@ -7,9 +7,9 @@ from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
 from minicompile.models import tiny_head
-from minicompile.torch_private import autotuned, padding, passes
+from minicompile.torch_private.choosing import autotuned, padding, passes
 from minicompile.torch_private.names import NAMES, PrivateName
-from minicompile.torch_private.session import Session, fresh_dynamo, watch
+from minicompile.torch_private.watching.session import Session, fresh_dynamo, watch
 from tests.minicompile.captured import FAST
 
 TUNED = {**FAST, "max_autotune": True, "max_autotune_gemm_backends": "CPP,ATEN", "freezing": True}

@@ -2,8 +2,8 @@
 
 import numpy
 
-from minicompile.torch_private.loop_accesses import Access
-from minicompile.torch_private.traffic import _union, count
+from minicompile.torch_private.watching.loop_accesses import Access
+from minicompile.torch_private.watching.traffic import _union, count
 
 
 def access(elements, *, buffer: str = "x", reads: bool = True, most: int = 100) -> Access:

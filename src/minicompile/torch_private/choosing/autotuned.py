@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from minicompile.torch_private import predicates
-from minicompile.torch_private.hooking import Hooks, aside
+from minicompile.torch_private.choosing import predicates
+from minicompile.torch_private.choosing.hooking import Hooks, aside
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.snapshot import buffer_facts
 

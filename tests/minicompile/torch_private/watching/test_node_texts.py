@@ -10,7 +10,7 @@ from torch._inductor.dependencies import StarDep
 from torch._inductor.loop_body import LoopBodyBlock
 from torch.utils._ordered_set import OrderedSet
 
-from minicompile.torch_private.node_texts import NodeTexts
+from minicompile.torch_private.watching.node_texts import NodeTexts
 
 
 @pytest.fixture

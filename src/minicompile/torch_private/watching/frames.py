@@ -20,12 +20,12 @@ from unittest import mock
 
 import torch
 
-from minicompile.torch_private.hooking import aside
+from minicompile.torch_private.choosing.hooking import aside
 from minicompile.torch_private.names import lookup, owner
 from minicompile.torch_private.snapshot import described
 
 if TYPE_CHECKING:
-    from minicompile.torch_private.session import Session
+    from minicompile.torch_private.watching.session import Session
 
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
 COMPILED_FUNCTION = "compile_wrapper"  # the frame of torch's that calls a function as compiled; it holds it as `fn`

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from minicompile.torch_private.autotuned import Autotuned
-from minicompile.torch_private.heuristics import KernelTimes
-from minicompile.torch_private.hooking import Hooks
-from minicompile.torch_private.padding import Padding
-from minicompile.torch_private.passes import Layouts, Passes
+from minicompile.torch_private.choosing.autotuned import Autotuned
+from minicompile.torch_private.choosing.heuristics import KernelTimes
+from minicompile.torch_private.choosing.hooking import Hooks
+from minicompile.torch_private.choosing.padding import Padding
+from minicompile.torch_private.choosing.passes import Layouts, Passes
 
 
 class Choices:

@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from minicompile.torch_private import simulated
-from minicompile.torch_private.hooking import Hooks
+from minicompile.torch_private.choosing.hooking import Hooks
 from minicompile.torch_private.triton_kernels import loaded
 
 DECORATOR = re.compile(r"^@triton_heuristics\.(\w+)\(", re.MULTILINE)

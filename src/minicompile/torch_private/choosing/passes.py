@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from minicompile.torch_private.hooking import Hooks, aside
+from minicompile.torch_private.choosing.hooking import Hooks, aside
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.snapshot import number
 

@@ -9,8 +9,8 @@ import torch
 from torch._inductor import config, utils
 from torch._inductor.kernel import mm
 
-from minicompile.torch_private import predicates
-from minicompile.torch_private.hooking import Hooks
+from minicompile.torch_private.choosing import predicates
+from minicompile.torch_private.choosing.hooking import Hooks
 
 TUNED = "config.max_autotune or config.max_autotune_gemm"
 DTYPE = "layout.dtype in allowed_layout_dtypes"

@@ -16,8 +16,8 @@ from typing import Any
 import numpy
 import sympy
 
-from minicompile.torch_private.grids import MOST, grid
 from minicompile.torch_private.names import owner
+from minicompile.torch_private.watching.grids import MOST, grid
 
 
 class Unknown:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minicompile.lowering.captured import Assembly, Graph, Kernel, Title
-from minicompile.lowering.listings import fitting
-from minicompile.lowering.panes import Panes
+from minicompile.lowering.panes.listings import fitting
+from minicompile.lowering.panes.panes import Panes
 from minicompile.torch_private.triton_kernels import CompiledKernel, compile_kernels
 from minikernel.proof.cubin import ask_cuda_tool, parse_resource_usage
 

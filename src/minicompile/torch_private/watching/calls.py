@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from unittest import mock
 
-from minicompile.torch_private.line_hooks import KernelDefinition
 from minicompile.torch_private.names import owner
+from minicompile.torch_private.watching.line_hooks import KernelDefinition
 
 MARK = re.compile(r"^[ \t]*(?:#|//) \[Provenance debug handles\] (?P<kernel>\S+):(?P<handle>\d+)$")
 COMMENT = re.compile(r"^[ \t]*(?:#|//)")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minicompile.lowering.layers import layer_stack, with_layers
+from minicompile.lowering.panes.layers import layer_stack, with_layers
 from minicompile.lowering.record import Record
 
 BLOCK, MIX = ["blocks.1", "Block"], ["blocks.1.mix", "Linear"]

@@ -1,0 +1,1 @@
+"""How Inductor chose: candidates that were timed, patterns, decompositions, layouts, heuristics, padding."""
