@@ -1,6 +1,7 @@
 """One compiled graph of a capture: panes from ATen to kernels, and the links between them.
 
-Works on the plain data of a `torch_private.watching.session.Session`, which it leaves as it is; nothing of torch is touched.
+Works on the plain data of a `torch_private.watching.session.Session`, which it leaves as it is; nothing of torch is
+touched.
 """
 
 import re

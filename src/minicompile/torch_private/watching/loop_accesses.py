@@ -258,8 +258,10 @@ def _handler(indices: _Indices, found: dict[tuple[str, int], list[Access]]) -> A
         def store_reduction(self, name, index, value):
             self._touch(name, index, writes=True)
 
-        def bucketize(self, values, boundaries, *args, **kwargs):
-            self._record(boundaries[0], None, int(indices.hint(boundaries[1])), reads=True)
+        def bucketize(self, values, boundaries, places, dtype, right, sorter=None, sorter_places=None):
+            every = max(int(indices.hint(size)) for size in boundaries[1:3])  # of a row, and of all rows together
+            for name, *_ in filter(None, (boundaries, sorter)):
+                self._record(name, None, every, reads=True)
             return UNKNOWN
 
         def masked(self, mask, body, other):

@@ -106,11 +106,13 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
         touched = [access for one in some for access in one or ()]
         name_of = {access.buffer: _memory(access.buffer, real, shared) for access in touched}
         buffer_of = {name: buffer for buffer, name in name_of.items()}
-        return count(
+        counted = count(
             [replace(access, buffer=name_of[access.buffer]) for access in touched],
             lambda name: graph.get_dtype(buffer_of[name]).itemsize,
             lambda name: hint(graph.get_numel(buffer_of[name])),
         )
+        viewed = [_viewed(name, graph.name_to_buffer) for name in buffer_of]
+        return counted if len(set(viewed)) == len(viewed) else replace(counted, exact=False)
 
     return [of_call(call) for call in calls]
 
@@ -120,6 +122,13 @@ def _memory(buffer: str, real: dict[str, str], shared: dict[str, str]) -> str:
     while buffer in real and real[buffer] != buffer:
         buffer = real[buffer]
     return shared.get(buffer, buffer)
+
+
+def _viewed(buffer: str, buffers: dict[str, Any]) -> str:
+    """The buffer whose memory another one is a view of, where an operation that is no kernel made the view."""
+    while (one := buffers.get(buffer)) is not None and (inside := one.get_inputs_that_alias_output()):
+        buffer = inside[0]
+    return buffer
 
 
 def _hint(sizes: Any, size: Any) -> int:

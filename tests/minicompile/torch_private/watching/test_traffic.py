@@ -1,9 +1,11 @@
 """The bytes of a call are those of the different elements that its accesses reach."""
 
+from types import SimpleNamespace
+
 import numpy
 
 from minicompile.torch_private.watching.loop_accesses import Access
-from minicompile.torch_private.watching.traffic import _union, count
+from minicompile.torch_private.watching.traffic import _union, _viewed, count
 
 
 def access(elements, *, buffer: str = "x", reads: bool = True, most: int = 100) -> Access:
@@ -48,3 +50,16 @@ def test_reads_and_writes_are_counted_apart_in_bytes_of_their_buffers():
     assert (found.read_bytes, found.written_bytes, found.exact) == (40, 24 + 6, True)
     unknown = count([*touched, access(None, buffer="y", most=9)], {"x": 4, "y": 2}.__getitem__, lambda _buffer: 50)
     assert (unknown.read_bytes, unknown.written_bytes, unknown.exact) == (40 + 18, 30, False)
+
+
+def test_a_view_that_an_operation_outside_of_all_kernels_made_is_followed_to_its_memory():
+    def made_of(*names: str) -> SimpleNamespace:
+        return SimpleNamespace(get_inputs_that_alias_output=lambda: list(names))
+
+    buffers = {"buf0": made_of(), "buf1": made_of("buf0"), "buf2": made_of("buf1"), "buf3": made_of("arg0_1")}
+    assert [_viewed(name, buffers) for name in ("buf0", "buf2", "buf3", "arg0_1")] == [
+        "buf0",
+        "buf0",
+        "arg0_1",
+        "arg0_1",
+    ]
