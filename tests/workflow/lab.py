@@ -30,6 +30,7 @@ PARTS = [
     "profiles",
     "envs",
     "exercises",
+    "docs",
     "results/recorded",
     "tests/small.yaml",
     "tests/every_rule.yaml",
