@@ -1,6 +1,7 @@
 """One compiled graph of a capture: panes from ATen to kernels, and the links between them.
 
-Works on the plain data of a `torch_private.watching.session.Session`, which it leaves as it is; nothing of torch is touched.
+Works on the plain data of a `torch_private.watching.session.Session`, which it leaves as it is; nothing of torch is
+touched.
 """
 
 import re
@@ -317,7 +318,7 @@ class _Builder:
         ]
         lines = {"before": self.before_line.get(name), "after": self.after_line[name], "groups": self.node_line[name]}
         made = {
-            **{key: value for key, value in node.items() if key not in ("text", "operations")},
+            **{key: value for key, value in node.items() if key not in ("text", "operations", "changes")},
             "aten_nodes": self.aten_nodes[name],
             "lines": lines,
             "operations": operations,
