@@ -18,6 +18,7 @@ from zoo_text_proofs import accesses, order, scans, structure, tours
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import named_whole
+from minicompile.lowering.captured import Graph
 
 HALF = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "var_mean", "argmax", "argmin")
@@ -90,12 +91,21 @@ def fates(one: Captured, ran: Ran) -> Verdict:
                 if not found:
                     verdict.false.append(f"{graph['id']}: {node} is nowhere in memory")
             elif found:
-                others = [
-                    each for each in values if each != node and told.get(each) in (None, "materialised", "extern call")
-                ]
+                others = [each for each in values if each != node and _lies_in_memory(each, graph)]
                 if not any(_same(value, values[each]) for each in others):
                     verdict.false.append(f"{graph['id']}: {node}, {told[node]}, is in memory")
     return verdict
+
+
+def _lies_in_memory(name: str, graph: Graph) -> bool:
+    """Whether a result is said to be in memory, as an input, stored, by a library's call, or as a view of one of these.
+
+    One of several results of a library's call is such a view.
+    """
+    nodes = {node["name"]: node for node in graph["nodes"]}
+    while nodes[name]["fate"] == "view" and nodes[name]["inputs"]:
+        name = nodes[name]["inputs"][0]
+    return nodes[name]["fate"] in (None, "materialised", "extern call")
 
 
 REFERENCES: dict[str, Callable] = {

@@ -3,7 +3,7 @@
 A node's fate is where its result is: in memory, in a register, in a library's call, or nowhere.
 
 - `materialised`: a kernel stores its whole result in memory, in a buffer of its own or in another one: `aten.copy_`
-  changes its input, zeros are stored where `aten.index_put_` then adds.
+  changes its input, zeros are stored where `aten.index_put_` then adds, what is concatenated is stored part by part.
 - `extern call`: a library's kernel or a user's own computes it.
 - `fused away`: it was a buffer until fusion let its consumers use the value at once.
 - `inlined`: lowering made it part of its consumers' loops; it never was a buffer.
@@ -27,6 +27,8 @@ import yaml
 from minicompile.lowering.captured import Reason
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
+CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
+TERM = re.compile(r"(?:(?P<step>\d+)\*)?c(?P<axis>\d+)")
 
 
 @cache
@@ -95,7 +97,7 @@ def fate(
         buffers: the buffer that Inductor made for that node, by the node's name.
         extern_nodes: nodes that an extern kernel computes.
         producers: nodes that contribute an operation to some kernel's text.
-        stored: nodes whose whole result some kernel stores in memory.
+        stored: nodes whose whole result some kernels store in memory.
         made: buffers that some scheduler node makes; the others' makers were dropped, since nobody reads them.
     """
     name, buffer = node["name"], buffers.get(node["name"])
@@ -132,6 +134,8 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         if one["stores"] is not None and one["buffer"] in in_memory and emitted(name, position)
     }
     stored = {name for name in stores if name is not None}
+    stored |= {name for node in nodes for name in _put_together(node, in_memory)}
+    stored |= {name for node in nodes if emitted(node["name"], 1) for name in _copied(node, lowered["buffers"])}
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
@@ -141,6 +145,41 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         for node in lowered["aten"]["nodes"]
         if node["op"] == "call_function" and not node["symbolic"]
     }
+
+
+def _put_together(node: dict, in_memory: dict[str, dict]) -> set[str]:
+    """The ATen nodes whose memory a scheduler node allocates as a whole and others fill, as a concatenation's."""
+    if node["kind"] != CONCATENATION:
+        return set()
+    return {in_memory[one]["node"] for one in node["buffers"] if one in in_memory and in_memory[one]["node"]}
+
+
+def _copied(node: dict, buffers: list[dict]) -> set[str]:
+    """The ATen node whose whole result a loop only copies into memory: fusion may leave it nowhere else."""
+    if [one["operation"] for one in node["operations"]] != ["load", "store"] or len(node["reads"]) != 1:
+        return set()
+    known, read = {buffer["name"]: buffer for buffer in buffers}, node["reads"][0]
+    source, copy = (known.get(one["buffer"]) for one in node["operations"])
+    if source is None or copy is None or copy["removed"] or source["node"] is None:
+        return set()
+    if source["size"] is None or copy["size"] is None or _elements(source) is None:
+        return set()
+    whole = _elements(source) == _elements(copy) == _product(read["sizes"]) and _one_to_one(read)
+    return {source["node"]} if whole else set()
+
+
+def _one_to_one(read: dict) -> bool:
+    """Whether a read's index is a sum of strides that never names an element twice."""
+    terms = [TERM.fullmatch(term) for term in read["index"].split(" + ")]
+    if not all(terms):
+        return False
+    steps = {int(match["axis"]): int(match["step"] or 1) for match in terms if match}
+    reach = 0
+    for axis in sorted(steps, key=steps.__getitem__):
+        if steps[axis] <= reach:
+            return False
+        reach += steps[axis] * (read["sizes"][axis] - 1)
+    return all(axis in steps for axis, length in enumerate(read["sizes"]) if length != 1)
 
 
 def without_stores(lowered: dict[str, Any], emitted: Callable[[str, int], bool]) -> set[str]:
@@ -204,7 +243,11 @@ def _not_one(size: list) -> list:
 
 
 def _elements(one: dict) -> int | None:
-    return prod(one["size"]) if all(isinstance(length, int) for length in one["size"]) else None
+    return _product(one["size"])
+
+
+def _product(sizes: list) -> int | None:
+    return prod(sizes) if all(isinstance(length, int) for length in sizes) else None
 
 
 def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
@@ -224,7 +267,7 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
         own = {producer for producer, names in owners.items() if producer and name in names}
         own |= {one for one in node["origins"] if one not in owners}
         if node["extern"] or node["user_triton"]:
-            own = _called(node, targets) or own
+            own = _called(node, targets) or _changed(node, lowered["buffers"]) or own
         found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
     return found
 
@@ -234,3 +277,9 @@ def _called(node: dict, targets: dict[str, str]) -> set[str]:
     overload = ".".join((node["overload"] or "").split(".")[:2])
     same = {one for one in node["origins"] if overload and targets.get(one, "").startswith(overload + ".")}
     return same or ({node["origin_node"]} if node["origin_node"] in targets else set())
+
+
+def _changed(node: dict, buffers: list[dict]) -> set[str]:
+    """The ATen nodes whose results a library's kernel makes by changing memory in place, as a scatter."""
+    changed = {buffer["node"] for buffer in buffers if buffer["name"] in node["changes"]}
+    return changed & set(node["origins"]) if node["extern"] else set()

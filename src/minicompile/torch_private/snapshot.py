@@ -199,6 +199,7 @@ def scheduler_node(node: Any) -> dict:
         "computes": type(ir.data).__name__ if computed else None,
         "origins": sorted(origin.name for origin in getattr(ir, "origins", None) or ()),
         "buffers": [buffer.get_name() for buffer in node.get_outputs()],
+        "changes": sorted({name for buffer in node.get_outputs() for name in buffer.get_mutations()}),
         "reads": dependencies(node.read_writes.reads),
         "writes": dependencies(node.read_writes.writes),
         "is_reduction": bool(node.is_reduction()),

@@ -1,0 +1,99 @@
+"""What became of a result that no single loop stores: put together, copied by another loop, made by a library."""
+
+import pytest
+from zoo_models import captured
+
+from minicompile.lowering.outcomes import fates
+
+COPIED = {"buffer": "buf0", "index": "c0 + 4*c1", "sizes": [4, 3]}
+
+
+@pytest.fixture(scope="module")
+def cross_attention():
+    return captured("cross_attention_train", "simulated").capture["graphs"][1]
+
+
+def fates_of(graph) -> dict[str, str]:
+    return {node["name"]: node["fate"] for node in graph["nodes"]}
+
+
+def target_fates(graph, target: str) -> set[str]:
+    return {node["fate"] for node in graph["nodes"] if node["target"] == target}
+
+
+def test_a_concatenation_is_in_memory_where_other_loops_store_its_parts():
+    [graph] = captured("rotary", "cpu").capture["graphs"]
+    assert any(node["kind"] == "ConcatKernel" for node in graph["scheduler_nodes"])
+    assert target_fates(graph, "aten.cat.default") == {"materialised"}
+
+
+def test_a_concatenation_that_no_memory_is_allocated_for_is_not():
+    [graph] = captured("rotary", "simulated").capture["graphs"]
+    assert not any(node["kind"] == "ConcatKernel" for node in graph["scheduler_nodes"])
+    assert target_fates(graph, "aten.cat.default") == {"inlined"}
+
+
+def test_a_result_is_in_memory_where_only_its_copy_is_left(cross_attention):
+    became = fates_of(cross_attention)
+    removed = {buffer["node"] for buffer in cross_attention["buffers"] if buffer["removed"]}
+    assert {"sum_4", "sum_5"} <= removed
+    assert became["sum_4"] == became["sum_5"] == became["cat"] == "materialised"
+
+
+def test_a_library_that_changes_memory_in_place_makes_the_result_and_not_its_views():
+    graph = captured("experts_train", "cpu").capture["graphs"][1]
+    call = next(node for node in graph["scheduler_nodes"] if node["kind"] == "ScatterFallback")
+    assert call["aten_nodes"] == ["scatter_add"]
+    became = fates_of(graph)
+    assert became["scatter_add"] == "extern call"
+    assert became["full_default"] == "folded"
+    assert target_fates(graph, "aten.unsqueeze.default") == target_fates(graph, "aten.expand.default") == {"view"}
+
+
+def lowered(read: dict) -> dict:
+    """A sum whose buffer fusion removed, and a loop that copies what it reads of it into another buffer."""
+    sizes = {"buf0": [12], "buf1": [12]}
+    return {
+        "aten": {
+            "nodes": [
+                {"name": name, "target": f"aten.{name}.default", "op": "call_function", "size": size, "is_view": False,
+                 "symbolic": False} for name, size in (("sum", [12]), ("cat", [48]))
+            ]
+        },
+        "buffers": [
+            {"name": name, "node": node, "size": sizes[name], "removed": node == "sum"}
+            for name, node in (("buf0", "sum"), ("buf1", None))
+        ],
+        "scheduler_nodes": [
+            {
+                "name": "op1", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf1"],
+                "reads": [read],
+                "operations": [
+                    {"operation": "load", "producer": "cat", "stores": None, "buffer": "buf0"},
+                    {"operation": "store", "producer": "cat", "stores": "cat", "buffer": "buf1"},
+                ],
+            },
+            {"name": "op0", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf0"],
+             "reads": [], "operations": []},
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "materialised"),
+        ({"index": "c0", "sizes": [12]}, "materialised"),
+        ({"index": "3*c0 + c1"}, "materialised"),
+        ({"index": "2*c0 + 4*c1"}, "fused away"),  # elements twice
+        ({"index": "c0"}, "fused away"),  # a row, repeated
+        ({"index": "(c0//2)", "sizes": [12]}, "fused away"),
+        ({"index": "c0", "sizes": [6]}, "fused away"),  # a part
+    ],
+)
+def test_a_copy_counts_where_it_is_of_every_element(changed, expected):
+    assert fates(lowered({**COPIED, **changed}), {}, lambda *_: True)["sum"] == expected
+
+
+def test_a_copy_that_no_kernel_stores_counts_for_nothing():
+    assert fates(lowered(COPIED), {}, lambda *_: False)["sum"] == "fused away"
