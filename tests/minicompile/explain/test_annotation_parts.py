@@ -268,3 +268,12 @@ def test_a_line_is_called_structure_where_nothing_is_known():
     view = most_interesting(capture)
     pane["lines"][view.kernel["first"] + 5] = "        something_new();"
     assert UNTIED in "\n".join(commented(view))
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "in this order: copy (5 times)."), ("es", "copiar (5 veces).")])
+def test_copies_are_told_where_a_kernel_does_nothing_else(language, words):
+    capture = load("tiny_head", "cpu")
+    assert "copy" not in headline(most_interesting(capture))
+    for name in ("amax", "sub", "exp", "sum_1", "div"):
+        node(capture, name)["target"] = "aten.clone.default"
+    assert words in headline(most_interesting(capture, language))

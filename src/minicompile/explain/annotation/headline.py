@@ -15,12 +15,13 @@ AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\
 
 
 def steps(view: KernelView) -> list[dict]:
-    """The ATen operations that the kernel computes, in order, each with how `many` follow one another."""
+    """The ATen operations that the kernel computes, in order, each with how `many` follow one another.
+
+    Copies and conversions are told where the kernel does nothing else.
+    """
     found: list[dict] = []
-    for node in in_order(view):
-        name = operation_of(node)
-        if name in CONVERSIONS:
-            continue
+    names = [operation_of(node) for node in in_order(view)]
+    for name in [name for name in names if name not in CONVERSIONS] or names:
         if found and found[-1]["name"] == name:
             found[-1]["many"] += 1
         else:
@@ -101,7 +102,7 @@ def named_whole(view: KernelView) -> Whole | None:
             if found and (axes := graph.axes(found[1])):
                 rest = {one["name"] for one in view.fused if operation_of(one) not in CONVERSIONS}
                 parts = graph.made_of(node) - graph.made_of(found[0])
-                size = tuple(found[0]["size"])
+                size = tuple(found[0]["size"] or ())
                 return Whole(_called(name, axes, size), axes, size, found[0]["name"], node["name"], rest <= parts)
     return None
 
