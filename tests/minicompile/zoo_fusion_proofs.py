@@ -62,6 +62,13 @@ class Side:
         numbers = [[int(one) for part in sizes for one in re.findall(r"\d+", part)] for sizes in self.sizes if sizes]
         return {prod(some) for some in numbers}
 
+    @property
+    def rows(self) -> set[int]:
+        """How many rows the reductions among the nodes have, and how many elements."""
+        numbers = [[prod(map(int, re.findall(r"\d+", part))) for part in node.sizes] for node in self.nodes
+                   if node.reduces and node.sizes]  # fmt: skip
+        return {count for rows, length in numbers for count in (rows, rows * length)}
+
 
 def _after(names: list[str], nodes: dict[str, Printed]) -> set[str]:
     """All nodes that must run after one of these."""
@@ -72,6 +79,12 @@ def _after(names: list[str], nodes: dict[str, Printed]) -> set[str]:
         found |= more
         waiting = set().union(*(nodes[name].outputs for name in more))
     return found
+
+
+def _others_between(first: list[str], second: list[str], nodes: dict[str, Printed]) -> bool:
+    """Whether a node of neither side must run after the first one and before the second."""
+    after = _after(first, nodes) - {*first, *second}
+    return bool(_after(sorted(after), nodes) & set(second))
 
 
 def _touch(first: Side, second: Side) -> tuple[str, set[str]]:
@@ -94,9 +107,9 @@ def _holds(decision: dict, nodes: dict[str, Printed], one: Captured, graph: dict
     if code in ("taken", "taken_removed"):
         return any(set(names[0]) | set(names[1]) <= set(call["scheduler_nodes"]) for call in graph["calls"])
     if code == "between":
-        inside = set(names[0]) | set(names[1])
-        after = _after(names[0], nodes) - inside
-        return bool(_after(sorted(after), nodes) & set(names[1]))
+        return _others_between(*names, nodes)
+    if code == "cycle":
+        return _others_between(*names, nodes) or _others_between(*names[::-1], nodes)
     if code == "reversed":
         return bool(_after(names[1], nodes) & set(names[0]))
     if code == "other_order":
@@ -107,6 +120,9 @@ def _holds(decision: dict, nodes: dict[str, Printed], one: Captured, graph: dict
         return all(any(node.reduces for node in side.nodes) for side in (first, second)) and first.sizes != second.sizes
     if code == "elements_differ":
         return not first.elements & second.elements
+    if code == "elements_and_rows":
+        reducing, other = (first, second) if first.rows else (second, first)
+        return bool(reducing.rows) and not other.rows and not reducing.rows & other.elements
     return None
 
 

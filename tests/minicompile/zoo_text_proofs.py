@@ -14,7 +14,9 @@ from minicompile.explain.explorer.tour import tour
 
 COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
 POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
-STORES = re.compile(r"transpose_mxn.*\bout_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= ")
+STORES = re.compile(
+    r"transpose_mxn<.*>\(tmp\d+, .*\bout_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= "
+)
 SIGNED = re.compile(r"^(def \w+\(|\{)")
 NOT_BODY = re.compile(r"^\s*(?:auto (?:in_|out_)\w+ = \w+;|(?:const )?[\w:]+\*)")
 

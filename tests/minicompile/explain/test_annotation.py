@@ -172,7 +172,7 @@ def test_cited_lines_hold_what_they_are_cited_for(name, target):
 
 def test_tiny_head_on_the_cpu(softmax):
     text = annotate(softmax)
-    assert "This is softmax over the last axis: maximum, subtract, exponential, sum, divide." in text
+    assert "This is softmax over the last axis of 2x600: maximum, subtract, exponential, sum, divide." in text
     assert "5 operations are in this one kernel" in section(text, 1)
     assert "`buf0`, the result of `aten.addmm.default` (`addmm`) (4,800 bytes): `in_ptr0 + x1 + 600*x0`" in section(
         text, 2
@@ -248,7 +248,7 @@ def test_layer_norm_reduces_by_plain_sums_and_claims_no_welford_update():
 def test_cross_entropy_is_about_its_log_softmax():
     text = annotate(load("cross_entropy", "cpu"))
     assert "aten.amax.default" in section(text, 4)
-    assert "This kernel computes log-softmax over the last axis, and more:" in text
+    assert "This kernel computes log-softmax over the last axis of 8x600, and more:" in text
     assert "It is the only one that is not a library's." in text
 
 
@@ -407,6 +407,18 @@ def test_bytes_that_inductor_counted_are_said_to_be_its_count(softmax):
 def test_an_expanded_operand_counts_with_the_memory_that_it_has(softmax):
     node(softmax, "addmm")["stride"] = [0, 1]
     assert f"they would move {38432 - 2 * 2400:,} bytes" in section(annotate(softmax), 5)
+
+
+def test_the_two_steps_of_a_split_reduction_are_told_apart(softmax):
+    first, last = (one for one in graph_of(softmax)["scheduler_nodes"] if one["is_reduction"])
+    read = [{**last["reads"][0], "buffer": first["buffers"][0]}]
+    last.update(aten_nodes=first["aten_nodes"], reads=read, loop_sizes=[[], [2]])
+    text = section(annotate(softmax), 4)
+    assert "The largest value of at most 600 values, 2 times" in text
+    assert f"What it yields is partial: {last['name']} reduces it further, in `cpp_fused__softmax_0` on line" in text
+    assert "The sum of 2 partial results, once" in text
+    assert f"{first['name']} found them, in `cpp_fused__softmax_0` on line" in text
+    assert "resultados parciales" in annotate(softmax, language="es")
 
 
 @pytest.mark.parametrize(("computes", "sentence"), [("Scan", "A scan, which keeps"), ("Sort", "A sort: op3, for")])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import most_interesting, returns_softmax, views_of
-from minicompile.explain.annotation.headline import headline, named_whole
+from minicompile.explain.annotation.headline import headline, in_order, named_whole
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import SECTIONS, _patterns, meaning, not_as_named, said
 from minicompile.explain.annotation.pointers import plain
@@ -22,11 +22,11 @@ UNTIED = Translations("minicompile.explain", "annotation")("lines.operation")
 @pytest.mark.parametrize(
     ("name", "target", "whole", "axes", "alone"),
     [
-        ("tiny_head", "cpu", "softmax", (-1,), True),
-        ("tiny_head", "simulated", "softmax", (-1,), True),
+        ("tiny_head", "cpu", "softmax", (1,), True),
+        ("tiny_head", "simulated", "softmax", (1,), True),
         ("cross_entropy", "cpu", "log_softmax", (1,), False),
         ("layer_norm", "cpu", "layer_norm", (1,), False),
-        ("rms_norm_silu", "simulated", "rms_norm", (-1,), False),
+        ("rms_norm_silu", "simulated", "rms_norm", (1,), False),
     ],
 )
 def test_what_is_computed_is_recognised_by_its_structure(name, target, whole, axes, alone):
@@ -69,6 +69,44 @@ def test_a_maximum_and_a_sum_along_different_axes_are_no_softmax():
     line = node(capture, "amax")["line"] - 1
     aten["lines"][line] = aten["lines"][line].replace("[-1]", "[0]")
     assert named_whole(most_interesting(capture)) is None
+
+
+@pytest.mark.parametrize("name", ["amax", "sum_1"])
+def test_what_is_spread_along_another_axis_than_it_was_reduced_is_no_softmax(name):
+    capture = load("tiny_head", "cpu")
+    node(capture, name)["size"] = [1, 600]
+    assert named_whole(most_interesting(capture)) is None
+
+
+def test_axes_are_those_of_what_is_reduced_and_not_of_what_it_is_a_view_of():
+    capture = load("tiny_head", "cpu")
+    node(capture, "addmm").update(fate="view", inputs=["arg2_1"])
+    whole = named_whole(most_interesting(capture))
+    assert (whole.fed_by, whole.size) == ("addmm", (2, 600))
+    assert "This is softmax over the last axis of 2x600:" in annotate(capture)
+
+
+def test_layer_norms_axes_are_the_last_ones():
+    capture = load("layer_norm", "cpu")
+    aten = next(pane for pane in capture["panes"] if pane["kind"] == "aten")
+    line = node(capture, "var_mean")["line"] - 1
+    aten["lines"][line] = aten["lines"][line].replace("[1]", "[0]", 1)
+    for name in ("getitem", "getitem_1", "rsqrt"):
+        node(capture, name)["size"] = [1, 256]
+    view = most_interesting(capture)
+    assert (named_whole(view).name, named_whole(view).axes) == ("standardise", (0,))
+    assert "the subtraction of the mean and the division by the standard deviation over axis 0 of 32x256" in headline(
+        view
+    )
+
+
+def test_a_conversion_is_told_before_what_takes_its_result():
+    capture = load("tiny_head", "cpu")
+    node(capture, "sub").update(target="prims.convert_element_type.default", inputs=["amax"])
+    view = most_interesting(capture)
+    vars(view).update(operations={}, fused=view.fused[::-1])
+    told = [one["name"] for one in in_order(view)]
+    assert told.index("sub") < told.index("exp")
 
 
 def test_a_softmax_is_returned_where_the_graph_returns_it_and_not_where_it_returns_something_else():
@@ -230,3 +268,12 @@ def test_a_line_is_called_structure_where_nothing_is_known():
     view = most_interesting(capture)
     pane["lines"][view.kernel["first"] + 5] = "        something_new();"
     assert UNTIED in "\n".join(commented(view))
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "in this order: copy (5 times)."), ("es", "copiar (5 veces).")])
+def test_copies_are_told_where_a_kernel_does_nothing_else(language, words):
+    capture = load("tiny_head", "cpu")
+    assert "copy" not in headline(most_interesting(capture))
+    for name in ("amax", "sub", "exp", "sum_1", "div"):
+        node(capture, name)["target"] = "aten.clone.default"
+    assert words in headline(most_interesting(capture, language))

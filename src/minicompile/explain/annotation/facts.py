@@ -10,7 +10,7 @@ from math import prod
 from minicompile.explain.annotation.pointers import pointer_accesses
 from minicompile.explain.annotation.results import COPY, in_memory, operation_record, parts
 from minicompile.explain.annotation.view import KernelView
-from minicompile.lowering.captured import Coded, Decision, Node
+from minicompile.lowering.captured import Coded, Decision, Node, SchedulerNode
 
 READS, WRITES = {"load", "load_seed"}, {"store", "store_reduction", "atomic_add"}
 ORDERED = ("Scan", "SplitScan", "Sort")  # Inductor's classes of loops along an axis that reduce nothing
@@ -90,9 +90,10 @@ def ordered(view: KernelView) -> list[dict]:
 
 
 def reductions(view: KernelView) -> list[dict]:
-    """The reductions, those of one kind of one ATen node together; a scan or a sort is none.
+    """The reductions, those of one kind and size of one ATen node together; a scan or a sort is none.
 
     Each entry: `type`, the scheduler's `nodes`, `length` of what is reduced, number of `results`, `producers` in ATen.
+    Where one is split in two steps, `first_step` or `last_step` is the other step: `nodes`, `kernel`, `line`.
     """
     found: dict[tuple, dict] = {}
     for node in view.scheduler_nodes:
@@ -100,17 +101,43 @@ def reductions(view: KernelView) -> list[dict]:
             continue
         reducing = [one for one in node["operations"] if one["operation"] == "reduction"]
         producers = [one["producer"] for one in reducing if one["producer"]] or node["aten_nodes"]
-        key = (node["reduction_type"], tuple(producers))
         sizes = node["loop_sizes"] or [[], []]
+        key = (node["reduction_type"], tuple(producers), str(sizes))
         entry = {
             "type": node["reduction_type"],
             "nodes": [],
             "producers": [operation_record(view, view.nodes[name]) for name in producers if name in view.nodes],
             "results": _product(sizes[0]),
             "length": _product(sizes[1]),
+            "first_step": _step(view, [one for one in _reducing(view) if _continues(node, one)]),
+            "last_step": _step(view, [one for one in _reducing(view) if _continues(one, node)]),
         }
         found.setdefault(key, entry)["nodes"].append(node["name"])
     return list(found.values())
+
+
+def _reducing(view: KernelView) -> list[SchedulerNode]:
+    return [node for node in view.graph["scheduler_nodes"] if node["is_reduction"] and node["computes"] not in ORDERED]
+
+
+def _continues(last: SchedulerNode, first: SchedulerNode) -> bool:
+    """Whether a reduction reduces nothing but what another one, of the same ATen operation, yields in parts."""
+    if last is first or not last["loop_sizes"] or not first["loop_sizes"]:
+        return False
+    shared = set(last["aten_nodes"]) & set(first["aten_nodes"])
+    read = {one["buffer"] for one in last["reads"]}
+    makers = [one for one in (last, first) if read & set(one["buffers"])]
+    given = _product([*last["loop_sizes"][0], *last["loop_sizes"][1]])
+    return bool(shared) and makers == [first] and given == _product(first["loop_sizes"][0])
+
+
+def _step(view: KernelView, nodes: list[SchedulerNode]) -> dict | None:
+    """Where the other step of a split reduction is."""
+    names = [node["name"] for node in nodes]
+    calls = [call for call in view.graph["calls"] if set(call["scheduler_nodes"]) & set(names)]
+    if not calls:
+        return None
+    return {"nodes": names, "kernel": calls[0]["kernel"], "line": calls[0]["line"]}
 
 
 def absent(view: KernelView) -> dict:

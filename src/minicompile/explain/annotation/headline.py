@@ -15,12 +15,13 @@ AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\
 
 
 def steps(view: KernelView) -> list[dict]:
-    """The ATen operations that the kernel computes, in order, each with how `many` follow one another."""
+    """The ATen operations that the kernel computes, in order, each with how `many` follow one another.
+
+    Copies and conversions are told where the kernel does nothing else.
+    """
     found: list[dict] = []
-    for node in in_order(view):
-        name = operation_of(node)
-        if name in CONVERSIONS:
-            continue
+    names = [operation_of(node) for node in in_order(view)]
+    for name in [name for name in names if name not in CONVERSIONS] or names:
         if found and found[-1]["name"] == name:
             found[-1]["many"] += 1
         else:
@@ -40,7 +41,7 @@ def in_order(view: KernelView) -> list[Node]:
             first[one.producer] = min(place, first.get(one.producer, place))
     last, graph = (True, len(view.code)), _Graph(view)
     waiting = sorted(view.fused, key=lambda node: first.get(node["name"], last))
-    needs = {node["name"]: {one["name"] for one in graph.inputs(node)} - {node["name"]} for node in waiting}
+    needs = {node["name"]: {one["name"] for one in graph.before(node)} for node in waiting}
     found: list[Node] = []
     while waiting:
         names = {node["name"] for node in waiting}
@@ -51,7 +52,7 @@ def in_order(view: KernelView) -> list[Node]:
 
 
 def headline(view: KernelView) -> str | None:
-    """One line: "This is softmax over the last axis: maximum, subtract, ..."; None for a kernel that is the user's."""
+    """One line: "This is softmax over the last axis of 2x600: maximum, ..."; None for a kernel that is the user's."""
     told = steps(view)
     if not told or any(node["user_triton"] for node in view.scheduler_nodes):
         return None
@@ -80,13 +81,13 @@ CONVERSIONS = ("convert_element_type", "_to_copy", "clone")
 class Whole:
     """A known computation in a kernel.
 
-    `name` along `axes`, of `rank` in all: of what the node `fed_by` holds, into the node `result`; `alone` if the
-    kernel computes nothing else.
+    `name` along `axes`, counted from 0, of what the node `fed_by` holds, whose `size` they are of, into the node
+    `result`; `alone` if the kernel computes nothing else.
     """
 
     name: str
     axes: tuple[int, ...]
-    rank: int
+    size: tuple[int | str, ...]
     fed_by: str
     result: str
     alone: bool
@@ -101,8 +102,8 @@ def named_whole(view: KernelView) -> Whole | None:
             if found and (axes := graph.axes(found[1])):
                 rest = {one["name"] for one in view.fused if operation_of(one) not in CONVERSIONS}
                 parts = graph.made_of(node) - graph.made_of(found[0])
-                rank = len(found[0]["size"] or [])
-                return Whole(name, axes, rank, found[0]["name"], node["name"], rest <= parts)
+                size = tuple(found[0]["size"] or ())
+                return Whole(_called(name, axes, size), axes, size, found[0]["name"], node["name"], rest <= parts)
     return None
 
 
@@ -112,11 +113,18 @@ def _step(view: KernelView, step: dict) -> str:
     return name if step["many"] == 1 else view.words("headline.times", name=name, count=step["many"])
 
 
+def _called(name: str, axes: tuple[int, ...], size: tuple) -> str:
+    """The name that fits the axes: LayerNorm's are the last ones."""
+    last = tuple(range(len(size)))[-len(axes) :]
+    return "standardise" if name == "layer_norm" and axes != last else name
+
+
 def _axes(view: KernelView, whole: Whole) -> str:
-    if whole.axes in ((-1,), (whole.rank - 1,)):
-        return view.words("headline.last_axis")
+    size = "x".join(str(length) for length in whole.size)
+    if whole.axes == (len(whole.size) - 1,):
+        return view.words("headline.last_axis", size=size)
     key = "headline.axis" if len(whole.axes) == 1 else "headline.axes"
-    return view.words(key, axes=", ".join(str(axis) for axis in whole.axes))
+    return view.words(key, axes=", ".join(str(axis) for axis in whole.axes), size=size)
 
 
 class _Graph:
@@ -127,12 +135,30 @@ class _Graph:
         self.text = view.pane(view.graph["panes"]["aten"])
 
     def inputs(self, node: Node) -> list[Node]:
+        """What a node is computed from, whatever the shape in which it sees it."""
         return [self.through(self.view.nodes[name]) for name in node["inputs"]]
 
-    def through(self, node: Node) -> Node:
-        while (node["fate"] == "view" or operation_of(node) in CONVERSIONS) and len(node["inputs"]) == 1:
+    def operands(self, node: Node) -> list[Node]:
+        """The same in the shape in which the node sees it, so that its axes are those of its operands."""
+        return [self.through(self.view.nodes[name], views=False) for name in node["inputs"]]
+
+    def through(self, node: Node, views: bool = True) -> Node:
+        while len(node["inputs"]) == 1 and (operation_of(node) in CONVERSIONS or (views and node["fate"] == "view")):
             node = self.view.nodes[node["inputs"][0]]
         return node
+
+    def before(self, node: Node) -> list[Node]:
+        """The kernel's nodes that a node takes results of, directly or through what the kernel does not compute."""
+        found: list[Node] = []
+        for name in node["inputs"]:
+            given = self.view.nodes[name]
+            found += [given] if name in self.inside else self.before(given) if given["fate"] == "view" else []
+        return found
+
+    def spread(self, node: Node, position: int, x: Node, reduced: Node) -> bool:
+        """Whether what a node takes at a position has one value for each of `x` along the axes of a reduction."""
+        size, axes = self.view.nodes[node["inputs"][position]]["size"], self.along(reduced)
+        return size == [1 if axis in axes else length for axis, length in enumerate(x["size"] or [])]
 
     def made_of(self, node: Node) -> set[str]:
         """A node and all in the kernel that it is computed from."""
@@ -148,53 +174,66 @@ class _Graph:
         return operation_of(node) == name and node["name"] in self.inside
 
     def axes(self, node: Node) -> tuple[int, ...]:
-        """The axes that a reduction is along, as its call gives them."""
+        """The axes that a reduction is along, counted from 0, without those of length 1."""
+        size = self.operands(node)[0]["size"] or []
+        return tuple(axis for axis in self.along(node) if size[axis] != 1) or self.along(node)
+
+    def along(self, node: Node) -> tuple[int, ...]:
+        """The axes that a reduction's call gives, counted from 0."""
         match = AXES.search(self.text[(node["line"] or 1) - 1])
         if not match:
             return ()
-        return tuple(int(axis) for axis in (match["list"] or match["one"]).split(", "))
+        rank = len(self.operands(node)[0]["size"] or [])
+        return tuple(sorted(int(axis) % rank for axis in (match["list"] or match["one"]).split(", "))) if rank else ()
 
 
 def _shifted(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
     """(x, the node that found its maximum) of `x - max(x)`."""
-    if not graph.is_(node, "sub") or len(graph.inputs(node)) != 2:
+    if not graph.is_(node, "sub") or len(node["inputs"]) != 2:
         return None
-    x, most = graph.inputs(node)
-    if operation_of(most) in ("amax", "prepare_softmax_online") and most["name"] in graph.inside:
-        return (x, most) if [one["name"] for one in graph.inputs(most)] == [x["name"]] else None
-    return None
+    x, most = graph.operands(node)[0], graph.inputs(node)[1]
+    if operation_of(most) not in ("amax", "prepare_softmax_online") or most["name"] not in graph.inside:
+        return None
+    right = [one["name"] for one in graph.operands(most)] == [x["name"]] and graph.spread(node, 1, x, most)
+    return (x, most) if right else None
 
 
 def _exponential(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
     """The same of `exp(x - max(x))`."""
-    return _shifted(graph, graph.inputs(node)[0]) if graph.is_(node, "exp") and graph.inputs(node) else None
+    return _shifted(graph, graph.operands(node)[0]) if graph.is_(node, "exp") and node["inputs"] else None
 
 
 def _sum_of(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
     """The same of the sum of those exponentials, which an online reduction finds beside the maximum."""
     if graph.is_(node, "prepare_softmax_online"):
-        return graph.inputs(node)[0], node
+        return graph.operands(node)[0], node
     if not graph.is_(node, "sum"):
         return None
-    found = _exponential(graph, graph.inputs(node)[0])
-    return found if found and graph.axes(found[1]) == graph.axes(node) else None
+    found = _exponential(graph, graph.operands(node)[0])
+    return found if found and graph.along(found[1]) == graph.along(node) else None
 
 
 def _softmax(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
-    if not graph.is_(node, "div") or len(graph.inputs(node)) != 2:
+    if not graph.is_(node, "div") or len(node["inputs"]) != 2:
         return None
-    above, below = graph.inputs(node)
-    upper, lower = _exponential(graph, above), _sum_of(graph, below)
-    return upper if upper and lower and upper[0]["name"] == lower[0]["name"] else None
+    upper, lower = _exponential(graph, graph.operands(node)[0]), _sum_of(graph, graph.inputs(node)[1])
+    return _both(graph, node, upper, lower)
 
 
 def _log_softmax(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
-    if not graph.is_(node, "sub") or len(graph.inputs(node)) != 2:
+    if not graph.is_(node, "sub") or len(node["inputs"]) != 2:
         return None
-    shifted, log = graph.inputs(node)
-    upper = _shifted(graph, shifted)
+    log = graph.inputs(node)[1]
+    upper = _shifted(graph, graph.operands(node)[0])
     lower = _sum_of(graph, graph.inputs(log)[0]) if graph.is_(log, "log") else None
-    return upper if upper and lower and upper[0]["name"] == lower[0]["name"] else None
+    return _both(graph, node, upper, lower)
+
+
+def _both(graph: _Graph, node: Node, upper: tuple | None, lower: tuple | None) -> tuple[Node, Node] | None:
+    """What both operands of a softmax's last step come from, if that is the same and the second is spread along it."""
+    if not upper or not lower or upper[0]["name"] != lower[0]["name"]:
+        return None
+    return upper if graph.spread(node, 1, *upper) else None
 
 
 def _rsqrt(graph: _Graph, node: Node, reduction: str) -> Node | None:
@@ -207,25 +246,26 @@ def _rsqrt(graph: _Graph, node: Node, reduction: str) -> Node | None:
 
 
 def _layer_norm(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
-    if not graph.is_(node, "mul") or len(graph.inputs(node)) != 2:
+    if not graph.is_(node, "mul") or len(node["inputs"]) != 2:
         return None
-    centred, scale = graph.inputs(node)
-    moments = _rsqrt(graph, scale, "var_mean")
-    if moments is None or not graph.is_(centred, "sub"):
+    centred, moments = graph.operands(node)[0], _rsqrt(graph, graph.inputs(node)[1], "var_mean")
+    if moments is None or not graph.is_(centred, "sub") or len(centred["inputs"]) != 2:
         return None
-    x, mean = graph.inputs(centred)
-    right = mean["name"] == moments["name"] and graph.inputs(moments)[0]["name"] == x["name"]
-    return (x, moments) if right else None
+    x, mean = graph.operands(centred)[0], graph.inputs(centred)[1]
+    right = mean["name"] == moments["name"] and graph.operands(moments)[0]["name"] == x["name"]
+    spread = graph.spread(centred, 1, x, moments) and graph.spread(node, 1, x, moments)
+    return (x, moments) if right and spread else None
 
 
 def _rms_norm(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
-    if not graph.is_(node, "mul") or len(graph.inputs(node)) != 2:
+    if not graph.is_(node, "mul") or len(node["inputs"]) != 2:
         return None
-    x, scale = graph.inputs(node)
-    mean = _rsqrt(graph, scale, "mean")
-    square = graph.inputs(mean)[0] if mean else None
-    right = square is not None and graph.is_(square, "pow") and graph.inputs(square)[0]["name"] == x["name"]
-    return (x, mean) if mean and right else None
+    x, mean = graph.operands(node)[0], _rsqrt(graph, graph.inputs(node)[1], "mean")
+    square = graph.operands(mean)[0] if mean else None
+    if mean is None or square is None or not graph.is_(square, "pow"):
+        return None
+    right = graph.operands(square)[0]["name"] == x["name"] and graph.spread(node, 1, x, mean)
+    return (x, mean) if right else None
 
 
 # each gives what it was fed and the reduction that shows its axes
