@@ -39,6 +39,7 @@ def test_every_number_of_rows_is_timed_and_restored(result, tmp_path):
     restored = restore(path, artefact("head"), tmp_path / "h200", Today(PARAMS, {}), "fail")
     assert not restored["restored"]["stale"]
     assert restored["complete"]
+    del restored["restored"]  # what reading takes off
     check_schema(restored, read_schema(artefact("head").schema), "head.json")
     assert [(row["kernel"], row["rows"]) for row in restored["rows"]] == [("eager", 16), ("eager", 8)]
     assert {(entry["standard"], entry["met"]) for entry in restored["standards"]} == {(6, False)}
