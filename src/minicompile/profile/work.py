@@ -1,4 +1,4 @@
-"""Reads from a capture how much a generated kernel has to do: bytes as Inductor counts them, operations by the loops.
+"""Reads from a capture how much a generated kernel has to do: bytes by the addresses touched, operations by the loops.
 
 The operations are those of the kernel's loop bodies, each as often as its loop runs; what one costs is in
 data/profile_operations.yaml. Williams, Waterman and Patterson's roofline (2009) wants nothing more of a kernel.
@@ -49,7 +49,7 @@ def kernel_work(graphs: list[Graph]) -> list[Work]:
 
     Returns:
         Rows of `name`, `graph` (its id), `calls` in one run of the model, and, for one call, `bytes` read and written
-        as Inductor counts them (a table that is looked up in counts whole) and `flop`; means where calls differ.
+        (addresses touched, each once, or a bound) and `flop`; means where calls differ.
     """
     rows: list[Work] = []
     for graph in graphs:
