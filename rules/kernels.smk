@@ -74,7 +74,6 @@ rule allocation:
         "../envs/cpu.yaml"
     threads: workflow.cores
     resources:
-        gpu=gpus,
         mem_mb=growing(2000),
         runtime=growing(3),
     params:

@@ -135,14 +135,16 @@ def test_proofs_of_kernels_wait_for_no_training(lab: Lab):
 def test_cuda_kernel_edit_on_a_laptop(laptop: Lab, kernel: str):
     laptop.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
     proof = {f"prove results/24/{CPU}/proof/{kernel}.json", GATHERED}
-    restored = {f"restore results/24/h200/{name}.json" for name in ("bench", *["autotune"] * (kernel == "fused"))}
+    restored = {
+        f"restore results/24/h200/{name}.json" for name in ("bench", "head", *["autotune"] * (kernel == "fused"))
+    }
     assert laptop.jobs(*TARGETS) == proof | restored | PICTURES
 
 
 def test_kernel_edit_on_a_laptop_restores_the_contest_and_draws_it_again(laptop_with_contest: Lab):
     laptop_with_contest.edit(CONTESTANTS[-1])
     proof = {f"prove results/24/{CPU}/proof/fused.json", GATHERED}
-    restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "contest")}
+    restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "contest", "head")}
     assert laptop_with_contest.jobs(*TARGETS) == proof | restored | PICTURES | {BANDWIDTH}
 
 
@@ -154,7 +156,7 @@ def test_an_edit_of_words_rewrites_the_report_only(laptop: Lab, file: str):
 
 def test_triton_kernel_edit_on_a_laptop(laptop: Lab):
     laptop.edit("src/minikernel/ops/softmax_triton.py")
-    restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "kernel_swap")}
+    restored = {f"restore results/24/h200/{name}.json" for name in ("autotune", "bench", "head", "kernel_swap")}
     here = {f"prove results/24/{CPU}/proof/triton.json", GATHERED, f"kernel_swap results/24/{CPU}/kernel_swap.json"}
     assert laptop.jobs(*TARGETS) == restored | here | PICTURES
 
@@ -164,7 +166,7 @@ def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(gpu_
     gpu_machine.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
     proofs = {f"prove results/24/{device}/proof/{kernel}.json" for device in ("h200", CPU)}
     measured = {f"bench_kernel results/24/h200/bench/{kernel}.json", "bench results/24/h200/bench.json"}
-    against = {"contest results/24/h200/contest.json", BANDWIDTH, GATHERED}
+    against = {"contest results/24/h200/contest.json", "head results/24/h200/head.json", BANDWIDTH, GATHERED}
     if kernel == "fused":  # autotune times it beside Triton's
         against |= {"autotune results/24/h200/autotune.json", "bench_kernel results/24/h200/bench/triton.json"}
     assert gpu_machine.jobs(*TARGETS, *GPU_HERE) == proofs | measured | against | PICTURES
