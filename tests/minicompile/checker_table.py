@@ -175,16 +175,15 @@ def main() -> int:
     rows |= {key: {"captured": False, "error": error} for key, error in failed.items()}
     false = [f"{key}: {said}" for key, one in rows.items() for said in one.get("false", ())]
     print("\n".join(false) or f"{sum(one.get('held', 0) for one in rows.values())} sentences held, none of them false")
-    if not asked.models:
-        write(rows)
+    write(rows)
     return bool(false or failed)
 
 
 def write(rows: dict[str, dict]) -> None:
-    """Put rows into the table, in the place of what it said of their targets, and write the page."""
+    """Put rows into the table, in the place of what it said of these models, and write the page."""
     data = json.loads(DATA.read_text()) if DATA.exists() else {"rows": {}, "dates": {}}
     targets = {key.split(".")[1] for key in rows}
-    kept = {key: one for key, one in data["rows"].items() if key.split(".")[1] not in targets}
+    kept = {key: one for key, one in data["rows"].items() if key.split(".")[0] in NAMES}
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     data = {"rows": dict(sorted({**kept, **rows}.items())), "dates": {**data["dates"], **dict.fromkeys(targets, today)}}
     DATA.write_text(json.dumps(data, indent=1) + "\n")
