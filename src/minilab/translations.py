@@ -47,7 +47,8 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
 
 def number(language: str, value: float, form: str = "") -> str:
     """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
-    return format(value, form).translate(str.maketrans(MARKS[language]))
+    plain = float(value) if isinstance(value, float) else value  # not as a subclass would write itself
+    return format(plain, form).translate(str.maketrans(MARKS[language]))
 
 
 class _Sentence(Formatter):

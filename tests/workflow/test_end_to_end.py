@@ -102,10 +102,7 @@ def test_an_edited_kernel_turns_its_recorded_dot_hollow_and_no_other(built_copy:
     rows = read_json(built_copy.root / "results/24/h200/bench.json")["rows"]
     assert {row["kernel"] for row in rows if row["stale"]} == {"fused"}
     assert "(stale)" in (built_copy.root / "results/24/roofline.svg").read_text()
-    assert (
-        "stale: fused: src/minikernel/ops/cuda/fused.cu has changed"
-        in (built_copy.root / "results/24/README.md").read_text()
-    )
+    assert "*stale*" in (built_copy.root / "results/24/README.md").read_text()
 
 
 def test_stale_records_can_be_refused(built_copy: Lab):
@@ -133,7 +130,6 @@ def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
     assert "transposed" in done.stdout
     assert not (built_copy.root / "results/24/equivalence.json").exists()
     assert "rule bench_kernel:" not in done.stdout
-    assert "rule prove:" not in done.stdout
 
 
 def test_an_altered_record_is_refused_by_its_schema(built_copy: Lab):

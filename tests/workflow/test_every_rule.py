@@ -15,6 +15,7 @@ CPU = cpu_device()
 NEEDS_A_GPU = {
     "autotune",
     "contest",
+    "head",
     "simulated_vs_real",
     "gemv",
 }  # stand-ins run two of them on the tests' cluster

@@ -1,6 +1,7 @@
 """The four patterns on real processes: the same training as one process, the formula's communication, clean failure."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -162,9 +163,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen]:
 def test_a_failing_rank_is_named_with_its_exception_and_none_is_left(started: list):
     with pytest.raises(LabError) as error:
         launch.run_ranks(job("ddp", ["cpu", "warp-drive"]))
-    assert "training under ddp on 2 ranks failed: rank 1, under ddp in float32, raised RuntimeError: " in str(
-        error.value
-    )
+    said = r"training under ddp on 2 ranks failed: rank 1(, under ddp in float32,)? raised RuntimeError: "
+    assert re.search(said, str(error.value))  # it fails before it comes to a pattern, or in one
     assert "\n" not in str(error.value)
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
