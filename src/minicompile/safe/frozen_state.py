@@ -139,12 +139,12 @@ class _Contents:
 
 def parts_of(tensor: Tensor) -> list[Tensor]:
     """Find the dense tensors that hold a tensor's values: itself, or those that a sparse or a nested one is made of."""
-    flatten = getattr(type(tensor), "__tensor_flatten__", None)
-    if flatten is not None:
-        return [part for name in flatten(tensor)[0] for part in parts_of(getattr(tensor, name))]
     local = getattr(tensor, "to_local", None)  # a DTensor's shard
     if local is not None:
         return [local().detach()]
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is not None:
+        return [part for name in flatten(tensor)[0] for part in parts_of(getattr(tensor, name))]
     if tensor.layout == torch.sparse_coo:
         return [tensor.detach()._indices(), tensor.detach()._values()]
     if tensor.layout in COMPRESSED:

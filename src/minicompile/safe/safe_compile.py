@@ -21,6 +21,7 @@ from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, records
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import Compiled, install
+from minicompile.safe.marks import marked_once, marks_of
 from minicompile.safe.selection import Selection, select
 from minicompile.safe.smoketest import CompileSmoketest, SmoketestOutcome
 from minicompile.safe.steps import Subject
@@ -124,6 +125,10 @@ def maybe_compile(
     if cfg.fail_policy == "fallback_eager":
         for part in compiled:
             part.put(part.guarded(lambda error: fall_back(record, "call", error, logger)))
+    if outcome.passed and not outcome.in_place and list(selection.compiled) == [""]:
+        marks = marks_of(inner, sample_batch)
+        if marks:
+            marked_once(inner, marks, vars(inner)[compiled[0].slot], compiled[0].put)
     logger.info(
         "compiled %s: backend=%s mode=%s dynamic=%s fullgraph=%s seconds=%.2f%s",
         *(type(inner).__name__, backend_name, cfg.mode, cfg.dynamic, cfg.fullgraph, report.seconds),
