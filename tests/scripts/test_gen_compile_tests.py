@@ -42,7 +42,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def tests_of(path) -> dict:
+def namespace_of(path) -> dict:
     namespace: dict = {"__name__": "generated"}
     exec(compile(path.read_text(), str(path), "exec"), namespace)
     return namespace
@@ -52,7 +52,7 @@ def tests_of(path) -> dict:
 def test_a_file_of_more_than_a_hundred_cases_each_a_sentence(folder, capsys, factory):
     out = folder / "test_model.py"
     assert gen_compile_tests.main([f"model.py:{factory}", str(out)]) == 0
-    generated = tests_of(out)
+    generated = namespace_of(out)
     names = [str(case) for case in generated["CASES"]]
     assert len(set(names)) == len(names) >= 100
     assert f"{len(names)} cases" in capsys.readouterr().out
@@ -67,7 +67,7 @@ def test_a_file_of_more_than_a_hundred_cases_each_a_sentence(folder, capsys, fac
 def test_a_model_that_cheats_fails_its_file(folder):
     out = folder / "test_model.py"
     gen_compile_tests.main(["model.py:sneaky", str(out)])
-    generated = tests_of(out)
+    generated = namespace_of(out)
     with pytest.raises(AssertionError, match="numerics"):
         generated["test_compile"](generated["CASES"][0])
 
@@ -75,7 +75,7 @@ def test_a_model_that_cheats_fails_its_file(folder):
 def test_token_ids_get_buckets(folder):
     out = folder / "test_model.py"
     gen_compile_tests.main(["model.py:ids", str(out)])
-    assert any(case.buckets for case in tests_of(out)["CASES"])
+    assert any(case.buckets for case in namespace_of(out)["CASES"])
 
 
 @pytest.mark.parametrize(
