@@ -32,6 +32,10 @@ class NothingCompiled(CompileFailure):
     """Every step ran, and none of it through compiled code."""
 
 
+class NothingCompared(CompileFailure):
+    """The compiled model ran, and there was no number by which to tell whether it is right."""
+
+
 class OtherRankFailed(CompileFailure):
     """This rank's compile was fine, another one's was not."""
 

@@ -1,28 +1,45 @@
-"""Puts a model, its optimizer and the random generators back as they were, bit for bit, after something has run.
+"""Puts everything that a training step can get at back as it was, bit for bit, after something has run.
 
-What comes back: every module's attributes (flags, hooks, buffers that were replaced, plain Python values one
-container deep), the values of parameters, buffers and tensors kept as attributes, gradients, `requires_grad`,
-the optimizer's state and settings, and the random generators of Python, NumPy and torch on every device.
+What a step can get at is found by `minicompile.lowering.reach`: the tensors, objects and containers that the model, the
+optimizer, the loss and the batch hold, and those that their hooks and functions close over or name. For work that
+cannot be done in another process (`minicompile.safe.apart`).
 """
 
+import copy
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from minicompile.lowering.reach import Reached, reached
+from minicompile.safe.failures import CompileFailure
+
+COMPRESSED = {
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+class CannotRestore(CompileFailure):
+    """Something cannot be put back as it was."""
+
 
 class RandomState:
-    """The state of every random generator that a training step may draw from."""
+    """The state of every random generator of the process, and of those given."""
 
-    def __init__(self) -> None:
+    def __init__(self, generators: list[torch.Generator] | None = None, others: list[Any] | None = None) -> None:
         self.python = random.getstate()
         self.numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
         self.cpu = torch.get_rng_state()
         self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        self.generators = [(generator, generator.get_state()) for generator in generators or []]
+        self.others = [(one, copy.deepcopy(_state_of(one))) for one in others or []]
 
     def restore(self) -> None:
         random.setstate(self.python)
@@ -31,112 +48,208 @@ class RandomState:
         torch.set_rng_state(self.cpu)
         if self.cuda:
             torch.cuda.set_rng_state_all(self.cuda)
+        for generator, state in self.generators:
+            generator.set_state(state)
+        for one, state in self.others:
+            _set_state(one, state)
 
     def torch_has_drawn(self) -> bool:
-        """Say whether torch has drawn random numbers since."""
+        """Say whether torch's own generators have drawn random numbers since."""
         now = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         if not torch.equal(self.cpu, torch.get_rng_state()) or len(now) != len(self.cuda):
             return True
         return any(not torch.equal(then, after) for then, after in zip(self.cuda, now, strict=True))
 
 
-def _copy(value: Any) -> Any:
-    """Keep a value to put back later: containers are copied one deep, anything else is kept by identity."""
-    if type(value).__module__ in ("builtins", "collections") and isinstance(value, dict | list | set):
-        return value.copy()
-    return value
+def _is_generator(value: Any) -> bool:
+    """Say whether a value is a generator of Python's or NumPy's own."""
+    if isinstance(value, random.Random):
+        return True
+    kinds = sys.modules.get("numpy.random")
+    return kinds is not None and isinstance(value, kinds.Generator | kinds.RandomState)
 
 
-def _refill(container: Any, saved: Any) -> None:
-    """Give a container its saved contents without replacing the object that others hold."""
-    if isinstance(container, list):
-        container[:] = saved
+def _state_of(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state()
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
     else:
-        container.clear()
-        container.update(saved)
+        generator.set_state(state)
 
 
-class ModelState:
-    """A model's tensors, attributes, gradients and flags, at one moment."""
+class _Attributes:
+    """An object's attributes, and its class: a lazy module changes its own."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.attributes = [(module, dict(vars(module))) for module in model.modules()]
-        self.contents = [
-            (value, _copy(value))
-            for _, attributes in self.attributes
-            for value in attributes.values()
-            if _copy(value) is not value
+    def __init__(self, holder: Any) -> None:
+        self.holder, self.kind, self.values = holder, type(holder), dict(vars(holder))
+
+    def restore(self) -> None:
+        if type(self.holder) is not self.kind:
+            self.holder.__class__ = self.kind
+        now = vars(self.holder)
+        for name in now.keys() - self.values.keys():
+            del now[name]
+        now.update(self.values)
+
+
+class _Items:
+    """What a dictionary, a list, a set or a deque holds."""
+
+    def __init__(self, container: Any) -> None:
+        self.container, self.items = container, copy.copy(container)
+
+    def restore(self) -> None:
+        self.container.clear()
+        (self.container.update if hasattr(self.container, "update") else self.container.extend)(self.items)
+
+
+class _Contents:
+    """A tensor's values, gradient and flag, and the marks of torch.compile on it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor, self.kind, self.marks = tensor, type(tensor), dict(vars(tensor))
+        self.requires_grad = tensor.requires_grad if tensor.is_leaf else None
+        self.gradient = tensor.grad if tensor.is_leaf else None
+        self.lazy = nn.parameter.is_lazy(tensor)
+        self.parts = [] if self.lazy else [(part, part.detach().clone()) for part in parts_of(tensor)]
+
+    def restore(self) -> None:
+        if self.lazy:
+            if type(self.tensor) is not self.kind:
+                self.tensor.data = self.tensor.data.new_empty(0)
+                self.tensor.__class__ = self.kind
+            return
+        for part, values in self.parts:
+            if not _same(part, values):
+                with torch.inference_mode() if part.is_inference() else torch.no_grad():
+                    part.detach().copy_(values)
+        if self.requires_grad is not None:
+            self.tensor.grad = self.gradient
+            self.tensor.requires_grad_(self.requires_grad)
+        vars(self.tensor).clear()
+        vars(self.tensor).update(self.marks)
+
+
+def parts_of(tensor: Tensor) -> list[Tensor]:
+    """Find the dense tensors that hold a tensor's values: itself, or those that a sparse or a nested one is made of."""
+    local = getattr(tensor, "to_local", None)  # a DTensor's shard
+    if local is not None:
+        return [local().detach()]
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is not None:
+        return [part for name in flatten(tensor)[0] for part in parts_of(getattr(tensor, name))]
+    if tensor.layout == torch.sparse_coo:
+        return [tensor.detach()._indices(), tensor.detach()._values()]
+    if tensor.layout in COMPRESSED:
+        return [getattr(tensor.detach(), name)() for name in COMPRESSED[tensor.layout]]
+    if tensor.is_nested:
+        return list(tensor.detach().unbind())
+    return [tensor] if tensor.layout == torch.strided and not tensor.is_meta else []
+
+
+def _same(tensor: Tensor, values: Tensor) -> bool:
+    """Say whether two tensors hold the same bits; a NaN is the same as itself."""
+    if tensor.is_quantized:
+        return torch.equal(tensor, values)
+    first, second = (one.detach().resolve_conj().resolve_neg().contiguous() for one in (tensor, values))
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return torch.equal(*(one.reshape(-1).view(torch.uint8) for one in (first, second)))
+
+
+class FrozenState:
+    """Everything that values can get at, at one moment. Tensors are copied."""
+
+    def __init__(self, *given: Any) -> None:
+        found = with_hooks(reached(*given), *given)
+        plain = [value for one in found.objects for value in vars(one).values()]
+        plain += [value for one in found.containers for value in (one.values() if isinstance(one, dict) else one)]
+        generators = {id(value): value for value in plain if _is_generator(value)}
+        self.random = RandomState(found.generators, list(generators.values()))
+        self.kept: list[Any] = [
+            *map(_Attributes, found.objects),
+            *map(_Items, found.containers),
+            *map(_Contents, found.tensors),
+            self.random,
         ]
-        tensors: dict[int, Tensor] = {}
-        for _, attributes in self.attributes:
-            held = [value for value in attributes.values() if isinstance(value, Tensor)]
-            for container in (value for value in attributes.values() if isinstance(value, dict | list)):
-                items = container.values() if isinstance(container, dict) else container
-                held += [item for item in items if isinstance(item, Tensor)]
-            tensors.update((id(tensor), tensor) for tensor in held)
-        with torch.no_grad():
-            self.tensors = [
-                (t, t.detach().clone(), t.grad if t.is_leaf else None, t.requires_grad if t.is_leaf else None)
-                for t in tensors.values()
-            ]
 
     def restore(self) -> None:
-        for module, attributes in self.attributes:
-            vars(module).clear()
-            vars(module).update(attributes)
-        for container, saved in self.contents:
-            _refill(container, saved)
-        with torch.no_grad():
-            for tensor, value, grad, requires_grad in self.tensors:
-                if all(tensor.stride()) or tensor.numel() < 2:  # an expanded tensor takes no writes at all
-                    tensor.copy_(value)
-                if requires_grad is not None:
-                    tensor.grad = grad
-                    tensor.requires_grad_(requires_grad)
+        """Put everything back, even where a part cannot be.
+
+        Raises:
+            CannotRestore: some part could not be put back; all the others have been.
+        """
+        errors = []
+        for one in self.kept:
+            try:
+                one.restore()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            kinds = ", ".join(sorted({f"{type(error).__name__}: {error}".splitlines()[0][:120] for error in errors}))
+            raise CannotRestore(
+                f"{len(errors)} of {len(self.kept)} parts of the model's state could not be put back ({kinds}); "
+                "build the model again.",
+                "cannot_restore",
+                parts=len(errors),
+                of=len(self.kept),
+                raised=kinds,
+            ) from errors[0]
+
+    def refuse_what_cannot_be_restored(self) -> None:
+        """Find out, before anything has run, which tensors cannot be written to.
+
+        Raises:
+            CannotRestore: a tensor with a memory location that several of its elements share, or a kind of tensor
+                that holds its values where they are not seen.
+        """
+        for one in self.kept:
+            if isinstance(one, _Contents) and not one.lazy and not one.tensor.is_meta:
+                overlapping = any(0 in part.stride() and part.numel() > 1 for part, _ in one.parts)
+                if not one.parts or (overlapping and one.tensor.requires_grad):
+                    tensor = one.tensor
+                    raise CannotRestore(
+                        f"a {type(tensor).__name__} of shape {tuple(tensor.shape)} and layout {tensor.layout} could "
+                        "not be put back after a training step; leave the model eager, or give no sample batch.",
+                        "cannot_restore",
+                        parts=1,
+                        of=len(self.kept),
+                        raised=str(tensor.layout),
+                    )
 
 
-class OptimizerState:
-    """An optimizer's state and the settings of its parameter groups, at one moment."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self.optimizer = optimizer
-        self.state = {
-            parameter: {name: (value, _cloned(value)) for name, value in state.items()}
-            for parameter, state in optimizer.state.items()
-        }
-        self.groups = [{name: (value, _cloned(value)) for name, value in g.items()} for g in optimizer.param_groups]
-
-    def restore(self) -> None:
-        self.optimizer.state.clear()
-        for parameter, state in self.state.items():
-            self.optimizer.state[parameter] = {name: _put_back(*pair) for name, pair in state.items()}
-        for group, saved in zip(self.optimizer.param_groups, self.groups, strict=True):
-            group.clear()
-            group.update((name, _put_back(*pair)) for name, pair in saved.items())
-
-
-def _cloned(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, Tensor) else _copy(value)
-
-
-def _put_back(value: Any, saved: Any) -> Any:
-    if isinstance(value, Tensor):
-        with torch.no_grad():
-            value.copy_(saved)
-    elif saved is not value:
-        _refill(value, saved)
-    return value
+def with_hooks(found: Reached, *given: Any) -> Reached:
+    """Add what the hooks on tensors hold: `register_hook` and `register_post_accumulate_grad_hook`."""
+    hooks = []
+    for tensor in found.tensors:
+        for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+            hooks.append(getattr(tensor, name, None))
+    hooks = [hook for hook in hooks if hook]
+    return reached(*given, *hooks) if hooks else found
 
 
 @contextmanager
-def frozen_state(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Iterator[Callable[[], None]]:
-    """Restore the model, the optimizer and the random generators when the block ends, however it ends.
+def frozen_state(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *others: Any
+) -> Iterator[Callable[[], None]]:
+    """Restore everything that the model, the optimizer and `others` can get at when the block ends, however it ends.
 
     Inside, gradients start at None, so that those the caller has accumulated are never written to. What it yields
-    takes the model and the generators, not the optimizer, back to where the block began.
+    takes everything back to where the block began.
+
+    Raises:
+        CannotRestore: before the block, of what could not be restored after it; at its end, of what could not be.
     """
-    state, generators = ModelState(model), RandomState()
-    optimizer_state = OptimizerState(optimizer) if optimizer is not None else None
+    state = FrozenState(model, optimizer, *others)
+    state.refuse_what_cannot_be_restored()
+    parameters = [*model.parameters(), *(p for p in _trained(optimizer))]
 
     def restore() -> None:
         for module in model.modules():
@@ -144,20 +257,29 @@ def frozen_state(model: nn.Module, optimizer: torch.optim.Optimizer | None = Non
             if reshard is not None:  # FSDP2: a step cut short may leave parameters gathered
                 reshard()
         state.restore()
-        generators.restore()
 
     def drop_gradients() -> None:
-        for parameter in model.parameters():
+        for parameter in parameters:
             parameter.grad = None
 
     def rewind() -> None:
         restore()
         drop_gradients()
 
-    drop_gradients()
-    try:
+    with ExitStack() as stack:
+        stack.enter_context(_versions_kept([one.tensor for one in state.kept if isinstance(one, _Contents)]))
+        stack.callback(restore)
+        drop_gradients()
         yield rewind
-    finally:
-        restore()
-        if optimizer_state is not None:
-            optimizer_state.restore()
+
+
+def _trained(optimizer: torch.optim.Optimizer | None) -> list[Tensor]:
+    groups = getattr(optimizer, "param_groups", None) or []
+    return [parameter for group in groups for parameter in group["params"]]
+
+
+def _versions_kept(tensors: list[Tensor]):
+    """Keep the counters by which autograd knows that a tensor has changed: at the end it has not, and a graph of the
+    caller's from before still has its backward pass."""
+    counted = tuple(t for t in tensors if not t.is_inference() and not nn.parameter.is_lazy(t))
+    return torch.autograd._unsafe_preserve_version_counter(counted)
