@@ -78,7 +78,7 @@ def why_not(tensors: Iterable[Tensor] = ()) -> str | None:
 def _shared(tensor: Tensor) -> bool:
     try:
         return tensor.is_shared()
-    except (RuntimeError, NotImplementedError):  # one without storage, a fake one
+    except (RuntimeError, NotImplementedError, ValueError):  # one without storage, a fake one, one not yet initialised
         return False
 
 
@@ -177,7 +177,7 @@ def _answer(process: int, connection: Connection, seconds: float | None) -> Any:
             elif kind == "unsendable":
                 raise CannotFork(f"what came of it cannot be sent to another process ({value})")
             else:
-                raise _died(os.waitpid(process, 0)[1], stage)
+                raise _died(_status(process, 0), stage)
             continue
         now = time.monotonic()
         if seconds is not None and now - began > seconds:
@@ -185,8 +185,8 @@ def _answer(process: int, connection: Connection, seconds: float | None) -> Any:
                 f"The compile took longer than its limit of {seconds:g} s; raise time_limit_seconds, or compile less.",
                 seconds,
             )
-        ended, status = os.waitpid(process, os.WNOHANG)
-        if ended and not connection.poll(0):
+        status = _status(process, os.WNOHANG)
+        if status is not None and not connection.poll(0):
             raise _died(status, stage)
         if stage is None and now - worked_at > STILL_SECONDS:
             before, worked = worked, _processor_ticks(process)
@@ -202,9 +202,19 @@ def _received(connection: Connection) -> tuple[str, Any]:
         return "closed", None
 
 
-def _died(status: int, stage: str | None) -> ProcessDied:
-    code = os.waitstatus_to_exitcode(status)
-    how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+def _status(process: int, options: int) -> int | None:
+    """Return how a process ended, as `os.waitpid` does, or -1 where somebody else asked first; None while it lives."""
+    try:
+        ended, status = os.waitpid(process, options)
+    except ChildProcessError:  # the caller has a handler of SIGCHLD, or ignores it
+        return -1
+    return status if ended else None
+
+
+def _died(status: int | None, stage: str | None) -> ProcessDied:
+    code = None if status is None or status < 0 else os.waitstatus_to_exitcode(status)
+    how = "a status that is not known" if code is None else f"exit status {code}"
+    how = signal.Signals(-code).name if code is not None and code < 0 else how
     error = ProcessDied(f"the process that tried the model ended with {how}; leave it eager.", "process_died", how=how)
     error.stage = stage
     return error

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from minicompile.safe.compile_config import CompileConfig
+from minicompile.safe.failures import NothingCompiled
 from minicompile.safe.selection import Selection
 from minicompile.safe.watch import Watch
 from minicompile.torch_private import dynamo as dynamo_internals
@@ -104,6 +105,9 @@ def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitSt
         own = vars(module).get("forward")
         module.forward = StaysEager(module)
         undo.callback(_put_attribute, weakref.ref(module), "forward", own)
+    if any(isinstance(module, torch.jit.ScriptModule) for module in selection.compiled.values()):
+        sentence = "the model is TorchScript, which torch.compile leaves alone; give the nn.Module that it was made of."
+        raise NothingCompiled(sentence, "nothing_compiled")
     inner = dynamo_internals.inner_backend(cfg.backend, cfg.mode, cfg.options, cfg.dynamic)
     watch.backend = inner
     compiled = []

@@ -45,6 +45,7 @@ def comparison_dtype(model: nn.Module, tensors: Iterable[Tensor]) -> str:
     """Find the coarsest floating-point arithmetic among the parameters, the tensors given, and autocast."""
     dtypes = {t.dtype for t in (*model.parameters(), *tensors) if t.is_floating_point()}
     devices = {t.device.type for t in (*model.parameters(), *tensors)}
+    devices = {device for device in devices if torch.amp.is_autocast_available(device)}
     dtypes |= {torch.get_autocast_dtype(d) for d in devices if torch.is_autocast_enabled(d)}
     names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
     if "float32" in names and "cuda" in devices and torch.backends.cuda.matmul.allow_tf32:

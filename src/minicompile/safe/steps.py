@@ -1,6 +1,7 @@
 """Takes training steps: forward, loss, backward, `optimizer.step`, `zero_grad`; with the numbers that each leaves."""
 
 import contextlib
+import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from minicompile.batches import call_loss, clone_batch, split_batch
+from minicompile.batches import call_loss, clone_batch, parameters_of, split_batch
 from minicompile.safe.frozen_state import RandomState
 from minicompile.safe.outputs import numbers_of
 
@@ -86,14 +87,24 @@ class Subject:
             loss.backward()
         gradients = {name: p.grad for name, p in self.parameters().items() if p.grad is not None}
         buffers = {f"buffer {name}": buffer.detach() for name, buffer in self.model.named_buffers()}
-        return Step(outputs, None if loss is None else loss.detach(), gradients, buffers)
+        loss = None if loss is None or loss.is_meta else loss.detach()
+        return Step(_with_values(outputs), loss, _with_values(gradients), _with_values(buffers))
 
     def train(self, say: Say = say_nothing) -> None:
         """Have the optimizer apply the gradients, and drop them."""
         if self.optimizer is not None:
             say("optimizer")
-            self.optimizer.step()
+            (asked, *_) = parameters_of(self.optimizer.step)
+            if asked.default is inspect.Parameter.empty:  # LBFGS and its like evaluate the loss themselves
+                self.optimizer.step(self._loss_again)
+            else:
+                self.optimizer.step()
             self.optimizer.zero_grad()
+
+    def _loss_again(self) -> Tensor:
+        self.optimizer.zero_grad()
+        with torch.enable_grad():
+            return self.step().loss
 
     def eager_step(self, then_train: bool) -> tuple[Step, bool]:
         """Take one step as if nothing were compiled; return a copy of it, and whether torch drew random numbers."""
@@ -113,9 +124,14 @@ class Subject:
         self.batch = tree_map(_in_float32, self.batch)
         torch.backends.cuda.matmul.allow_tf32 = False
         with contextlib.ExitStack() as stack:
-            for device in {p.device.type for p in self.model.parameters()}:
+            for device in filter(torch.amp.is_autocast_available, {p.device.type for p in self.model.parameters()}):
                 stack.enter_context(torch.autocast(device, enabled=False))
             return self.eager_step(then_train=False)[0]
+
+
+def _with_values(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Leave out tensors of the meta device, which have a shape and no values."""
+    return {name: tensor for name, tensor in tensors.items() if not tensor.is_meta}
 
 
 def _in_float32(value: Any) -> Any:

@@ -99,6 +99,16 @@ def test_a_crash_is_contained_and_named_with_the_stage(end, how):
     assert caught.value.stage == "forward"
 
 
+def test_a_caller_that_reaps_its_children_itself():
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert call_apart(lambda sign: 7) == 7
+        with pytest.raises(ProcessDied, match="not known"):
+            call_apart(lambda sign: os._exit(3))
+    finally:
+        signal.signal(signal.SIGCHLD, handler)
+
+
 def test_code_that_never_returns_is_killed_with_what_it_started(tmp_path):
     def hang(sign):
         child = subprocess.Popen(["sleep", "600"])

@@ -3,6 +3,7 @@
 import collections
 import copy
 import dataclasses
+import gc
 import logging
 import random
 import threading
@@ -215,6 +216,21 @@ def test_buffers_that_take_no_ordinary_write():
         assert model.scale.tolist() == [1.0] * 4
 
 
+def test_models_of_unusual_kinds_are_compiled_or_left_alone_with_a_sentence(place):
+    lazy = nn.Sequential(nn.LazyLinear(4))
+    assert attempt(lazy, features()).compiled
+    assert type(lazy[0]) is nn.LazyLinear
+    torch.compiler.reset()
+    model = MLP()
+    before = [bits(p) for p in model.parameters()]
+    assert attempt(model, features(), optimizer=torch.optim.LBFGS(model.parameters(), max_iter=2)).compiled
+    assert [bits(p) for p in model.parameters()] == before
+    torch.compiler.reset()
+    assert attempt(nn.Linear(8, 4, device="meta"), features().to("meta")).failure["code"] == "nothing_compared"
+    torch.compiler.reset()
+    assert "TorchScript" in attempt(torch.jit.script(nn.Sequential(nn.Linear(8, 4))), features()).reason
+
+
 def test_a_thread_that_serves_the_model_meanwhile_gets_right_answers():
     model = MLP().eval()
     batch, started, over = features(), threading.Event(), threading.Event()
@@ -256,8 +272,6 @@ def test_a_function_that_two_models_block_is_blocked_until_both_are_eager():
     assert vars(Logging)["note"] is not original
     models.clear()  # one that is dropped blocks nothing either
     torch.compiler.reset()
-    import gc
-
     gc.collect()
     assert vars(Logging)["note"] is original
 
