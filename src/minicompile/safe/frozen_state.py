@@ -281,5 +281,5 @@ def _trained(optimizer: torch.optim.Optimizer | None) -> list[Tensor]:
 def _versions_kept(tensors: list[Tensor]):
     """Keep the counters by which autograd knows that a tensor has changed: at the end it has not, and a graph of the
     caller's from before still has its backward pass."""
-    counted = tuple(t for t in tensors if not t.is_inference() and not nn.parameter.is_lazy(t))
+    counted = tuple(t for t in tensors if not nn.parameter.is_lazy(t) and not t.is_inference())
     return torch.autograd._unsafe_preserve_version_counter(counted)

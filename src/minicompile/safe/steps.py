@@ -101,10 +101,11 @@ class Subject:
                 self.optimizer.step()
             self.optimizer.zero_grad()
 
-    def _loss_again(self) -> Tensor:
-        self.optimizer.zero_grad()
+    def _loss_again(self) -> float:
+        self.drop_gradients()
         with torch.enable_grad():
-            return self.step().loss
+            loss = self.step().loss
+        return float("nan") if loss is None else loss.item()
 
     def eager_step(self, then_train: bool) -> tuple[Step, bool]:
         """Take one step as if nothing were compiled; return a copy of it, and whether torch drew random numbers."""
