@@ -8,6 +8,7 @@ from textwrap import shorten
 
 import torch.distributed as dist
 
+from minicompile.frozen_state import CannotRestore
 from minilab import LabError
 
 
@@ -64,7 +65,7 @@ def message(error: BaseException) -> str:
 
 def coded(error: BaseException) -> dict:
     """Turn an exception into its `code` and fields; a foreign one into `raised`, its type and its message."""
-    if isinstance(error, CompileFailure | TimeLimitExceeded):
+    if isinstance(error, CompileFailure | CannotRestore | TimeLimitExceeded):
         return {"code": error.code, **error.fields}
     text = shorten(message(error), 300, placeholder=" …")
     return {"code": "raised", "exception": type(error).__name__, "message": text}

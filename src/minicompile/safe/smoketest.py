@@ -9,7 +9,7 @@ buffer shows as well as a wrong one. From the second step on, a recompile is a f
 The steps are taken in a forked copy of the process (`minicompile.safe.apart`), and eager's in copies of that: nothing
 of the caller's is touched, whatever it is, a compiler that hangs is killed and one that crashes takes nothing along.
 Where a process cannot be forked, the steps are taken in place, one after the other, and all that they can get at is put
-back (`minicompile.safe.frozen_state`); calls of other threads wait meanwhile.
+back (`minicompile.safe.rewind`); calls of other threads wait meanwhile.
 """
 
 import logging
@@ -23,12 +23,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from minicompile.lowering.reach import reached
+from minicompile.reach import reached
 from minicompile.safe.apart import CannotFork, ProcessDied, Sign, call_apart, packed, unpacked, why_not
 from minicompile.safe.failures import TimeLimitExceeded
-from minicompile.safe.frozen_state import frozen_state
 from minicompile.safe.judge import Judge
 from minicompile.safe.outputs import shapes_of
+from minicompile.safe.rewind import rewinding
 from minicompile.safe.steps import Say, Step, Subject
 from minicompile.safe.time_limit import time_limit
 from minicompile.torch_private import dynamo as dynamo_internals
@@ -210,7 +210,7 @@ class CompileSmoketest:
             held = (subject.given_optimizer, subject.loss_fn, subject.batch)
             with (
                 other_threads_waiting(subject.model),
-                frozen_state(subject.model, *held) as rewind,
+                rewinding(subject.model, *held) as rewind,
                 subject.grad_mode(),
             ):
                 eager, random = subject.eager_step(then_train=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from minicompile.batches import call_loss, clone_batch, parameters_of, split_batch
-from minicompile.safe.frozen_state import RandomState
+from minicompile.frozen_state import RandomState
 from minicompile.safe.outputs import numbers_of
 
 Say = Callable[[str], None]  # told the stage of a step that begins
@@ -94,8 +94,8 @@ class Subject:
         """Have the optimizer apply the gradients, and drop them."""
         if self.optimizer is not None:
             say("optimizer")
-            (asked, *_) = parameters_of(self.optimizer.step)
-            if asked.default is inspect.Parameter.empty:  # LBFGS and its like evaluate the loss themselves
+            asked = [parameter.default for parameter in parameters_of(self.optimizer.step)]
+            if asked[:1] == [inspect.Parameter.empty]:  # LBFGS and its like evaluate the loss themselves
                 self.optimizer.step(self._loss_again)
             else:
                 self.optimizer.step()

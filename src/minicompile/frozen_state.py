@@ -1,22 +1,21 @@
-"""Puts everything that a training step can get at back as it was, bit for bit, after something has run.
+"""Puts everything that a call can get at back as it was, bit for bit, after it has run.
 
-What a step can get at is found by `minicompile.lowering.reach`: the tensors, objects and containers that the model, the
-optimizer, the loss and the batch hold, and those that their hooks and functions close over or name. For work that
-cannot be done in another process (`minicompile.safe.apart`).
+What it can get at is found by `minicompile.reach`: the tensors, objects and containers that a model, an optimizer, a
+loss and a batch hold, and those that their hooks and functions close over or name.
 """
 
 import copy
 import random
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from minicompile.lowering.reach import Reached, reached
-from minicompile.safe.failures import CompileFailure
+from minicompile.reach import reached
+from minilab import LabError
 
 COMPRESSED = {
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -26,20 +25,32 @@ COMPRESSED = {
 }
 
 
-class CannotRestore(CompileFailure):
-    """Something cannot be put back as it was."""
+class CannotRestore(LabError):
+    """Something cannot be put back as it was.
+
+    Attributes:
+        code, fields: the same as plain data: how many `parts`, `of` how many, and what they `raised`.
+    """
+
+    code = "cannot_restore"
+
+    def __init__(self, sentence: str, parts: int, of: int, raised: str) -> None:
+        super().__init__(sentence)
+        self.fields = {"parts": parts, "of": of, "raised": raised}
+
+    def __reduce__(self):
+        return type(self), (str(self), *self.fields.values())
 
 
 class RandomState:
     """The state of every random generator of the process, and of those given."""
 
-    def __init__(self, generators: list[torch.Generator] | None = None, others: list[Any] | None = None) -> None:
+    def __init__(self, generators: list[Any] | None = None) -> None:
         self.python = random.getstate()
         self.numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
         self.cpu = torch.get_rng_state()
         self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        self.generators = [(generator, generator.get_state()) for generator in generators or []]
-        self.others = [(one, copy.deepcopy(_state_of(one))) for one in others or []]
+        self.generators = [(one, copy.deepcopy(_state_of(one))) for one in generators or []]
 
     def restore(self) -> None:
         random.setstate(self.python)
@@ -48,9 +59,7 @@ class RandomState:
         torch.set_rng_state(self.cpu)
         if self.cuda:
             torch.cuda.set_rng_state_all(self.cuda)
-        for generator, state in self.generators:
-            generator.set_state(state)
-        for one, state in self.others:
+        for one, state in self.generators:
             _set_state(one, state)
 
     def torch_has_drawn(self) -> bool:
@@ -59,14 +68,6 @@ class RandomState:
         if not torch.equal(self.cpu, torch.get_rng_state()) or len(now) != len(self.cuda):
             return True
         return any(not torch.equal(then, after) for then, after in zip(self.cuda, now, strict=True))
-
-
-def _is_generator(value: Any) -> bool:
-    """Say whether a value is a generator of Python's or NumPy's own."""
-    if isinstance(value, random.Random):
-        return True
-    kinds = sys.modules.get("numpy.random")
-    return kinds is not None and isinstance(value, kinds.Generator | kinds.RandomState)
 
 
 def _state_of(generator: Any) -> Any:
@@ -118,7 +119,8 @@ class _Contents:
         self.requires_grad = tensor.requires_grad if tensor.is_leaf else None
         self.gradient = tensor.grad if tensor.is_leaf else None
         self.lazy = nn.parameter.is_lazy(tensor)
-        self.parts = [] if self.lazy else [(part, part.detach().clone()) for part in parts_of(tensor)]
+        held = [] if self.lazy else [tensor, *([] if self.gradient is None else [self.gradient])]
+        self.parts = [(part, part.detach().clone()) for one in held for part in parts_of(one)]
 
     def restore(self) -> None:
         if self.lazy:
@@ -168,11 +170,8 @@ class FrozenState:
     """Everything that values can get at, at one moment. Tensors are copied."""
 
     def __init__(self, *given: Any) -> None:
-        found = with_hooks(reached(*given), *given)
-        plain = [value for one in found.objects for value in vars(one).values()]
-        plain += [value for one in found.containers for value in (one.values() if isinstance(one, dict) else one)]
-        generators = {id(value): value for value in plain if _is_generator(value)}
-        self.random = RandomState(found.generators, list(generators.values()))
+        found = reached(*given)
+        self.random = RandomState(found.generators)
         self.kept: list[Any] = [
             *map(_Attributes, found.objects),
             *map(_Items, found.containers),
@@ -197,10 +196,9 @@ class FrozenState:
             raise CannotRestore(
                 f"{len(errors)} of {len(self.kept)} parts of the model's state could not be put back ({kinds}); "
                 "build the model again.",
-                "cannot_restore",
-                parts=len(errors),
-                of=len(self.kept),
-                raised=kinds,
+                len(errors),
+                len(self.kept),
+                kinds,
             ) from errors[0]
 
     def refuse_what_cannot_be_restored(self) -> None:
@@ -218,64 +216,25 @@ class FrozenState:
                     raise CannotRestore(
                         f"a {type(tensor).__name__} of shape {tuple(tensor.shape)} and layout {tensor.layout} could "
                         "not be put back after a training step; leave the model eager, or give no sample batch.",
-                        "cannot_restore",
-                        parts=1,
-                        of=len(self.kept),
-                        raised=str(tensor.layout),
+                        1,
+                        len(self.kept),
+                        str(tensor.layout),
                     )
 
 
-def with_hooks(found: Reached, *given: Any) -> Reached:
-    """Add what the hooks on tensors hold: `register_hook` and `register_post_accumulate_grad_hook`."""
-    hooks = []
-    for tensor in found.tensors:
-        for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-            hooks.append(getattr(tensor, name, None))
-    hooks = [hook for hook in hooks if hook]
-    return reached(*given, *hooks) if hooks else found
-
-
 @contextmanager
-def frozen_state(
-    model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *others: Any
-) -> Iterator[Callable[[], None]]:
-    """Restore everything that the model, the optimizer and `others` can get at when the block ends, however it ends.
-
-    Inside, gradients start at None, so that those the caller has accumulated are never written to. What it yields
-    takes everything back to where the block began.
+def frozen(*given: Any) -> Iterator[FrozenState]:
+    """Restore everything that values can get at when the block ends, however it ends; yields what is restored.
 
     Raises:
-        CannotRestore: before the block, of what could not be restored after it; at its end, of what could not be.
+        CannotRestore: at the end, of what could not be put back.
     """
-    state = FrozenState(model, optimizer, *others)
-    state.refuse_what_cannot_be_restored()
-    parameters = [*model.parameters(), *(p for p in _trained(optimizer))]
-
-    def restore() -> None:
-        for module in model.modules():
-            reshard = getattr(module, "reshard", None)
-            if reshard is not None:  # FSDP2: a step cut short may leave parameters gathered
-                reshard()
-        state.restore()
-
-    def drop_gradients() -> None:
-        for parameter in parameters:
-            parameter.grad = None
-
-    def rewind() -> None:
-        restore()
-        drop_gradients()
-
-    with ExitStack() as stack:
-        stack.enter_context(_versions_kept([one.tensor for one in state.kept if isinstance(one, _Contents)]))
-        stack.callback(restore)
-        drop_gradients()
-        yield rewind
-
-
-def _trained(optimizer: torch.optim.Optimizer | None) -> list[Tensor]:
-    groups = getattr(optimizer, "param_groups", None) or []
-    return [parameter for group in groups for parameter in group["params"]]
+    state = FrozenState(*given)
+    with _versions_kept([one.tensor for one in state.kept if isinstance(one, _Contents)]):
+        try:
+            yield state
+        finally:
+            state.restore()
 
 
 def _versions_kept(tensors: list[Tensor]):
