@@ -7,6 +7,7 @@ Each line of the list is worked out from the phase's manifest and the few artefa
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from minicompile.report.words import shape
 from minilab.templates import render
 from minilab.translations import Translations
 
@@ -59,7 +60,7 @@ def _kernel_checks(manifest: dict, text: Translations) -> list[Check]:
     triton, stale = kernels.get("triton", {}), text("24.stale") if is_stale else ""
     ratio, picked = triton.get("frac_of_F_softmax"), triton.get("autotune_picked") or {}
     timed = [name for name in DOTS if kernels.get(name, {}).get("frac_of_F_softmax")]
-    tuned = ", ".join(" ".join(map(str, pair)) for pair in picked.items())
+    tuned = ", ".join(f"{name} {text.number(value)}" for name, value in picked.items() if value is not None)
     where = manifest["gpu"]["model"] or manifest["device"]
     return [
         Check(
@@ -86,7 +87,7 @@ def _mapped(port: dict, text: Translations) -> str:
     """Tell how many arrays are byte-equal, with a line of the table that maps NumPy's names to PyTorch's."""
     equal = [row for row in port["arrays"] if row["byte_equal"]]
     row = max(port["arrays"], key=lambda row: len(row["shape"]))  # a matrix: its order of axes is what goes wrong
-    line = {"numpy": row["numpy_name"], "torch": row["torch_name"], "shape": tuple(row["shape"])}
+    line = {"numpy": row["numpy_name"], "torch": row["torch_name"], "shape": shape(text.language, row["shape"])}
     return text("24.internalized.found", equal=len(equal), count=len(port["arrays"]), **line)
 
 
