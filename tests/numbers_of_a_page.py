@@ -8,18 +8,20 @@ somebody typed them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 from minilab import translations
 
 OPEN, CLOSE = "\N{LEFT-POINTING ANGLE BRACKET}", "\N{RIGHT-POINTING ANGLE BRACKET}"
 TAG = re.compile(rf"{OPEN}(\d+):([^{CLOSE}]*){CLOSE}")
-# Digits that are no figure: code, addresses, dates, versions, and names with digits in them.
+# Digits that are no figure: code, addresses, years of papers, numbers of a list, dates, versions, names with digits.
 NO_FIGURE = re.compile(
-    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|\d{4}-\d\d-\d\d(?:[T ][\d:.+]+)?|\d+(?:\.\w+){2,}|[A-Za-zµ_][\w.]*",
+    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|[(,] ?(?:19|20)\d\d\)|^\d+\. |"
+    r"\d{4}-\d\d-\d\d(?:[T ][\d:.+]+)?|\d+(?:\.\w+){2,}|[A-Za-zµ_][\w.]*",
     re.S | re.M,
 )
 # What a unit is, in seconds, bytes and operations; a leaf has its unit in its key, a page behind the number.
@@ -28,6 +30,10 @@ ON_PAGES = {
 }  # fmt: skip
 IN_KEYS = {"us": 1e-6, "ms": 1e-3, "milliseconds": 1e-3, "gb_per_s": 1e9, "tflop_per_s": 1e12, "percent": 1e-2}
 ROUNDING = 1e-12  # by which a change of a unit may move a number
+# Words of the pages that have digits.
+SPELLED = (
+    "stage 24", "stage 25", "etapa 24", "etapa 25", "Phase 24", "fase 24", "16-bit", "16 bits", "batch 1", "lote de 1",
+)  # fmt: skip
 UNIT = re.compile(rf"\s*({'|'.join(sorted(map(re.escape, ON_PAGES), key=len, reverse=True))})(?![\w/])")
 
 
@@ -54,7 +60,7 @@ def watched() -> Iterator[list[Figure]]:
         translations.written = plain
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Source:
     """An artefact that a page is written from.
 
@@ -71,15 +77,17 @@ class Source:
     derived: dict[str, Iterable[float]] = field(default_factory=dict)
     in_tables: tuple[str, ...] = ()
 
-    def known(self, table: bool) -> set[str]:
-        """Everything that a table or a sentence may say of it, as `key` writes it: leaves, the lengths of lists, and
-        what is derived."""
-        found = set()
-        for value, scale in leaves(self.artefact, left_out=() if table else self.in_tables):
-            found |= {key(value), key(value * scale)}
-        for values in self.derived.values():
-            found |= {key(value) for value in values if value is not None}
-        return found
+
+@cache
+def known(source: Source, table: bool, unit: bool) -> set[str]:
+    """Everything that a table or a sentence may say of it, as `key` writes it: leaves, the lengths of lists, and
+    what is derived. Behind a number with a `unit` it is in seconds, bytes or operations, else as the leaf is."""
+    found = set()
+    for value, scale in leaves(source.artefact, left_out=() if table else source.in_tables):
+        found.add(key(value * scale if unit else value))
+    for values in source.derived.values():
+        found |= {key(value) for value in values if value is not None}
+    return found
 
 
 def leaves(tree: Any, scale: float = 1.0, left_out: tuple[str, ...] = ()) -> Iterator[tuple[float, float]]:
@@ -111,47 +119,45 @@ def strangers(page: str, figures: list[Figure], sources: list[Source]) -> list[s
         figures: what was written.
         sources: all that the page was written from.
     """
-    known = {table: [source.known(table) for source in sources] for table in (True, False)}
     found = []
-    for block, at, index, heading in _places(page, sources):
-        figure = figures[index]
-        unit = UNIT.match(block, at.end())
-        scale = ON_PAGES[unit[1]] if unit else 1.0
-        value = figure.value if figure.text.endswith("%") else figure.value * scale
-        facts = zip(sources, known[block.lstrip().startswith("|")], strict=True)
-        meant = [told for source, told in facts if _is_meant(source, block, at, heading, sources)]
-        if not any(key(near) in told for told in meant for near in (value * (1 - ROUNDING), value * (1 + ROUNDING))):
-            found.append(f"{figure.text} ({figure.value!r}) in: {TAG.sub(lambda tag: tag[2], block)}")
+    for block, heading in _blocks(page):
+        table = block.lstrip().startswith("|")
+        for at in TAG.finditer(block):
+            figure, unit = figures[int(at[1])], UNIT.match(block, at.end())
+            percent = figure.text.endswith("%")
+            value = figure.value * (ON_PAGES[unit[1]] if unit and not percent else 1.0)
+            near = {key(value * (1 - ROUNDING)), key(value * (1 + ROUNDING))}
+            meant = _meant(sources, block, at, heading)
+            if not any(near & known(source, table, bool(unit) or percent) for source in meant):
+                found.append(f"{figure.text} ({figure.value!r}) in: {TAG.sub(lambda tag: tag[2], block)}")
     return found
 
 
-def _places(page: str, sources: list[Source]) -> Iterator[tuple[str, re.Match, int, str]]:
-    """Every marked number: its block (a paragraph, an item, a row), its match there, its index, the heading above."""
+def _blocks(page: str) -> Iterator[tuple[str, str]]:
+    """Every paragraph, item and row of a table, with the heading above it."""
     heading = ""
     for block in re.split(r"\n\s*\n|\n(?=\s*[-|#*<])", page):
         if block.lstrip().startswith(("#", "<details", "</details")):
             heading = block
-        for at in TAG.finditer(block):
-            yield block, at, int(at[1]), heading
+        yield block, heading
 
 
-def _is_meant(source: Source, block: str, at: re.Match, heading: str, sources: list[Source]) -> bool:
-    """Whether a number can be of a source: no dimension is named after another source there."""
-    for dimension in source.names:
-        every = {name for other in sources for name in other.names.get(dimension, ())}
-        named = _named(every, block, at) or _named(every, heading, None)
-        if named is not None and named not in source.names[dimension]:
-            return False
-    return True
+def _meant(sources: list[Source], block: str, at: re.Match, heading: str) -> list[Source]:
+    """The sources that a number can be of: those whose name stands nearest, or which have none."""
+    for dimension in sorted({name for source in sources for name in source.names}):
+        every = "|".join(sorted({re.escape(name) for one in sources for name in one.names.get(dimension, ())}))
+        named = _nearest(every, block, at.start()) or _nearest(every, heading, 0)
+        sources = [one for one in sources if not named or named in one.names.get(dimension, (named,))]
+    return sources
 
 
-def _named(names: Iterable[str], text: str, at: re.Match | None) -> str | None:
-    """The name that stands nearest before a place, or else first behind it."""
-    pattern = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
-    found = list(re.finditer(rf"(?<![\w-])(?:{pattern})(?![\w-])", text)) if pattern else []
-    before = [one for one in found if at is None or one.end() <= at.start()]
-    chosen = before[-1] if before else found[0] if found else None
-    return chosen and chosen[0]
+@cache
+def _nearest(names: str, text: str, place: int) -> str | None:
+    """The name that stands last before a place, or else first behind it."""
+    found = list(re.finditer(rf"(?<![\w-])(?:{names})(?![\w-])", text))
+    before = [one for one in found if one.end() <= place]
+    chosen = before[-1:] or found[:1]
+    return chosen[0][0] if chosen else None
 
 
 def unwritten(page: str, spelled: Iterable[str] = (), sources: Iterable[Source] = ()) -> list[str]:
@@ -182,6 +188,3 @@ def in_prose(page: str, figures: list[Figure]) -> set[float]:
     prose = re.sub(r"^[|#][^\n]*|```.*?```", "", page, flags=re.S | re.M)
     shown = {int(at[1]) for at in TAG.finditer(prose)}
     return {figures[index].value for index in shown if figures[index].value % 1}
-
-
-Page = Callable[[str], str]

@@ -1,488 +1,35 @@
-"""Every number on every page is an artefact's, in both languages: a leaf, or what is derived from leaves again here.
+"""Every number on every page is an artefact's, in both languages: a leaf, or what follows from leaves.
 
-The GPU's artefacts are the record's, a CPU's the same with other numbers, so that no page can take one for the other.
+The GPU's artefacts are the record's, a CPU's the same with other figures, so that no page can take one for the other.
+What follows from leaves is worked out again beside each page, in `stage_24_pages` and `stage_25_pages`.
 """
 
 import json
-import lzma
 import re
-from collections.abc import Callable, Iterator
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from html import unescape
-from itertools import pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from statistics import median
-from typing import Any, NamedTuple
-from zlib import crc32
 
-import artefacts
 import front_door
+import jinja2
 import pytest
-from numbers_of_a_page import Source, key, strangers, unwritten, watched
-from stage_25_artefacts import health
-
-from minicompile.report.gemv_report import report as gemv
-from minicompile.report.phase_reports import checks_24, checks_25, phase_report
-from minicompile.report.profile_report import report as profile_page
-from minicompile.report.safety_report import safety_entries, safety_section
-from minicompile.report.stage_25 import manifest_25, report_25
-from minicompile.report.survey import survey
-from minikernel.measure.autotune import HOST_US, WORTH
-from minikernel.report.contest_report import explanations, with_heads
-from minikernel.report.exercise_report import report as exercise
-from minikernel.report.manifest import manifest_24
-from minikernel.report.stage_24 import Artefacts, contest_24, report_24
-from minilab.files import read_json
-from minilab.translations import LANGUAGES
-from minimodel.model_config import MiniGPTConfig
-
-RECORD = "results/recorded/h200"
-FRESH = {"restored": {"from": RECORD, "stale": False, "reasons": []}}
-GPU, CPU = ("h200", "NVIDIA H200"), ("cpu-a", "A Chip")
-PLACE, MOST = ("direction", "dtype", "rows", "cols"), "compile-max-autotune"
-SPELLED = ("stage 24", "stage 25", "etapa 24", "etapa 25", "16-bit", "16 bits", "Phase 24", "fase 24", "batch 1", "lote 1")  # words of the pages that have digits
-
-
-class Page(NamedTuple):
-    """What writes a page in a language, the artefacts that it is written from, and words with digits that it has."""
-
-    write: Callable[[str], str]
-    sources: list[Source]
-    spelled: tuple[str, ...] = ()
-
-
-@cache
-def recorded(path: str) -> dict:
-    return {**read_json(f"{RECORD}/{path}"), **FRESH}
-
-
-def elsewhere(made: dict) -> dict:
-    """A GPU's artefact as a CPU would have measured it: every fraction is another one, and so is every ratio of two."""
-    moved = {**_moved(made), "provenance": {**made["provenance"], "device": CPU[0]}}
-    moved["provenance"]["hardware"] = {**made["provenance"]["hardware"], "gpu": None, "cpu": CPU[1]}
-    if "roofline" in made:
-        moved["roofline"]["name"] = CPU[1]
-    for row in moved.get("timings", []):
-        row["speedup"] = row["eager"]["median_us"] / row["compiled"]["median_us"]
-    return moved
-
-
-def _moved(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {name: _times(_moved(value), 1 - crc32(name.encode()) % 97 / 1000) for name, value in tree.items()}
-    if isinstance(tree, list):
-        return [_times(value, 1 - place / 1000) if isinstance(value, dict) else value for place, value in enumerate(tree)]
-    return tree
-
-
-def _times(tree: Any, factor: float) -> Any:
-    if isinstance(tree, dict):
-        return {name: _times(value, factor) for name, value in tree.items()}
-    if isinstance(tree, list):
-        return [_times(value, factor) for value in tree]
-    return tree * factor if isinstance(tree, float) else tree
-
-
-def report_24_page() -> Page:
-    return stage_24(report_24)
-
-
-def contest_24_page() -> Page:
-    return stage_24(contest_24)
-
-
-def gemv_page() -> Page:
-    products = recorded("25/gemv.json")
-    return Page(partial(gemv, products), [Source(products, derived=gemv_derived(products))])
-
-
-def gemv_derived(made: dict) -> dict:
-    rows = made["products"]
-    read = {"cublas": lambda row: 2 if row["dtype"] == "int8" else 1, "max_autotune": lambda row: 1}
-    verdicts = [(row["dtype"], side, told) for row in rows for side, told in row["verdict"].items()]
-    return {
-        "GB/s: bytes over time": [
-            width(row) * row["weight_bytes"] / row["times_us"][side] / 1e3 for row in rows for side, width in read.items()
-        ],
-        "how often of a dtype": [verdicts.count(one) for one in set(verdicts)],
-        "how often": [sum(one[1:] == told for one in verdicts) for told in {one[1:] for one in verdicts}],
-        "shapes of a dtype": [sum(row["dtype"] == dtype for row in rows) for dtype in {row["dtype"] for row in rows}],
-    }
-
-
-def profile_of(model: str) -> Page:
-    made = recorded(f"25/{model}/profile.json")
-    return Page(partial(profile_page, made), [profile_source(made)], ("20 to 80 %", "20 a 80 %"))
-
-
-def profile_source(made: dict) -> Source:
-    return Source(made, names_of(made, made["model"]), profile_derived(made), in_tables=("speedup",))
-
-
-def profile_derived(made: dict) -> dict:
-    timings, splits = made["timings"], [shape["split"] for shape in made["shapes"]]
-    kernels = [kernel for shape in made["shapes"] for kernel in shape["kernels"]]
-    judged = {told: [row for row in timings if row["verdict"] == told] for told in ("faster", "slower")}
-    saved = [(row, 1e-6 * (row["eager"]["median_us"] - row["compiled"]["median_us"])) for row in timings]
-    sides = [(row["eager"]["peak_bytes"], row["compiled"]["peak_bytes"]) for row in timings]
-    cores = [(row["explicit"], row["fused"]) for row in made["attention"]]
-    return {
-        "times as fast": [row["eager"]["median_us"] / row["compiled"]["median_us"] for row in judged["faster"]],
-        "slower, times as long": [row["compiled"]["median_us"] / row["eager"]["median_us"] for row in judged["slower"]],
-        "calls that pay back": [row["cold_compile_seconds"] / gain for row, gain in saved if gain > 0],
-        "memory: difference": [abs(after - before) for before, after in sides if before and after],
-        "host: guards and wrapper": [1e-6 * (split["guards_us"] + split["wrapper_us"]) for split in splits],
-        "device: kernels and libraries": [1e-6 * (split["kernels_us"] + split["libraries_us"]) for split in splits],
-        "of the datasheet": [row["gb_per_s"] / made["roofline"]["datasheet_gb_per_s"] for row in kernels],
-        "attention: times as fast": [before["core"]["us"] / after["core"]["us"] for before, after in cores],
-        "model: times as fast": [a["split"]["call_us"] / b["split"]["call_us"] for a, b in cores],
-        "model: times as slow": [b["split"]["call_us"] / a["split"]["call_us"] for a, b in cores],
-        "numbers of kernels, from their names": [int(row["name"].rpartition("_")[2]) for row in kernels],
-        "what a share is under": [0.001],
-    }
-
-
-def training_of() -> Page:
-    made = recorded("25/minigpt/training.json")
-    here = elsewhere(made)
-    sides = [(device, names, Source(one, {"device": names}, training_derived(one))) for device, names, one in
-             (("h200", GPU, made), ("cpu-a", CPU, here))]
-    healths = [recorded("25/tiny_head/compile_health.json"), elsewhere(recorded("25/minigpt/compile_health.json"))]
-    sources = [
-        Source(one, {"device": GPU if one["provenance"]["device"] == "h200" else CPU}, health_derived(one))
-        for one in healths
-    ]
-    return Page(
-        lambda language: safety_section(healths, [("minigpt/h200", made), ("minigpt/cpu-a", here)], language),
-        [*(source for _, _, source in sides), *sources],
-    )
-
-
-def training_derived(made: dict) -> dict:
-    eager, compiled = made["eager"], made["compiled"]
-    spans = list(zip(pairwise(made["steps"]), pairwise(made["tokens"]), pairwise(compiled["seconds"]), strict=True))
-    rates = [(end - start) / (last - first) for _, (first, last), (start, end) in spans]
-    usual = 1 / compiled["tokens_per_second"]
-    saved = 1 / eager["tokens_per_second"] - usual
-    return {
-        "times as fast": [compiled["tokens_per_second"] / eager["tokens_per_second"]],
-        "first step: later by": [compiled["first_step_seconds"] - eager["first_step_seconds"]],
-        "a later compile": [
-            (last - first) * (rate - usual) for rate, (_, (first, last), _) in zip(rates, spans, strict=True)
-        ],
-        "its first step": [before + 1 for (before, _), _, _ in spans],
-        "paid back after, in tokens": [made["tokens"][-1] + (compiled["seconds"][-1] - eager["seconds"][-1]) / saved],
-    }
-
-
-def health_derived(made: dict) -> dict:
-    return {"largest difference": [max(made["benchmark"]["report"]["differences"].values(), default=None)]}
-
-
-MINIGPT = MiniGPTConfig(vocab_size=600, block_size=128, n_layer=4, n_head=4, n_embd=64)
-
-
-def survey_page() -> Page:
-    made = [recorded("25/distributed.json"), elsewhere(recorded("25/distributed.json"))]
-    sources = [
-        Source(
-            {**one, "runs": [run for run in one["runs"] if run["dtype"] == dtype]},
-            {"device": names, "dtype": (dtype,)},
-            survey_derived(one, dtype),
-        )
-        for one, names in zip(made, (GPU, CPU), strict=True)
-        for dtype in one["loss_rtol"]
-    ]
-    return Page(partial(survey, made, MINIGPT), [*sources, Source({}, derived=shared_by_the_survey(made))], ("1/N",))
-
-
-def survey_derived(made: dict, dtype: str) -> dict:
-    runs = {run["pattern"]: run for run in made["runs"] if run["dtype"] == dtype}
-    step = {name: median(run["step_seconds"]) for name, run in runs.items()}
-    halves = [(run["step_seconds"][: (n := len(run["step_seconds"]) // 2)], run["step_seconds"][-n:]) for run in runs.values()]
-    pairs = [sorted(map(median, pair)) for pair in halves]
-    ranks, micro = runs["pp"]["ranks"], made["microbatches"]
-    busy = [median(seconds) for seconds in runs["pp"]["busy_seconds_by_rank"]]
-    bound, balance, split = ranks * micro / (micro + ranks - 1), sum(busy) / ranks / max(busy), step["single"] / sum(busy)
-    crossing, reduced = median(runs["pp"]["alone_seconds"]), median(runs["tp"]["alone_seconds"])
-    all_reduces = 4 * made["model"]["n_layer"] + 2
-    return {
-        "times one process": [run["tokens_per_s"] / runs["single"]["tokens_per_s"] for run in runs.values()],
-        "noise": [max(after / before - 1 for before, after in pairs)],
-        "tensor parallel: all-reduces": [all_reduces, all_reduces * reduced, all_reduces * reduced / step["tp"]],
-        "pipeline: bubble": [bound, ranks - 1, micro + ranks - 1],
-        "pipeline: its factors": [balance, split, 1 / split, bound * balance * split, max(busy) / min(busy)],
-        "pipeline: idle": [1 - seconds / step["pp"] for seconds in busy],
-        "pipeline: hand-overs": [2 * micro, crossing, 2 * micro * crossing / step["pp"]],
-    }
-
-
-def shared_by_the_survey(made: list[dict]) -> dict:
-    runs = [run for one in made for run in one["runs"] if run["pattern"] != "single"]
-    parameters = 600 * 64 + 128 * 64 + 4 * (12 * 64 * 64 + 13 * 64) + 2 * 64 + 600 * 65
-    return {
-        "losses agree": [
-            max(run["loss_max_rel_difference"] for run in runs if run["dtype"] == dtype) for dtype in made[0]["loss_rtol"]
-        ],
-        "runs": [len(runs)],
-        "millions of parameters": [made[0]["model"]["parameters"] / 1e6],
-        "MiniGPT: parameters, state, and half of it": [parameters, 16 * parameters, 8 * parameters],
-    }
-
-
-def report_page() -> Page:
-    profiles = [recorded(f"25/{model}/profile.json") for model in ("tiny_head", "minigpt")]
-    profiles += [elsewhere(profile) for profile in profiles]
-    captures = [("tiny_head/h200", capture("tiny_head")), ("minigpt/h200", capture("minigpt"))]
-    compared = [recorded(f"25/{model}/simulated_vs_real.json") for model in ("tiny_head", "minigpt")]
-    surveys = [recorded("25/distributed.json"), elsewhere(recorded("25/distributed.json"))]
-    safety = training_of()
-    healths = [source.artefact for source in safety.sources if "healthy" in source.artefact]
-    folders = [f"{made['model']}/{made['provenance']['device']}" for made in profiles]
-
-    def write(language: str) -> str:
-        timed = list(zip(folders, profiles, strict=True))
-        return report_25(captures, timed, surveys, safety.write(language), compared, language, healths)
-
-    sources = [
-        *map(profile_source, profiles),
-        *(Source({}, names_of(made, made["model"]["name"]), capture_derived([made])) for _, made in captures),
-        *(Source({}, {"model": (made["model"],)}, compared_derived(made)) for made in compared),
-        *safety.sources,
-        *survey_page().sources,
-        Source({}, derived=over_all(profiles, captures, compared, healths)),
-    ]
-    return Page(write, sources)
-
-
-def names_of(made: dict, model: str) -> dict:
-    return {"device": GPU if made["provenance"]["device"] == "h200" else CPU, "model": (model,)}
-
-
-@cache
-def capture(model: str) -> dict:
-    return json.loads(lzma.decompress(Path(f"{RECORD}/25/{model}/capture.json.xz").read_bytes()))
-
-
-def capture_derived(captures: list[dict]) -> dict:
-    """What became of each graph, and of all of them together."""
-    graphs = [graph for made in captures for graph in made["graphs"]]
-    counted = [fates_of(graph) for graph in graphs]
-    return {what: [one[what] for one in counted] for what in counted[0]}
-
-
-def fates_of(graph: dict) -> dict:
-    calls, decisions = graph["calls"], graph["decisions"]
-    return {
-        "operations": sum(node["fate"] not in (None, "view") for node in graph["nodes"]),
-        "never stored": sum(node["bytes"] or 0 for node in graph["nodes"] if node["fate"] in ("inlined", "fused away")),
-        "kernels": len(graph["kernels"]),
-        "calls of them": sum(not call["extern"] for call in calls),
-        "calls of libraries": sum(call["extern"] for call in calls),
-        "fusions taken": sum(one["taken"] for one in decisions),
-        "refused": sum(not one["taken"] for one in decisions),
-    }
-
-
-def compared_derived(made: dict) -> dict:
-    same = ("source_same", "ttir_same", "ptx_same", "sass_same")
-    return {
-        "kernels": [len(graph["kernels"]) + len(graph["only"]["real"]) for graph in made["graphs"]],
-        "in how many the same": [
-            *(sum(one[what] is True for one in graph["kernels"]) for graph in made["graphs"] for what in same),
-            *(sum(one["configuration"]["same"] for one in graph["kernels"]) for graph in made["graphs"]),
-        ],
-    }
-
-
-def over_all(profiles: list, captures: list, compared: list, healths: list) -> dict:
-    timings = [(made, row) for made in profiles for row in made["timings"]]
-    devices = {made["provenance"]["device"] for made in profiles}
-    pairs = [graph["coverage"] for _, made in captures for graph in made["graphs"]]
-    refused = [
-        json.dumps(one["reason"]["code"])
-        for _, made in captures for graph in made["graphs"] for one in graph["decisions"] if not one["taken"]
-    ]
-    kernels = [one for made in compared for graph in made["graphs"] for one in graph["kernels"]]
-    return {
-        "timings": [len(timings)],
-        "timings by verdict": [sum(row["verdict"] == told for _, row in timings) for told in ("faster", "slower", "same")],
-        "timings by verdict, on a device": [
-            sum(row["verdict"] == told for made, row in timings if made["provenance"]["device"] == device)
-            for device, told in product(devices, ("faster", "slower", "same"))
-        ],
-        "linked": [sum(one[what][place] for one in pairs) for what in ("compute_nodes", "kernel_lines") for place in (0, 1)],
-        "refusals by reason": [refused.count(code) for code in refused],
-        "kernels that are the same": [len(kernels), sum(one["source_same"] is True for one in kernels)],
-        "healthy": [len(healths), sum(one["healthy"] for one in healths)],
-    }
-
-
-def stage_24(write: Callable[[Artefacts, str], str]) -> Page:
-    """Both pages of stage 24, of the recorded GPU and of a CPU with F.softmax, NumPy and what a fresh result costs."""
-    gpu = {name: recorded(f"24/{name}.json") for name in ("bench", "ceilings", "contest", "head", "autotune")}
-    swaps = [recorded("24/kernel_swap.json"), elsewhere(recorded("24/kernel_swap.json"))]
-    swaps[1] |= {"device": CPU[0], "executed_by": "cpu"}
-    bench = elsewhere(gpu["bench"])
-    bench["rows"] = [row for row in bench["rows"] if row["kernel"] in ("F.softmax", "compile")]
-    fresh, contest = artefacts.allocation(), with_heads(gpu["contest"], gpu["head"])
-    made = Artefacts(
-        training=artefacts.TRAINING,
-        port=artefacts.PORT,
-        equivalence=artefacts.EQUIVALENCE,
-        benches=[gpu["bench"], bench],
-        swaps=swaps,
-        ceilings=[gpu["ceilings"]],
-        allocations=[fresh],
-        autotune=gpu["autotune"],
-        contest=gpu["contest"],
-        heads=gpu["head"],
-        explained=explanations("en"),
-    )
-    sources = [
-        Source(gpu["bench"], {"device": GPU}, bench_derived(gpu["bench"], gpu["ceilings"])),
-        Source(bench, {"device": CPU}, bench_derived(bench, None)),
-        *(Source(swap, {"device": names}) for swap, names in zip(swaps, (GPU, CPU), strict=True)),
-        Source(fresh, {"device": CPU}, allocation_derived(fresh)),
-        Source(gpu["autotune"], {"device": GPU}),
-        Source(contest, {"device": GPU}, contest_derived(contest)),
-        Source([{"host_us": HOST_US, "worth": WORTH}, *explanations("en"), *explanations("es")]),
-        Source([artefacts.TRAINING, artefacts.PORT, artefacts.EQUIVALENCE]),
-    ]
-    return Page(lambda language: write(replace(made, explained=explanations(language)), language), sources)
-
-
-def bench_derived(made: dict, ceilings: dict | None) -> dict:
-    rows = [row for row in made["rows"] if row["direction"] == "forward"]
-    most = max(row["rows"] for row in rows)
-    at = {row["kernel"]: row for row in rows if row["rows"] == most}
-    ladder = [at[name] for name in ("naive", "smem", "fused", "triton") if name in at]
-    best = min(ladder, key=lambda row: row["median_us"], default=None)
-    sheet = ceilings and ceilings["datasheet"]["memory_gb_per_s"]
-    return {
-        "times as fast as the one before": [a["median_us"] / b["median_us"] for a, b in pairwise(ladder)],
-        "of the datasheet": [row["gb_per_s"] / sheet for row in ladder if sheet],
-        "missed by": [row["ratio_to_reference"] - 1 for row in rows],
-        "compiled, times as long as the best by hand": [
-            at["compile"]["ratio_to_reference"] / best["ratio_to_reference"] for _ in [1] if best and "compile" in at
-        ],
-        "shapes": [len({row["rows"] for row in rows})],
-    }
-
-
-def allocation_derived(made: dict) -> dict:
-    ways = made["ways"]
-    return {
-        "a fresh copy, times as long": [ways["fresh_copy"]["median_us"] / ways["copy"]["median_us"]],
-        "kB of a page, by 1024": [made["page_bytes"] / 1024 * 1e3],
-    }
-
-
-def contest_derived(made: dict) -> dict:
-    """What follows from a contest with its heads."""
-    asked = {}
-    for entry in made["standards"]:
-        asked.setdefault((entry["standard"], entry["what"]), []).append(entry)
-    best = {way: dict(best_by_width(made["rows"], way)) for way in ("forward", "backward")}
-    timed = {(row["rows"], row["kernel"]): row for row in made["head"]}
-    top = max(rows for rows, _ in timed)
-    fused = {rows: row["median_us"] for (rows, name), row in timed.items() if name == "linear_softmax"}
-    apart = min(row["median_us"] for (rows, _), row in timed.items() if rows == top and not row["fused"])
-    return {
-        "ours over the best peer's": [ours / peer for ours, peer, _ in ours_and_peers(made["rows"]) if ours and peer],
-        "noise at a place": [noise for *_, noise in ours_and_peers(made["rows"])],
-        "standards met": [sum(entry["met"] for entry in entries) for entries in asked.values()],
-        "of how many": [len(entries) for entries in asked.values()],
-        "missed within the noise": [sum(entry["within_noise"] for entry in entries) for entries in asked.values()],
-        "missed": [sum(not entry["met"] for entry in made["standards"])],
-        "missed by, of the bar": [
-            abs(entry["value"] / entry["bar"] - 1) for entry in made["standards"] if not entry["met"] and entry["value"]
-        ],
-        "fused, times as fast": [at[kernel] / at["fused"] for ways in best.values() for at in ways.values() for kernel in at],
-        "head, times as fast": [row["median_us"] / fused[rows] for (rows, _), row in timed.items() if not row["fused"]],
-        "head, of the unfused one's time": [fused[top] / apart],
-    }
-
-
-def ours_and_peers(rows: list[dict]) -> Iterator[tuple[float | None, float | None, float]]:
-    """At each place the least time of ours and of the others', and the largest noise."""
-    places = {tuple(row[name] for name in PLACE): [] for row in rows}
-    for row in rows:
-        places[tuple(row[name] for name in PLACE)].append(row)
-    for here in places.values():
-        ours = [row["median_us"] for row in here if row["kernel"] in ("naive", "smem", "fused", "triton")]
-        peers = [row["median_us"] for row in here if row["kernel"] in ("F.softmax", "compile", "quack", "liger", MOST)]
-        yield min(ours, default=None), min(peers, default=None), max(row["noise_floor"] for row in here)
-
-
-def best_by_width(rows: list[dict], way: str) -> Iterator[tuple[tuple, dict]]:
-    """At each width and dtype of a direction, with most rows: the times of `fused`, F.softmax and the best peer."""
-    here = [row for row in rows if row["direction"] == way]
-    for cols, dtype in {(row["cols"], row["dtype"]) for row in here}:
-        most = max(row["rows"] for row in here if row["cols"] == cols)
-        at = {r["kernel"]: r["median_us"] for r in here if (r["rows"], r["cols"], r["dtype"]) == (most, cols, dtype)}
-        peers = [us for kernel, us in at.items() if kernel in ("F.softmax", "compile", "quack", "liger", MOST)]
-        yield (cols, dtype), {"fused": at["fused"], "F.softmax": at["F.softmax"], "best peer": min(peers)}
-
-
-def phase_24() -> Page:
-    bench, swap = recorded("24/bench.json"), recorded("24/kernel_swap.json")
-    made = (artefacts.TRAINING, {**artefacts.PORT, "arrays": [ARRAY] * 53}, artefacts.EQUIVALENCE)
-    training, port, equivalence = made
-    lab = ["naive", "smem", "fused", "triton"]
-    manifest = manifest_24(bench, recorded("24/autotune.json"), swap, equivalence, port, 42, lab)
-    rows = [row for row in bench["rows"] if row["kernel"] in lab]
-    derived = {
-        "times as fast as F.softmax": [row["reference_us"] / row["median_us"] for row in rows],
-        "arrays that are the same": [sum(array["byte_equal"] for array in port["arrays"])],
-    }
-    derived |= {"the phase, and what it asked for": [24, 7]}
-    sources = [Source([*made, recorded("24/autotune.json")["choices"]]), Source({}, derived=derived)]
-    return Page(
-        lambda language: phase_report(24, "T", checks_24(manifest, training, port, language), {}, {}, language),
-        sources,
-        ("at 512 rows", "con 512 filas", "within 1e-5", "menos de 1e-5", "within 2 %", "2 %", "menos de 1e-5", "1e-5"),
-    )
-
-
-ARRAY = {"numpy_name": "embedding", "torch_name": "embedding.weight", "shape": [600, 64], "byte_equal": True}
-
-
-def phase_25() -> Page:
-    profiles = [recorded(f"25/{model}/profile.json") for model in ("tiny_head", "minigpt")]
-    captures = [("tiny_head/h200", capture("tiny_head")), ("minigpt/h200", capture("minigpt"))]
-    healths = [recorded(f"25/{model}/compile_health.json") for model in ("tiny_head", "minigpt")]
-    manifest = {**manifest_25(42, captures, profiles, {}), **safety_entries(healths, [])}
-    head = [made for _, made in captures if made["model"]["name"] == "tiny_head"]
-    derived = {
-        "captures, and those of TinyHead": [len(captures), len(head)],
-        "timings": [sum(len(made["timings"]) for made in profiles)],
-        "graph breaks": [sum(one["count"] for _, made in captures for one in made["graph_breaks"])],
-        "healthy": [sum(one["healthy"] for one in healths), len(healths)],
-        "the bar, the phase, and what it asked for": [1e-6, 25, 7],
-    }
-    sources = [*(Source(made["timings"]) for made in profiles), Source({}, derived=derived)]
-    surveys = [recorded("25/distributed.json")]
-    return Page(lambda language: phase_report(25, "T", checks_25(manifest, surveys, language), {}, {}, language), sources)
-
-
-def exercise_page() -> Page:
-    marks = artefacts.ladder(timed={"noise_floor": 0.017, "ratio_to_reference": 1.183, "fraction_of_copy": 0.4711})
-    passes = artefacts.ladder(traffic={"reads": 3.25, "writes": 1.75})
-    derived = {
-        "bytes moved, of the least": [(row["reads"] + row["writes"]) / 2 for row in passes["traffic"]],
-        "of a copy at most": [2 / (row["reads"] + row["writes"]) for row in passes["traffic"]],
-        "cases that are right": [sum(row["reason"] is None for row in marks["cases"])],
-        "steps": [1, 2, 3, 4],
-    }
-    return Page(
-        lambda language: "\n".join(exercise(one, "h200", "roofline.png", language) for one in (marks, passes)),
-        [Source([marks, passes], derived=derived)],
-        ("step 1", "step 2", "paso 1", "paso 2", "16-byte", "16 bytes"),
-    )
+import stage_24_pages as stage_24
+import stage_25_pages as stage_25
+import yaml
+from numbers_of_a_page import SPELLED, TAG, Figure, Source, strangers, unwritten, watched
+from recorded_pages import CPU, GPU, Page, elsewhere, recorded
+
+from docs.build import concept_pages
+from minicompile.report import profile_report, survey, training_report
+from minikernel.report import findings
+from minikernel.report import stage_24 as stage_24_report
+from minilab.translations import LANGUAGES, flattened
+
+ROOT = Path(__file__).parents[1]
 
 
 def lab_page() -> Page:
@@ -501,7 +48,9 @@ def lab_page() -> Page:
     jobs = Counter(rule for rule, *_ in made)
     derived = {
         "files made here, restored, out of date, missing": [len(made) - 3, 1, 1, 1],
-        "files of a stage": Counter({rule.name: rule.stage for rule in front_door.RULES}[rule] for rule, *_ in made).values(),
+        "files of a stage": Counter(
+            {rule.name: rule.stage for rule in front_door.RULES}[rule] for rule, *_ in made
+        ).values(),
         "rules of a stage": stages.values(),
         "jobs of a rule": jobs.values(),
         "files of code and words": [1],
@@ -509,3 +58,190 @@ def lab_page() -> Page:
         "both benchmarks of a rule": [4, 7],
     }
     return Page(write, [Source([], derived=derived)], ("Stage 24", "Stage 25", "Etapa 24", "Etapa 25"))
+
+
+def concept_page(name: str) -> Page:
+    """A page of docs/concepts, in English; on the compiler it quotes the capture that tests keep."""
+    config = concept_pages.read_config(ROOT / "config.yaml")
+    capture = json.loads((ROOT / "tests/minicompile/data/tiny_head_capture_simulated.json").read_text())
+    facts = concept_pages.facts(ROOT / "results/recorded/h200/24", config, capture)
+    sources = [
+        *(Source(recorded(f"24/{file}.json")) for file in ("bench", "ceilings", "autotune", "kernel_swap")),
+        Source([facts["floats"], facts["compiler"], config["equivalence"]], derived=stage_24.concepts_derived(facts)),
+    ]
+    return Page(lambda language: concept_pages.page(name, facts), sources)
+
+
+PAGES: dict[str, Callable[[], Page]] = {
+    "24/README": stage_24.report_24_page,
+    "24/CONTEST": stage_24.contest_24_page,
+    "exercise": stage_24.exercise_page,
+    "25/REPORT": stage_25.report_page,
+    "25/DISTRIBUTED": stage_25.survey_page,
+    "25/GEMV": stage_25.gemv_page,
+    "25/tiny_head/PROFILE": partial(stage_25.profile_of, "tiny_head"),
+    "25/minigpt/PROFILE": partial(stage_25.profile_of, "minigpt"),
+    "25/safety": stage_25.training_of,
+    "PHASE_24_REPORT": stage_25.phase_24,
+    "PHASE_25_REPORT": stage_25.phase_25,
+    "lab.html": lab_page,
+    **{f"docs/{name}": partial(concept_page, name) for name in concept_pages.PAGES},
+}
+DOC_WORDS = {
+    "docs/reducing_a_row": ("32 bytes", "16 bytes"),
+    "docs/floating_point": ("Between 1 and 2", "times 0.1"),
+    "docs/inductor": ("--cores 4\n", "results/25/"),
+    "docs/reading_kernels": ("0 for a sum", "above 0"),
+}
+EVERY = [
+    pytest.param(name, language, id=f"{name}-{language}")
+    for name in PAGES
+    for language in LANGUAGES
+    if language == "en" or not name.startswith("docs/")
+]
+OF_TWO_DEVICES = ("24/README", "24/CONTEST", "25/REPORT", "25/DISTRIBUTED", "25/safety")
+
+
+@cache
+def page(name: str) -> Page:
+    return PAGES[name]()
+
+
+@cache
+def written(name: str, language: str = "en") -> tuple[str, list[Figure]]:
+    with watched() as figures:
+        text = page(name).write(language)
+    return text, figures
+
+
+def spelled(name: str) -> tuple[str, ...]:
+    return (*SPELLED, *page(name).spelled, *DOC_WORDS.get(name, ()))
+
+
+@pytest.mark.parametrize(("name", "language"), EVERY)
+def test_every_number_of_a_page_comes_from_an_artefact(name, language):
+    text, figures = written(name, language)
+    assert figures
+    assert strangers(text, figures, page(name).sources) == []
+    assert unwritten(text, spelled(name), page(name).sources) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_figure_that_is_off_by_a_thousandth_is_found(name):
+    fractions, found = _found_of_fractions(name, lambda value: 1.001 * value)
+    assert found >= 0.99 * fractions  # by chance it can be that of another leaf
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_figure_that_is_upside_down_is_found(name):
+    fractions, found = _found_of_fractions(name, lambda value: 1 / value)
+    assert found >= 0.85 * fractions  # the others are said both ways round on their page
+
+
+def _found_of_fractions(name: str, wrong: Callable[[float], float]) -> tuple[int, int]:
+    """How many fractions a page shows, and how many are found if all are wrong; of whole numbers none is changed."""
+    text, figures = written(name)
+    fractions = sum(figures[int(tag[1])].value % 1 > 0 for tag in TAG.finditer(text))
+    changed = [one._replace(value=wrong(one.value)) if one.value % 1 else one for one in figures]
+    return fractions, len(strangers(text, changed, page(name).sources))
+
+
+@pytest.mark.parametrize("name", OF_TWO_DEVICES)
+def test_a_figure_of_another_device_is_found(name):
+    exchanged = {**dict.fromkeys(GPU, CPU), **dict.fromkeys(CPU, GPU)}
+    sources = [
+        replace(one, names={**one.names, "device": exchanged[one.names["device"][0]]}) if "device" in one.names else one
+        for one in page(name).sources
+    ]
+    assert len(strangers(*written(name), sources)) >= 20
+
+
+def with_template(monkeypatch, name: str, old: str, new: str) -> None:
+    """Have a template say something else."""
+    plain = jinja2.PackageLoader.get_source
+
+    def get_source(self, environment, template):
+        text, *rest = plain(self, environment, template)
+        assert template != name or old in text
+        return text.replace(old, new) if template == name else text, *rest
+
+    monkeypatch.setattr(jinja2.PackageLoader, "get_source", get_source)
+
+
+TYPED = [
+    ("24/README", "report_24.md", "The model ends", "It is 42 % faster. The model ends"),
+    ("25/DISTRIBUTED", "survey_25.md", "How to read it:", "DDP is 1.9 times as fast. How to read it:"),
+    ("25/REPORT", "overview_sentences.md", "**Fusion.**", "**Fusion.** It saves 12 kB."),
+]
+
+
+@pytest.mark.parametrize(("name", "template", "old", "new"), TYPED)
+def test_a_number_that_is_typed_into_a_template_is_found(name, template, old, new, monkeypatch):
+    with_template(monkeypatch, template, old, new)
+    text, _ = written.__wrapped__(name)
+    assert unwritten(text, spelled(name), page(name).sources) == re.findall(r"[\d.]*\d", new)
+
+
+def test_a_number_that_a_template_makes_up_is_found(monkeypatch):
+    with_template(monkeypatch, "report_24.md", "{{ far }} %", '{{ number(1.0312, ".2f") }} %')
+    assert [found[:4] for found in strangers(*written.__wrapped__("24/README"), page("24/README").sources)] == ["1.03"]
+
+
+def upside_down(compute: Callable, field: str) -> Callable:
+    """The function, with a field of its finding, or of each of its findings, the other way round."""
+
+    def turned(*arguments):
+        found = compute(*arguments)
+        for one in found if isinstance(found, list) else [found]:
+            if one.get(field):
+                one[field] = 1 / one[field]
+        return found
+
+    return turned
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "function", "field"),
+    [
+        ("24/README", stage_24_report, "steps", "factor"),
+        ("24/README", findings, "_surprising", "ratio"),
+        ("24/README", findings, "_found", "share"),
+        ("25/minigpt/PROFILE", profile_report, "_speed", "factor"),
+        ("25/tiny_head/PROFILE", profile_report, "_speed", "factor"),
+        ("25/REPORT", profile_report, "_speed", "factor"),
+        ("25/safety", training_report, "_speed", "factor"),
+        ("25/DISTRIBUTED", survey, "pipeline", "longest"),
+        ("25/DISTRIBUTED", survey, "bubble", "bound"),
+    ],
+)
+def test_a_ratio_that_is_computed_upside_down_is_found(name, module, function, field, monkeypatch):
+    monkeypatch.setattr(module, function, upside_down(getattr(module, function), field))
+    assert strangers(*written.__wrapped__(name), page(name).sources)
+
+
+def test_a_speed_against_another_devices_process_is_found(monkeypatch):
+    other = survey.grouped(elsewhere(recorded("25/distributed.json")))[0].single
+
+    def times(group, pattern):
+        return group.runs[pattern]["tokens_per_s"] / other["tokens_per_s"]
+
+    monkeypatch.setattr(survey.Group, "times", times)
+    assert strangers(*written.__wrapped__("25/DISTRIBUTED"), page("25/DISTRIBUTED").sources)
+
+
+JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.S)
+REPORTS = [*(ROOT / "src").rglob("report/templates/*.md")]
+LABELS = [*(path for path in (ROOT / "src").rglob("report/locale/*/*.yaml") if path.stem != "exercise")]
+TERMS = ("1/N", "20 to 80 %", "20 a 80 %", "SHA-256")
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_no_branch_of_a_template_has_a_typed_number(path):
+    assert unwritten(JINJA.sub("", path.read_text()), (*SPELLED, *TERMS)) == []
+
+
+@pytest.mark.parametrize("path", LABELS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_no_label_of_a_report_has_a_typed_number(path):
+    for key, said in flattened(yaml.safe_load(path.read_text())).items():
+        for sentence in said.values() if isinstance(said, dict) else [str(said)]:
+            assert unwritten(re.sub(r"\{[^{}]*\}", "", sentence), (*SPELLED, *TERMS)) == [], key
