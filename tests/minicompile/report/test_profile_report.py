@@ -315,7 +315,7 @@ def test_a_profile_without_kernels_says_so(tmp_path: Path, monkeypatch: pytest.M
 def test_names_are_shortened_to_what_was_fused():
     name = "triton_per_fused__softmax_div_masked_fill_3"
     assert kernel_number(name) == "3"
-    assert short_kernel(name) == "3  softmax div masked fill"
+    assert short_kernel("en", name) == "3  softmax div masked fill"
 
 
 @pytest.mark.parametrize(
@@ -334,4 +334,4 @@ def test_times_and_shapes_are_written_as_people_read_them():
         "1,235 ms",
     ]
     assert duration("en", -18_600.0) == "-18.6 ms"  # what the parts are over the call
-    assert shape([2, 64]) == "(2, 64)"
+    assert shape("en", [2, 64]) == "(2, 64)"
