@@ -41,6 +41,11 @@ def shape(language: str, axes: Iterable[int]) -> str:
     return f"({', '.join(number(language, size) for size in axes)})"
 
 
+def counted(language: str, count: int, what: str) -> str:
+    """Write how many there are of something, by its key under `count`: `1 recompile`, `2 recompiles`."""
+    return common(language)(f"count.{what}", count=count)
+
+
 def kernel_number(name: str) -> str:
     """Return the number that Inductor ends a kernel's name in; empty where it ends in none."""
     return name[len(name.rstrip("0123456789")) :]
@@ -87,6 +92,7 @@ def filters(language: str) -> dict[str, Callable]:
         "size": partial(size, language),
         "time": partial(duration, language),
         "shape": partial(shape, language),
+        "counted": partial(counted, language),
         "kernel": partial(short_kernel, language),
         "direction": lambda code: common(language)(f"direction.{code}"),
         "failure": partial(failure, language),

@@ -352,8 +352,8 @@ def test_probabilities_of_two_trained_models_are_not_told_as_one():
     here, record = text.split("trained for this page")[1].split("The model of the record, trained for a run on A Chip")
     assert here.startswith(f" (checkpoint `{'a' * 12}`): - on cpu-a")
     assert record.startswith(f" (checkpoint `{'b' * 12}`): - on h200")
-    assert "compare no probability of one with one of another" in text
-    assert "compare no probability" not in section(report_24(made(swaps=[SWAP, SWAP])), "The kernel swap")
+    assert "do not compare a probability of one with a probability of another" in text
+    assert "do not compare a probability" not in section(report_24(made(swaps=[SWAP, SWAP])), "The kernel swap")
 
 
 def test_the_report_is_short_enough_for_a_learner():
@@ -370,3 +370,13 @@ def test_no_figure_is_worded_on_both_pages():
     assert figures[0] & figures[1] == set()
     assert figures[0]
     assert figures[1]
+
+
+def test_no_kernel_is_faster_than_another_by_less_than_the_noise():
+    table = report_24(made(benches=[gpu_bench(triton_us=90.5)])).split("| `triton` |")[1].splitlines()[0]
+    assert "0.99, within the noise" in table
+    compiled = gpu_bench()
+    compiled["rows"].append(bench_row("compile", 512, 90.5))
+    surprising = findings_of(benches=[compiled])[2]
+    assert "the noise hides any difference" in surprising
+    assert "times as long" not in surprising
