@@ -113,7 +113,15 @@ def training_derived(made: dict) -> dict:
 
 
 def health_derived(made: dict) -> dict:
-    return {"largest difference": [max(made["benchmark"]["report"]["differences"].values(), default=None)]}
+    timed = made["benchmark"]
+    apart = []
+    for side in ("eager", "compiled"):  # of each side every other step against the steps between, in ten blocks
+        pairs = list(zip(timed[side]["seconds"][0::2], timed[side]["seconds"][1::2], strict=True))
+        length = max(1, len(pairs) // 10)
+        blocks = [pairs[start : start + length] for start in range(0, len(pairs), length)]
+        both = [[median(one) for one in zip(*block, strict=True)] for block in blocks]
+        apart.append(sorted(max(pair) / min(pair) - 1 for pair in both)[int(0.9 * len(both))])
+    return {"largest difference": [max(timed["report"]["differences"].values(), default=None)], "noise": [max(apart)]}
 
 
 MINIGPT = MiniGPTConfig(vocab_size=600, block_size=128, n_layer=4, n_head=4, n_embd=64)

@@ -93,6 +93,7 @@ def filters(language: str) -> dict[str, Callable]:
         "time": partial(duration, language),
         "shape": partial(shape, language),
         "counted": partial(counted, language),
+        "judged": lambda verdict: common(language)(f"verdict.{verdict}"),
         "kernel": partial(short_kernel, language),
         "direction": lambda code: common(language)(f"direction.{code}"),
         "failure": partial(failure, language),
