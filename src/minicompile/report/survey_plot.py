@@ -85,8 +85,8 @@ def draw_bars(axes: Axes, patterns: list[str], bars: list[Bar], hollow: bool, ha
     longest = max(max(bar.length, bar.mark) for bar in bars)
     for row, (pattern, bar) in enumerate(zip(patterns, bars, strict=True)):
         paint = COLOURS[pattern]
-        colours = {"color": "white" if hollow or hatched else paint, "edgecolor": paint}
-        axes.barh(row, bar.length, **colours, linewidth=1.5, height=0.66, hatch=UNRELIABLE_HATCH if hatched else None)
+        inside, hatch = "white" if hollow or hatched else paint, UNRELIABLE_HATCH if hatched else None
+        axes.barh(row, bar.length, color=inside, edgecolor=paint, linewidth=1.5, height=0.66, hatch=hatch)
         if bar.mark:
             axes.plot([bar.mark] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
         end = max(bar.length, bar.mark) + 0.025 * longest
