@@ -27,7 +27,7 @@ from docs.build import concept_pages
 from minicompile.report import profile_report, survey, training_report
 from minikernel.report import findings
 from minikernel.report import stage_24 as stage_24_report
-from minilab.translations import LANGUAGES, flattened
+from minilab.translations import LANGUAGES, flattened, number
 
 ROOT = Path(__file__).parents[1]
 
@@ -154,6 +154,22 @@ def test_a_figure_of_another_device_is_found(name):
         for one in page(name).sources
     ]
     assert len(strangers(*written(name), sources)) >= 20
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "right"),
+    [
+        (5.0, "{} µs", True),
+        (5.0, "{} ms", False),
+        (0.005, "{} ms", True),
+        (5.0, "| {} |", True),
+        (0.005, "| {} |", False),
+    ],
+)
+def test_a_unit_that_is_not_the_leafs_is_found(value, shown, right):
+    with watched() as figures:
+        text = shown.format(number("en", value))
+    assert (strangers(text, figures, [Source({"median_us": 5.0})]) == []) == right
 
 
 def with_template(monkeypatch, name: str, old: str, new: str) -> None:
