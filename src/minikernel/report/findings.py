@@ -43,7 +43,7 @@ def _found(device: dict) -> dict:
 def _surprising(devices: list[dict], allocations: list[dict]) -> dict:
     for cost in allocations:
         ratio = cost["ms"]["fresh_copy"] / cost["ms"]["copy"]
-        if ratio > SLOW_MEMORY:
+        if cost["slower"] and ratio > SLOW_MEMORY:
             return {"code": "fresh_memory", "name": cost["name"], "ratio": ratio}
     for device in devices:
         rows = _largest(device)

@@ -380,3 +380,11 @@ def test_no_kernel_is_faster_than_another_by_less_than_the_noise():
     surprising = findings_of(benches=[compiled])[2]
     assert "the noise hides any difference" in surprising
     assert "times as long" not in surprising
+
+
+def test_a_fresh_copy_that_was_not_always_slower_is_no_surprise():
+    cost = allocation()
+    cost["ways"]["copy"]["samples_us"] = [20000.0, 70000.0]
+    assert "a copy into a fresh result takes" not in findings_of(allocations=[cost])[2]
+    text = " ".join(report_24(made(allocations=[cost])).split())
+    assert "Page faults did not slow the fresh copy measurably here." in text
