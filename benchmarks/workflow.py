@@ -5,6 +5,7 @@
 Clones the committed state into a temporary folder; the environment that runs this is used as it is.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def timed(what: str, folder: Path, *arguments: str) -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "clone")
         subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 from minikernel.measure.caches import own_caches
 from minilab.device import hardware, is_cpu, short_name, torch_device
-from minilab.files import replacing, write_text
+from minilab.files import replacing
 from minilab.records.store import read_artefacts
 from minilab.script import run
+from minilab.site.glossary import write_linked
 
 log = logging.getLogger("minilab")
 FUNCTION = "softmax"
@@ -33,7 +34,8 @@ def main(job):
         log.info("next: %s", sentence)
     with replacing(job.output.picture) as picture:
         draw_exercise(panels, NAME, moved_bytes_ratio(marks), picture, language)
-    write_text(job.output.report, report(marks, device, os.path.basename(job.output.picture), language))
+    page = report(marks, device, os.path.basename(job.output.picture), language)
+    write_linked(job.output.report, page, language)
 
 
 def panel_here(device, at, marks, bench):

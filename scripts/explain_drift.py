@@ -2,9 +2,10 @@
 
 import logging
 
-from minilab.files import read_json, write_text
+from minilab.files import read_json
 from minilab.records.drift import described, drift
 from minilab.script import run
+from minilab.site.glossary import write_linked
 
 log = logging.getLogger("minilab")
 
@@ -12,7 +13,7 @@ log = logging.getLogger("minilab")
 def main(job):
     text = described(drift(read_json(job.input.before), read_json(job.input.after)))
     log.info("%s", text)
-    write_text(job.output.text, text)
+    write_linked(job.output.text, text, "en")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,9 @@
 
 from minikernel.report.contest_report import explanations
 from minikernel.report.stage_24 import Artefacts, contest_24, report_24
-from minilab.files import write_text
 from minilab.records.store import read_artefact, read_artefacts
 from minilab.script import run
-from minilab.site.glossary import linked
+from minilab.site.glossary import write_linked
 
 
 def main(job):
@@ -25,7 +24,7 @@ def main(job):
         explained=explanations(language),
     )
     for path, page in ((job.output.report, report_24), (job.output.contest, contest_24)):
-        write_text(path, linked(page(made, language), path, language))
+        write_linked(path, page(made, language), language)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from minicompile.report.safety_report import safety_entries, safety_section
 from minicompile.report.stage_25 import manifest_25, report_25
-from minilab.files import write_text
 from minilab.records.provenance import provenance
 from minilab.records.store import read_artefact, read_artefacts, write_artefact
 from minilab.script import run
+from minilab.site.glossary import write_linked
 
 
 def main(job):
@@ -22,7 +22,8 @@ def main(job):
     )
     language = job.params.language
     safety = safety_section(health, trainings, language)
-    write_text(job.output.report, report_25(captures, profiles, distributed, safety, compared, language, health))
+    page = report_25(captures, profiles, distributed, safety, compared, language, health)
+    write_linked(job.output.report, page, language)
     files = {"report": "25/REPORT.md", "survey": "25/DISTRIBUTED.md"}
     manifest = manifest_25(job.params.seed, captures, [profile for _, profile in profiles], files)
     made = provenance(job.input.lib, {"seed": job.params.seed})

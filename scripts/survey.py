@@ -2,9 +2,10 @@
 
 from minicompile.report.survey import survey
 from minicompile.report.survey_plot import draw
-from minilab.files import replacing, write_text
+from minilab.files import replacing
 from minilab.records.store import read_artefact, read_artefacts
 from minilab.script import run
+from minilab.site.glossary import write_linked
 from minimodel.model_config import MiniGPTConfig
 
 
@@ -14,7 +15,7 @@ def main(job):
     minigpt = MiniGPTConfig(vocab_size=len(tokens), **job.params.model)
     with replacing(job.output.picture) as picture:
         draw(artefacts, picture, job.params.language)
-    write_text(job.output.survey, survey(artefacts, minigpt, job.params.language))
+    write_linked(job.output.survey, survey(artefacts, minigpt, job.params.language), job.params.language)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from docs.build.compiler_facts import compiler_facts
 from docs.build.figures import FIGURES, draw
 from docs.build.float_facts import float_facts
 from docs.build.softmax_facts import softmax_facts
-from minilab import templates
+from minilab import templates, translations
 from minilab.files import write_text
 
 PAGES = ("memory_bound", "reading_a_roofline", "reducing_a_row", "floating_point", "inductor", "reading_kernels")
@@ -36,6 +36,7 @@ def page(name: str, facts: dict) -> str:
     """Render one page as Markdown."""
     environment = templates.environment("docs.build", trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"us": microseconds, "times": times, "percent": percent, "exponent": exponent}
+    environment.filters["number"] = number
     return environment.get_template(f"{name}.md").render(**facts)
 
 
@@ -52,21 +53,26 @@ def read_config(path: str | Path) -> dict:
     return yaml.safe_load(Path(path).read_text())
 
 
+def number(value: float, form: str = "") -> str:
+    """Write a number; these pages are English."""
+    return translations.number("en", value, form)
+
+
 def microseconds(value: float) -> str:
     """Write a time given in microseconds: `594 µs`, `15.1 ms`."""
-    return f"{value:,.3g} µs" if value < 999.5 else f"{value / 1e3:,.3g} ms"
+    return f"{number(value, ',.3g')} µs" if value < 999.5 else f"{number(value / 1e3, ',.3g')} ms"
 
 
 def times(factor: float) -> str:
     """Write a factor: `7.9 times`."""
-    return f"{factor:.2g} times" if factor < 99.5 else f"{factor:,.0f} times"
+    return f"{number(factor, '.2g' if factor < 99.5 else ',.0f')} times"
 
 
 def percent(share: float) -> str:
     """Write a fraction as a percentage with three digits: `99.6 %`."""
-    return f"{100 * share:.3g} %"
+    return f"{number(100 * share, '.3g')} %"
 
 
 def exponent(value: float) -> str:
     """Write a small number: `4.8e-06`."""
-    return f"{value:.1e}"
+    return number(value, ".1e")

@@ -12,14 +12,18 @@ from typing import Any
 
 import jinja2
 
-from minilab.translations import number
+from minilab.translations import is_number, number
 
 
-def environment(package: str, **options: Any) -> jinja2.Environment:
-    """Make the Jinja2 environment that loads from a package's `templates` folder; `options` are Jinja2's own."""
+def environment(package: str, language: str = "en", **options: Any) -> jinja2.Environment:
+    """Make the Jinja2 environment that loads from a package's `templates` folder; `options` are Jinja2's own.
+
+    Where a template prints a number as it is, it is written as the language does.
+    """
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         undefined=jinja2.StrictUndefined,
+        finalize=lambda value: number(language, value) if is_number(value) else value,
         keep_trailing_newline=True,
         **options,
     )
@@ -74,7 +78,7 @@ def sentences(
 def _environment_of(
     language: str, package: str, filters: dict[str, Callable] | None, **options: Any
 ) -> jinja2.Environment:
-    made = environment(package, **options)
+    made = environment(package, language, **options)
     made.globals.update(number=partial(number, language), twin=partial(twin, language))
     made.filters.update(filters or {})
     return made

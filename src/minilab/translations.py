@@ -48,7 +48,17 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
 def number(language: str, value: float, form: str = "") -> str:
     """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
     plain = float(value) if isinstance(value, float) else value  # not as a subclass would write itself
-    return format(plain, form).translate(str.maketrans(MARKS[language]))
+    return written(plain, format(plain, form).translate(str.maketrans(MARKS[language])))
+
+
+def written(value: float, text: str) -> str:
+    """Hand on the text of a number. Every number on a page comes by here, so tests that watch pages stand here."""
+    return text
+
+
+def is_number(value: object) -> bool:
+    """Tell whether something is written as a number; `True` is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class _Sentence(Formatter):
@@ -58,8 +68,7 @@ class _Sentence(Formatter):
         self._language = language
 
     def format_field(self, value: Any, form: str) -> str:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number(self._language, value, form) if is_number else format(value, form)
+        return number(self._language, value, form) if is_number(value) else format(value, form)
 
 
 class Translations:

@@ -59,8 +59,8 @@ def health(model: str, complaints: list[dict]) -> dict:
         "complaints": complaints,
         "benchmark": {
             "training": bool(complaints),
-            "eager": {"step_seconds": 0.002},
-            "compiled": None if complaints else {"step_seconds": 0.001},
+            "eager": {"step_seconds": 0.002, "seconds": [0.002] * 4},
+            "compiled": None if complaints else {"step_seconds": 0.001, "seconds": [0.001] * 4},
             "report": report,
         },
         "provenance": PROVENANCE,

@@ -95,7 +95,10 @@ def allocation(fresh_us: float = 60000.0, page_faults: int = 10000) -> dict:
         "dtype": "float32",
         "bytes": 32768 * 600 * 4,
         "page_bytes": 4096,
-        "ways": {name: {"median_us": us, "page_faults": faults} for name, (us, faults) in ways.items()},
+        "ways": {
+            name: {"median_us": us, "page_faults": faults, "samples_us": [us] * 3}
+            for name, (us, faults) in ways.items()
+        },
         "page_fault_us": (fresh_us - 20000.0) / page_faults if fresh_us > 20000.0 and page_faults else None,
     }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
@@ -104,15 +105,16 @@ def make_files(folder: Path) -> None:
     Image.new("RGB", (1200, 600), "white").save(folder / "results/24/roofline.png")
 
 
-def make_page(folder: Path, language: str = "en") -> Path:
-    """A lab in `folder` and its front door, whose path is returned."""
+def make_page(folder: Path, language: str = "en", benchmark: str | None = None) -> Path:
+    """A lab in `folder` and its front door, whose path is returned; `benchmark` is the file of the rule `bench`."""
     make_files(folder)
+    rules = [replace(one, benchmark=benchmark) if one.name == "bench" else one for one in RULES]
     names = {rule.name: rule for rule in RULES}
     graph = draw_rule_graph(DOT, RULES, {name: names[name].stage for name in names})
     before = Path.cwd()
     os.chdir(folder)
     try:
-        render_lab_page("results/lab.html", RULES, SUMMARY, graph, language)
+        render_lab_page("results/lab.html", rules, SUMMARY, graph, language)
     finally:
         os.chdir(before)
     return folder / "results/lab.html"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.image import imread
 
 from minimodel.loss_plot import plot_losses
@@ -49,3 +50,14 @@ def test_its_title_and_numbers_are_the_languages_own(tmp_path: Path, language: s
 def test_no_word_of_it_stays_english(tmp_path: Path):
     in_both = texts(tmp_path, "en") & texts(tmp_path, "es")
     assert {text for text in in_both if not text.isdecimal()} == set()
+
+
+def test_the_held_out_line_breaks_where_the_rows_become_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    drawn: list = []
+    plain = Axes.plot
+    monkeypatch.setattr(
+        Axes, "plot", lambda self, *points, **more: drawn.append(points) or plain(self, *points, **more)
+    )
+    plot_losses(RECORD, tmp_path / "loss.png")
+    held_out = [list(steps) for steps, _ in drawn[1:]]
+    assert held_out == [[one["step"] for one in RECORD["held_out_losses"] if one["time"] == time] for time in (16, 32)]

@@ -169,3 +169,8 @@ def test_rows_longer_than_the_block_are_refused(stream, held_out):
     long = {**TRAINING, "phases": [{"steps": 1, "batch": 1, "time": 13}]}
     with pytest.raises(LabError, match="rows of 13 tokens, block_size is 12"):
         train(CONFIG, stream, held_out, long)
+
+
+def test_held_out_text_is_scored_before_the_first_step_and_in_rows_as_long_as_the_trained_ones(trained):
+    scored = [(one["step"], one["time"]) for one in trained[1]["held_out_losses"]]
+    assert scored == [(0, 6), (50, 6), (100, 12), (120, 12)]

@@ -10,6 +10,7 @@ from minilab.templates import render, sentences
 from minilab.translations import Translations, number
 
 UNEXPLAINED = 0.1  # of a call; what timing each part costs is of that size
+TOO_MUCH = 1.5  # times a call: parts that add up to more were timed while something else ran
 OTHERS_SHARE = 0.05  # of the machine's processor time: less is not told
 UNRELIABLE = 0.25  # a kernel whose two quietest rounds differ by more is drawn hatched, and nothing is said of it
 PARTS = ("guards_us", "wrapper_us", "kernels_us", "libraries_us")
@@ -139,6 +140,8 @@ def _parts(shape: dict) -> dict:
     rest = split["rest_us"] / split["call_us"]
     busy = shape.get("busy")
     told = busy if busy and (busy["others_share"] or 0) >= OTHERS_SHARE else None
+    if 1 - rest > TOO_MUCH:
+        return {"code": "no_shares", "shape": shape["shape"], "sum": 1 - rest, "busy": told}
     unexplained = rest if abs(rest) > UNEXPLAINED else None
     return {"code": "shares", "shape": shape["shape"], "parts": shares, "unexplained": unexplained, "busy": told}
 

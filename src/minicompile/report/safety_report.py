@@ -4,6 +4,7 @@
 """
 
 from minicompile.report import words
+from minicompile.report.judged import judged
 from minicompile.report.training_report import interpretation
 from minilab.templates import render
 
@@ -24,6 +25,11 @@ def safety_section(health: list[dict], trainings: list[tuple[str, dict]], langua
 def health_view(health: dict) -> dict:
     """What there is to say of one `compile_health.json`: a row of figures, and the complaints."""
     timed, report = health["benchmark"], health["benchmark"]["report"]
+    eager, compiled = timed["eager"], timed["compiled"]
+    verdict, noise = None, None
+    if compiled:
+        sides = [eager["seconds"], compiled["seconds"]]
+        verdict, noise = judged(eager["step_seconds"], compiled["step_seconds"], sides)
     return {
         "model": health["model"],
         "device": health["provenance"]["device"],
@@ -32,8 +38,10 @@ def health_view(health: dict) -> dict:
         "complaints": health["complaints"],
         "trains": timed["training"],
         "compile_seconds": report["compile_seconds"],
-        "eager_ms": 1e3 * timed["eager"]["step_seconds"],
-        "compiled_ms": timed["compiled"] and 1e3 * timed["compiled"]["step_seconds"],
+        "eager_ms": 1e3 * eager["step_seconds"],
+        "compiled_ms": compiled and 1e3 * compiled["step_seconds"],
+        "verdict": verdict,
+        "noise": noise,
         "graphs": report["graphs"],
         "guards": report["guards"],
         "largest_difference": max(report["differences"].values(), default=None),

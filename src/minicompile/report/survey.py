@@ -12,6 +12,7 @@ from typing import NamedTuple
 from minicompile.distributed.formulas import activation_all_reduces
 from minicompile.distributed.rows import in_todays_form
 from minicompile.report import words
+from minicompile.report.profile_report import reliable
 from minicompile.report.words import is_stale
 from minilab.device import is_cpu, short_name
 from minilab.templates import render
@@ -63,6 +64,7 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
         "model": head.artefact["model"],
         "losses": [loss(group_of, dtype) for dtype, group_of in by_dtype(groups).items()],
         "rows": [{"where": where(text, group), "group": group} for group in groups],
+        "unreliable": any(not reliable({"noise": group.noise}) for group in groups),
         "runs": len(every_run),
         "wrong": [(group, run["pattern"]) for group, run in every_run if not run["matches_formula"]],
         "not_bfloat16": [place(text, one) for one in devices if lacks_bfloat16(one)],

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from minicompile.distributed.formulas import sent_bytes
+from minicompile.report.profile_report import reliable
 from minicompile.report.survey import Group, grouped, in_order, labels, where
 from minicompile.report.words import is_stale, size
 from minilab.style import INK, use_style
@@ -16,6 +17,7 @@ from minilab.translations import Translations
 # Okabe and Ito's colours, one a pattern.
 COLOURS = {"single": "#7F7F7F", "ddp": "#0072B2", "fsdp": "#009E73", "tp": "#E69F00", "pp": "#CC79A7"}
 PANELS = ("tokens", "memory", "sent")
+UNRELIABLE_HATCH = "////"
 ROW_HEIGHT, HEADING = 2.5, 0.5  # inches
 
 
@@ -47,7 +49,8 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
         shown = [group.single, *group.runs.values()]
         panels = part.subplots(1, 3, sharey=True)
         for axes, name, bars in zip(panels, PANELS, quantities(text, group), strict=True):
-            draw_bars(axes, [run["pattern"] for run in shown], bars, stale)
+            noisy = name == "tokens" and not reliable({"noise": group.noise})
+            draw_bars(axes, [run["pattern"] for run in shown], bars, stale, noisy)
             axes.set_title(text(f"picture.{name}"), loc="left", fontsize=12)
         panels[0].set_yticks(range(len(shown)), [text(f"names.{run['pattern']}") for run in shown])
         panels[0].invert_yaxis()
@@ -77,12 +80,13 @@ def quantities(text: Translations, group: Group) -> list[list[Bar]]:
     ]
 
 
-def draw_bars(axes: Axes, patterns: list[str], bars: list[Bar], hollow: bool) -> None:
+def draw_bars(axes: Axes, patterns: list[str], bars: list[Bar], hollow: bool, hatched: bool = False) -> None:
     """Draw horizontal bars from the top, each with its mark, and its label beyond both."""
     longest = max(max(bar.length, bar.mark) for bar in bars)
     for row, (pattern, bar) in enumerate(zip(patterns, bars, strict=True)):
         paint = COLOURS[pattern]
-        axes.barh(row, bar.length, color="white" if hollow else paint, edgecolor=paint, linewidth=1.5, height=0.66)
+        inside, hatch = "white" if hollow or hatched else paint, UNRELIABLE_HATCH if hatched else None
+        axes.barh(row, bar.length, color=inside, edgecolor=paint, linewidth=1.5, height=0.66, hatch=hatch)
         if bar.mark:
             axes.plot([bar.mark] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
         end = max(bar.length, bar.mark) + 0.025 * longest

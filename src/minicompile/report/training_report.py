@@ -6,8 +6,9 @@ where the lines of the picture meet (`training_plot`), or would meet if both wen
 
 from itertools import pairwise
 
-from minicompile.profile.verdict import SAME, SLOWER, gain, noise, verdict
+from minicompile.profile.verdict import SAME, SLOWER
 from minicompile.report import words
+from minicompile.report.judged import judged
 from minilab.templates import sentences
 
 PAUSE = 5  # times what a stretch usually takes: such a stretch holds a compile
@@ -41,8 +42,8 @@ def training_findings(training: dict) -> list[dict]:
 def _speed(training: dict) -> dict:
     eager, compiled = training["eager"], training["compiled"]
     sides = {"eager": eager["tokens_per_second"], "compiled": compiled["tokens_per_second"]}
-    apart = max(noise(*_in_turn(training, name)) for name in sides)
-    told = verdict(gain(1 / sides["eager"], 1 / sides["compiled"]), apart)
+    stretches = [_stretches(training, name) for name in sides]
+    told, apart = judged(1 / sides["eager"], 1 / sides["compiled"], stretches)
     found = {
         **sides,
         "noise": apart,
@@ -66,13 +67,6 @@ def _stretches(training: dict, name: str) -> list[float]:
     """Seconds a token of one side, stretch by stretch, after the first step."""
     seconds, tokens = (list(pairwise(values)) for values in (training[name]["seconds"], training["tokens"]))
     return [(end - start) / (last - first) for (start, end), (first, last) in zip(seconds, tokens, strict=True)]
-
-
-def _in_turn(training: dict, name: str) -> tuple[list[float], list[float]]:
-    """One side's stretches as two timings of it, every other one."""
-    taken = _stretches(training, name)
-    even = len(taken) // 2 * 2
-    return (taken[0:even:2], taken[1:even:2]) if even else (taken, taken)
 
 
 def pauses(training: dict) -> list[dict]:

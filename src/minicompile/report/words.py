@@ -5,7 +5,7 @@ The labels are in `locale/{language}/common.yaml`.
 
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from minilab.records.words import worded
@@ -36,9 +36,14 @@ def duration(language: str, microseconds: float) -> str:
     return f"{number(language, microseconds / 1e3, ',.4g')} ms"
 
 
-def shape(axes: list[int]) -> str:
+def shape(language: str, axes: Iterable[int]) -> str:
     """Write a tensor's shape as Python writes a tuple: `(8, 32)`."""
-    return f"({', '.join(map(str, axes))})"
+    return f"({', '.join(number(language, size) for size in axes)})"
+
+
+def counted(language: str, count: int, what: str) -> str:
+    """Write how many there are of something, by its key under `count`: `1 recompile`, `2 recompiles`."""
+    return common(language)(f"count.{what}", count=count)
 
 
 def kernel_number(name: str) -> str:
@@ -46,9 +51,11 @@ def kernel_number(name: str) -> str:
     return name[len(name.rstrip("0123456789")) :]
 
 
-def short_kernel(name: str) -> str:
+def short_kernel(language: str, name: str) -> str:
     """Shorten a kernel's name: `3  softmax div` for `triton_per_fused__softmax_div_3`."""
-    return f"{kernel_number(name)}  {textwrap.shorten(fused_operations(name), KERNEL_WIDTH, placeholder=' ...')}"
+    counted = kernel_number(name)
+    numbered = number(language, int(counted)) if counted else ""
+    return f"{numbered}  {textwrap.shorten(fused_operations(name), KERNEL_WIDTH, placeholder=' ...')}"
 
 
 def fused_operations(name: str) -> str:
@@ -84,8 +91,10 @@ def filters(language: str) -> dict[str, Callable]:
     return {
         "size": partial(size, language),
         "time": partial(duration, language),
-        "shape": shape,
-        "kernel": short_kernel,
+        "shape": partial(shape, language),
+        "counted": partial(counted, language),
+        "judged": lambda verdict: common(language)(f"verdict.{verdict}"),
+        "kernel": partial(short_kernel, language),
         "direction": lambda code: common(language)(f"direction.{code}"),
         "failure": partial(failure, language),
         "complaint": partial(complaint, language),

@@ -9,9 +9,9 @@ from typing import Any
 from minikernel.exercise.marks import Marks, Step, next_steps, steps
 from minikernel.reasons import in_words
 from minilab import templates
-from minilab.translations import Translations
+from minilab.translations import Translations, is_number
 
-# How a field of a sentence is written; others are text, or shapes.
+# How a number of a sentence is written, where not as it is.
 FORMS = {
     "cols": ",", "rows": ",", "moved": ".3g", "noise": ".1%", "ratio": ".2f", "reads": ".3g", "share": ".0%",
     "writes": ".3g",
@@ -48,7 +48,7 @@ def _written(name: str, value: Any, text: Translations) -> str:
         return " x ".join(text.number(size, ",") for size in value)
     if name == "names":
         return ", ".join(value)
-    return text.number(value, FORMS[name]) if name in FORMS else str(value)
+    return text.number(value, FORMS.get(name, "")) if is_number(value) else str(value)
 
 
 def report(marks: Marks, device: str, picture: str, language: str = "en") -> str:

@@ -43,17 +43,31 @@ def _found(device: dict) -> dict:
 def _surprising(devices: list[dict], allocations: list[dict]) -> dict:
     for cost in allocations:
         ratio = cost["ms"]["fresh_copy"] / cost["ms"]["copy"]
-        if ratio > SLOW_MEMORY:
+        if cost["slower"] and ratio > SLOW_MEMORY:
             return {"code": "fresh_memory", "name": cost["name"], "ratio": ratio}
     for device in devices:
         rows = _largest(device)
         ours = [rows[name] for name in WRITTEN_BY_HAND if name in rows]
         if ours and COMPILED in rows:
-            best = min(ours, key=lambda row: row["median_us"])
-            # Each was timed in a process of its own, so each is held against F.softmax in that process.
-            ratio = rows[COMPILED]["ratio_to_reference"] / best["ratio_to_reference"]
-            return {"code": "compiler", "name": device["name"], "kernel": best["kernel"], "ratio": ratio}
+            best, compiled = min(ours, key=lambda row: row["median_us"]), rows[COMPILED]
+            told = {"name": device["name"], "kernel": best["kernel"]}
+            if is_within_noise(compiled, best):
+                return {"code": "compiler_level", **told}
+            return {"code": "compiler", **told, "ratio": times_as_long(compiled, best)}
     return {"code": "no_surprise"}
+
+
+def times_as_long(row: dict, other: dict) -> float:
+    """How many times as long as another kernel one takes at the same shape.
+
+    Each was timed in a process of its own, so each is held against F.softmax in that process.
+    """
+    return row["ratio_to_reference"] / other["ratio_to_reference"]
+
+
+def is_within_noise(row: dict, other: dict) -> bool:
+    """Whether two kernels differ by no more than timing one of them twice does."""
+    return abs(times_as_long(row, other) - 1) <= max(row["noise_floor"], other["noise_floor"])
 
 
 def _not_known(device: dict, contest: dict | None) -> dict:
@@ -69,7 +83,9 @@ def _next(contest: dict | None) -> dict:
     if contest is None or not contest["missed"]["rows"]:
         return {"code": "why_memory"}
     missed = contest["missed"]["rows"]
-    return {"code": "misses", "count": len(missed), "of": sum(line["of"] for line in contest["standards"])}
+    explained = all(row["explained"] for row in missed)
+    of = sum(line["of"] for line in contest["standards"])
+    return {"code": "misses", "count": len(missed), "of": of, "explained": explained}
 
 
 def _largest(device: dict) -> dict[str, dict]:

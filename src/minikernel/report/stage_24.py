@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from minikernel.measure.autotune import HOST_US, WORTH
 from minikernel.report.contest_report import contest_view
 from minikernel.report.filters import filters
-from minikernel.report.findings import findings
+from minikernel.report.findings import findings, is_within_noise, times_as_long
 from minikernel.report.manifest import weights_of
 from minikernel.report.roofline import head, head_caption
 from minilab import templates
@@ -131,14 +131,15 @@ def device_view(bench: dict, datasheet: dict | None = None) -> dict:
 def steps(at: dict, shape: tuple[int, int], datasheet: dict | None = None) -> list[dict]:
     """The lab's kernels from the plainest on, at one shape.
 
-    Each has its row, how many times as fast as the one before it is, and its share of the bandwidth that the datasheet
-    gives; None for what is not known.
+    Each has its row, how many times as fast as the one before it is, whether the noise hides that, and its share of the
+    bandwidth that the datasheet gives; None for what is not known.
     """
     rows = [at[name, *shape] for name in LADDER if (name, *shape) in at]
     return [
         {
             "row": row,
-            "factor": before and before["median_us"] / row["median_us"],
+            "factor": before and times_as_long(before, row),
+            "within_noise": before and is_within_noise(before, row),
             "of_datasheet": row["gb_per_s"] / datasheet["memory_gb_per_s"] if datasheet else None,
         }
         for before, row in zip([None, *rows], rows, strict=False)
@@ -158,14 +159,20 @@ def target(at: dict, shapes: list[tuple[int, int]], kernel: str) -> dict:
 
 
 def allocation_view(cost: dict) -> dict:
-    """What there is to say about what a fresh result costs on one CPU: milliseconds, megabytes, page faults."""
+    """What there is to say about what a fresh result costs on one CPU: milliseconds, megabytes, page faults.
+
+    `slower` tells whether each fresh copy took longer than every other copy; else the noise hides a difference.
+    """
+    there, fresh = (cost["ways"][name]["samples_us"] for name in ("copy", "fresh_copy"))
+    slower = min(fresh) > max(there)
     return {
         "name": _name(cost["provenance"]),
         "megabytes": cost["bytes"] / 1e6,
         "ms": {name: way["median_us"] / 1e3 for name, way in cost["ways"].items()},
         "faults": cost["ways"]["fresh_copy"]["page_faults"],
         "page_kb": cost["page_bytes"] / 1024,
-        "page_fault_us": cost["page_fault_us"],
+        "slower": slower,
+        "page_fault_us": cost["page_fault_us"] if slower else None,
     }
 
 

@@ -5,12 +5,14 @@ The words are in `minilab/locale/{language}/glossary.yaml`; `python -m docs.buil
 
 import posixpath
 import re
+from pathlib import Path
 
+from minilab.files import write_text
 from minilab.translations import Translations
 
 FILE = {"en": "docs/glossary.md", "es": "docs/glossary.es.md"}
-# What a link must not be put into: code, comments, headings, pictures, links, the row of a table.
-SKIPPED = r"```.*?```|`[^`\n]*`|<!--.*?-->|^#[^\n]*|!?\[[^\]]*\]\([^)]*\)|^\|[^\n]*"
+# What a link must not be put into: code, comments, headings, what folds, pictures, links, the row of a table.
+SKIPPED = r"```.*?```|`[^`\n]*`|<!--.*?-->|^[#<|][^\n]*|!?\[[^\]]*\]\([^)]*\)"
 
 
 def glossary_page(language: str = "en") -> str:
@@ -54,6 +56,11 @@ def linked(page: str, path: str, language: str = "en") -> str:
         return f"[{found['name']}]({home}#{anchor})"
 
     return pattern.sub(link, page)
+
+
+def write_linked(path: str | Path, page: str, language: str) -> None:
+    """Write a page, a Markdown file in the project's root or below, with its terms `linked`."""
+    write_text(path, linked(page, Path(path).as_posix(), language))
 
 
 def _words(language: str) -> Translations:

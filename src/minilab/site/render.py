@@ -41,7 +41,7 @@ def render_lab_page(path: str | Path, rules: Sequence[Rule], summary: str, graph
     text = Translations("minilab", "lab", language)
     jobs = [job for job in jobs_of(read_summary(summary), list(rules)) if not _makes(job, path)]
     lab = Lab(rules, jobs, text, path)
-    template = environment("minilab.site", autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment("minilab.site", language, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template.filters["code"] = with_code
     html = template.get_template("lab.html").render(
         text=text,

@@ -34,14 +34,16 @@ def duration(seconds: float | None, text: Translations) -> str:
     if seconds < 10:
         return f"{text.number(seconds, '.1f')} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{text.number(minutes)} min {text.number(rest)} s" if minutes else f"{text.number(rest)} s"
 
 
 def memory(megabytes: float | None, text: Translations) -> str:
     """Write megabytes for a reader: `178 MB`, `1.2 GB`."""
     if megabytes is None:
         return text("rule.unmeasured")
-    return f"{text.number(megabytes / 1000, '.1f')} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
+    if megabytes >= 1000:
+        return f"{text.number(megabytes / 1000, '.1f')} GB"
+    return f"{text.number(megabytes, '.0f')} MB"
 
 
 class Lab:

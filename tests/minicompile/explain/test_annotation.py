@@ -9,7 +9,7 @@ import pytest
 from annotation_models import CAPTURED, load, make
 from chosen import tuned
 
-from minicompile.explain.annotation.annotate import annotate
+from minicompile.explain.annotation.annotate import annotate, with_notes
 from minilab import LabError
 from minilab.config import check_schema, read_schema
 
@@ -311,7 +311,7 @@ def test_nothing_was_fused_in_a_kernel_of_one_operation():
 
 def test_notes_are_placed_as_they_stand(softmax):
     notes = "# Mine\n\n\n\n- why 600?"
-    text = annotate(softmax, notes)
+    text = with_notes(annotate(softmax), notes)
     assert text.endswith(notes + "\n")
     assert "## Notes" not in annotate(softmax)
 

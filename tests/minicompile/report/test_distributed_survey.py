@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 from distributed_artefact import artefact, of_old
+from matplotlib.axes import Axes
 
 from minicompile.report.survey import API, grouped, pipeline, survey
 from minicompile.report.survey_plot import draw
@@ -182,3 +183,23 @@ def test_the_picture_grows_with_the_runs_and_is_hollow_where_stale(tmp_path: Pat
     heights = [matplotlib.image.imread(path).shape[0] for path in files]
     assert heights[1] == pytest.approx(2 * heights[0], abs=2)
     assert ink(files[2]) < ink(files[0]) / 2
+
+
+def test_speeds_that_the_noise_hides_are_hatched_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    hatched = []
+    plain = Axes.barh
+
+    def barh(self, *places, hatch=None, **more):
+        hatched.append(hatch)
+        return plain(self, *places, hatch=hatch, **more)
+
+    monkeypatch.setattr(Axes, "barh", barh)
+    noisy = artefact()
+    for run in noisy["runs"]:
+        run["step_seconds"] = [0.02, 0.02, 0.064, 0.064]
+    for data, expected in ((artefact(), [None] * 15), (noisy, ["////"] * 5 + [None] * 10)):
+        hatched.clear()
+        draw([data], tmp_path / "survey.png")
+        assert hatched == expected
+    assert "Where speeds are hatched" in text(noisy)
+    assert "hatched" not in text(artefact())

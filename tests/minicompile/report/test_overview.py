@@ -57,7 +57,7 @@ def test_what_is_not_known_is_what_the_artefacts_lack(monkeypatch):
     stale = {**compared(), "restored": RESTORED}
     told = five(monkeypatch, [], [VIEW, simulated], [of_old()], [stale])[3]
     assert "simulated GPU's code has never run" in told
-    assert "`other` was not timed here" in told
+    assert "Nobody timed `other` here." in told
     assert "bfloat16 was not measured on `h200`" in told
     assert "records of `cpu-x` are partly stale" in told
     full = five(monkeypatch, [], [VIEW], [artefact("h200", dtypes=("float32", "bfloat16"))])[3]

@@ -144,9 +144,7 @@ REPORTS: dict[str, Callable[[str], str]] = {
         diff_compiles(load("chain", "cpu"), load("layer_norm", "cpu")), language
     ),
     **{
-        f"annotation_{name}_{target}": lambda language, name=name, target=target: annotate(
-            load(name, target), None, language
-        )
+        f"annotation_{name}_{target}": lambda language, name=name, target=target: annotate(load(name, target), language)
         for name, targets in CAPTURED.items()
         for target in targets
     },

@@ -8,6 +8,8 @@ import pytest
 from minilab.site.glossary import FILE, glossary_page, linked
 from minilab.translations import LANGUAGES
 
+ROOT = Path(__file__).parents[3]
+
 
 def test_a_term_is_linked_where_it_first_stands_and_nowhere_else():
     page = "A warp waits.\n\nTwo warps wait, and a Warp.\n"
@@ -51,6 +53,26 @@ def test_every_name_leads_to_a_heading_of_the_glossary(language):
     anchors = set(re.findall(r"\(\S*#([^)]+)\)", linked(prose, FILE[language], language)))
     assert len(anchors) > 10
     assert anchors <= headings
+
+
+def test_what_folds_a_part_of_a_page_away_has_no_link():
+    page = "<details><summary>Time, and the roofline</summary>\n"
+    assert linked(page, "README.md") == page
+
+
+RULE = re.compile(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", re.S | re.M)
+PAGES = {
+    name
+    for file in (ROOT / "rules").glob("*.smk")
+    for name, rule in RULE.findall(file.read_text())
+    if re.search(r'^ {8}\w+=(?:shown\()?"results/\S*\.md"', rule, re.M)
+}
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_every_rule_that_writes_a_page_links_its_terms(name):
+    script = (ROOT / f"scripts/{name}.py").read_text()
+    assert re.search(r"from minilab\.site\.glossary import (write_)?linked$", script, re.M)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

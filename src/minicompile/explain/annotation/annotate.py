@@ -20,13 +20,12 @@ from minilab.templates import render
 from minilab.translations import Translations
 
 
-def annotate(capture: Capture, notes: str | None = None, language: str = "en", *, kernel: str | None = None) -> str:
+def annotate(capture: Capture, language: str = "en", *, kernel: str | None = None) -> str:
     """Explain one kernel of a capture; by default the most interesting, and `choice` says which that is.
 
     Args:
         capture: as `minicompile.lowering.capture.capture` makes it (schemas/capture.schema.yaml).
         kernel: the kernel's name, or the id of one of its calls.
-        notes: a learner's own, in Markdown, to be placed at the end as they stand.
         language: of the explanation.
 
     Returns:
@@ -49,9 +48,13 @@ def annotate(capture: Capture, notes: str | None = None, language: str = "en", *
         "count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value),
     }
     values["label"] = wording.label(capture)
-    page = render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True)
-    text = _spaced(page)
-    return f"{text}\n{words('notes')}\n\n{notes.strip()}\n" if notes else text
+    return _spaced(render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True))
+
+
+def with_notes(page: str, notes: str, language: str = "en") -> str:
+    """Place a learner's own notes, in Markdown, at the end of an explanation, as they stand; there may be none."""
+    title = Translations("minicompile.explain", "annotation", language)("notes")
+    return f"{page}\n{title}\n\n{notes.strip()}\n" if notes else page
 
 
 def _library_only(capture: Capture) -> dict:

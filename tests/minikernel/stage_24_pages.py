@@ -1,0 +1,177 @@
+"""Stage 24's pages, each with the artefacts that it is written from and what follows from them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import artefacts
+from numbers_of_a_page import Source
+from recorded_pages import CPU, GPU, Page, elsewhere, recorded
+
+from minikernel.measure.autotune import HOST_US, WORTH
+from minikernel.report.contest_report import explanations, with_heads
+from minikernel.report.exercise_report import report as exercise
+from minikernel.report.stage_24 import Artefacts, contest_24, report_24
+
+PLACE = ("direction", "dtype", "rows", "cols")
+OURS = ("naive", "smem", "fused", "triton")
+PEERS = ("F.softmax", "compile", "compile-max-autotune", "quack", "liger")
+
+
+def report_24_page() -> Page:
+    return stage_24(report_24)
+
+
+def contest_24_page() -> Page:
+    return stage_24(contest_24)
+
+
+def stage_24(write: Callable[[Artefacts, str], str]) -> Page:
+    """Both pages of stage 24, of the recorded GPU and of a CPU with F.softmax, NumPy and what a fresh result costs."""
+    gpu = {name: recorded(f"24/{name}.json") for name in ("bench", "ceilings", "contest", "head", "autotune")}
+    swaps = [recorded("24/kernel_swap.json"), elsewhere(recorded("24/kernel_swap.json"))]
+    swaps[1] |= {"device": CPU[0], "executed_by": "cpu"}
+    bench = elsewhere(gpu["bench"])
+    bench["rows"] = [row for row in bench["rows"] if row["kernel"] in ("F.softmax", "compile")]
+    fresh, contest = artefacts.allocation(), with_heads(gpu["contest"], gpu["head"])
+    made = Artefacts(
+        training=artefacts.TRAINING,
+        port=artefacts.PORT,
+        equivalence=artefacts.EQUIVALENCE,
+        benches=[gpu["bench"], bench],
+        swaps=swaps,
+        ceilings=[gpu["ceilings"]],
+        allocations=[fresh],
+        autotune=gpu["autotune"],
+        contest=gpu["contest"],
+        heads=gpu["head"],
+        explained=explanations("en"),
+    )
+    sources = [
+        Source(gpu["bench"], {"device": GPU}, bench_derived(gpu["bench"], gpu["ceilings"])),
+        Source(bench, {"device": CPU}, bench_derived(bench, None)),
+        *(Source(swap, {"device": names}) for swap, names in zip(swaps, (GPU, CPU), strict=True)),
+        Source(fresh, {"device": CPU}, allocation_derived(fresh)),
+        Source(gpu["autotune"], {"device": GPU}),
+        Source(contest, {"device": GPU}, contest_derived(contest)),
+        Source([{"host_us": HOST_US, "worth": WORTH}, *explanations("en"), *explanations("es")]),
+        Source([artefacts.TRAINING, artefacts.PORT, artefacts.EQUIVALENCE]),
+    ]
+    return Page(lambda language: write(replace(made, explained=explanations(language)), language), sources)
+
+
+def bench_derived(made: dict, ceilings: dict | None) -> dict:
+    rows = [row for row in made["rows"] if row["direction"] == "forward"]
+    most = max(row["rows"] for row in rows)
+    at = {row["kernel"]: row for row in rows if row["rows"] == most}
+    ladder = [at[name] for name in OURS if name in at]
+    best = min(ladder, key=lambda row: row["median_us"], default=None)
+    sheet = ceilings and ceilings["datasheet"]["memory_gb_per_s"]
+    return {
+        "times as fast as the one before": [
+            a["ratio_to_reference"] / b["ratio_to_reference"] for a, b in pairwise(ladder)
+        ],
+        "of the datasheet": [row["gb_per_s"] / sheet for row in ladder if sheet],
+        "missed by": [row["ratio_to_reference"] - 1 for row in rows],
+        "compiled, times as long as the best by hand": [
+            at["compile"]["ratio_to_reference"] / best["ratio_to_reference"] for _ in [1] if best and "compile" in at
+        ],
+        "shapes": [len({row["rows"] for row in rows})],
+    }
+
+
+def allocation_derived(made: dict) -> dict:
+    ways = made["ways"]
+    return {
+        "a fresh copy, times as long": [ways["fresh_copy"]["median_us"] / ways["copy"]["median_us"]],
+        "kB of a page, by 1024": [made["page_bytes"] / 1024 * 1e3],
+    }
+
+
+def contest_derived(made: dict) -> dict:
+    """What follows from a contest with its heads."""
+    asked = {}
+    for entry in made["standards"]:
+        asked.setdefault((entry["standard"], entry["what"]), []).append(entry)
+    best = {way: dict(best_by_width(made["rows"], way)) for way in ("forward", "backward")}
+    timed = {(row["rows"], row["kernel"]): row for row in made["head"]}
+    top = max(rows for rows, _ in timed)
+    fused = {rows: row["median_us"] for (rows, name), row in timed.items() if name == "linear_softmax"}
+    apart = min(row["median_us"] for (rows, _), row in timed.items() if rows == top and not row["fused"])
+    return {
+        "ours over the best peer's": [ours / peer for ours, peer, _ in ours_and_peers(made["rows"]) if ours and peer],
+        "noise at a place": [noise for *_, noise in ours_and_peers(made["rows"])],
+        "standards met": [sum(entry["met"] for entry in entries) for entries in asked.values()],
+        "of how many": [len(entries) for entries in asked.values()],
+        "missed within the noise": [sum(entry["within_noise"] for entry in entries) for entries in asked.values()],
+        "missed": [sum(not entry["met"] for entry in made["standards"])],
+        "missed by, of the bar": [
+            abs(entry["value"] / entry["bar"] - 1) for entry in made["standards"] if not entry["met"] and entry["value"]
+        ],
+        "fused, times as fast": [
+            at[kernel] / at["fused"] for ways in best.values() for at in ways.values() for kernel in at
+        ],
+        "head, times as fast": [row["median_us"] / fused[rows] for (rows, _), row in timed.items() if not row["fused"]],
+        "head, of the unfused one's time": [fused[top] / apart],
+    }
+
+
+def ours_and_peers(rows: list[dict]) -> Iterator[tuple[float | None, float | None, float]]:
+    """At each place the least time of ours and of the others', and the largest noise."""
+    places = {tuple(row[name] for name in PLACE): [] for row in rows}
+    for row in rows:
+        places[tuple(row[name] for name in PLACE)].append(row)
+    for here in places.values():
+        ours = [row["median_us"] for row in here if row["kernel"] in OURS]
+        peers = [row["median_us"] for row in here if row["kernel"] in PEERS]
+        yield min(ours, default=None), min(peers, default=None), max(row["noise_floor"] for row in here)
+
+
+def best_by_width(rows: list[dict], way: str) -> Iterator[tuple[tuple, dict]]:
+    """At each width and dtype of a direction, with most rows: the times of `fused`, F.softmax and the best peer."""
+    here = [row for row in rows if row["direction"] == way]
+    for cols, dtype in {(row["cols"], row["dtype"]) for row in here}:
+        most = max(row["rows"] for row in here if row["cols"] == cols)
+        at = {r["kernel"]: r["median_us"] for r in here if (r["rows"], r["cols"], r["dtype"]) == (most, cols, dtype)}
+        peers = [us for kernel, us in at.items() if kernel in PEERS]
+        yield (cols, dtype), {"fused": at["fused"], "F.softmax": at["F.softmax"], "best peer": min(peers)}
+
+
+def exercise_page() -> Page:
+    marks = artefacts.ladder(timed={"noise_floor": 0.017, "ratio_to_reference": 1.183, "fraction_of_copy": 0.4711})
+    passes = artefacts.ladder(traffic={"reads": 3.25, "writes": 1.75})
+    derived = {
+        "bytes moved, of the least": [(row["reads"] + row["writes"]) / 2 for row in passes["traffic"]],
+        "of a copy at most": [2 / (row["reads"] + row["writes"]) for row in passes["traffic"]],
+        "cases that are right": [sum(row["reason"] is None for row in marks["cases"])],
+        "steps": [1, 2, 3, 4],
+    }
+    return Page(
+        lambda language: "\n".join(exercise(one, "h200", "roofline.png", language) for one in (marks, passes)),
+        [Source([marks, passes], derived=derived)],
+        ("step 1", "step 2", "paso 1", "paso 2", "16-byte", "16 bytes"),
+    )
+
+
+def concepts_derived(facts: dict) -> dict:
+    """What the concept pages say of softmax besides the record: bytes and operations by the count, and their times."""
+    bench, ceilings = recorded("24/bench.json")["rows"], recorded("24/ceilings.json")
+    copy, peak = ceilings["copy_gb_per_s"], ceilings["fp32_tflop_per_s"]
+    rows, cols = max(row["rows"] for row in bench), bench[0]["cols"]
+    at = {row["kernel"]: row["median_us"] for row in bench if row["rows"] == rows}
+    least, apart = 8 * facts["compiler"]["rows"] * facts["compiler"]["cols"], facts["compiler"]["apart"]
+    return {
+        "of an element: operations, bytes, bytes of it, their ratio": [5, 8, 4, 5 / 8],
+        "of all: bytes and operations, in G": [8 * rows * cols, 8 * rows * cols / 1e9, 5 * rows * cols / 1e9],
+        "their times": [(memory := 8 * rows * cols / copy / 1e9), (arithmetic := 5 * rows * cols / peak / 1e12)],
+        "memory, times as long": [memory / arithmetic],
+        "ridge, and how far left of it": [peak / copy * 1e3, peak / copy * 1e3 / (5 / 8)],
+        "roof at softmax": [5 / 8 * copy / 1e3],
+        "times as fast": [at["naive"] / at["smem"], at["smem"] / at["fused"]],
+        "few rows": [64 * 8 * cols / copy / 1e9],
+        "threads of smem, and steps of its tree": [256, 8],
+        "noise": [max(row["noise_floor"] for row in bench)],
+        "five operations apart": [sum(n_bytes for _, n_bytes in apart), sum(n_bytes for _, n_bytes in apart) / least],
+        "decisions": [len(facts["compiler"]["decisions"]), sum(one["taken"] for one in facts["compiler"]["decisions"])],
+        "removed": [sum(one["bytes"] for one in facts["compiler"]["removed"])],
+    }
