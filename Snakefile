@@ -16,11 +16,13 @@ include: "rules/common.smk"
 
 named_model = model_named(config, workflow)
 plan = planned(config, elsewhere=workflow.non_local_exec)
+timed_kernels = [*config["kernels"], *sum(config["references"].values(), [])]
+users_kernels = [name for name, entry in config["kernels"].items() if is_users(name, entry)]
 
 
 wildcard_constraints:
     device="[a-z0-9][a-z0-9-]*",
-    kernel=any_of([*config["kernels"], *sum(config["references"].values(), [])]),
+    kernel=any_of(timed_kernels),
 
 
 localrules:
