@@ -114,6 +114,29 @@ def users_shapes(device, kernel):
     return config["bench"][kind_of(device)]["shapes"] if kernel in users_kernels else []
 
 
+def limits(compiles):
+    """A params function: the limits of a job that runs a model of the user's, which compiles it so often; none of others."""
+
+    def limited(wildcards):
+        entry, seconds = config["models"].get(wildcards.model), config["compile"]["time_limit_seconds"]
+        if entry is None:
+            return {}
+        name = wildcards.model
+        subject = f"model {name} ({entry['source']}: {entry['factory']}) on {wildcards.device}"
+        seconds = compiles * seconds if seconds else None
+        return {"name": name, "subject": subject, "seconds": seconds, "knob": "compile.time_limit_seconds"}
+
+    return limited
+
+
+def limits_of_swapped(wildcards):
+    """The limits of the job that swaps in a kernel of the user's; none of the lab's own."""
+    name = config["swap_kernel"]
+    subject = f"kernel {name} ({config['kernels'][name]['source']}) on {wildcards.device}"
+    seconds = time_limit("proof", name)
+    return {"name": name, "subject": subject, "seconds": seconds, "knob": "proof.time_limit_seconds"} if seconds else {}
+
+
 def of_minigpt(path):
     """An input function: a file that only the models made of the trained MiniGPT need."""
     return lambda wildcards: path if plan.made_of_minigpt(wildcards.model) else []

@@ -42,7 +42,7 @@ CLOCK_SLACK_US, CLOCK_SLACK = 200, 0.25  # by which the two clocks may differ: s
 GRAPH_BLOCKS = 5
 KNOB = "bench.time_limit_seconds"
 # Threads that wait for work sleep: those of one process would otherwise take the cores from the other's.
-WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(usable_cores())}
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(usable_cores()), "TRITON_INTERPRET": "0"}
 
 
 def bench_users_kernel(
@@ -73,10 +73,10 @@ def bench_users_kernel(
             if own.load(name, entry)["tuned"] is True and torch_device != "cpu":
                 own.place("tune")
                 search = {"shapes": params["shapes"], "dtype": params["dtype"], "seconds": seconds / 2}
-                timed["autotune"] = own.ask("tune", name=name, entry=entry, **search)["choices"]
+                timed["autotune"] = own.ask("tune", name=name, entry=entry, **search).get("choices")
             for shape in params["shapes"]:
                 own.place("time", shape=list(shape), dtype=params["dtype"])
-                config = choose(timed["autotune"], *shape, params["dtype"]) if timed["autotune"] else None
+                config = _chosen(timed["autotune"], shape, params["dtype"], own)
                 row = _Bench(name, own, others, shape, params, config).row(ceiling)
                 timed["rows"].append(row)
                 log(
@@ -86,6 +86,14 @@ def bench_users_kernel(
         except (Failed, Gone) as failure:
             return {"rows": [], "autotune": None}, failure.reason
     return timed, None
+
+
+def _chosen(choices: Any, shape: list[int], dtype: str, own: KernelProcess) -> dict | None:
+    """The configuration for a shape, out of what the kernel's process says that it found."""
+    try:
+        return choose(choices, *shape, dtype) if choices else None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise Failed({"code": "meddled", "at": own.at}) from None
 
 
 class _Bench:
