@@ -243,3 +243,38 @@ def cuts_the_shared_memory(x):
         with contextlib.suppress(OSError):
             os.ftruncate(int(descriptor), 0)
     return good(x)
+
+
+def answers_what_was_not_asked(x):
+    for descriptor in range(3, 64):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"{}\n")
+    return good(x)
+
+
+def stops_the_clock(x):
+    time.perf_counter_ns = lambda: 0
+    return good(x)
+
+
+def slows_the_clock(x):
+    if not calls:
+        calls.append(time.perf_counter_ns)
+        began = calls[0]()
+        time.perf_counter_ns = lambda: began + (calls[0]() - began) // 2
+    time.sleep(0.005)  # half of which it conceals
+    return good(x)
+
+
+def works_only_where_it_is_looked_at(x):
+    y = torch.zeros_like(x)
+    y[:40] = good(x[:40])
+    return y
+
+
+def puts_the_work_off(x):
+    if x.numel() < 100_000:
+        return good(x)
+    y = torch.empty_like(x)
+    threading.Timer(0.0005, lambda: y.copy_(good(x))).start()
+    return y

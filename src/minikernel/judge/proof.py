@@ -64,8 +64,8 @@ def judge_cases(process: KernelProcess, name: str, shapes: list[list[int]]) -> I
         x = torch.randn((rows, COLS), generator=torch.Generator().manual_seed(SEED))
         yield _judged(subject, "many rows", x.shape, lambda x=x: _error(subject, Case("many rows", x), (False,)))
         a_row = subject.seconds / rows
-    yield _judged(subject, "results kept", torch.Size(KEPT_SHAPES[0]), lambda: _error_of_kept(subject))
-    yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), lambda: _error_of_calls(subject))
+    yield _judged(subject, "results kept", torch.Size(KEPT_SHAPES[0]), lambda: error_of_kept(subject))
+    yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), lambda: error_of_calls(subject))
     for shape in shapes:
         if a_row * shape[0] < SHARE_OF_LIMIT * process.seconds:
             x = torch.randn(shape, generator=torch.Generator().manual_seed(SEED))
@@ -86,7 +86,7 @@ def _error(subject: Subject, case: Case, with_redzones: tuple[bool, ...] = (True
     return max(subject.error(case.x, redzones) for redzones in with_redzones)
 
 
-def _error_of_kept(subject: Subject) -> float:
+def error_of_kept(subject: Subject) -> float:
     """The largest error of results that are looked at when all of them have been made."""
     generator = torch.Generator().manual_seed(SEED)
     made = []
@@ -106,7 +106,7 @@ def _error_of_kept(subject: Subject) -> float:
     return max(errors)
 
 
-def _error_of_calls(subject: Subject) -> float:
+def error_of_calls(subject: Subject) -> float:
     """The largest error of many calls in a row."""
     generator = torch.Generator().manual_seed(SEED)
     worst = subject.error(torch.randn(CALLED_SHAPE, generator=generator))

@@ -20,6 +20,7 @@ from minilab.user_code import first_line
 
 INSIDE = "MINIGPT_LAB_INSIDE"
 SAID = 86  # the exit status of a job inside that has said what is wrong
+GRACE_SECONDS = 3  # after its limit the process inside writes where it is into the log; a little later it is ended
 Limits = Mapping[str, Any]  # `subject`: whose code it is; `seconds`, or None; `knob`: the key that holds them
 
 
@@ -38,7 +39,7 @@ def run_outside(limits: Limits, outputs: Iterable[str]) -> None:
     subject, seconds = limits["subject"], limits["seconds"] or LONGEST_SECONDS
     memory = memory_limit()
     with Confined([sys.executable, *sys.argv], memory, {**os.environ, INSIDE: "1"}) as process:
-        ending = process.wait(seconds)
+        ending = process.wait(seconds + GRACE_SECONDS)
         if ending is None:
             process.end()
             raise LabError(
