@@ -117,7 +117,12 @@ class _Bench:
         for process in (own, others):
             process.use(self.block)
         self.block.close()
-        self.providers = {name: (own, name), DUPLICATE: (own, name), COPY: (others, COPY), REFERENCE: (others, REFERENCE)}
+        self.providers = {
+            name: (own, name),
+            DUPLICATE: (own, name),
+            COPY: (others, COPY),
+            REFERENCE: (others, REFERENCE),
+        }
         self.timings = {provider: Timing() for provider in self.providers}
         self.unseen: dict[str, list[float]] = {provider: [] for provider in self.providers}
         self.random = random.Random(os.urandom(16))

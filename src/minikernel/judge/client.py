@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import secrets
 import select
 import socket
 import subprocess
@@ -87,7 +88,8 @@ class KernelProcess:
             Failed: the kernel failed there.
             Gone: its process ended, was ended, or answers what it was not asked.
         """
-        line = json.dumps({"do": do, **arguments}).encode() + b"\n"
+        number = secrets.token_hex(8)  # which an answer has to know
+        line = json.dumps({"number": number, "do": do, **arguments}).encode() + b"\n"
         if select.select([self._talk], [], [], 0)[0] and self._process.wait(0) is None and self._unasked():
             raise self._gone("meddled")
         began = time.perf_counter()
@@ -99,6 +101,8 @@ class KernelProcess:
         except OSError:
             raise self._gone() from None
         answer = self._answer()
+        if answer.pop("number", None) != number:
+            raise self._gone("meddled")
         answer["seconds"] = time.perf_counter() - began
         if "reason" in answer:
             raise Failed(self._believable(answer["reason"]))
@@ -172,7 +176,9 @@ class KernelProcess:
     def __enter__(self) -> "KernelProcess":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
+    ) -> None:
         self._talk.close()
         self._process.end()
         self._reader.join(GRACE_SECONDS)

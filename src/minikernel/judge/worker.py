@@ -1,7 +1,7 @@
 """The process in which a user's kernel runs: it does what the judge asks, one request a line, and decides nothing.
 
-`python -m minikernel.judge.worker SOCKET SECONDS`. A request is a line of JSON, {"do", ...}; the answer is one too,
-{"reason": ...} where the kernel failed. Whatever stands in an answer may be the kernel's own invention, since both live in
+`python -m minikernel.judge.worker SOCKET SECONDS`. A request is a line of JSON, {"number", "do", ...}; the answer is one
+too, with the same number, and {"reason": ...} where the kernel failed. Whatever stands in an answer may be the kernel's own invention, since both live in
 one process: the judge believes nothing of it but bytes of results, which it compares itself.
 
 Requests: `map` (a block of shared memory, its descriptor beside the line), `load`, `call` (a result is kept under a key),
@@ -77,7 +77,13 @@ class Worker:
         return {"tuned": spec.tuned}
 
     def call(
-        self, name: str, x: list, key: int, redzones: bool = False, config: dict | None = None, fresh: list | None = None
+        self,
+        name: str,
+        x: list,
+        key: int,
+        redzones: bool = False,
+        config: dict | None = None,
+        fresh: list | None = None,
     ) -> Answer:
         """Call a kernel on an input of the block and keep its result.
 
@@ -212,7 +218,9 @@ class Worker:
                 return
             waiting += piece
             if waiting.endswith(b"\n"):
-                answer = json.dumps(self.answer(json.loads(waiting), list(descriptors)))
+                request = json.loads(waiting)
+                number = request.pop("number")
+                answer = json.dumps({**self.answer(request, list(descriptors)), "number": number})
                 self.talk.sendall(answer.encode() + b"\n")
                 waiting = b""
 

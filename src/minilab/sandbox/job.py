@@ -59,7 +59,9 @@ def run_outside(limits: Limits, outputs: Iterable[str]) -> None:
         raise LabError(f"{subject} ended its process with exit status {ending.status}; code of yours must return.")
 
 
-def run_inside(main: Callable[[Any], None], job: Any, limits: Limits, say: Callable[[str], None], note: Callable[[str], None]) -> None:
+def run_inside(
+    main: Callable[[Any], None], job: Any, limits: Limits, say: Callable[[str], None], note: Callable[[str], None]
+) -> None:
     """Do the work; end this process with `SAID` where it fails, in one sentence with the subject's name.
 
     Args:
@@ -81,7 +83,11 @@ def run_inside(main: Callable[[Any], None], job: Any, limits: Limits, say: Calla
     except (Exception, SystemExit) as failure:
         note(traceback.format_exc())
         sentence = sentence_about(failure)
-        say(f"{subject}: {sentence}" if sentence else f"{subject} failed with {first_line(failure)}; the log has its traceback.")
+        say(
+            f"{subject}: {sentence}"
+            if sentence
+            else f"{subject} failed with {first_line(failure)}; the log has its traceback."
+        )
     else:
         faulthandler.cancel_dump_traceback_later()
         return

@@ -42,7 +42,10 @@ def free_memory() -> int:
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-        for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+        for limit, used in (
+            ("memory.max", "memory.current"),
+            ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+        ):
             with suppress(OSError, ValueError):
                 folder = Path("/sys/fs/cgroup")
                 free = min(free, int((folder / limit).read_text()) - int((folder / used).read_text()))
@@ -133,7 +136,9 @@ class Confined:
     def __enter__(self) -> "Confined":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
+    ) -> None:
         try:
             self.end()
         finally:

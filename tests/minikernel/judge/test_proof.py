@@ -70,7 +70,9 @@ def test_one_that_is_right_and_then_wrong(subject_of, function: str):
 
 @pytest.mark.parametrize("function", ["remembers_by_address", "remembers_by_first_values", "remembers_by_sum"])
 def test_one_that_answers_from_memory(subject_of, function: str):
-    with pytest.raises(Failed, match=r"call 2 of \d+ in a row at shape \(3, 129\) in float32: largest relative error"):
+    with pytest.raises(
+        Failed, match=r"call [12] of \d+ in a row at shape \(3, 129\) in float32: largest relative error"
+    ):
         error_of_calls(subject_of(function))
 
 
@@ -101,8 +103,6 @@ def test_one_that_is_wrong_at_some_shapes(process: KernelProcess, subject_of, fu
         ("refuses", r"rows are too long for me$"),
         ("writes_after", r"it wrote outside its output: 4 bytes changed, beginning 0 bytes after the end of a float32"),
         ("returns_another_class", r"its result is a Lazy; return a plain torch.Tensor$"),
-        ("patches_the_proof", r"largest relative error against float64 is 1.00e\+00"),
-        ("patches_torch", r"largest relative error against float64 is 1.00e\+00"),
     ],
 )
 def test_misbehaviour_is_one_sentence_with_kernel_case_and_reason(process: KernelProcess, subject_of, function, said):
@@ -119,11 +119,13 @@ def test_misbehaviour_is_one_sentence_with_kernel_case_and_reason(process: Kerne
         ("crashes", r"it crashed its process \(SIGSEGV\)$"),
         ("writes_a_verdict_and_leaves", r"it ended its process with exit status 0$"),
         ("answers_for_itself", r"its process answered what it was not asked"),
+        ("patches_the_proof", r"largest relative error against float64 is 1.00e\+00"),
+        ("patches_torch", r"largest relative error against float64 is 1.00e\+00"),
         ("kills_its_supervisor", r"it ended the process that watches over it"),
         ("multiplies", r"it had more processes than a kernel is given$"),
     ],
 )
-def test_what_ends_its_process_is_one_sentence_too(function: str, said: str):
+def test_what_ends_or_spoils_its_process_is_one_sentence_too(function: str, said: str):
     rows, reason = proof_of(function)
     assert rows == []
     assert re.match(FIRST_CASE + said, reason)
@@ -136,8 +138,11 @@ def test_one_that_eats_memory(monkeypatch: pytest.MonkeyPatch):
     assert re.match(FIRST_CASE + r"it took more than 2\.1 GB of memory, which is what it is given here$", reason)
 
 
-def test_one_that_cuts_the_shared_memory_harms_nobody(process: KernelProcess, subject_of):
-    assert subject_of("cuts_the_shared_memory").error(torch.randn(3, 129)) <= TOLERANCE
+def test_one_that_cuts_the_shared_memory_harms_nobody():
+    with KernelProcess("mine", "cpu", 120, "proof.time_limit_seconds") as process:
+        process.load("mine", entry("cuts_the_shared_memory"))
+        subject = Subject(process, "mine", TOLERANCE)
+        assert max(subject.error(torch.randn(3, 129)) for _ in range(3)) <= TOLERANCE
 
 
 def test_one_that_answers_before_it_is_asked_is_found():
