@@ -186,9 +186,9 @@ def answers_for_itself(x):
 
 
 def patches_the_proof(x):
+    import minikernel.judge.subject
     import minikernel.proof.accuracy
     import minikernel.proof.proof
-    import minikernel.judge.subject
 
     for module in (minikernel.proof.accuracy, minikernel.proof.proof, minikernel.judge.subject):
         for name in ("numpy_error", "softmax_error", "relative_error"):

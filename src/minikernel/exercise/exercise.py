@@ -1,7 +1,7 @@
 """Mark a learner's softmax: right where, how many passes, how fast.
 
-The cases and the timing are those that every user's kernel goes through, judged from outside (`minikernel.judge`); here a
-wrong case does not end the proof, because a learner wants to see all of them.
+The cases and the timing are those that every user's kernel goes through, judged from outside (`minikernel.judge`);
+here a wrong case does not end the proof, because a learner wants to see all of them.
 """
 
 import logging
@@ -67,7 +67,7 @@ def mark_cases(entry: dict, device: str, seconds: float) -> dict[str, Any]:
 
     Returns:
         `unfilled`: whether the function says that it is not written yet; `ended`: why the proof did not end, or None;
-        `cases`: a row for each case with case, rows, cols, max_rel_err (None where wrong) and reason (None where right).
+        `cases`: a row for each case with case, rows, cols, max_rel_err (None where wrong), reason (None where right).
     """
     nothing: dict[str, Any] = {"unfilled": False, "ended": None, "cases": []}
     marked = []

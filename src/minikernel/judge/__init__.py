@@ -1,1 +1,1 @@
-"""A user's kernel judged from outside: its process computes and shares memory; inputs, comparing and verdicts are not its."""
+"""A user's kernel judged from outside: its process computes in shared memory; inputs and verdicts are the judge's."""

@@ -1,14 +1,15 @@
 """Time a user's kernel from outside: every timed call is judged too, and its clock is held against the judge's.
 
-The user's kernel and what it is compared with, F.softmax and a copy, run in two processes of one program, in turn, on the
-same inputs in shared memory. Before each call the judge writes new values into some rows that it picks at random; after
-the call it puts the old ones back, and only then looks at those rows of the result and at others. So a call cannot be
-answered from memory of an earlier one, put off, or left out, without being seen. Each result is looked at whole before
-and after the timing.
+The user's kernel and what it is compared with, F.softmax and a copy, run in two processes of one program, in turn, on
+the same inputs in shared memory. Before each call the judge writes new values into some rows that it picks at random;
+after the call it puts the old ones back, and only then looks at those rows of the result and at others. So a call
+cannot be answered from memory of an earlier one, put off, or left out, without being seen. Before and after the timing
+a whole result is looked at.
 
 What a call took is told by its own process, because a request and its answer cost more than a small call. The judge
-believes it only where its own clock around request and answer agrees, but for what the same way costs the other process,
-and where it is not faster than a copy can be on this machine (`above_roof` of its row), which makes the kernel wrong, not fast.
+believes it only where its own clock around request and answer agrees, but for what the same way costs the other
+process, and where it is not faster than a copy can be on this machine (`above_roof` of its row), which makes the kernel
+wrong, not fast.
 
 What remains: the part of a call that is shorter than `CLOCK_SLACK_US` rests on the kernel's own process.
 """
@@ -58,8 +59,8 @@ def bench_users_kernel(
         log: called with one line a shape.
 
     Returns:
-        {"rows": as `bench.json` has them, "autotune": what `minikernel.measure.autotune.autotune` gives, or None}, and None;
-        or no row, and the reason why it is left out.
+        {"rows": as `bench.json` has them, "autotune": what `minikernel.measure.autotune.autotune` gives, or None}, and
+        None; or no row, and the reason why it is left out.
     """
     timed: dict[str, Any] = {"rows": [], "autotune": None}
     ceiling = large_copy(torch.device(torch_device))
@@ -91,7 +92,7 @@ def bench_users_kernel(
 def _chosen(choices: Any, shape: list[int], dtype: str, own: KernelProcess) -> dict | None:
     """The configuration for a shape, out of what the kernel's process says that it found."""
     try:
-        return choose(choices, *shape, dtype) if choices else None
+        return choose(choices, shape[0], shape[1], dtype) if choices else None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         raise Failed({"code": "meddled", "at": own.at}) from None
 
@@ -195,8 +196,7 @@ class _Bench:
 
     def _look_at_all(self, i: int) -> None:
         """Judge a whole result."""
-        ask = {"name": self.name, "x": self.layouts[i], "key": 0, "config": self.config, "fresh": None}
-        answer = self.own.ask("call", **ask)
+        answer = self.own.ask("call", name=self.name, x=self.layouts[i], key=0, config=self.config)
         self._judge(self._shown(answer, i, None), self._content(i))
 
     def _shown(self, answer: dict, i: int, rows: list[int] | None) -> torch.Tensor:

@@ -130,7 +130,8 @@ class KernelProcess:
         deadline = self._began + self.seconds + GRACE_SECONDS
         while not text.endswith(b"\n"):
             left = deadline - time.monotonic()
-            ready = select.select([self._talk, self._process], [], [], max(left, 0))[0]
+            waited: list[Any] = [self._talk, self._process]
+            ready = select.select(waited, [], [], max(left, 0))[0]
             piece = b""
             if self._talk in ready:
                 with suppress(OSError):

@@ -33,7 +33,8 @@ class Layout(NamedTuple):
 
 def contiguous(shape: Sequence[int], start: int, dtype: str) -> Layout:
     """The layout of a contiguous tensor."""
-    stride, size = [], 1
+    stride: list[int] = []
+    size = 1
     for length in reversed(shape):
         stride.insert(0, size)
         size *= max(length, 1)

@@ -2,9 +2,9 @@
 
 Four things more than `minikernel.proof.proof` asks of the lab's own, which are read rather than tried:
 
-- called again: `CALLS` calls on fresh rows in the same memory, and on rows of which two elements have changed places, so
-  that neither their address nor their sum tells that they are others. A kernel that is wrong every so many calls up to
-  that number is found for certain.
+- called again: `CALLS` calls on fresh rows in the same memory, and on rows of which two elements have changed places,
+  so that neither their address nor their sum tells that they are others. A kernel that is wrong every so many calls, up
+  to that number, is found for certain.
 - results kept: results that are looked at only after other calls, a little time, and another content of the input's
   memory, are still what they were. A kernel that returns one buffer each time, or computes later, is found.
 - many rows: more than any grid's second dimension has.
@@ -13,13 +13,14 @@ Four things more than `minikernel.proof.proof` asks of the lab's own, which are 
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from minikernel.judge.client import Failed, Gone, KernelProcess
 from minikernel.judge.subject import Subject
-from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED, Case, adversarial_cases
+from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED, adversarial_cases
 from minikernel.reasons import Reason
 
 CALLS, SLOW_CALLS = 512, 128  # in a row; a kernel that takes longer than `SLOW_SECONDS`, as interpreted ones do, fewer
@@ -56,34 +57,33 @@ def judge_cases(process: KernelProcess, name: str, shapes: list[list[int]]) -> I
     """
     subject = Subject(process, name, REFERENCE_TOLERANCE["float32"])
     for case in adversarial_cases():
-        yield _judged(subject, case.name, case.x.shape, lambda case=case: _error(subject, case))
+        yield _judged(subject, case.name, case.x.shape, partial(_error, subject, case.x))
     a_row = 0.0
     for rows in MANY_ROWS:
         if a_row * rows > MANY_SECONDS:
             continue
         x = torch.randn((rows, COLS), generator=torch.Generator().manual_seed(SEED))
-        yield _judged(subject, "many rows", x.shape, lambda x=x: _error(subject, Case("many rows", x), (False,)))
+        yield _judged(subject, "many rows", x.shape, partial(_error, subject, x, (False,)))
         a_row = subject.seconds / rows
-    yield _judged(subject, "results kept", torch.Size(KEPT_SHAPES[0]), lambda: error_of_kept(subject))
-    yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), lambda: error_of_calls(subject))
+    yield _judged(subject, "results kept", torch.Size(KEPT_SHAPES[0]), partial(error_of_kept, subject))
+    yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), partial(error_of_calls, subject))
     for shape in shapes:
         if a_row * shape[0] < SHARE_OF_LIMIT * process.seconds:
             x = torch.randn(shape, generator=torch.Generator().manual_seed(SEED))
-            yield _judged(subject, "as timed", x.shape, lambda x=x: _error(subject, Case("as timed", x), (False,)))
+            yield _judged(subject, "as timed", x.shape, partial(_error, subject, x, (False,)))
 
 
 def _judged(subject: Subject, case: str, shape: torch.Size, error_of: Callable[[], float]) -> Judged:
-    cols = shape[-1]
-    where = {"case": case, "rows": shape.numel() // cols, "cols": cols}
+    rows, cols = shape.numel() // shape[-1], shape[-1]
     subject.process.place("case", case=case, shape=list(shape), dtype=subject.dtype)
     try:
-        return Judged(**where, error=error_of(), reason=None)
+        return Judged(case, rows, cols, error_of(), None)
     except Failed as failure:
-        return Judged(**where, error=None, reason=failure.reason)
+        return Judged(case, rows, cols, None, failure.reason)
 
 
-def _error(subject: Subject, case: Case, with_redzones: tuple[bool, ...] = (True, False)) -> float:
-    return max(subject.error(case.x, redzones) for redzones in with_redzones)
+def _error(subject: Subject, x: torch.Tensor, with_redzones: tuple[bool, ...] = (True, False)) -> float:
+    return max(subject.error(x, redzones) for redzones in with_redzones)
 
 
 def error_of_kept(subject: Subject) -> float:

@@ -1,10 +1,11 @@
 """The process in which a user's kernel runs: it does what the judge asks, one request a line, and decides nothing.
 
-`python -m minikernel.judge.worker SOCKET SECONDS`. A request is a line of JSON, {"number", "do", ...}; the answer is one
-too, with the same number, and {"reason": ...} where the kernel failed. Whatever stands in an answer may be the kernel's own invention, since both live in
-one process: the judge believes nothing of it but bytes of results, which it compares itself.
+`python -m minikernel.judge.worker SOCKET SECONDS`. A request is a line of JSON, {"number", "do", ...}; the answer is
+one too, with the same number, and {"reason": ...} where the kernel failed. Whatever stands in an answer may be the
+kernel's own invention, since both live in one process: the judge believes nothing of it but bytes of results, which it
+compares itself.
 
-Requests: `map` (a block of shared memory, its descriptor beside the line), `load`, `call` (a result is kept under a key),
+Requests: `map` (a block of shared memory, its descriptor beside the line), `load`, `call` (keep a result under a key),
 `show` (copy a kept result, or rows of it, into the block), `forget`, `tune`, `graph`, `traffic`.
 """
 

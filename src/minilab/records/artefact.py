@@ -101,7 +101,7 @@ class Artefact:
 
 
 def is_users_kernel(name: str, entry: dict) -> bool:
-    """Whether a kernel is the user's own, as `minikernel.judge.entry.is_users`, which stands above this package, says."""
+    """Whether a kernel is the user's own; `minikernel.judge.entry`, which stands above this package, knows."""
     return import_module("minikernel.judge.entry").is_users(name, entry)
 
 

@@ -1,1 +1,1 @@
-"""Somebody else's code in a process with limits: it ends with the lab, with all that it started, and harms nothing else."""
+"""Somebody else's code in a process with limits, which ends with the lab, and with it all that it started."""

@@ -70,7 +70,8 @@ def run_inside(
         note: called with a traceback, for the log alone.
     """
     subject = limits["subject"]
-    log = next((one.stream for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler)), sys.stderr)
+    files = (one.stream for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler))
+    log: Any = next(files, sys.stderr)
     faulthandler.enable(log)
     if limits["seconds"]:
         faulthandler.dump_traceback_later(min(limits["seconds"], LONGEST_SECONDS), file=log)

@@ -49,8 +49,8 @@ def test_one_that_does_its_work(tmp_path: Path):
         ("ctypes.string_at(0)", f"{SUBJECT} crashed its process (SIGSEGV); the log has where it was."),
         (
             "raise OSError(28, 'No space left on device')",
-            f"{SUBJECT}: the disk is full (No space left on device); nothing half-written is left, so mend that and run "
-            "the same command again.",
+            f"{SUBJECT}: the disk is full (No space left on device); nothing half-written is left, so mend that and "
+            "run the same command again.",
         ),
     ],
 )
