@@ -3,9 +3,12 @@
 Main job: snakemake --cores 4 results/24/roofline.png
 """
 
+import os
+
 from snakemake.utils import min_version
 
 min_version("9.27")
+os.environ["PYTHONUTF8"] = "1"  # of the jobs: what they read and print is UTF-8, whatever the locale
 
 
 configfile: "config.yaml"
