@@ -59,7 +59,10 @@ def test_what_was_raised_is_told_in_one_line():
 
 def test_what_dynamo_got_is_told_and_not_what_it_was_doing():
     text = "RuntimeError when making fake tensor call\n  Explanation: f(x): got RuntimeError('no fake impl for <f>. Add one.')"
-    assert first_line(type("TorchRuntimeError", (RuntimeError,), {})(text)) == "RuntimeError: no fake impl for <f>. Add one"
+    assert (
+        first_line(type("TorchRuntimeError", (RuntimeError,), {})(text))
+        == "RuntimeError: no fake impl for <f>. Add one"
+    )
 
 
 def test_what_was_raised_is_cut_and_need_not_have_words():
@@ -71,6 +74,8 @@ def test_what_was_raised_is_cut_and_need_not_have_words():
 def test_a_factory_that_raises_is_a_sentence_with_the_model_s_name(tmp_path, does):
     (tmp_path / "mine.py").write_text(f"def make():\n    {does}\n")
     make = load_function("model", "mine", tmp_path / "mine.py", "make")
-    with pytest.raises(UserCodeError, match=r"^model mine: .*mine.py: make\(\) failed with \w+: \w+; mend it") as refusal:
+    with pytest.raises(
+        UserCodeError, match=r"^model mine: .*mine.py: make\(\) failed with \w+: \w+; mend it"
+    ) as refusal:
         make()
     assert refusal.value.__cause__ is not None
