@@ -11,7 +11,6 @@ from pathlib import Path
 from minilab.errors import LabError
 from minilab.translations import Translations
 
-
 LONGEST = 400  # characters of what somebody's code raised
 GOT = re.compile(r"\bgot (\w+)\((['\"])(.{1,4000})\2\)$", re.M)
 
@@ -82,8 +81,8 @@ def module_of(kind: str, name: str) -> str:
 def first_line(failure: BaseException) -> str:
     """What somebody's code raised, in one line of at most `LONGEST` characters: many messages run to many lines.
 
-    Triton's compiler puts the place first and the reason last; its interpreter wraps the reason, once a call; Dynamo says
-    what it was doing first, and then what it got.
+    Triton's compiler puts the place first and the reason last; its interpreter wraps the reason, once a call; Dynamo
+    says first what it was doing, and then what it got.
     """
     while type(failure).__name__ == "InterpreterError" and failure.__cause__ is not None:
         failure = failure.__cause__
@@ -93,7 +92,8 @@ def first_line(failure: BaseException) -> str:
         text = ""
     if type(failure).__name__ == "TorchRuntimeError" and (got := GOT.search(text[: 100 * LONGEST])):
         return f"{got[1]}: {got[3]}"[:LONGEST].removesuffix(".")
-    lines = f"{type(failure).__name__}: {text}".strip().splitlines()
+    name = type(failure).__name__
+    lines = f"{name}: {text}".strip().splitlines() if text.strip() else [name]
     if type(failure).__name__ == "CompilationError" and len(lines) > 1:
         lines[0] += f" {lines[-1].strip()}"
     return lines[0][:LONGEST].removesuffix(".")

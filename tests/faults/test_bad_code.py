@@ -95,8 +95,8 @@ def add(lab: TinyLab, section: str, file: str, functions: tuple[str, ...], **mor
 )
 @fault(
     "a kernel of yours returns the same memory each time",
-    "left out: kernel ... on cpu, case 'results kept' of shape ... in float32: result 1 of 8 was no longer right once the "
-    "others had been made; a kernel returns a new tensor each time and leaves it alone afterwards",
+    "left out: kernel ... on cpu, case 'results kept' of shape ... in float32: result 1 of 8 was no longer right once "
+    "the others had been made; a kernel returns a new tensor each time and leaves it alone afterwards",
     LEFT_OUT,
 )
 @fault(
@@ -137,7 +137,8 @@ NO_CAPTURE = "Nothing is written of it; `--keep-going` builds everything else."
 
 @fault(
     "a model's factory of yours raises",
-    "model raises: mine.py: raises() failed with RuntimeError: out of luck; mend it, and call it by itself to see where.",
+    "model raises: mine.py: raises() failed with RuntimeError: out of luck; mend it, and call it by itself to see "
+    "where.",
     NO_CAPTURE,
 )
 @fault(
@@ -152,14 +153,14 @@ NO_CAPTURE = "Nothing is written of it; `--keep-going` builds everything else."
 )
 @fault(
     "a model of yours hangs",
-    "model hangs (mine.py: hangs) on ... did not end within ... seconds, the limit that compile.time_limit_seconds sets; "
-    "raise it, or see in the log where it was.",
+    "model hangs (mine.py: hangs) on ... did not end within ... seconds, the limit that compile.time_limit_seconds "
+    "sets; raise it, or see in the log where it was.",
     "Its process is ended with all that it started. " + NO_CAPTURE,
 )
 @fault(
     "a model of yours has an operator that cannot be traced",
-    "model operator_without_fake (mine.py: operator_without_fake) on ... failed with RuntimeError: There was no fake impl "
-    "registered for ...; the log has its traceback.",
+    "model operator_without_fake (mine.py: operator_without_fake) on ... failed with RuntimeError: There was no fake "
+    "impl registered for ...; the log has its traceback.",
     NO_CAPTURE,
 )
 def test_models_that_misbehave_are_named(tiny: TinyLab):

@@ -113,7 +113,7 @@ def test_a_limit_on_files(tiny: TinyLab, undisturbed: TinyLab, says: str):
     assert done.returncode
     check_says(done.stdout, says)
     assert not (tiny.root / "results/24/minigpt.safetensors").exists()
-    assert tiny.run().returncode == 0
+    assert tiny.run("results/24/minigpt.safetensors", *TINY[1:]).returncode == 0
     assert tiny.contents() == undisturbed.contents()
 
 

@@ -58,7 +58,7 @@ def test_what_was_raised_is_told_in_one_line():
 
 
 def test_what_dynamo_got_is_told_and_not_what_it_was_doing():
-    text = "RuntimeError when making fake tensor call\n  Explanation: f(x): got RuntimeError('no fake impl for <f>. Add one.')"
+    text = "RuntimeError when making a call\n  Explanation: f(x): got RuntimeError('no fake impl for <f>. Add one.')"
     assert (
         first_line(type("TorchRuntimeError", (RuntimeError,), {})(text))
         == "RuntimeError: no fake impl for <f>. Add one"
@@ -67,7 +67,7 @@ def test_what_dynamo_got_is_told_and_not_what_it_was_doing():
 
 def test_what_was_raised_is_cut_and_need_not_have_words():
     assert len(first_line(ValueError("word " * 10**6))) == LONGEST
-    assert first_line(type("Mute", (Exception,), {"__str__": lambda self: 1 / 0})()) == "Mute: "
+    assert first_line(type("Mute", (Exception,), {"__str__": lambda self: 1 / 0})()) == "Mute"
 
 
 @pytest.mark.parametrize("does", ["raise ValueError('boom\\nand more')", "raise SystemExit(3)"])
