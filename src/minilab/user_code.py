@@ -91,9 +91,14 @@ def first_line(failure: BaseException) -> str:
     except Exception:  # its own, of a class of somebody's
         text = ""
     if type(failure).__name__ == "TorchRuntimeError" and (got := GOT.search(text[: 100 * LONGEST])):
-        return f"{got[1]}: {got[3]}"[:LONGEST].removesuffix(".")
+        return printable(f"{got[1]}: {got[3]}").removesuffix(".")
     name = type(failure).__name__
     lines = f"{name}: {text}".strip().splitlines() if text.strip() else [name]
     if type(failure).__name__ == "CompilationError" and len(lines) > 1:
         lines[0] += f" {lines[-1].strip()}"
-    return lines[0][:LONGEST].removesuffix(".")
+    return printable(lines[0]).removesuffix(".")
+
+
+def printable(text: str) -> str:
+    """At most `LONGEST` characters of a text, none of which moves a cursor or cannot be written as UTF-8."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:LONGEST])

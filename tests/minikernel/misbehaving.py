@@ -278,3 +278,44 @@ def puts_the_work_off(x):
     y = torch.empty_like(x)
     threading.Timer(0.0005, lambda: y.copy_(good(x))).start()
     return y
+
+
+def raises_what_cannot_be_printed(x):
+    raise RuntimeError("\x1b[2J\ud800 {x}" + "word " * 10**6)
+
+
+def interrupts(x):
+    raise KeyboardInterrupt
+
+
+def closes_everything(x):
+    os.closerange(3, 256)
+    return good(x)
+
+
+def makes_all_that_follows_wrong(x):
+    torch.set_default_device("meta")
+    torch.set_default_dtype(torch.float16)
+    return torch.empty(x.shape)
+
+
+def returns_a_parameter(x):
+    return torch.nn.Parameter(good(x))
+
+
+def returns_one_value_for_all(x):
+    return good(x).mean().expand(x.shape)
+
+
+def changes_what_it_was_given(x):
+    y = good(x)
+    x.set_()
+    return y
+
+
+def wrong_unless_watched(x):
+    return good(x) if torch.are_deterministic_algorithms_enabled() else wrong(x)
+
+
+def recurses(x):
+    return recurses(x)

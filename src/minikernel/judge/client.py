@@ -19,12 +19,12 @@ from typing import IO, Any
 from minikernel.judge.memory import Block
 from minikernel.reasons import Place, Reason, Refusal, in_words, place_in_words
 from minilab.sandbox.process import LONGEST_SECONDS, Confined, Ending, memory_limit, signal_name
+from minilab.user_code import printable
 
 WORKER = "minikernel.judge.worker"
 GRACE_SECONDS = 5  # after its limit the process ends itself and says where it was; a little later it is ended
 PRINTED_BYTES = 1 << 13  # of the last that it printed, kept for the log
 LONGEST_ANSWER = 1 << 24  # bytes
-LONGEST_TEXT = 400  # characters of what a kernel says of itself
 log = logging.getLogger("minilab")
 
 
@@ -154,9 +154,7 @@ class KernelProcess:
         if not isinstance(reason, dict):
             raise self._gone("meddled")
         told = {name: value for name, value in reason.items() if name != "at"}
-        for name, value in told.items():
-            if isinstance(value, str) and len(value) > LONGEST_TEXT:
-                told[name] = f"{value[:LONGEST_TEXT]} ..."
+        told = {name: printable(value) if isinstance(value, str) else value for name, value in told.items()}
         told = told if "kind" in told else {**told, "at": self.at}  # of a file's own sentence the name is a part
         try:
             in_words(told)

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from minikernel.judge.memory import Block, Layout, contiguous
+from minikernel.judge.memory import ALIGNED, Block, Layout, contiguous
 from minikernel.ops.registry import any_spec
 from minikernel.proof.proof import poisoned_memory
 from minikernel.proof.redzones import Redzones
@@ -162,10 +162,10 @@ class Worker:
         """An input where the kernel shall find it: between redzones, in shared memory itself, or on the GPU."""
         assert self.block is not None
         shared = self.block.tensor(layout)
-        if zones is not None:
-            return zones.input(_own_storage(shared), shared.dtype, self.device)
-        if self.device.type == "cpu":
+        if zones is None and self.device.type == "cpu":
             return shared
+        if zones is not None or not shared.is_contiguous() or layout.start % ALIGNED:
+            return (zones or Redzones()).input(_own_storage(shared), shared.dtype, self.device)
         here = self.on_device.get(layout.start)
         if here is None or here.shape != shared.shape or fresh is None:
             here = self.on_device[layout.start] = _own_storage(shared).to(self.device)
@@ -206,7 +206,7 @@ class Worker:
             if refusal.__cause__:  # what the kernel itself raised, with the place in its file
                 traceback.print_exception(refusal.__cause__)
             return {"reason": of_exception(refusal)}
-        except (Exception, SystemExit) as failure:
+        except BaseException as failure:
             traceback.print_exc()
             return {"reason": of_exception(failure)}
 

@@ -38,19 +38,33 @@ class Ending(NamedTuple):
 
 
 def free_memory() -> int:
-    """Bytes of memory that are free for this process: the machine's, or what its cgroup leaves; 0 where nobody says."""
+    """Bytes of memory that are free for this process: the machine's, or what its cgroups leave; 0 where nobody says."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-        for limit, used in (
-            ("memory.max", "memory.current"),
-            ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-        ):
-            with suppress(OSError, ValueError):
-                folder = Path("/sys/fs/cgroup")
-                free = min(free, int((folder / limit).read_text()) - int((folder / used).read_text()))
-        return max(free, 0)
+        return max(0, min([free, *_left_by_cgroups(Path("/proc/self/cgroup").read_text())]))
     return 0
+
+
+def _left_by_cgroups(mine: str, mounted: Path = Path("/sys/fs/cgroup")) -> list[int]:
+    """What each cgroup around this process leaves of its limit on memory, in bytes.
+
+    Args:
+        mine: the text of `/proc/self/cgroup`, of version 1, 2 or both.
+        mounted: where cgroups are mounted.
+    """
+    left = []
+    for line in mine.splitlines():
+        controllers, path = line.split(":", 2)[1:]
+        root = mounted / controllers if controllers else mounted
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        if controllers in ("", "memory"):
+            here = root / path.strip("/")
+            for folder in [here, *(parent for parent in here.parents if parent.is_relative_to(root))]:
+                with suppress(OSError, ValueError):  # no limit, which reads "max", or another name inside a container
+                    limit, used = (int((folder / name).read_text()) for name in names)
+                    left.append(limit - used)
+    return left
 
 
 def memory_limit() -> int:

@@ -84,6 +84,11 @@ def test_one_whose_results_do_not_stay(subject_of, function: str):
         error_of_kept(subject)
 
 
+def test_one_that_gives_one_value_to_all(subject_of):
+    with pytest.raises(Failed, match="largest relative error"):
+        subject_of("returns_one_value_for_all").error(torch.randn(5, 600))
+
+
 @pytest.mark.parametrize(
     ("function", "case"),
     [("right_up_to_600_rows", "many rows"), ("wrong_in_the_last_row", "many rows"), ("wrong_when_large", "as timed")],
@@ -102,6 +107,12 @@ def test_one_that_is_wrong_at_some_shapes(process: KernelProcess, subject_of, fu
         ("exits", r"it failed with SystemExit: 3$"),
         ("refuses", r"rows are too long for me$"),
         ("writes_after", r"it wrote outside its output: 4 bytes changed, beginning 0 bytes after the end of a float32"),
+        ("raises_what_cannot_be_printed", "it failed with RuntimeError: \ufffd\\[2J\ufffd \\{x\\}word [word ]{300,}$"),
+        ("interrupts", r"it failed with KeyboardInterrupt$"),
+        ("recurses", r"it failed with RecursionError: maximum recursion depth exceeded"),
+        ("returns_a_parameter", r"its result is a Parameter; return a plain torch.Tensor$"),
+        ("wrong_unless_watched", r"largest relative error against float64 is 1.00e-03"),
+        ("changes_what_it_was_given", r"it changed its input"),
         ("returns_another_class", r"its result is a Lazy; return a plain torch.Tensor$"),
     ],
 )
@@ -121,6 +132,8 @@ def test_misbehaviour_is_one_sentence_with_kernel_case_and_reason(process: Kerne
         ("answers_for_itself", r"its process answered what it was not asked"),
         ("patches_the_proof", r"largest relative error against float64 is 1.00e\+00"),
         ("patches_torch", r"largest relative error against float64 is 1.00e\+00"),
+        ("closes_everything", r"it ended its process with exit status \d+$"),
+        ("makes_all_that_follows_wrong", r"(it failed with|its result has a NaN, a shape or a dtype)"),
         ("kills_its_supervisor", r"it ended the process that watches over it"),
         ("multiplies", r"it had more processes than a kernel is given$"),
     ],

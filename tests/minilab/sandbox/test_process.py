@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from minilab.sandbox.process import Confined, Ending, free_memory, memory_limit, signal_name
+from minilab.sandbox.process import Confined, Ending, _left_by_cgroups, free_memory, memory_limit, signal_name
 
 
 def test_what_it_prints_and_inherits():
@@ -40,3 +40,15 @@ def test_memory_that_is_free_is_known():
 def test_signals_have_names():
     assert signal_name(-11) == "SIGSEGV"
     assert signal_name(-1000) == "signal 1000"
+
+
+def test_what_a_cgroup_leaves_counts(tmp_path):
+    one, two = tmp_path / "memory/job", tmp_path / "user/job"
+    for folder, names in ((one, ("limit_in_bytes", "usage_in_bytes")), (two, ("max", "current"))):
+        folder.mkdir(parents=True)
+        for name, value in zip(names, (1000, 400), strict=True):
+            (folder / f"memory.{name}").write_text(f"{value}\n")
+    (tmp_path / "user/memory.max").write_text("max\n")
+    assert _left_by_cgroups("4:memory:/job\n3:cpuset:/\n", tmp_path) == [600]
+    assert _left_by_cgroups("0::/user/job\n", tmp_path) == [600]
+    assert _left_by_cgroups("0::/elsewhere\n", tmp_path) == []
