@@ -8,7 +8,8 @@ Four things more than `minikernel.proof.proof` asks of the lab's own, which are 
 - results kept: results that are looked at only after other calls, a little time, and another content of the input's
   memory, are still what they were. A kernel that returns one buffer each time, or computes later, is found.
 - many rows: more than any grid's second dimension has.
-- as timed: the shapes at which the bench will time it.
+- as timed: the shapes at which the bench will time it, as far as they are quick enough here. The bench looks at all
+  of them once more, and at each call that it times.
 """
 
 import time
@@ -30,7 +31,7 @@ KEPT, KEPT_SECONDS = 8, 0.2  # results, and how long they lie before they are lo
 KEPT_SHAPES = ((5, 600), (3, 1000))
 MANY_ROWS, COLS = (1024, 70001), 8  # the second where the first takes less than `MANY_SECONDS`
 MANY_SECONDS = 0.1
-SHARE_OF_LIMIT = 0.02  # of the proof's time, that one call at a timed shape may take; a slower one is not tried there
+SHARE_OF_LIMIT = 0.02  # of the proof's time, that one call at a timed shape is likely to take; else it is not tried
 KINDS = ("many rows", "results kept", "called again", "as timed")
 
 
@@ -67,10 +68,12 @@ def judge_cases(process: KernelProcess, name: str, shapes: list[list[int]]) -> I
         a_row = subject.seconds / rows
     yield _judged(subject, "results kept", torch.Size(KEPT_SHAPES[0]), partial(error_of_kept, subject))
     yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), partial(error_of_calls, subject))
+    an_element = 0.0
     for shape in shapes:
-        if a_row * shape[0] < SHARE_OF_LIMIT * process.seconds:
+        if max(a_row, an_element * shape[1]) * shape[0] < SHARE_OF_LIMIT * process.seconds:
             x = torch.randn(shape, generator=torch.Generator().manual_seed(SEED))
             yield _judged(subject, "as timed", x.shape, partial(_error, subject, x, (False,)))
+            an_element = subject.seconds / x.numel()
 
 
 def _judged(subject: Subject, case: str, shape: torch.Size, error_of: Callable[[], float]) -> Judged:
