@@ -35,7 +35,7 @@ rule capture:
         runtime=growing(5),
     params:
         measuring=measuring("capture"),
-        limits=limits(1),
+        users_code=limits(1),
     script:
         "../scripts/capture.py"
 
@@ -109,6 +109,6 @@ rule simulated_vs_real:
         runtime=growing(5),
     params:
         measuring=measuring("simulated_vs_real"),
-        limits=limits(1),
+        users_code=limits(1),
     script:
         "../scripts/simulated_vs_real.py"

@@ -31,7 +31,7 @@ rule compile_health:
         runtime=growing(minutes(config["compile"]["time_limit_seconds"] or 1800)),
     params:
         measuring=measuring("compile_health"),
-        limits=limits(3),
+        users_code=limits(3),
     script:
         "../scripts/compile_health.py"
 

@@ -31,7 +31,7 @@ rule profile:
         runtime=growing(15),
     params:
         measuring=measuring("profile"),
-        limits=limits(10),
+        users_code=limits(10),
     script:
         "../scripts/profile_compile.py"
 

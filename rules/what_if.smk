@@ -42,7 +42,7 @@ rule what_if_compiled:
         runtime=growing(10),
     params:
         measuring=measuring("what_if"),
-        limits=limits(2),
+        users_code=limits(2),
     script:
         "../scripts/what_if.py"
 

@@ -28,7 +28,7 @@ def ran(folder: Path, does: str, seconds: float = 60) -> tuple[subprocess.Comple
     """A job that does something, how it ended, its output and its log."""
     (folder / "job.py").write_text(JOB.format(does=does))
     limits = f"{{name: mine, subject: '{SUBJECT}', seconds: {seconds}, knob: compile.time_limit_seconds}}"
-    command = [sys.executable, "job.py", f"params.limits={limits}", "output.made=made", "log=job.log"]
+    command = [sys.executable, "job.py", f"params.users_code={limits}", "output.made=made", "log=job.log"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ, timeout=120)
     return done, folder / "made", (folder / "job.log").read_text()
 
