@@ -93,7 +93,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     try:
         job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))
-        limits: Any = getattr(job, "params", Section()).get("users_code")  # the limits of a job that runs somebody's own code
+        limits: Any = getattr(job, "params", Section()).get("users_code")  # of a job that runs somebody's code
         if limits and is_inside():
             run_inside(main, job, limits, _say, _note)
             return
