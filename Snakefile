@@ -3,9 +3,12 @@
 Main job: snakemake --cores 4 results/24/roofline.png
 """
 
+import os
+
 from snakemake.utils import min_version
 
 min_version("9.27")
+os.environ["PYTHONUTF8"] = "1"  # of the jobs: what they read and print is UTF-8, whatever the locale
 
 
 configfile: "config.yaml"
@@ -16,11 +19,13 @@ include: "rules/common.smk"
 
 named_model = model_named(config, workflow)
 plan = planned(config, elsewhere=workflow.non_local_exec)
+timed_kernels = [*config["kernels"], *sum(config["references"].values(), [])]
+users_kernels = [name for name, entry in config["kernels"].items() if is_users(name, entry)]
 
 
 wildcard_constraints:
     device="[a-z0-9][a-z0-9-]*",
-    kernel=any_of([*config["kernels"], *sum(config["references"].values(), [])]),
+    kernel=any_of(timed_kernels),
 
 
 localrules:

@@ -35,6 +35,7 @@ rule capture:
         runtime=growing(5),
     params:
         measuring=measuring("capture"),
+        users_code=limits(1),
     script:
         "../scripts/capture.py"
 
@@ -108,5 +109,6 @@ rule simulated_vs_real:
         runtime=growing(5),
     params:
         measuring=measuring("simulated_vs_real"),
+        users_code=limits(1),
     script:
         "../scripts/simulated_vs_real.py"

@@ -6,7 +6,7 @@ from functools import wraps
 from pathlib import Path
 
 from minicompile.lowering.knobs import KNOBS
-from minikernel.ops.registry import spec_of
+from minikernel.judge.entry import check_entries, is_users
 from minilab import LabError
 from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu
@@ -54,6 +54,7 @@ def model_named(config, workflow):
 def planned(config, elsewhere):
     """What this run builds, once its configuration has been held against the schema and against what is there."""
     check_config(config, read_schema("schemas/config.schema.yaml"))
+    check_entries(config["kernels"])
     refuse_results_of_another_configuration(config)
     return Plan(config, measured_devices(config, elsewhere))
 
@@ -105,8 +106,35 @@ def kind_of_target(device):
 
 def time_limit(stage, kernel):
     """Seconds that a user's kernel is given in a stage, proof or bench; none for the lab's own, which are trusted."""
-    entry = config["kernels"].get(kernel)
-    return None if spec_of(kernel, entry) else config[stage]["time_limit_seconds"]
+    return config[stage]["time_limit_seconds"] if kernel in users_kernels else None
+
+
+def users_shapes(device, kernel):
+    """The shapes at which a user's kernel will be timed on a device; none for the lab's own."""
+    return config["bench"][kind_of(device)]["shapes"] if kernel in users_kernels else []
+
+
+def limits(compiles):
+    """A params function: the limits of a job that runs a model of the user's, which compiles it so often; none of others."""
+
+    def limited(wildcards):
+        entry, seconds = config["models"].get(wildcards.model), config["compile"]["time_limit_seconds"]
+        if entry is None:
+            return {}
+        name = wildcards.model
+        subject = f"model {name} ({entry['source']}: {entry['factory']}) on {wildcards.device}"
+        seconds = compiles * seconds if seconds else None
+        return {"name": name, "subject": subject, "seconds": seconds, "knob": "compile.time_limit_seconds"}
+
+    return limited
+
+
+def limits_of_swapped(wildcards):
+    """The limits of the job that swaps in a kernel of the user's; none of the lab's own."""
+    name = config["swap_kernel"]
+    subject = f"kernel {name} ({config['kernels'][name]['source']}) on {wildcards.device}"
+    seconds = time_limit("proof", name)
+    return {"name": name, "subject": subject, "seconds": seconds, "knob": "proof.time_limit_seconds"} if seconds else {}
 
 
 def of_minigpt(path):

@@ -31,6 +31,7 @@ rule compile_health:
         runtime=growing(minutes(config["compile"]["time_limit_seconds"] or 1800)),
     params:
         measuring=measuring("compile_health"),
+        users_code=limits(3),
     script:
         "../scripts/compile_health.py"
 

@@ -72,5 +72,6 @@ rule kernel_swap:
         runtime=growing(3),
     params:
         measuring=measuring("kernel_swap"),
+        users_code=limits_of_swapped,
     script:
         "../scripts/kernel_swap.py"

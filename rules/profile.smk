@@ -31,6 +31,7 @@ rule profile:
         runtime=growing(15),
     params:
         measuring=measuring("profile"),
+        users_code=limits(10),
     script:
         "../scripts/profile_compile.py"
 

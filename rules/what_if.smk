@@ -42,6 +42,7 @@ rule what_if_compiled:
         runtime=growing(10),
     params:
         measuring=measuring("what_if"),
+        users_code=limits(2),
     script:
         "../scripts/what_if.py"
 

@@ -4,10 +4,11 @@ import logging
 import os
 from importlib.util import find_spec
 
+from minikernel.judge.entry import code_of, is_users
 from minikernel.measure.caches import own_caches
 from minikernel.ops.registry import spec_of
-from minikernel.proof.sandbox import run_in_sandbox
 from minikernel.reasons import in_words
+from minilab import LabError
 from minilab.device import is_cpu, torch_device
 from minilab.records.provenance import provenance
 from minilab.records.store import write_artefact
@@ -21,7 +22,7 @@ def main(job):
     device, name, entry = job.wildcards.device, job.wildcards.kernel, job.params.measuring["entry"]
     source = entry["source"] if entry else ""
     report = {"kernel": name, "device": device, "verdict": "not run", "reason": None}
-    report |= {"executed_by": None, "compiled": None, "cases": []}
+    report |= {"executed_by": None, "compiled": None, "cases": [], "code": code_of(name, entry)}
     if is_cpu(device) and spec_of(name, entry):  # a user's kernel has a time limit, by the clock
         os.nice(NICENESS)
     with own_caches():
@@ -34,7 +35,9 @@ def main(job):
             if interpreted:
                 os.environ["TRITON_INTERPRET"] = "1"  # read by Triton as it is imported
             report["executed_by"] = "triton-interpreter" if interpreted else "cpu" if is_cpu(device) else "cuda"
-            report |= proven(name, entry, torch_device(device), interpreted, job.params.time_limit_seconds)
+            report |= proven(name, entry, torch_device(device), interpreted, job.params)
+    if code_of(name, entry) != report["code"]:
+        raise LabError(f"kernel {name}: {report['code']['source']} changed while it was proven; run that again.")
     report["provenance"] = provenance(job.input.sources, job.params.measuring, device)
     write_artefact(job.output.report, report, "schemas/proof.schema.yaml")
 
@@ -50,17 +53,17 @@ def compiled(name, entry):
     return result
 
 
-def proven(name, entry, torch_device, interpreted, time_limit_seconds):
+def proven(name, entry, torch_device, interpreted, params):
     """The verdict and its cases. One of the lab's own kernels that fails ends the run; a user's is left out."""
     reason = None
-    if spec_of(name, entry):
+    if is_users(name, entry):
+        from minikernel.judge.proof import prove_users_kernel
+
+        rows, reason = prove_users_kernel(name, entry, torch_device, params.time_limit_seconds, params.shapes)
+    else:
         from minikernel.proof.proof import prove_kernel
 
         rows = prove_kernel(name, entry, torch_device, interpreted)
-    else:
-        call = {"name": name, "entry": entry, "device": torch_device, "interpreted": interpreted}
-        limit, knob = time_limit_seconds, "proof.time_limit_seconds"
-        rows, reason = run_in_sandbox("minikernel.proof.proof:prove_kernel", call, name, torch_device, limit, knob)
     if reason:
         log.warning("left out: %s", in_words(reason))
         return {"verdict": "left out", "reason": reason}

@@ -7,6 +7,9 @@ OF_THE_DISK = {
     errno.EDQUOT: "your disk quota is used up",
     errno.EROFS: "the folder cannot be written",
     errno.EACCES: "a file may not be read or written",
+    errno.EFBIG: "a file would be larger than this shell allows (`ulimit -f`)",
+    errno.EMFILE: "more files would be open than this shell allows (`ulimit -n`)",
+    errno.EAGAIN: "more processes would run than this shell allows (`ulimit -u`)",
 }
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
 from minilab.machine_failure import sentence_about
+from minilab.sandbox.job import is_inside, run_inside, run_outside
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
 
@@ -68,7 +69,9 @@ def set_up_logging(log: str | None, job: str) -> None:
     handlers: list[logging.Handler] = [_stderr_handler(job)]
     if log:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(log, mode="w"))
+        if not is_inside():
+            Path(log).write_bytes(b"")
+        handlers.append(logging.FileHandler(log, mode="a", encoding="utf-8"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.captureWarnings(True)
 
@@ -90,15 +93,36 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     try:
         job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))
+        limits: Any = getattr(job, "params", Section()).get("users_code")  # of a job that runs somebody's code
+        if limits and is_inside():
+            run_inside(main, job, limits, _say, _note)
+            return
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
         with gpu_lock(lock) if lock else nullcontext():
-            main(job)
+            if limits:
+                outputs = vars(job.output).values() if isinstance(job.output, Section) else job.output
+                run_outside(limits, [str(path) for path in outputs])
+            else:
+                main(job)
     except LabError as error:
-        logging.getLogger("minilab").error("Error: %s", error)
+        _say(str(error))
         sys.exit(1)
     except Exception as error:
         if sentence := sentence_about(error):
-            logging.getLogger("minilab").error("Error: %s", sentence)
+            _say(sentence)
             sys.exit(1)
         logging.getLogger("minilab").error("%s", traceback.format_exc())
         sys.exit(1)
+
+
+def _say(sentence: str) -> None:
+    """Log a refusal."""
+    logging.getLogger("minilab").error("Error: %s", sentence)
+
+
+def _note(text: str) -> None:
+    """Write to the job's own log alone; to stderr where it has none."""
+    record = logging.LogRecord("minilab", logging.INFO, __file__, 0, "%s", (text,), None)
+    handlers = logging.getLogger().handlers
+    for handler in [one for one in handlers if isinstance(one, logging.FileHandler)] or handlers:
+        handler.handle(record)

@@ -2,12 +2,17 @@
 
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 from minilab.errors import LabError
 from minilab.translations import Translations
+
+LONGEST = 400  # characters of what somebody's code raised
+GOT = re.compile(r"\bgot (\w+)\((['\"])(.{1,4000})\2\)$", re.M)
 
 
 class UserCodeError(LabError):
@@ -33,7 +38,8 @@ def load_function(kind: str, name: str, source: str | Path, function: str) -> Ca
         function: name of the function in it.
 
     Raises:
-        UserCodeError: the file is missing, cannot be imported, or defines no such function.
+        UserCodeError: the file is missing, cannot be imported, or defines no such function; of a model also when the
+            function, which is called once to make it, raises.
     """
     about = {"kind": kind, "name": name, "source": str(source)}
     if not Path(source).is_file():
@@ -50,7 +56,21 @@ def load_function(kind: str, name: str, source: str | Path, function: str) -> Ca
     if not callable(getattr(module, function, None)):
         defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise UserCodeError("no_function", **about, function=function, defined=", ".join(defined) or "–")
-    return getattr(module, function)
+    found = getattr(module, function)
+    return _factory(found, {**about, "function": function}) if kind == "model" else found
+
+
+def _factory(function: Callable, about: dict[str, str]) -> Callable:
+    """The function, what it raises as a sentence."""
+
+    @wraps(function)
+    def made() -> object:
+        try:
+            return function()
+        except (Exception, SystemExit) as error:
+            raise UserCodeError("not_made", **about, raised=first_line(error)) from error
+
+    return made
 
 
 def module_of(kind: str, name: str) -> str:
@@ -59,13 +79,26 @@ def module_of(kind: str, name: str) -> str:
 
 
 def first_line(failure: BaseException) -> str:
-    """What somebody's code raised, in one line: CUDA's and Triton's messages run to many.
+    """What somebody's code raised, in one line of at most `LONGEST` characters: many messages run to many lines.
 
-    Triton's compiler puts the place first and the reason last; its interpreter wraps the reason, once a call.
+    Triton's compiler puts the place first and the reason last; its interpreter wraps the reason, once a call; Dynamo
+    says first what it was doing, and then what it got.
     """
     while type(failure).__name__ == "InterpreterError" and failure.__cause__ is not None:
         failure = failure.__cause__
-    lines = f"{type(failure).__name__}: {failure}".strip().splitlines()
+    try:
+        text = str(failure)
+    except Exception:  # its own, of a class of somebody's
+        text = ""
+    if type(failure).__name__ == "TorchRuntimeError" and (got := GOT.search(text[: 100 * LONGEST])):
+        return printable(f"{got[1]}: {got[3]}").removesuffix(".")
+    name = type(failure).__name__
+    lines = f"{name}: {text}".strip().splitlines() if text.strip() else [name]
     if type(failure).__name__ == "CompilationError" and len(lines) > 1:
         lines[0] += f" {lines[-1].strip()}"
-    return lines[0].removesuffix(".")
+    return printable(lines[0]).removesuffix(".")
+
+
+def printable(text: str) -> str:
+    """At most `LONGEST` characters of a text, none of which moves a cursor or cannot be written as UTF-8."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:LONGEST])

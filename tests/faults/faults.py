@@ -20,9 +20,9 @@ HEAD = """# When something goes wrong
 
 Each of these is caused on purpose by a test in `tests/faults/`, and this table is written from those tests
 (`python tests/faults/faults.py`). Where the second column quotes a sentence, that is what the run says, on one line,
-`...` standing for names and numbers; it then ends with a status that is not zero. Every file is written under a
-temporary name and renamed when it is whole, so what is there is whole; a file whose name begins with a dot is
-what a killed job left, and may be deleted.
+`...` standing for names and numbers; it then ends with a status that is not zero, unless the sentence begins with
+`left out`. Every file is written under a temporary name and renamed when it is whole, so what is there is whole; a file
+whose name begins with a dot is what a killed job left, and may be deleted.
 
 After a run that was killed: `snakemake --unlock`, then the same command again. It builds what is missing, and only
 that.

@@ -1,12 +1,16 @@
-"""What a person writes wrongly: a key of the configuration, a kernel that does not compile, one that is wrong."""
+"""What a person writes wrongly: a key of the configuration, a kernel that does not compile, code that misbehaves."""
 
 import importlib.util
+import shutil
 
 import pytest
+import yaml
 from faults import check_says, fault
+from lab import ROOT
 from tiny import TINY, TinyLab
 
 from minilab.device import cpu_device
+from minilab.files import read_json
 
 PROOFS = f"results/24/{cpu_device()}/proof"
 NOT_TIMED = "No proof is written, so the kernel is neither timed nor drawn; the other kernels are."
@@ -64,3 +68,106 @@ def test_a_triton_kernel_that_does_not_compile(tiny: TinyLab, says: str):
 def test_a_wrong_kernel(tiny: TinyLab, says: str):
     tiny.edit("src/minikernel/ops/softmax_triton.py", lambda text: text.replace("1.4426950216293335", "1.44", 1))
     proves(tiny, "triton", says)
+
+
+LEFT_OUT = "Its proof says so. It is neither timed nor drawn; everything else is."
+KERNELS = (
+    "wrong_at_every_97th_call", "returns_one_buffer", "remembers_by_sum", "right_up_to_600_rows", "crashes",
+    "writes_a_verdict_and_leaves", "patches_the_proof", "kills_its_supervisor", "leaves_a_daemon", "refuses", "hangs",
+)  # fmt: skip
+
+
+def add(lab: TinyLab, section: str, file: str, functions: tuple[str, ...], **more) -> None:
+    """Add a file's functions to the lab's configuration, each under its own name."""
+    shutil.copy(ROOT / file, lab.root / "mine.py")
+    key = {"kernels": "function", "models": "factory"}[section]
+    config = yaml.safe_load((lab.root / "config.yaml").read_text())
+    config[section] |= {name: {"source": "mine.py", key: name} for name in functions}
+    for name, value in more.items():
+        config[name] |= value
+    (lab.root / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+
+
+@fault(
+    "a kernel of yours is wrong now and then, or only at some shapes",
+    "left out: kernel ... on cpu, call ... of ... in a row at shape ... in float32: largest relative error ...",
+    LEFT_OUT,
+)
+@fault(
+    "a kernel of yours returns the same memory each time",
+    "left out: kernel ... on cpu, case 'results kept' of shape ... in float32: result 1 of 8 was no longer right once "
+    "the others had been made; a kernel returns a new tensor each time and leaves it alone afterwards",
+    LEFT_OUT,
+)
+@fault(
+    "a kernel of yours crashes its process",
+    "left out: kernel ... on cpu, case ... of shape ... in float32: it crashed its process (SIGSEGV)",
+    LEFT_OUT,
+)
+@fault(
+    "a kernel of yours hangs",
+    "left out: kernel ... on cpu, case ... of shape ... in float32: it did not end within ... seconds, the limit of "
+    "proof.time_limit_seconds",
+    "Its process is ended with all that it started. " + LEFT_OUT,
+)
+@fault(
+    "a kernel of yours reaches into the process that judges it",
+    "left out: kernel ... on cpu, case ... of shape ... in float32: ...",
+    "Nothing that it writes or changes there counts: inputs are made and results compared in another process. "
+    + LEFT_OUT,
+)
+@fault(
+    "a kernel of yours refuses, in words of its own",
+    "left out: kernel refuses on cpu, case ... of shape ... in float32: rows are too long for me",
+    LEFT_OUT,
+)
+def test_kernels_that_misbehave_are_left_out(tiny: TinyLab):
+    add(tiny, "kernels", "tests/minikernel/misbehaving.py", KERNELS, proof={"time_limit_seconds": 60})
+    done = tiny.run(*(f"{PROOFS}/{name}.json" for name in KERNELS), *TINY[1:])
+    assert done.returncode == 0, done.stdout
+    for declared in test_kernels_that_misbehave_are_left_out.faults:
+        check_says(done.stdout, declared.says)
+    proven = {name for name in KERNELS if read_json(tiny.root / f"{PROOFS}/{name}.json")["verdict"] == "proven"}
+    assert proven == {"leaves_a_daemon"}  # which is ended, and was right
+
+
+MODELS = ("good", "raises", "leaves", "crashes", "hangs", "operator_without_fake")
+NO_CAPTURE = "Nothing is written of it; `--keep-going` builds everything else."
+
+
+@fault(
+    "a model's factory of yours raises",
+    "model raises: mine.py: raises() failed with RuntimeError: out of luck; mend it, and call it by itself to see "
+    "where.",
+    NO_CAPTURE,
+)
+@fault(
+    "a model of yours ends its process",
+    "model leaves (mine.py: leaves) on ... ended its process with exit status 0; code of yours must return.",
+    NO_CAPTURE,
+)
+@fault(
+    "a model of yours crashes its process",
+    "model crashes (mine.py: crashes) on ... crashed its process (SIGSEGV); the log has where it was.",
+    NO_CAPTURE,
+)
+@fault(
+    "a model of yours hangs",
+    "model hangs (mine.py: hangs) on ... did not end within ... seconds, the limit that compile.time_limit_seconds "
+    "sets; raise it, or see in the log where it was.",
+    "Its process is ended with all that it started. " + NO_CAPTURE,
+)
+@fault(
+    "a model of yours has an operator that cannot be traced",
+    "model operator_without_fake (mine.py: operator_without_fake) on ... failed with RuntimeError: There was no fake "
+    "impl registered for ...; the log has its traceback.",
+    NO_CAPTURE,
+)
+def test_models_that_misbehave_are_named(tiny: TinyLab):
+    add(tiny, "models", "tests/minicompile/misbehaving_models.py", MODELS, compile={"time_limit_seconds": 60})
+    captures = [f"results/25/{name}/simulated-h200/capture.json" for name in MODELS]
+    done = tiny.run(*captures, *TINY[1:], "--keep-going")
+    assert done.returncode
+    for declared in test_models_that_misbehave_are_named.faults:
+        check_says(done.stdout, declared.says)
+    assert [path for path in captures if (tiny.root / path).exists()] == captures[:1]

@@ -91,6 +91,32 @@ def test_no_home_no_network_and_an_odd_path(undisturbed: TinyLab, tmp_path: Path
     assert lab.contents() == undisturbed.contents()
 
 
+@fault("the locale knows ASCII alone", None, "The results are the same, byte for byte.")
+def test_a_locale_of_ascii(undisturbed: TinyLab, tmp_path: Path):
+    lab = tiny_lab(tmp_path / "lab")
+    ascii_alone = {"LC_ALL": "C", "LANG": None, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": None}
+    done = lab.run(*TINY, "--config", "language=es", behind=("env",), environment=ascii_alone)
+    assert done.returncode == 0, done.stdout
+    assert "Traceback" not in done.stdout
+    assert lab.contents() == undisturbed.contents()
+
+
+@fault(
+    "a shell's limit on the size of files is too small",
+    "a file would be larger than this shell allows (`ulimit -f`)... (File too large); nothing half-written is left, so "
+    "mend that and run the same command again.",
+    "What was whole stays; with another limit, the same command goes on and gives the same files.",
+)
+def test_a_limit_on_files(tiny: TinyLab, undisturbed: TinyLab, says: str):
+    (tiny.root / "results/24/minigpt.safetensors").unlink()
+    done = tiny.run("results/24/minigpt.safetensors", *TINY[1:], behind=("prlimit", "--fsize=20000"))
+    assert done.returncode
+    check_says(done.stdout, says)
+    assert not (tiny.root / "results/24/minigpt.safetensors").exists()
+    assert tiny.run("results/24/minigpt.safetensors", *TINY[1:]).returncode == 0
+    assert tiny.contents() == undisturbed.contents()
+
+
 @pytest.mark.parametrize("hours", [1, -1])
 @fault(
     "the clock was an hour off when the inputs were written",

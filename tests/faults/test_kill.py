@@ -5,15 +5,19 @@ import random
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from faults import fault
 from forks import forks
-from tiny import SAID, TinyLab, tiny_lab
+from tiny import RUN_SECONDS, SAID, TINY, TinyLab, tiny_lab
+
+from minilab.device import cpu_device
 
 HERE = Path(__file__).parent
+MINE = "{source: mine.py, function: softmax}"
 MOMENTS = 50
 JOBS = {  # script -> its arguments, and its deterministic outputs
     "corpus": (
@@ -94,6 +98,55 @@ def survives(lab: TinyLab, undisturbed: TinyLab, said: Callable[[str], bool], gr
 )
 def test_a_killed_snakemake_is_gone_on_with(unbuilt: TinyLab, undisturbed: TinyLab, rule: str, group: bool):
     assert survives(unbuilt, undisturbed, lambda line: line.endswith(f"rule {rule}:\n"), group)
+
+
+HANGING = """
+import os, subprocess, time
+
+def softmax(x):
+    daemon = subprocess.Popen(["sleep", "631"], start_new_session=True)
+    open("running.part", "w").write(f"{os.getpid()} {daemon.pid}")
+    os.rename("running.part", "running")
+    time.sleep(632)
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@fault(
+    "snakemake and its jobs are killed while a kernel or model of yours runs",
+    None,
+    "Nothing of it is left running, in whatever session, on the processor or on the GPU.",
+)
+def test_code_of_yours_ends_with_snakemake(tiny: TinyLab, number: int):
+    (tiny.root / "mine.py").write_text(HANGING)
+    tiny.edit("config.yaml", lambda text: text.replace("\nkernels:", f"\nkernels:\n  mine: {MINE}", 1))
+    environment = {**os.environ, "PYTHONPATH": str(tiny.root / "src")}
+    command = tiny.command(f"results/24/{cpu_device()}/proof/mine.json", *TINY[1:])
+    process = subprocess.Popen(
+        command,
+        cwd=tiny.root,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + RUN_SECONDS
+    while not (tiny.root / "running").exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    pids = [int(pid) for pid in (tiny.root / "running").read_text().split()]
+    os.killpg(process.pid, number)
+    process.wait()
+    until = time.monotonic() + 60
+    while any(map(is_running, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(is_running, pids))
 
 
 @pytest.mark.slow

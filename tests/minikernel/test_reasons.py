@@ -28,6 +28,15 @@ EACH = {
     "too_slow": {"milliseconds": 1234.5},
     "compile_time_used_up": {},
     "time_over": {"seconds": 1500},
+    "no_tensor": {"type": "Lazy"},
+    "not_kept": {"call": 1, "calls": 8},
+    "above_roof": {"gb_per_s": 180.0, "roof": 10.0},
+    "clock": {"microseconds": 10.0, "seen": 500.0},
+    "meddled": {},
+    "unwatched": {},
+    "memory": {"gigabytes": 2.1},
+    "processes": {},
+    "edited": {},
 }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from minilab.translations import Translations
-from minilab.user_code import UserCodeError, first_line, load_function, module_of
+from minilab.user_code import LONGEST, UserCodeError, first_line, load_function, module_of
 
 
 def test_a_function_of_a_user_s_file_is_loaded_and_its_module_stays_importable(tmp_path):
@@ -55,3 +55,27 @@ def test_what_was_raised_is_told_in_one_line():
     interpreted = type("InterpreterError", (Exception,), {})("wrapped")
     interpreted.__cause__ = KeyError("x")
     assert first_line(interpreted) == "KeyError: 'x'"
+
+
+def test_what_dynamo_got_is_told_and_not_what_it_was_doing():
+    text = "RuntimeError when making a call\n  Explanation: f(x): got RuntimeError('no fake impl for <f>. Add one.')"
+    assert (
+        first_line(type("TorchRuntimeError", (RuntimeError,), {})(text))
+        == "RuntimeError: no fake impl for <f>. Add one"
+    )
+
+
+def test_what_was_raised_is_cut_and_need_not_have_words():
+    assert len(first_line(ValueError("word " * 10**6))) == LONGEST
+    assert first_line(type("Mute", (Exception,), {"__str__": lambda self: 1 / 0})()) == "Mute"
+
+
+@pytest.mark.parametrize("does", ["raise ValueError('boom\\nand more')", "raise SystemExit(3)"])
+def test_a_factory_that_raises_is_a_sentence_with_the_model_s_name(tmp_path, does):
+    (tmp_path / "mine.py").write_text(f"def make():\n    {does}\n")
+    make = load_function("model", "mine", tmp_path / "mine.py", "make")
+    with pytest.raises(
+        UserCodeError, match=r"^model mine: .*mine.py: make\(\) failed with \w+: \w+; mend it"
+    ) as refusal:
+        make()
+    assert refusal.value.__cause__ is not None

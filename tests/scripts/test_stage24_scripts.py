@@ -8,6 +8,7 @@ from pathlib import Path
 import forks
 import pytest
 
+from minikernel.judge.entry import code_of
 from minilab.config import check_schema, read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json
@@ -37,7 +38,7 @@ def prove(folder: Path, kernel: str, entry: dict | None) -> Path:
     script(
         "prove", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}",
         f"params.measuring={json.dumps({'entry': entry})}",
-        "params.time_limit_seconds=120", "input.sources=[]", f"output.report={path}",
+        "params.time_limit_seconds=120", "params.shapes=[]", "input.sources=[]", f"output.report={path}",
     )  # fmt: skip
     return path
 
@@ -47,7 +48,8 @@ def time_kernel(folder: Path, kernel: str, entry: dict | None, proof: Path, limi
     path = folder / "jobs" / f"{kernel}.json"
     measuring = MEASURING | {"kernel": kernel, "entry": entry}
     script(
-        "bench_kernel", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}", f"input.proof={proof}",
+        "bench_users_kernel" if entry else "bench_kernel",
+        f"wildcards.device={CPU}", f"wildcards.kernel={kernel}", f"input.proof={proof}",
         f"params.measuring={json.dumps(measuring)}", f"params.time_limit_seconds={limit}",
         "input.sources=[]", f"output.rows={path}",
     )  # fmt: skip
@@ -96,6 +98,18 @@ def test_a_users_kernel_is_timed_in_a_process_of_its_own(measured: Path, tmp_pat
     job = read_json(time_kernel(tmp_path, "mine", entry, proof))
     assert [row["kernel"] for row in job["rows"]] == ["mine"]
     assert job["reason"] is None
+
+
+def test_a_users_kernel_whose_file_changed_since_its_proof_is_not_timed(measured: Path, tmp_path: Path):
+    source = tmp_path / "mine.py"
+    source.write_text((ROOT / MISBEHAVING).read_text())
+    entry = {"source": str(source), "function": "good"}
+    proof = prove(tmp_path, "mine", entry)
+    assert read_json(proof)["code"] == code_of("mine", entry)
+    source.write_text(source.read_text() + "\ngood = wrong\n")
+    job = read_json(time_kernel(tmp_path, "mine", entry, proof))
+    assert job["rows"] == []
+    assert job["reason"]["code"] == "edited"
 
 
 @pytest.mark.parametrize(

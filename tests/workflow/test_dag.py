@@ -172,6 +172,29 @@ def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(gpu_
     assert gpu_machine.jobs(*TARGETS, *GPU_HERE) == proofs | measured | against | PICTURES
 
 
+MINE = "\nkernels:\n  mine: {source: experiments/minikernel/ops/softmax_triton.py, function: softmax}"
+
+
+def test_a_users_kernel_is_judged_from_outside(gpu_machine: Lab):
+    """Its path ends as that of the lab's own does, whose name it once went by."""
+    source = gpu_machine.root / "experiments/minikernel/ops/softmax_triton.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("def softmax(x):\n    return 0 * x\n")
+    gpu_machine.edit("config.yaml", lambda text: text.replace("\nkernels:", MINE, 1))
+    jobs = gpu_machine.jobs(*TARGETS, *GPU_HERE)
+    assert {f"prove results/24/{device}/proof/mine.json" for device in ("h200", CPU)} <= jobs
+    assert {job for job in jobs if "bench/" in job} == {"bench_users_kernel results/24/h200/bench/mine.json"}
+
+
+def test_a_name_of_the_labs_for_other_code_is_refused(laptop: Lab):
+    (laptop.root / "mine.py").write_text("def softmax(x):\n    return 0 * x\n")
+    own = "{source: src/minikernel/ops/softmax_triton.py, function: softmax}"
+    laptop.edit("config.yaml", lambda text: text.replace(own, "{source: mine.py, function: softmax}"))
+    done = laptop.snakemake(*TARGETS, "--dry-run", check=False)
+    assert done.returncode
+    assert "kernels.triton is softmax of mine.py, and triton is the name of one of the lab's own kernels" in done.stdout
+
+
 def test_lexicon_edit_retrains_but_measures_nothing(laptop: Lab):
     laptop.edit("src/minimodel/data/lexicon.yaml")
     assert laptop.jobs(*TARGETS) == MODEL | PICTURES - {"roofline results/24/roofline.png"}

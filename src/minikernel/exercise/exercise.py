@@ -1,29 +1,27 @@
 """Mark a learner's softmax: right where, how many passes, how fast.
 
-The proof's cases and the bench are those that every kernel of the lab goes through; here a wrong case does not end
-the proof, because a learner wants to see all of them. What the learner wrote runs in a sandbox
-(`minikernel.proof.sandbox`), since it may hang or crash its process.
+The cases and the timing are those that every user's kernel goes through, judged from outside (`minikernel.judge`);
+here a wrong case does not end the proof, because a learner wants to see all of them.
 """
 
 import logging
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from minikernel.exercise.marks import INTERPRETER, borrowed, is_right
-from minikernel.exercise.traffic import count_traffic
-from minikernel.ops.registry import load_user_kernel
-from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED, adversarial_cases, prove
-from minikernel.proof.sandbox import Outcome, run_in_sandbox
-from minikernel.reasons import Place, in_words, of_exception
-from minilab import LabError
+from minikernel.judge.bench import bench_users_kernel
+from minikernel.judge.client import Failed, Gone, KernelProcess
+from minikernel.judge.proof import judge_cases
+from minikernel.judge.subject import Subject
+from minikernel.proof.proof import SEED
+from minikernel.reasons import Reason, in_words
 
 NAME = "mine"  # what figures and sentences call the learner's softmax
 WIDTHS = (600, 50257)  # at which passes are counted: the lab's vocabulary, and a row too long for one tile
 ROWS = 4
+KNOB = "proof.time_limit_seconds"
+INTERPRETED, COMPILED = {"TRITON_INTERPRET": "1"}, {"TRITON_INTERPRET": "0"}
 log = logging.getLogger("minilab")
 
 
@@ -43,88 +41,70 @@ def mark(source: str, function: str, torch_device: str, limits: dict[str, float]
         timed, and then `untimed` may be the reason.
     """
     on_cpu = torch_device == "cpu"
-
-    def sandboxed(task: str, stage: str, interpreted: bool, **arguments) -> Outcome:
-        call = {"name": NAME, "entry": {"source": source, "function": function}, **arguments}
-        with _interpreter(interpreted):
-            return run_in_sandbox(task, call, NAME, torch_device, limits[stage], f"{stage}.time_limit_seconds")
-
-    proof, ended = sandboxed(
-        "minikernel.exercise.exercise:mark_cases", "proof", interpreted=on_cpu, device=torch_device
-    )
-    marks: dict[str, Any] = {"source": source, "executed_by": "cpu" if on_cpu else "cuda", "ended": ended}
-    marks |= {"traffic": [], "timed": [], "untimed": None, **(proof or {"unfilled": False, "cases": []})}
+    entry = {"source": source, "function": function}
+    marks: dict[str, Any] = {"source": source, "executed_by": "cpu" if on_cpu else "cuda"}
+    marks |= {"traffic": [], "timed": [], "untimed": None, **mark_cases(entry, torch_device, limits["proof"])}
     if not is_right(marks):
         return marks
-    counted, uncounted = sandboxed("minikernel.exercise.exercise:mark_traffic", "proof", interpreted=True)
+    marks["traffic"], uncounted = mark_traffic(entry, limits["proof"])
     if uncounted:
         log.info("its passes were not counted: %s", in_words(uncounted))
-    marks["traffic"] = counted or []
     if on_cpu and any(row["launches"] for row in marks["traffic"]):
         marks["executed_by"] = INTERPRETER  # whose time says nothing
     elif not borrowed(marks):
-        timed, marks["untimed"] = sandboxed(
-            "minikernel.measure.bench:bench_users_kernel",
-            "bench",
-            interpreted=False,
-            params=bench,
-            torch_device=torch_device,
-            tuning_seconds=limits["bench"] / 2,
-        )
-        marks["timed"] = timed["rows"] if timed else []
+        timed, marks["untimed"] = bench_users_kernel(NAME, entry, bench, torch_device, limits["bench"], log.info)
+        marks["timed"] = timed["rows"]
     return marks
 
 
-@contextmanager
-def _interpreter(wanted: bool) -> Iterator[None]:
-    """Whether Triton interprets its kernels in the processes started meanwhile: it reads this as it is imported."""
-    before = os.environ.pop("TRITON_INTERPRET", None)
-    if wanted:
-        os.environ["TRITON_INTERPRET"] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop("TRITON_INTERPRET", None)
-        if before is not None:
-            os.environ["TRITON_INTERPRET"] = before
-
-
-def mark_cases(name: str, entry: dict, device: str, announce: Callable[[Place], None]) -> dict:
-    """Hold a learner's softmax against float64 on every adversarial case.
+def mark_cases(entry: dict, device: str, seconds: float) -> dict[str, Any]:
+    """Try every case of the proof on a learner's softmax.
 
     Args:
-        name, entry: as `minikernel.ops.registry.load_user_kernel` takes them, the entry with its source and function.
-        device: torch device to run on.
-        announce: as `minikernel.proof.proof.prove` takes it.
+        entry: its source and function.
+        device: torch device to run on; on a CPU Triton is interpreted.
+        seconds: that all cases together may take.
 
     Returns:
-        `unfilled`: whether the function says that it is not written yet; `cases`: a row for each case with case,
-        rows, cols, max_rel_err (None where wrong) and reason (None where right).
-
-    Raises:
-        LabError: the file cannot be loaded.
+        `unfilled`: whether the function says that it is not written yet; `ended`: why the proof did not end, or None;
+        `cases`: a row for each case with case, rows, cols, max_rel_err (None where wrong), reason (None where right).
     """
-    announce({"code": "load", "kernel": name, "device": device})
-    softmax = load_user_kernel(name, entry["source"], entry["function"])
+    nothing: dict[str, Any] = {"unfilled": False, "ended": None, "cases": []}
     marked = []
-    for case in adversarial_cases():
-        cols = case.x.shape[-1]
-        row = {"case": case.name, "rows": case.x.numel() // cols, "cols": cols, "max_rel_err": None, "reason": None}
+    with KernelProcess(NAME, device, seconds, KNOB, INTERPRETED if device == "cpu" else COMPILED) as process:
         try:
-            proven = prove(softmax, device, "float32", [case], name, REFERENCE_TOLERANCE["float32"], announce)
-            row["max_rel_err"] = proven[0]["max_rel_err"]
-        except LabError as wrong:
-            if isinstance(wrong.__cause__, NotImplementedError):
-                return {"unfilled": True, "cases": []}
-            row["reason"] = of_exception(wrong)
-        marked.append(row)
-    return {"unfilled": False, "cases": marked}
+            process.load(NAME, entry)
+            for judged in judge_cases(process, NAME, []):
+                if judged.reason and judged.reason.get("text", "").startswith("NotImplementedError"):
+                    return {**nothing, "unfilled": True}
+                row = {"case": judged.case, "rows": judged.rows, "cols": judged.cols}
+                marked.append({**row, "max_rel_err": judged.error, "reason": judged.reason})
+        except (Failed, Gone) as failure:
+            return {**nothing, "ended": failure.reason}
+    return {**nothing, "cases": marked}
 
 
-def mark_traffic(name: str, entry: dict, announce: Callable[[Place], None]) -> list[dict]:
-    """Count what a learner's softmax moves, on a CPU, at each of `WIDTHS`: rows as `traffic.Traffic`, with `cols`."""
-    announce({"code": "count", "kernel": name, "device": "cpu"})
-    softmax = load_user_kernel(name, entry["source"], entry["function"])
+def mark_traffic(entry: dict, seconds: float) -> tuple[list[dict], Reason | None]:
+    """Count what a learner's softmax moves, on a CPU with Triton interpreted, at each of `WIDTHS`.
+
+    What is counted is told by the learner's own process, and decides no verdict on what is right.
+
+    Returns:
+        Rows as `traffic.Traffic`, with `cols`, and None; or none, and the reason why.
+    """
     generator = torch.Generator().manual_seed(SEED)
-    inputs = [torch.randn(ROWS, cols, generator=generator) for cols in WIDTHS]
-    return [{"cols": x.shape[-1], **count_traffic(softmax, x)._asdict()} for x in inputs]
+    rows = []
+    with KernelProcess(NAME, "cpu", seconds, KNOB, INTERPRETED) as process:
+        try:
+            process.load(NAME, entry)
+            process.place("count")
+            subject = Subject(process, NAME, tolerance=0)
+            for cols in WIDTHS:
+                layout, _ = subject.lay(torch.randn(ROWS, cols, generator=generator))
+                told = process.ask("traffic", name=NAME, x=layout)
+                figures = {name: process.figure(told, name) for name in ("reads", "writes", "launches")}
+                figures["launches"] = int(figures["launches"])
+                rows.append({"cols": cols, **figures, "operations": [str(name) for name in told["operations"]]})
+        except (Failed, Gone) as failure:
+            return [], failure.reason
+    return rows, None

@@ -89,7 +89,7 @@ def _fast(marks: Marks) -> tuple[bool | None, Coded]:
     if not marks["timed"]:
         if marks["executed_by"] == INTERPRETER:
             return None, {"code": "interpreted"}
-        return None, {"code": "untimed", "reason": marks["untimed"]}
+        return False, {"code": "untimed", "reason": marks["untimed"]}
     row = marks["timed"][-1]
     said = {"code": "speed", "ratio": row["ratio_to_reference"], "noise": row["noise_floor"]}
     return _as_fast(row), {**said, "shape": [row["rows"], row["cols"]]}
@@ -132,6 +132,8 @@ def _about_passes(marks: Marks) -> list[Coded]:
 
 
 def _about_speed(marks: Marks) -> list[Coded]:
+    if marks["untimed"]:
+        return [{"code": "untimed"}]
     if not marks["timed"]:
         return [{"code": "gpu"}, *_about_long_rows(marks)]
     small, large = marks["timed"][0], marks["timed"][-1]

@@ -3,6 +3,10 @@
 A segmentation fault, `sys.exit`, or an illegal address that ruins a CUDA context ends that process and nothing
 else; one that does not return is ended, with all that it started, at a time limit. What became of it comes back
 as a reason, with what it printed in the log.
+
+Nothing uses it any more: users' kernels are judged from outside, by `minikernel.judge`. Until the bench is measured
+again it stays, with the branch of `scripts/bench_kernel.py` and `bench_users_kernel` of `minikernel.measure.bench` that
+name it, because the records of the bench hold its digest.
 """
 
 import faulthandler

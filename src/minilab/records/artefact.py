@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from minilab.records import params
@@ -30,6 +31,7 @@ class Artefact:
         name: its own, and its schema's.
         pattern: its path, with `{device}`, `{model}`, `{kernel}` or `{knob}` in it.
         script: what measures or computes it; all that this imports is what it depends on.
+        users_script: what measures a user's kernel instead, where that is another.
         params: the part of the configuration that it depends on.
         kernels, models: names of the configuration's entries that it runs; their sources count too.
         recompute: `module:function` that computes again what follows from its raw samples.
@@ -50,6 +52,7 @@ class Artefact:
     gpu_only: bool = False
     packed: bool = False
     timed: bool = False
+    users_script: str | None = None
 
     @property
     def file(self) -> str:
@@ -87,13 +90,19 @@ class Artefact:
         entries = {name: config["kernels"].get(name) for name in kernels}
         entries |= {name: config["models"].get(name) for name in models}
         used = {name: entry for name, entry in entries.items() if entry}
+        users = self.users_script and any(is_users_kernel(name, used[name]) for name in kernels if name in used)
         functions = [entry["function"] for entry in used.values() if "function" in entry]
-        starts = [self.script, *(entry["source"] for entry in used.values())]
+        starts = [self.users_script if users else self.script, *(entry["source"] for entry in used.values())]
         return closure(starts, [*entries, *functions], words=False)
 
     def digests(self, config: Config, wildcards: Wildcards) -> dict[str, str]:
         """The digest of each file that it depends on, today."""
         return {path: digest_of_code(path) for path in self.sources(config, wildcards)}
+
+
+def is_users_kernel(name: str, entry: dict) -> bool:
+    """Whether a kernel is the user's own; `minikernel.judge.entry`, which stands above this package, knows."""
+    return import_module("minikernel.judge.entry").is_users(name, entry)
 
 
 @cache
@@ -164,6 +173,7 @@ TABLE = (
         f"{BY_DEVICE}/bench.json",
         "scripts/bench_kernel.py",
         params.bench,
+        users_script="scripts/bench_users_kernel.py",
         kernels=lambda config, at: [at["kernel"], "F.softmax"],
         recompute="minikernel.measure.recompute:bench_rows",
         timed=True,

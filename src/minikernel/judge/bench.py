@@ -1,0 +1,243 @@
+"""Time a user's kernel from outside: every timed call is judged too, and its clock is held against the judge's.
+
+The user's kernel and what it is compared with, F.softmax and a copy, run in two processes of one program, in turn, on
+the same inputs in shared memory. Before each call the judge writes new values into some rows that it picks at random;
+after the call it puts the old ones back, and only then looks at those rows of the result and at others. So a call
+cannot be answered from memory of an earlier one, put off, or left out, without being seen. Before and after the timing
+a whole result is looked at.
+
+What a call took is told by its own process, because a request and its answer cost more than a small call. The judge
+believes it only where its own clock around request and answer agrees, but for what the same way costs the other
+process, and where it is not faster than a copy can be on this machine (`above_roof` of its row), which makes the kernel
+wrong, not fast.
+
+What remains: the part of a call that is shorter than `CLOCK_SLACK_US` rests on the kernel's own process.
+"""
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+import torch
+
+from minikernel.judge.client import Failed, Gone, KernelProcess
+from minikernel.judge.memory import Block, aligned, contiguous
+from minikernel.measure.autotune import choose
+from minikernel.measure.bench import REFERENCE, TOLERANCE, row_of
+from minikernel.measure.ceilings import Rate, large_copy
+from minikernel.measure.noise import DUPLICATE, floors
+from minikernel.measure.rows import BenchRow
+from minikernel.measure.timing import CACHE_MULTIPLE, DIGITS, Timing, last_level_cache_bytes, raw, turns
+from minikernel.proof.accuracy import softmax_error
+from minikernel.reasons import Reason, wrong
+from minilab.device import usable_cores
+
+COPY = "copy"
+REWRITTEN, LOOKED_AT = 16, 16  # rows of each call: rewritten before it, and others that are looked at besides
+SHARE_REWRITTEN = 32  # at most every so many-th row is rewritten: the others are cold
+CLOCK_SLACK_US, CLOCK_SLACK = 200, 0.25  # by which the two clocks may differ: so much, or such a share of a call
+GRAPH_BLOCKS = 5
+KNOB = "bench.time_limit_seconds"
+# Threads that wait for work sleep: those of one process would otherwise take the cores from the other's.
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(usable_cores()), "TRITON_INTERPRET": "0"}
+
+
+def bench_users_kernel(
+    name: str, entry: dict, params: dict, torch_device: str, seconds: float, log: Callable[[str], None]
+) -> tuple[dict, Reason | None]:
+    """Tune a user's kernel where it can be and is on a GPU, and time it at every shape.
+
+    Args:
+        name, entry: the kernel's, from the configuration.
+        params: shapes ([rows, cols] each), dtype, launches, warmup, seed.
+        torch_device: `cpu` or `cuda:N`.
+        seconds: its process is ended there; half of them are for tuning.
+        log: called with one line a shape.
+
+    Returns:
+        {"rows": as `bench.json` has them, "autotune": what `minikernel.measure.autotune.autotune` gives, or None}, and
+        None; or no row, and the reason why it is left out.
+    """
+    timed: dict[str, Any] = {"rows": [], "autotune": None}
+    ceiling = large_copy(torch.device(torch_device))
+    log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
+    with ExitStack() as open_processes:
+        others = open_processes.enter_context(KernelProcess(REFERENCE, torch_device, seconds, KNOB, WAITING))
+        own = open_processes.enter_context(KernelProcess(name, torch_device, seconds, KNOB, WAITING))
+        for other in (REFERENCE, COPY):
+            others.load(other, None)
+        try:
+            if own.load(name, entry)["tuned"] is True and torch_device != "cpu":
+                own.place("tune")
+                search = {"shapes": params["shapes"], "dtype": params["dtype"], "seconds": seconds / 2}
+                timed["autotune"] = own.ask("tune", name=name, entry=entry, **search).get("choices")
+            for shape in params["shapes"]:
+                own.place("time", shape=list(shape), dtype=params["dtype"])
+                config = _chosen(timed["autotune"], shape, params["dtype"], own)
+                row = _Bench(name, own, others, shape, params, config).row(ceiling)
+                timed["rows"].append(row)
+                log(
+                    f"{name} {shape[0]}x{shape[1]} {params['dtype']}: {row['median_us']:,.1f} us, "
+                    f"{row['fraction_of_copy']:.1%} of copy, {row['ratio_to_reference']:.3f} of {REFERENCE}'s time"
+                )
+        except (Failed, Gone) as failure:
+            return {"rows": [], "autotune": None}, failure.reason
+    return timed, None
+
+
+def _chosen(choices: Any, shape: list[int], dtype: str, own: KernelProcess) -> dict | None:
+    """The configuration for a shape, out of what the kernel's process says that it found."""
+    try:
+        return choose(choices, shape[0], shape[1], dtype) if choices else None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise Failed({"code": "meddled", "at": own.at}) from None
+
+
+class _Bench:
+    """One shape: its inputs in shared memory, and what each provider took by either clock."""
+
+    def __init__(
+        self, name: str, own: KernelProcess, others: KernelProcess, shape: list[int], params: dict, config: dict | None
+    ) -> None:
+        self.name, self.own, self.config, self.params = name, own, config, params
+        self.rows, self.cols = shape
+        self.dtype = getattr(torch, params["dtype"])
+        n_bytes = self.rows * self.cols * self.dtype.itemsize
+        cache = last_level_cache_bytes(torch.device(own.device))
+        copies = -(-CACHE_MULTIPLE * cache // n_bytes) + 1
+        self.layouts = [contiguous(shape, i * aligned(n_bytes), params["dtype"]) for i in range(copies)]
+        self.results = copies * aligned(n_bytes)
+        self.block = Block(self.results + n_bytes)
+        self.inputs = [self.block.tensor(layout) for layout in self.layouts]
+        for i, x in enumerate(self.inputs):
+            x.copy_(self._content(i))
+        for process in (own, others):
+            process.use(self.block)
+        self.block.close()
+        self.providers = {
+            name: (own, name),
+            DUPLICATE: (own, name),
+            COPY: (others, COPY),
+            REFERENCE: (others, REFERENCE),
+        }
+        self.timings = {provider: Timing() for provider in self.providers}
+        self.unseen: dict[str, list[float]] = {provider: [] for provider in self.providers}
+        self.random = random.Random(os.urandom(16))
+        self.generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(7)))
+        self.error = 0.0
+
+    def row(self, ceiling: Rate) -> BenchRow:
+        """Time the shape; its row.
+
+        Raises:
+            Failed: the kernel is wrong, or faster than it can be.
+        """
+        params, on_cuda = self.params, self.own.device != "cpu"
+        self._look_at_all(0)
+        for provider in self.providers:
+            for i in range(params["warmup"]):
+                self._call(provider, i % len(self.inputs), timed=False)
+        turn = 0
+        for order in turns(self.providers, params["launches"]):
+            for provider in order:
+                self._call(provider, turn % len(self.inputs))
+                turn += 1
+        if on_cuda:
+            self._time_graphs()
+        self._look_at_all(len(self.inputs) - 1)
+        for i, x in enumerate(self.inputs):
+            if not torch.equal(x, self._content(i)):
+                raise self._failed({"code": "changed_input"})
+        self._check_clock()
+        row = row_of(self.name, "forward", [self.rows, self.cols], self.dtype, self.timings, ceiling.giga_per_s)
+        if row["above_roof"]:
+            copied = 2 * self.rows * self.cols * self.dtype.itemsize / row["copy_us"] / 1e3
+            roof = max(ceiling.giga_per_s, copied)
+            raise self._failed({"code": "above_roof", "gb_per_s": row["gb_per_s"], "roof": roof})
+        return {
+            **row,
+            "max_rel_err": self.error,
+            "config": self.config,
+            "launches": params["launches"],
+            "noise_floor": floors(self.timings, self.name)["noise_floor"],
+            **raw(self.timings),
+            "ceiling": asdict(ceiling),
+        }
+
+    def _content(self, i: int) -> torch.Tensor:
+        """What an input holds."""
+        generator = torch.Generator().manual_seed(self.params["seed"] + i)
+        return torch.randn((self.rows, self.cols), generator=generator).to(self.dtype)
+
+    def _call(self, provider: str, i: int, timed: bool = True) -> None:
+        """One call on an input with some rows rewritten; the kernel's are judged."""
+        process, name = self.providers[provider]
+        fresh = self.random.sample(range(self.rows), min(REWRITTEN, -(-self.rows // SHARE_REWRITTEN)))
+        x, before = self.inputs[i], self.inputs[i][fresh]
+        x[fresh] = rewritten = torch.randn((len(fresh), self.cols), generator=self.generator).to(self.dtype)
+        config = self.config if process is self.own else None
+        answer = process.ask("call", name=name, x=self.layouts[i], key=0, config=config, fresh=fresh)
+        x[fresh] = before
+        took = process.figure(answer, "microseconds")
+        if timed:
+            self.timings[provider].samples_us.append(max(round(took, DIGITS), 10**-DIGITS))
+            self.unseen[provider].append(answer["seconds"] * 1e6 - took)
+        if process is not self.own:
+            process.ask("forget")
+            return
+        others = self.random.sample(range(self.rows), min(LOOKED_AT, self.rows))
+        others = [row for row in others if row not in fresh]
+        expected = torch.cat([rewritten, x[others]])
+        self._judge(self._shown(answer, i, fresh + others), expected)
+
+    def _look_at_all(self, i: int) -> None:
+        """Judge a whole result."""
+        answer = self.own.ask("call", name=self.name, x=self.layouts[i], key=0, config=self.config)
+        self._judge(self._shown(answer, i, None), self._content(i))
+
+    def _shown(self, answer: dict, i: int, rows: list[int] | None) -> torch.Tensor:
+        """Rows of the result that is kept, or all of it."""
+        if answer.get("shape") != [self.rows, self.cols] or answer.get("dtype") != self.params["dtype"]:
+            raise self._failed({"code": "wrong_in_kind"})
+        count = self.rows if rows is None else len(rows)
+        result = self.block.tensor(contiguous([count, self.cols], self.results, self.params["dtype"]))
+        result.fill_(torch.nan)
+        self.own.ask("show", key=0, start=self.results, x=self.layouts[i], rows=rows)
+        return result
+
+    def _judge(self, result: torch.Tensor, x: torch.Tensor) -> None:
+        at, tolerance = torch.device(self.own.device), TOLERANCE[self.params["dtype"]]
+        large = x.numel() > 1 << 20
+        error = softmax_error(result.to(at), x.to(at)) if large else softmax_error(result, x)
+        if not error <= tolerance:
+            raise self._failed(wrong(error, tolerance))
+        self.error = max(self.error, error)
+
+    def _time_graphs(self) -> None:
+        """Time CUDA graphs of each provider, in turn."""
+        blocks = max(1, self.params["launches"] // GRAPH_BLOCKS)
+        for order in turns(self.providers, GRAPH_BLOCKS):
+            for provider in order:
+                process, name = self.providers[provider]
+                config = self.config if process is self.own else None
+                answer = process.ask("graph", name=name, xs=self.layouts, config=config, launches=blocks)
+                taken = answer.get("microseconds")
+                for one in taken if isinstance(taken, list) else [None]:
+                    figure = process.figure({"microseconds": one}, "microseconds")
+                    self.timings[provider].graph_samples_us.append(max(figure, 10**-DIGITS))
+
+    def _check_clock(self) -> None:
+        """Hold what the kernel's process says against what the judge's clock saw of it, and of the other process."""
+        expected = median([*self.unseen[COPY], *self.unseen[REFERENCE]])
+        for provider in (self.name, DUPLICATE):
+            took = self.timings[provider].median_us
+            unseen = median(self.unseen[provider])
+            if unseen > expected + max(CLOCK_SLACK_US, CLOCK_SLACK * took):
+                raise self._failed({"code": "clock", "microseconds": took, "seen": took + unseen - expected})
+
+    def _failed(self, reason: dict) -> Failed:
+        return Failed({**reason, "at": self.own.at})

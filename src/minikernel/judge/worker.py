@@ -1,0 +1,248 @@
+"""The process in which a user's kernel runs: it does what the judge asks, one request a line, and decides nothing.
+
+`python -m minikernel.judge.worker SOCKET SECONDS`. A request is a line of JSON, {"number", "do", ...}; the answer is
+one too, with the same number, and {"reason": ...} where the kernel failed. Whatever stands in an answer may be the
+kernel's own invention, since both live in one process: the judge believes nothing of it but bytes of results, which it
+compares itself.
+
+Requests: `map` (a block of shared memory, its descriptor beside the line), `load`, `call` (keep a result under a key),
+`show` (copy a kept result, or rows of it, into the block), `forget`, `tune`, `graph`, `traffic`.
+"""
+
+import faulthandler
+import json
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from minikernel.judge.memory import ALIGNED, Block, Layout, contiguous
+from minikernel.ops.registry import any_spec
+from minikernel.proof.proof import poisoned_memory
+from minikernel.proof.redzones import Redzones
+from minikernel.reasons import of_exception
+from minilab import LabError
+
+Answer = dict[str, Any]
+COPY = "copy"  # a provider that copies, for the roof
+SPIN_CYCLES = 200_000  # as in minikernel.measure.timing: longer than the host takes to queue a launch
+
+
+class Failure(Exception):
+    """A kernel that failed, by its reason."""
+
+    def __init__(self, reason: dict) -> None:
+        self.reason = reason
+        super().__init__(reason["code"])
+
+
+class Worker:
+    """What the kernel's process holds between two requests."""
+
+    def __init__(self, talk: socket.socket) -> None:
+        self.talk = talk
+        self.block: Block | None = None
+        self.device = torch.device("cpu")
+        self.kernels: dict[str, Callable] = {}
+        self.results: dict[int, torch.Tensor] = {}
+        self.on_device: dict[int, torch.Tensor] = {}  # inputs by where they start in the block
+        self.target: torch.Tensor | None = None
+
+    def map(self, n_bytes: int, descriptor: int) -> Answer:
+        """Use another block of shared memory; what was kept of the one before is dropped."""
+        self.forget()
+        self.on_device.clear()
+        self.target = None
+        self.block = Block(n_bytes, descriptor)
+        self.block.close()
+        return {}
+
+    def load(self, name: str, entry: dict | None, device: str) -> Answer:
+        """Load a kernel; `copy` is one too. One that is tuned takes its default configuration where none is given."""
+        self.device = torch.device(device)
+        if name == COPY:
+            self.kernels[name] = self._copied
+            return {"tuned": False}
+        spec = any_spec(name, entry)
+        function = spec.load()
+        self.kernels[name] = function
+        if spec.tuned:
+            default_config = sys.modules[spec.module].default_config
+            self.kernels[name] = lambda x, config=None: function(x, config=config or default_config(x.shape[-1]))
+        return {"tuned": spec.tuned}
+
+    def call(
+        self,
+        name: str,
+        x: list,
+        key: int,
+        redzones: bool = False,
+        config: dict | None = None,
+        fresh: list | None = None,
+    ) -> Answer:
+        """Call a kernel on an input of the block and keep its result.
+
+        Args:
+            name: the kernel's.
+            x: the input's `Layout`.
+            key: what the result is kept under.
+            redzones: between redzones, in a place of its own; otherwise where it lies, on a GPU in a copy that stays.
+            config: of a tuned kernel.
+            fresh: on a GPU, rows of the input that the judge has rewritten since.
+
+        Returns:
+            `microseconds` by this process's own clock, the result's `shape` and `dtype`.
+        """
+        zones = Redzones()
+        given = self._placed(Layout(*x), zones if redzones else None, fresh)
+        before = given.clone() if redzones or (given.is_cuda and fresh is None) else None
+        function = self.kernels[name] if config is None else lambda given: self.kernels[name](given, config=config)
+        with poisoned_memory() if redzones else nullcontext(), zones if redzones else nullcontext():
+            result, took = self._timed(function, given)
+        if type(result) is not torch.Tensor:
+            raise Failure({"code": "no_tensor", "type": type(result).__name__})
+        if before is not None and not torch.equal(given.nan_to_num(0.5), before.nan_to_num(0.5)):
+            raise Failure({"code": "changed_input"})
+        if redzones and (damage := zones.damage()):
+            raise Failure(damage)
+        self.results[key] = result.detach()
+        return {"microseconds": took, "shape": list(result.shape), "dtype": str(result.dtype).removeprefix("torch.")}
+
+    def show(self, key: int, start: int, x: list | None = None, rows: list | None = None) -> Answer:
+        """Copy a kept result into the block, at `start`, and forget it.
+
+        Args:
+            x: the `Layout` of the input whose `rows` the judge has put back, on a GPU.
+            rows: only these rows of it are shown.
+        """
+        result = self.results.pop(key)
+        if rows is not None:
+            if x is not None:
+                self._placed(Layout(*x), None, rows)
+            result = result.reshape(-1, result.shape[-1])[rows]
+        assert self.block is not None
+        there = contiguous(result.shape, start, str(result.dtype).removeprefix("torch."))
+        self.block.tensor(there).copy_(result)
+        return {}
+
+    def forget(self) -> Answer:
+        """Drop all results."""
+        self.results.clear()
+        return {}
+
+    def tune(self, name: str, entry: dict, shapes: list, dtype: str, seconds: float) -> Answer:
+        """Search a tuned kernel's configurations on the GPU."""
+        from minikernel.measure.autotune import autotune
+        from minikernel.ops.registry import SPECS
+
+        SPECS[name] = any_spec(name, entry)  # autotune goes by name
+        return {"choices": autotune(name, shapes, [dtype], str(self.device), seconds, print)}
+
+    def graph(self, name: str, xs: list, config: dict | None, launches: int) -> Answer:
+        """Time a kernel in CUDA graphs of several launches: `microseconds` of a launch, a replay each."""
+        from minikernel.measure.timing import measure
+
+        function = self.kernels[name] if config is None else lambda given: self.kernels[name](given, config=config)
+        inputs = [self._placed(Layout(*x), None, None) for x in xs]
+        return {"microseconds": measure({name: function}, inputs, 1, launches)[name].graph_samples_us}
+
+    def traffic(self, name: str, x: list) -> Answer:
+        """Count what a kernel moves, on a CPU: the fields of `minikernel.exercise.traffic.Traffic`."""
+        from minikernel.exercise.traffic import count_traffic
+
+        return count_traffic(self.kernels[name], self._placed(Layout(*x), None, None))._asdict()
+
+    def _placed(self, layout: Layout, zones: Redzones | None, fresh: list | None) -> torch.Tensor:
+        """An input where the kernel shall find it: between redzones, in shared memory itself, or on the GPU."""
+        assert self.block is not None
+        shared = self.block.tensor(layout)
+        if zones is None and self.device.type == "cpu":
+            return shared
+        if zones is not None or not shared.is_contiguous() or layout.start % ALIGNED:
+            return (zones or Redzones()).input(_own_storage(shared), shared.dtype, self.device)
+        here = self.on_device.get(layout.start)
+        if here is None or here.shape != shared.shape or fresh is None:
+            here = self.on_device[layout.start] = _own_storage(shared).to(self.device)
+        else:
+            here.view(-1, here.shape[-1])[fresh] = shared.reshape(-1, shared.shape[-1])[fresh].to(self.device)
+        return here
+
+    def _timed(self, function: Callable, x: torch.Tensor) -> tuple[Any, float]:
+        """A call's result, and the microseconds that it took: on a GPU between two events behind a short spin."""
+        if not x.is_cuda:
+            began = time.perf_counter_ns()
+            result = function(x)
+            return result, (time.perf_counter_ns() - began) / 1e3
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        torch.cuda._sleep(SPIN_CYCLES)
+        start.record()
+        result = function(x)
+        end.record()
+        torch.cuda.synchronize()
+        return result, start.elapsed_time(end) * 1e3
+
+    def _copied(self, x: torch.Tensor) -> torch.Tensor:
+        if self.target is None or self.target.shape != x.shape:
+            self.target = torch.empty_like(x)
+        return self.target.copy_(x)
+
+    def answer(self, request: dict, descriptors: list[int]) -> Answer:
+        """Do what is asked; what the kernel raised is a reason."""
+        do, arguments = request.pop("do"), request
+        if do == "map":
+            arguments["descriptor"] = descriptors[0]
+        try:
+            return getattr(self, do)(**arguments)
+        except Failure as failure:
+            return {"reason": failure.reason}
+        except LabError as refusal:
+            if refusal.__cause__:  # what the kernel itself raised, with the place in its file
+                traceback.print_exception(refusal.__cause__)
+            return {"reason": of_exception(refusal)}
+        except BaseException as failure:
+            traceback.print_exc()
+            return {"reason": of_exception(failure)}
+
+    def serve(self) -> None:
+        """Answer until nobody asks any more."""
+        waiting = b""
+        while True:
+            piece, descriptors, *_ = socket.recv_fds(self.talk, 1 << 16, 1)
+            if not piece:
+                return
+            waiting += piece
+            if waiting.endswith(b"\n"):
+                request = json.loads(waiting)
+                number = request.pop("number")
+                answer = json.dumps({**self.answer(request, list(descriptors)), "number": number})
+                self.talk.sendall(answer.encode() + b"\n")
+                waiting = b""
+
+
+def _own_storage(shared: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides and offset from an aligned address, whose storage holds nothing else."""
+    span = 1 + sum((length - 1) * step for length, step in zip(shared.shape, shared.stride(), strict=True))
+    offset = (shared.data_ptr() % 64) // shared.element_size()
+    memory = torch.zeros(offset + (span if shared.numel() else 0), dtype=shared.dtype)
+    return memory.as_strided(shared.shape, shared.stride(), offset).copy_(shared)
+
+
+def main(descriptor: int, seconds: float) -> None:
+    """Serve the judge at the other end of a socket, for so many seconds at most."""
+    os.set_inheritable(descriptor, False)
+    faulthandler.enable()
+    # A thread of C runs this, so that code that holds the GIL cannot stop it.
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    Worker(socket.socket(fileno=descriptor)).serve()
+    os._exit(0)  # what the kernel left to be done at exit is its own affair
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))
