@@ -8,14 +8,14 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: "config.yaml"
-
-
 include: "rules/common.smk"
 
 
+configfile: readable("config.yaml")
+
+
 named_model = model_named(config, workflow)
-plan = planned(config, elsewhere=workflow.non_local_exec)
+plan = planned(config, workflow)
 
 
 wildcard_constraints:

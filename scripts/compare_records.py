@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from minilab import LabError
-from minilab.files import read_json
+from minilab.files import read_object
 from minilab.records.artefact import artefact_at
 from minilab.records.compare import figures, moved, only_in_one
 from minilab.records.store import read_artefact
@@ -18,7 +18,7 @@ def main(job):
     for path in job.input.artefacts:
         entry, wildcards = artefact_at(path)
         record_path = entry.record(**wildcards)
-        record, measured = read_json(record_path), read_artefact(path, job.config)
+        record, measured = read_object(record_path), read_artefact(path, job.config)
         if record["provenance"]["date"] == measured["provenance"]["date"]:
             log.info("%s is the measurement that %s holds: not measured again", path, record_path)
             again.append(entry.script)

@@ -2,7 +2,7 @@
 
 import logging
 
-from minilab.files import read_json, write_text
+from minilab.files import read_object, write_text
 from minilab.records.drift import described, drift
 from minilab.script import run
 
@@ -10,7 +10,7 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
-    text = described(drift(read_json(job.input.before), read_json(job.input.after)))
+    text = described(drift(read_object(job.input.before), read_object(job.input.after)))
     log.info("%s", text)
     write_text(job.output.text, text)
 

@@ -23,7 +23,9 @@ from typing import Any
 
 from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
+from minilab.inputs import look_at_inputs
 from minilab.machine_failure import sentence_about
+from minilab.yaml_files import parse_yaml, read_yaml
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
 
@@ -41,20 +43,18 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
     Raises:
         LabError: an argument is not of that form.
     """
-    import yaml
-
     job = SimpleNamespace(**{section: Section() for section in SECTIONS}, threads=1, log=[], config=None)
     for argument in arguments:
         key, equals, value = argument.partition("=")
         section, dot, name = key.partition(".")
         if equals and key == "threads":
-            job.threads = int(value)
+            job.threads = _whole(value)
         elif equals and key == "log":
             job.log = [value]
         elif equals and key == "config":
-            job.config = yaml.safe_load(Path(value).read_text())
+            job.config = read_yaml(value)
         elif equals and dot and section in SECTIONS:
-            setattr(getattr(job, section), name, yaml.safe_load(value))
+            setattr(getattr(job, section), name, parse_yaml(value, f"argument {argument!r}"))
         else:
             raise LabError(
                 f"argument {argument!r} is not understood; write section.name=value with a section "
@@ -63,14 +63,42 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
     return job
 
 
+def _whole(value: str) -> int:
+    if not (value.isascii() and value.isdecimal()):
+        raise LabError(f"threads={value} is no number of threads; write a whole number, for example threads=1.")
+    return int(value)
+
+
 def set_up_logging(log: str | None, job: str) -> None:
     """Send log records to stderr, where `job` names them on a terminal, and, when given, to the job's own log file."""
     handlers: list[logging.Handler] = [_stderr_handler(job)]
     if log:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(log, mode="w"))
+        handlers.append(LogFile(log))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.captureWarnings(True)
+
+
+class LogFile(logging.FileHandler):
+    """A job's log. Where it cannot be written (its disk is full), the job goes on, and stderr says so once."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, mode="w", encoding="utf-8")
+        self.lost = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self.lost:
+            self.lost = True
+            print(f"{self.baseFilename} cannot be written ({error.strerror}); the job goes on.", file=sys.stderr)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError:  # what could not be written cannot be flushed; handleError has said so
+            self.stream = None
 
 
 def _stderr_handler(job: str) -> logging.Handler:
@@ -92,6 +120,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
         with gpu_lock(lock) if lock else nullcontext():
+            look_at_inputs(getattr(job, "input", ()))
             main(job)
     except LabError as error:
         logging.getLogger("minilab").error("Error: %s", error)

@@ -6,7 +6,7 @@ from typing import cast
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.lowering.captured import Capture
-from minilab.files import read_json
+from minilab.files import read_object
 from minilab.translations import LANGUAGES
 
 
@@ -20,4 +20,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     chosen = {"kernel": arguments.kernel} if arguments.kernel else {}
-    print(annotate(cast(Capture, read_json(arguments.capture)), language=arguments.language, **chosen), end="")
+    print(annotate(cast(Capture, read_object(arguments.capture)), language=arguments.language, **chosen), end="")

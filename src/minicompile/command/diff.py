@@ -8,7 +8,7 @@ from typing import cast
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.lowering.captured import Capture
-from minilab.files import read_json
+from minilab.files import read_object
 from minilab.translations import LANGUAGES
 
 
@@ -20,6 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    before, after = (cast(Capture, read_json(path)) for path in (arguments.before, arguments.after))
+    before, after = (cast(Capture, read_object(path)) for path in (arguments.before, arguments.after))
     found = diff_compiles(before, after)
     print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else described(found, arguments.language))

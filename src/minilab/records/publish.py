@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from minilab.errors import LabError
-from minilab.files import pack_json, read_json, write_bytes, write_json
+from minilab.files import pack_json, read_object, write_bytes, write_json
 from minilab.records.artefact import RECORDED, artefact_at
 from minilab.records.checksums import sign, write_sums
 from minilab.records.provenance import Provenance, provenance
@@ -22,7 +22,7 @@ PAGES = "pages.json"
 def read_pages(folder: str | Path) -> dict[str, Provenance]:
     """What a record's pictures and pages were drawn by and of: path in the record -> provenance."""
     path = Path(folder, PAGES)
-    return read_json(path) if path.exists() else {}
+    return read_object(path) if path.exists() else {}
 
 
 def place(path: str | Path, device: str) -> Path:

@@ -4,12 +4,15 @@ import base64
 import io
 import posixpath
 import re
+import warnings
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from PIL import Image
+
+from minilab.errors import LabError
 
 LITERAL = re.compile(r"``([^`]+)``")
 WIDTH = 400  # pixels of a thumbnail: a card shows it at about half of that, and a dense screen shows all of it
@@ -19,7 +22,7 @@ FOLDS = re.compile(r"<p>&lt;(?:details&gt;&lt;summary&gt;(?P<summary>.*?)&lt;/su
 
 def read_caption(path: str | Path) -> str:
     """Read a caption of Snakemake's report as one paragraph, its ``literals`` in single backticks."""
-    return LITERAL.sub(r"`\1`", " ".join(Path(path).read_text().split()))
+    return LITERAL.sub(r"`\1`", " ".join(Path(path).read_text(encoding="utf-8").split()))
 
 
 def data_url(data: bytes, kind: str) -> str:
@@ -28,9 +31,20 @@ def data_url(data: bytes, kind: str) -> str:
 
 
 def thumbnail(path: str | Path) -> tuple[str, int, int]:
-    """Make a PNG small: its data URL, and its width and height in pixels."""
-    with Image.open(path) as picture:
-        small = picture.convert("RGB")
+    """Make a PNG small: its data URL, and its width and height in pixels.
+
+    Raises:
+        LabError: it is no whole picture, or claims so many pixels that Pillow suspects a bomb.
+    """
+    try:
+        with warnings.catch_warnings(), Image.open(path, formats=["PNG"]) as picture:
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            small = picture.convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        raise LabError(
+            f"{path} is not a whole picture ({error}); delete it and build it again with `snakemake --cores 4 {path}`."
+        ) from None
+    with small:
         small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
         few = small.quantize(COLOURS)
         buffer = io.BytesIO()
@@ -61,7 +75,7 @@ def report_html(path: str, page: str) -> str:
         page: the file that the HTML will stand in, likewise.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = markdown.parse(Path(path).read_text())
+    tokens = markdown.parse(Path(path).read_text(encoding="utf-8"))
     for token in _all_tokens(tokens):
         if token.type == "link_open":
             token.attrs["href"] = readdressed(str(token.attrs["href"]), path, page)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from minilab.files import read_json
+from minilab.files import read_object
 from minilab.site.account import Job
 
 RECORDS = "results/recorded/"
@@ -44,7 +44,7 @@ def _restored(job: Job) -> dict | None:
     """Read the first of a job's artefacts that was restored; None where none was."""
     if not any(path.startswith(RECORDS) for path in job.inputs):
         return None
-    artefacts = (read_json(output.path) for output in job.outputs if output.path.endswith(".json"))
+    artefacts = (read_object(output.path) for output in job.outputs if output.path.endswith(".json"))
     return next((artefact for artefact in artefacts if "restored" in artefact), None)
 
 
