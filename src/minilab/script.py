@@ -80,7 +80,7 @@ def set_up_logging(log: str | None, job: str) -> None:
 
 
 class LogFile(logging.FileHandler):
-    """A job's log. Where it cannot be written (its disk is full), the job goes on, and stderr says so once."""
+    """A job's log; where it cannot be written (its disk is full), the job ends with the OSError that says so."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, mode="w", encoding="utf-8")
@@ -90,9 +90,10 @@ class LogFile(logging.FileHandler):
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif not self.lost:
+        elif not self.lost:  # what is logged about that itself cannot be written either
             self.lost = True
-            print(f"{self.baseFilename} cannot be written ({error.strerror}); the job goes on.", file=sys.stderr)
+            error.filename = self.baseFilename
+            raise error
 
     def close(self) -> None:
         try:

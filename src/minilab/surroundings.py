@@ -1,11 +1,15 @@
 """The place in which the lab lies: what a run needs of it, checked before anything runs."""
 
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from minilab.errors import LabError
 
 FOLDERS = ("logs", "results", ".snakemake")
+DATED = ("src", "scripts", "results")  # folders of inputs and results
+AHEAD_SECONDS = 2.0  # that a file server's clock may be ahead of this machine's
 
 
 def check_surroundings(root: Path) -> None:
@@ -13,7 +17,7 @@ def check_surroundings(root: Path) -> None:
 
     Raises:
         LabError: the path of the lab has braces in it, which Snakemake takes for wildcards; or a file lies where the
-            lab's folders go.
+            lab's folders go; or a source or a result was written in the future.
     """
     if set("{}") & set(str(root)):
         raise LabError(
@@ -24,6 +28,23 @@ def check_surroundings(root: Path) -> None:
             raise LabError(
                 f"{name} is a file where the lab needs a folder; move it away and run the same command again."
             )
+    _check_clock(root)
+
+
+def _check_clock(root: Path) -> None:
+    """Refuse files from the future: Snakemake would run a job on one, and throw away what it made as older."""
+    now = time.time()
+    files = (Path(folder, name) for top in DATED for folder, _, names in os.walk(root / top) for name in names)
+    dated = []
+    for file in files:
+        with suppress(FileNotFoundError):  # a temporary file of a job that runs meanwhile
+            dated.append((file.lstat().st_mtime, file))
+    newest, file = max(dated, default=(now, root))
+    if newest > now + AHEAD_SECONDS:
+        raise LabError(
+            f"{file.relative_to(root)} was written {newest - now:.0f} seconds from now by this machine's clock, so that "
+            f"whatever is built from it would count as too old; set the clock, or `touch {file.relative_to(root)}`."
+        )
 
 
 def speak_utf8() -> None:
