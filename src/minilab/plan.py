@@ -243,8 +243,8 @@ class Plan:
     def recorded_sources(self, entry: Artefact, wildcards: Mapping[str, str]) -> list[str]:
         """The files that decide whether a record is stale: those that it was measured with, and those of today."""
         record = read_object(self.record_of(entry, wildcards))
-        made = [record["provenance"], *self._kernels(record).values()]
-        measured_with = {path for one in made for path in one["sources"] if Path(path).exists()}
+        made = [one for one in (record.get("provenance"), *self._kernels(record).values()) if isinstance(one, dict)]
+        measured_with = {path for one in made for path in one.get("sources") or () if Path(path).exists()}
         kernels = self._kernels(record) or {"": None}
         today = {path for kernel in kernels for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
         return sorted(measured_with | today)

@@ -41,9 +41,10 @@ def _check_clock(root: Path) -> None:
             dated.append((file.lstat().st_mtime, file))
     newest, file = max(dated, default=(now, root))
     if newest > now + AHEAD_SECONDS:
+        name = file.relative_to(root)
         raise LabError(
-            f"{file.relative_to(root)} was written {newest - now:.0f} seconds from now by this machine's clock, so that "
-            f"whatever is built from it would count as too old; set the clock, or `touch {file.relative_to(root)}`."
+            f"{name} was written {newest - now:.0f} seconds from now by this machine's clock, so that whatever is "
+            f"built from it would count as too old; set the clock, or `touch {name}`."
         )
 
 

@@ -57,6 +57,23 @@ def is_edited(artefact: dict) -> bool:
     return not isinstance(made, dict) or made.get("content_sha256") != content_sha256(artefact)
 
 
+def read_unedited(path: str | Path, again: str | None = None) -> dict[str, Any]:
+    """Read a JSON file that carries the digest of its content; whether it fits a schema is not asked.
+
+    Args:
+        path: of the file.
+        again: what to do about one that was edited, where it is not to build it again.
+
+    Raises:
+        LabError: there is none, it holds no JSON object, or was edited since it was written.
+    """
+    artefact = read_object(path)
+    again = again or f"delete it and build it again with `snakemake --cores 4 {path}`"
+    if is_edited(artefact):
+        raise LabError(f"{path} is not what was written: the digest in its provenance is not its content's; {again}.")
+    return artefact
+
+
 def read_artefact(path: str | Path, config: dict | None = None) -> dict[str, Any]:
     """Read an artefact that the workflow made.
 
@@ -69,10 +86,8 @@ def read_artefact(path: str | Path, config: dict | None = None) -> dict[str, Any
         LabError: there is none, it is no JSON, was edited since it was written, does not fit its schema, or was made
             with another configuration; the sentence says what to build again.
     """
-    artefact = read_object(path)
     again = f"delete it and build it again with `snakemake --cores 4 {path}`"
-    if is_edited(artefact):
-        raise LabError(f"{path} is not what was written: the digest in its provenance is not its content's; {again}.")
+    artefact = read_unedited(path, again)
     found = artefact_at(path)
     if found is None:
         return artefact

@@ -78,7 +78,7 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
     if entry.recompute is not None:
         try:
             wrong = list(differences(artefact, resolve(entry.recompute)(artefact)))
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as lacking:
+        except Exception as lacking:  # whatever arithmetic on forged samples may raise
             reasons.append({"code": "no_samples", "name": str(lacking)})
         else:
             if wrong:
