@@ -18,6 +18,7 @@ import numpy as np
 
 from minilab.errors import LabError
 from minilab.files import parse_json
+from minilab.machine_failure import sentence_about
 
 METADATA = "metadata"  # the member of an .npz that holds JSON as bytes
 METADATA_BYTES = 16 << 20
@@ -145,11 +146,13 @@ def _whatever_is_wrong(reason: str) -> Iterator[None]:
     """Say `reason` of anything that the libraries which read a forged file raise; full disks and such stay as they are.
 
     zipfile and NumPy name no exceptions that theirs would be among: so far zipfile.BadZipFile, NotImplementedError,
-    RuntimeError, struct.error, SyntaxError, TokenError, MemoryError and RecursionError (of a header's depth) were seen.
+    RuntimeError, OSError of a place before the file's beginning, struct.error, SyntaxError, TokenError, MemoryError and RecursionError (of a header's depth) were seen.
     """
     try:
         yield
-    except (LabError, OSError):
+    except LabError:
         raise
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and sentence_about(error):
+            raise
         raise LabError(reason) from None

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from minilab.errors import LabError
 
-LARGEST_JSON = 128 << 20  # bytes; the largest result of the lab, a capture, takes some 5 MB
+LARGEST_JSON = 64 << 20  # bytes; the largest result of the lab, a capture, takes some 5 MB
 UNPACKING_BYTES = 256 << 20  # that xz may use: its strongest preset takes 65 MiB
 
 

@@ -15,7 +15,7 @@ from minilab.errors import LabError
 from minilab.files import sha256, write_text
 
 NAME = "SHA256SUMS"
-LINE = re.compile(r"[0-9a-f]{64}  [^\x00-\x1f]+")
+LINE = re.compile(r"[0-9a-f]{64}  .+")
 SIGNATURE = f"{NAME}.sig"
 SIGNERS = "allowed_signers"  # who may sign, beside the devices' folders, as ssh-keygen reads it
 NAMESPACE = "minigpt-lab"  # of the signatures, so that one made for another purpose does not count
@@ -57,7 +57,7 @@ def read_sums(folder: str | Path) -> dict[str, str]:
         return {}
     except (UnicodeDecodeError, IsADirectoryError):
         lines = ["?"]
-    if not all(map(LINE.fullmatch, lines)):
+    if not all(LINE.fullmatch(line) and line.isprintable() for line in lines):
         raise LabError(f"{path} is not a list of digests; bring it back with `git checkout {path}`.")
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
