@@ -146,7 +146,8 @@ def _whatever_is_wrong(reason: str) -> Iterator[None]:
     """Say `reason` of anything that the libraries which read a forged file raise; full disks and such stay as they are.
 
     zipfile and NumPy name no exceptions that theirs would be among: so far zipfile.BadZipFile, NotImplementedError,
-    RuntimeError, OSError of a place before the file's beginning, struct.error, SyntaxError, TokenError, MemoryError and RecursionError (of a header's depth) were seen.
+    RuntimeError, OSError (of a place before the file's beginning), struct.error, SyntaxError, TokenError, MemoryError
+    and RecursionError (of a header's depth) were seen.
     """
     try:
         yield

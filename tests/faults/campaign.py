@@ -14,6 +14,7 @@ it as the lab does, in a process with limits. There are these verdicts:
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -21,6 +22,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
@@ -35,7 +37,8 @@ HERE = Path(__file__).parent
 TABLE = HERE / "campaign.json"
 VERDICTS = ("held", "traceback", "wrong", "hang", "memory")
 LONGEST_SENTENCE = 600  # characters
-SECONDS = 10.0  # of one try; more than twenty times what the slowest takes on a good day
+SECONDS = 10.0  # of a processor for one try, many times what the slowest takes
+WAITED = 6  # times as many of the clock's: a machine that is shared gives a process little of each second
 MEGABYTES = 512  # that one try may add to what the process had before the first
 
 
@@ -59,18 +62,18 @@ def attempt(kind: Any, number: int) -> Try:
     path = Path(kind.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(kind.forge(draw, kind.original))
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         right = kind.read(path)
         verdict, said = ("held", "accepted") if right else ("wrong", "accepted, and is not right")
     except Hang:
-        verdict, said = "hang", f"took more than {SECONDS:.0f} s"
+        verdict, said = "hang", f"took more than {SECONDS:.0f} s of a processor"
     except MemoryError:
         verdict, said = "memory", traceback.format_exc()
     except Exception as error:
         verdict, said = judged(error)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return Try(number, kind.name, verdict, said)
 
 
@@ -107,7 +110,7 @@ def work(pipe: Connection, kinds: Sequence[Any] | None = None) -> None:
     def too_long(signum: int, frame: object) -> None:
         raise Hang
 
-    signal.signal(signal.SIGALRM, too_long)
+    signal.signal(signal.SIGPROF, too_long)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what forged code prints
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -125,17 +128,28 @@ def work(pipe: Connection, kinds: Sequence[Any] | None = None) -> None:
         os.chdir("/")
 
 
-def tries(numbers: Sequence[int], kinds: Sequence[Any] | None = None, processes: int = 2) -> list[Try]:
-    """Make these tries, in so many processes; one that dies or hangs is replaced, and its try judged by that."""
+def tries(
+    numbers: Sequence[int], kinds: Sequence[Any] | None = None, processes: int = 2, seconds: float = math.inf
+) -> list[Try]:
+    """Make these tries, in so many processes; one that dies or hangs is replaced, and its try judged by that.
+
+    No try is begun after `seconds`.
+    """
+    end = time.monotonic() + seconds
     with ThreadPoolExecutor(processes) as pool:
-        parts = pool.map(lambda part: _tries(part, kinds), [numbers[start::processes] for start in range(processes)])
+        shares = [numbers[start::processes] for start in range(processes)]
+        parts = pool.map(lambda share: _tries(share, kinds, end), shares)
         return sorted((one for part in parts for one in part), key=lambda one: one.number)
 
 
-def _tries(numbers: Sequence[int], kinds: Sequence[Any] | None) -> list[Try]:
+def _tries(numbers: Sequence[int], kinds: Sequence[Any] | None, end: float) -> list[Try]:
     found: list[Try] = []
     context = multiprocessing.get_context("spawn" if kinds is None else "fork")
-    while len(found) < len(numbers):
+
+    def is_done() -> bool:
+        return len(found) == len(numbers) or time.monotonic() > end
+
+    while not is_done():
         here, there = context.Pipe()
         name = "?"
         process = context.Process(target=work, args=(there, kinds), daemon=True)
@@ -143,11 +157,11 @@ def _tries(numbers: Sequence[int], kinds: Sequence[Any] | None) -> list[Try]:
         there.close()
         try:
             here.recv()
-            while len(found) < len(numbers):
+            while not is_done():
                 number = numbers[len(found)]
                 here.send(number)
                 name = here.recv()
-                if not here.poll(2 * SECONDS):  # in code of C, which no signal interrupts
+                if not here.poll(WAITED * SECONDS):  # it waits, or is in code of C, which no signal interrupts
                     found.append(Try(number, name, "hang", "and could not be interrupted"))
                     break
                 found.append(here.recv())
@@ -155,8 +169,6 @@ def _tries(numbers: Sequence[int], kinds: Sequence[Any] | None) -> list[Try]:
                 here.send(None)
         except EOFError:
             process.join()
-            if len(found) == len(numbers):
-                break
             found.append(Try(numbers[len(found)], name, "wrong", f"the process ended with status {process.exitcode}"))
         finally:
             here.close()
@@ -187,6 +199,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Forge everything that the lab reads.")
     parser.add_argument("--tries", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first try, the seed of its forgery")
+    parser.add_argument("--seconds", type=float, default=1800, help="after which no try is begun")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--again", type=int, metavar="NUMBER", help="make one try once more, and show what it raised")
     asked = parser.parse_args()
@@ -195,7 +208,7 @@ def main() -> int:
         print(f"{one.kind}: {one.verdict}\n{one.said}")
         return int(one.verdict != "held")
     began = datetime.now(UTC)
-    found = tries(range(asked.first, asked.first + asked.tries), processes=asked.processes)
+    found = tries(range(asked.first, asked.first + asked.tries), processes=asked.processes, seconds=asked.seconds)
     seconds = (datetime.now(UTC) - began).total_seconds()
     made = {
         "date": began.date().isoformat(),
