@@ -3,22 +3,19 @@
 Main job: snakemake --cores 4 results/24/roofline.png
 """
 
-import os
-
 from snakemake.utils import min_version
 
 min_version("9.27")
-os.environ["PYTHONUTF8"] = "1"  # of the jobs: what they read and print is UTF-8, whatever the locale
-
-
-configfile: "config.yaml"
 
 
 include: "rules/common.smk"
 
 
+configfile: readable("config.yaml")
+
+
 named_model = model_named(config, workflow)
-plan = planned(config, elsewhere=workflow.non_local_exec)
+plan = planned(config, workflow)
 timed_kernels = [*config["kernels"], *sum(config["references"].values(), [])]
 users_kernels = [name for name, entry in config["kernels"].items() if is_users(name, entry)]
 

@@ -16,7 +16,9 @@ from minilab.records.closure import closure
 from minilab.records.params import TUNED_KERNEL, in_order, kind_of
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.resources import growing, minutes
+from minilab.surroundings import check_surroundings, speak_utf8
 from minilab.translations import Translations
+from minilab.yaml_files import as_yaml_types, read_yaml
 from snakemake.common.configfile import load_configfile
 from snakemake.io import get_flag_value, is_flagged, strip_wildcard_constraints
 from snakemake.utils import update_config
@@ -51,12 +53,25 @@ def model_named(config, workflow):
 
 
 @refusing
-def planned(config, elsewhere):
+def readable(path):
+    """The path of a configuration that can be read: Snakemake would take the last of two keys, and not other encodings."""
+    read_yaml(path)
+    return path
+
+
+@refusing
+def planned(config, workflow):
     """What this run builds, once its configuration has been held against the schema and against what is there."""
+    check_surroundings(Path.cwd())
+    speak_utf8()
+    for file in workflow.configfiles:
+        if Path(file).suffix in (".yaml", ".yml"):
+            read_yaml(file)
+    update_config(config, as_yaml_types(workflow.config_settings.config or {}))
     check_config(config, read_schema("schemas/config.schema.yaml"))
     check_entries(config["kernels"])
     refuse_results_of_another_configuration(config)
-    return Plan(config, measured_devices(config, elsewhere))
+    return Plan(config, measured_devices(config, elsewhere=workflow.non_local_exec))
 
 
 def any_of(names):

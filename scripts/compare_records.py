@@ -4,10 +4,9 @@ import logging
 from pathlib import Path
 
 from minilab import LabError
-from minilab.files import read_json
 from minilab.records.artefact import artefact_at
 from minilab.records.compare import figures, moved, only_in_one
-from minilab.records.store import read_artefact
+from minilab.records.store import read_artefact, read_unedited
 from minilab.script import run
 
 log = logging.getLogger("minilab")
@@ -18,7 +17,8 @@ def main(job):
     for path in job.input.artefacts:
         entry, wildcards = artefact_at(path)
         record_path = entry.record(**wildcards)
-        record, measured = read_json(record_path), read_artefact(path, job.config)
+        again_record = f"bring it back with `git checkout {record_path}`"
+        record, measured = read_unedited(record_path, again_record), read_artefact(path, job.config)
         if record["provenance"]["date"] == measured["provenance"]["date"]:
             log.info("%s is the measurement that %s holds: not measured again", path, record_path)
             again.append(entry.script)

@@ -6,9 +6,8 @@ from minilab.files import sha256
 from minilab.records.provenance import provenance
 from minilab.records.store import write_artefact
 from minilab.script import run
-from minimodel.checkpoint import load_checkpoint
 from minimodel.equivalence import check_equivalence
-from minimodel.port import load_port
+from minimodel.opening import load_checkpoint, load_port
 
 log = logging.getLogger("minilab")
 

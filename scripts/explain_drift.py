@@ -2,7 +2,7 @@
 
 import logging
 
-from minilab.files import read_json
+from minilab.files import read_object
 from minilab.records.drift import described, drift
 from minilab.script import run
 from minilab.site.glossary import write_linked
@@ -11,7 +11,7 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
-    text = described(drift(read_json(job.input.before), read_json(job.input.after)))
+    text = described(drift(read_object(job.input.before), read_object(job.input.after)))
     log.info("%s", text)
     write_linked(job.output.text, text, "en")
 

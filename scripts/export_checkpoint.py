@@ -5,7 +5,8 @@ import logging
 from minilab.records.provenance import provenance
 from minilab.records.store import write_artefact
 from minilab.script import run
-from minimodel.checkpoint import load_checkpoint, save_checkpoint
+from minimodel.checkpoint import save_checkpoint
+from minimodel.opening import load_checkpoint
 from minimodel.tokenizer import Tokenizer
 
 

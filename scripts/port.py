@@ -7,7 +7,7 @@ from minilab.files import sha256
 from minilab.records.provenance import provenance
 from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
-from minimodel.checkpoint import load_checkpoint
+from minimodel.opening import load_checkpoint
 from minimodel.port import port, save_port
 
 log = logging.getLogger("minilab")

@@ -8,11 +8,12 @@ import jsonschema
 import yaml
 
 from minilab.errors import ConfigError, LabError
+from minilab.plausible import check_sizes, check_values
 
 
 def read_schema(path: str | Path) -> dict:
     """Read a JSON Schema written in YAML."""
-    return yaml.safe_load(Path(path).read_text())
+    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
 
 
 def check_schema(value: object, schema: dict, where: str, advice: str | None = None) -> None:
@@ -59,6 +60,7 @@ def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None
     Raises:
         ConfigError: one sentence that names the key, what is wrong with it and what to write instead.
     """
+    check_values(config, where)
     try:
         check_schema(config, schema, where)
     except LabError as error:
@@ -81,11 +83,14 @@ def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None
         )
     for section in ("kernels", "models"):
         for name, entry in config[section].items():
-            if not Path(entry["source"]).exists():
+            source = Path(entry["source"])
+            if not source.is_file():
+                wrong = "is a folder" if source.exists() else "does not exist"
                 raise ConfigError(
-                    f"{where}: {section}.{name}.source is {entry['source']!r}, which does not exist; "
+                    f"{where}: {section}.{name}.source is {entry['source']!r}, which {wrong}; "
                     f"write the path of the {section.removesuffix('s')}'s file, relative to the project's root."
                 )
+    check_sizes(config, where)
     for kind, shape in config["roofline"]["headline"].items():
         if shape not in config["bench"][kind]["shapes"]:
             raise ConfigError(

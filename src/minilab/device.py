@@ -43,7 +43,7 @@ def is_cpu(device: str) -> bool:
 def cpu_name() -> str:
     """Read the CPU's model name as its maker writes it."""
     try:
-        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     except OSError:
         match = None
     return match[1].strip() if match else platform.processor() or platform.machine()
@@ -59,7 +59,7 @@ def gpu_names() -> tuple[str, ...]:
     if not Path("/dev/nvidiactl").exists():
         return ()
     driver_files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    models = [re.search(r"^Model:\s*(.+)$", file.read_text(), re.M) for file in driver_files]
+    models = [re.search(r"^Model:\s*(.+)$", file.read_text(encoding="utf-8"), re.M) for file in driver_files]
     if models and all(models):
         return tuple(model[1].strip() for model in models if model)
     return tuple(facts["name"] for facts in nvidia_smi())

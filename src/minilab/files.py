@@ -3,14 +3,19 @@
 import hashlib
 import json
 import lzma
+import math
 import os
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 
 from minilab.errors import LabError
+
+LARGEST_JSON = 64 << 20  # bytes; the largest result of the lab, a capture, takes some 5 MB
+UNPACKING_BYTES = 256 << 20  # that xz may use: its strongest preset takes 65 MiB
 
 
 @contextmanager
@@ -56,21 +61,68 @@ def pack_json(source: str | Path, target: str | Path) -> None:
     write_bytes(target, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
-def read_json(path: str | Path) -> dict:
+def read_json(path: str | Path) -> Any:
     """Read a JSON file, or one that `pack_json` wrote.
 
     Raises:
-        LabError: the file is missing or is not JSON.
+        LabError: the file is missing, is no file, is larger than `LARGEST_JSON`, packed or not, or is not JSON as
+            `parse_json` reads it.
     """
     path = Path(path)
+    again = f"delete it and build it again with `snakemake {path}`."
     try:
-        return json.loads(lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_text())
+        if path.exists() and not path.is_file():
+            raise LabError(f"{path} is a folder or a device where a JSON file is needed; {again}")
+        with path.open("rb") as file:
+            data = file.read(LARGEST_JSON + 1)
+        if path.suffix == ".xz":
+            data = lzma.LZMADecompressor(memlimit=UNPACKING_BYTES).decompress(data, max_length=LARGEST_JSON + 1)
+        if len(data) > LARGEST_JSON:
+            raise LabError(f"{path} holds more than the {LARGEST_JSON >> 20} MiB that any result needs; {again}")
+        return parse_json(data)
     except FileNotFoundError:
         raise LabError(f"{path} does not exist; build it with `snakemake {path}`.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, lzma.LZMAError) as error:
+    except (ValueError, lzma.LZMAError, EOFError) as error:
+        raise LabError(f"{path} is not readable JSON ({error}); {again}") from None
+
+
+def read_object(path: str | Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object, as every artefact does.
+
+    Raises:
+        LabError: as `read_json` does, or it holds null, a number, a text or a list.
+    """
+    value = read_json(path)
+    if not isinstance(value, dict):
+        held = {type(None): "null", list: "a list", str: "a text", bool: "true or false"}.get(type(value), "a number")
         raise LabError(
-            f"{path} is not readable JSON ({error}); delete it and build it again with `snakemake {path}`."
-        ) from None
+            f"{path} holds {held} where a JSON object is needed; delete it and build it again with `snakemake {path}`."
+        )
+    return value
+
+
+def parse_json(data: bytes) -> Any:
+    """Read JSON out of bytes that anybody may have written: UTF-8, no NaN, no infinity, no depth that ends Python.
+
+    Raises:
+        ValueError: it is not such JSON.
+    """
+    try:
+        value = json.loads(data.decode(), parse_constant=_no_number, parse_float=_finite)
+        if b"\\ud" in data.lower():  # half a character beyond the basic plane can be read, and never written
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON's")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _no_number(digits)
 
 
 def digest(value: object) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from minilab.device import devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
 from minilab.errors import LabError
-from minilab.files import read_json
+from minilab.files import read_object
 from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
 from minilab.records.params import MINIGPT, kind_of
 
@@ -242,9 +242,9 @@ class Plan:
 
     def recorded_sources(self, entry: Artefact, wildcards: Mapping[str, str]) -> list[str]:
         """The files that decide whether a record is stale: those that it was measured with, and those of today."""
-        record = read_json(self.record_of(entry, wildcards))
-        made = [record["provenance"], *self._kernels(record).values()]
-        measured_with = {path for one in made for path in one["sources"] if Path(path).exists()}
+        record = read_object(self.record_of(entry, wildcards))
+        made = [one for one in (record.get("provenance"), *self._kernels(record).values()) if isinstance(one, dict)]
+        measured_with = {path for one in made for path in one.get("sources") or () if Path(path).exists()}
         kernels = self._kernels(record) or {"": None}
         today = {path for kernel in kernels for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
         return sorted(measured_with | today)

@@ -23,8 +23,10 @@ from typing import Any
 
 from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
+from minilab.inputs import look_at_inputs
 from minilab.machine_failure import sentence_about
 from minilab.sandbox.job import is_inside, run_inside, run_outside
+from minilab.yaml_files import parse_yaml, read_yaml
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
 
@@ -42,20 +44,18 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
     Raises:
         LabError: an argument is not of that form.
     """
-    import yaml
-
     job = SimpleNamespace(**{section: Section() for section in SECTIONS}, threads=1, log=[], config=None)
     for argument in arguments:
         key, equals, value = argument.partition("=")
         section, dot, name = key.partition(".")
         if equals and key == "threads":
-            job.threads = int(value)
+            job.threads = _whole(value)
         elif equals and key == "log":
             job.log = [value]
         elif equals and key == "config":
-            job.config = yaml.safe_load(Path(value).read_text())
+            job.config = read_yaml(value)
         elif equals and dot and section in SECTIONS:
-            setattr(getattr(job, section), name, yaml.safe_load(value))
+            setattr(getattr(job, section), name, parse_yaml(value, f"argument {argument!r}"))
         else:
             raise LabError(
                 f"argument {argument!r} is not understood; write section.name=value with a section "
@@ -64,16 +64,45 @@ def parse_arguments(arguments: list[str]) -> SimpleNamespace:
     return job
 
 
+def _whole(value: str) -> int:
+    if not (value.isascii() and value.isdecimal()):
+        raise LabError(f"threads={value} is no number of threads; write a whole number, for example threads=1.")
+    return int(value)
+
+
 def set_up_logging(log: str | None, job: str) -> None:
     """Send log records to stderr, where `job` names them on a terminal, and, when given, to the job's own log file."""
     handlers: list[logging.Handler] = [_stderr_handler(job)]
     if log:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
-        if not is_inside():
-            Path(log).write_bytes(b"")
-        handlers.append(logging.FileHandler(log, mode="a", encoding="utf-8"))
+        handlers.append(LogFile(log, "a" if is_inside() else "w"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.captureWarnings(True)
+
+
+class LogFile(logging.FileHandler):
+    """A job's log; where it cannot be written (its disk is full), the job ends with the OSError that says so."""
+
+    def __init__(self, path: str, mode: str) -> None:
+        if mode == "w":
+            Path(path).write_bytes(b"")
+        super().__init__(path, mode="a", encoding="utf-8")  # which a job's two processes write to
+        self.lost = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self.lost:  # what is logged about that itself cannot be written either
+            self.lost = True
+            error.filename = self.baseFilename
+            raise error
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError:  # what could not be written cannot be flushed; handleError has said so
+            self.stream = None
 
 
 def _stderr_handler(job: str) -> logging.Handler:
@@ -99,6 +128,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
             return
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
         with gpu_lock(lock) if lock else nullcontext():
+            look_at_inputs(getattr(job, "input", ()))
             if limits:
                 outputs = vars(job.output).values() if isinstance(job.output, Section) else job.output
                 run_outside(limits, [str(path) for path in outputs])

@@ -9,7 +9,8 @@ _MODULES = {
     "MiniGPTConfig": "minimodel.model_config",
     "NumpyMiniGPT": "minimodel.numpy_minigpt",
     "Tokenizer": "minimodel.tokenizer",
-    "load_checkpoint": "minimodel.checkpoint",
+    "load_checkpoint": "minimodel.opening",
+    "load_port": "minimodel.opening",
     "save_checkpoint": "minimodel.checkpoint",
 }
 

@@ -2,11 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import cast
 
 from minicompile.explain.annotation.annotate import annotate
-from minicompile.lowering.captured import Capture
-from minilab.files import read_json
+from minicompile.explain.reading import captures
 from minilab.translations import LANGUAGES
 
 
@@ -20,4 +18,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     chosen = {"kernel": arguments.kernel} if arguments.kernel else {}
-    print(annotate(cast(Capture, read_json(arguments.capture)), language=arguments.language, **chosen), end="")
+    with captures(arguments.capture) as (capture,):
+        print(annotate(capture, language=arguments.language, **chosen), end="")

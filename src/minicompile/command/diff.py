@@ -3,12 +3,10 @@
 import argparse
 import json
 from pathlib import Path
-from typing import cast
 
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
-from minicompile.lowering.captured import Capture
-from minilab.files import read_json
+from minicompile.explain.reading import captures
 from minilab.translations import LANGUAGES
 
 
@@ -20,6 +18,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    before, after = (cast(Capture, read_json(path)) for path in (arguments.before, arguments.after))
-    found = diff_compiles(before, after)
+    with captures(arguments.before, arguments.after) as (before, after):
+        found = diff_compiles(before, after)
     print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else described(found, arguments.language))

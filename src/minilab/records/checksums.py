@@ -5,6 +5,7 @@ since, by hand or by accident. Somebody who edits a file and renews its digest i
 OpenSSH's (`ssh-keygen -Y sign`), in `SHA256SUMS.sig`, of all digests together.
 """
 
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from minilab.errors import LabError
 from minilab.files import sha256, write_text
 
 NAME = "SHA256SUMS"
+LINE = re.compile(r"[0-9a-f]{64}  .+")
 SIGNATURE = f"{NAME}.sig"
 SIGNERS = "allowed_signers"  # who may sign, beside the devices' folders, as ssh-keygen reads it
 NAMESPACE = "minigpt-lab"  # of the signatures, so that one made for another purpose does not count
@@ -46,16 +48,18 @@ def read_sums(folder: str | Path) -> dict[str, str]:
     """Path relative to `folder` -> digest; empty where nothing is written down.
 
     Raises:
-        LabError: the file is there and is not text.
+        LabError: the file is there and is no list of digests.
     """
     path = Path(folder) / NAME
     try:
-        lines = (line.partition("  ") for line in path.read_text().splitlines())
+        lines = path.read_bytes().decode().splitlines()
     except FileNotFoundError:
         return {}
-    except UnicodeDecodeError:
-        raise LabError(f"{path} is not a list of digests; bring it back with `git checkout {path}`.") from None
-    return {name: digest for digest, _, name in lines if name}
+    except (UnicodeDecodeError, IsADirectoryError):
+        lines = ["?"]
+    if not all(LINE.fullmatch(line) and line.isprintable() for line in lines):
+        raise LabError(f"{path} is not a list of digests; bring it back with `git checkout {path}`.")
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
 def is_published(path: str | Path, folder: str | Path) -> bool:

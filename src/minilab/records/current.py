@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from minilab.errors import LabError
-from minilab.files import read_json
+from minilab.files import read_object
 from minilab.records.artefact import TABLE
 from minilab.records.store import changed_params
 
@@ -29,7 +29,7 @@ def refuse_results_of_another_configuration(config: dict) -> None:
             if is_noted(path):
                 continue
             try:
-                artefact = read_json(path)
+                artefact = read_object(path)
                 changed = changed_params(path, artefact, config)
                 known = artefact.get("restored", {}).get("reasons", [])  # a record's own, when it was restored
                 if changed and not any(reason["code"] == "parameter_changed" for reason in known):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from minilab.files import digest, read_json, sha256
+from minilab.files import digest, read_object, sha256
 
 # Comments, white space, and what must not be torn apart: strings, numbers, names, operators of several characters.
 CPP_TOKEN = re.compile(
@@ -107,7 +107,7 @@ def digest_of_content(path: str | Path) -> str:
     path = Path(path)
     if ".json" not in path.name:
         return sha256(path)
-    return digest_of_figures(read_json(path))
+    return digest_of_figures(read_object(path))
 
 
 def digest_of_figures(artefact: dict) -> str:

@@ -8,21 +8,31 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from minilab.config import check_schema, read_schema
 from minilab.errors import LabError
-from minilab.files import pack_json, read_json, write_bytes, write_json
+from minilab.files import pack_json, read_object, write_bytes, write_json
 from minilab.records.artefact import RECORDED, artefact_at
 from minilab.records.checksums import sign, write_sums
 from minilab.records.provenance import Provenance, provenance
-from minilab.records.store import read_artefact
+from minilab.records.store import PROVENANCE_SCHEMA, read_artefact
 
 log = logging.getLogger("minilab")
 PAGES = "pages.json"
 
 
 def read_pages(folder: str | Path) -> dict[str, Provenance]:
-    """What a record's pictures and pages were drawn by and of: path in the record -> provenance."""
+    """What a record's pictures and pages were drawn by and of: path in the record -> provenance.
+
+    Raises:
+        LabError: the list is not one that was published.
+    """
     path = Path(folder, PAGES)
-    return read_json(path) if path.exists() else {}
+    pages = read_object(path) if path.exists() else {}
+    for page, made in pages.items():
+        check_schema(
+            made, read_schema(PROVENANCE_SCHEMA), f"{path}: {page}", f"bring it back with `git checkout {path}`."
+        )
+    return pages
 
 
 def place(path: str | Path, device: str) -> Path:

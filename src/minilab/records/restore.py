@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minilab.config import read_schema
 from minilab.errors import LabError
-from minilab.files import read_json, sha256
+from minilab.files import read_object, sha256
 from minilab.records.artefact import Artefact
 from minilab.records.checksums import NAME, is_published, signature_of
 from minilab.records.provenance import Reason, stale_reasons
@@ -60,7 +60,7 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
         LabError: the record does not fit its schema, is not what was published, or is stale and `on_stale` is `fail`.
     """
     path = Path(path)
-    artefact = read_json(path)
+    artefact = read_object(path)
     device = Path(folder).name
     again = f"measure it again on {device} and publish it with `snakemake record`"
     if not is_published(path, folder):

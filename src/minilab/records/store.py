@@ -6,7 +6,7 @@ from typing import Any
 
 from minilab.config import check_schema, read_schema
 from minilab.errors import LabError
-from minilab.files import digest, read_json, write_json
+from minilab.files import digest, read_object, write_json
 from minilab.records.artefact import artefact_at
 
 PROVENANCE_SCHEMA, RESTORED_SCHEMA = "schemas/provenance.schema.yaml", "schemas/restored.schema.yaml"
@@ -43,7 +43,7 @@ def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None 
     """
     check_schema({name: value for name, value in artefact.items() if name != "restored"}, schema, where, advice)
     kernels = artefact.get("kernels")
-    made = {"provenance": artefact["provenance"]}
+    made = {"provenance": artefact.get("provenance")}
     made |= {f"kernels.{name}": one for name, one in kernels.items()} if isinstance(kernels, dict) else {}
     for name, one in made.items():
         check_schema(one, read_schema(PROVENANCE_SCHEMA), f"{where}: {name}", advice)
@@ -55,6 +55,23 @@ def is_edited(artefact: dict) -> bool:
     """Whether an artefact holds something else than when it was written."""
     made = artefact.get("provenance")
     return not isinstance(made, dict) or made.get("content_sha256") != content_sha256(artefact)
+
+
+def read_unedited(path: str | Path, again: str | None = None) -> dict[str, Any]:
+    """Read a JSON file that carries the digest of its content; whether it fits a schema is not asked.
+
+    Args:
+        path: of the file.
+        again: what to do about one that was edited, where it is not to build it again.
+
+    Raises:
+        LabError: there is none, it holds no JSON object, or was edited since it was written.
+    """
+    artefact = read_object(path)
+    again = again or f"delete it and build it again with `snakemake --cores 4 {path}`"
+    if is_edited(artefact):
+        raise LabError(f"{path} is not what was written: the digest in its provenance is not its content's; {again}.")
+    return artefact
 
 
 def read_artefact(path: str | Path, config: dict | None = None) -> dict[str, Any]:
@@ -69,10 +86,8 @@ def read_artefact(path: str | Path, config: dict | None = None) -> dict[str, Any
         LabError: there is none, it is no JSON, was edited since it was written, does not fit its schema, or was made
             with another configuration; the sentence says what to build again.
     """
-    artefact = read_json(path)
     again = f"delete it and build it again with `snakemake --cores 4 {path}`"
-    if not isinstance(artefact, dict) or is_edited(artefact):
-        raise LabError(f"{path} is not what was written: the digest in its provenance is not its content's; {again}.")
+    artefact = read_unedited(path, again)
     found = artefact_at(path)
     if found is None:
         return artefact

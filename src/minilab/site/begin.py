@@ -40,5 +40,5 @@ def found(patterns: Sequence[str], jobs: Sequence[Job], states: Sequence[State])
 
 def concepts() -> list[str]:
     """The concept pages, in the order in which they are read; none where the docs are not here."""
-    named = CONCEPT.findall(INDEX.read_text()) if INDEX.exists() else []
+    named = CONCEPT.findall(INDEX.read_text(encoding="utf-8")) if INDEX.exists() else []
     return [path for name in named if Path(path := f"{INDEX.parent.as_posix()}/{name}").exists()]

@@ -4,6 +4,7 @@ import base64
 import io
 import posixpath
 import re
+import warnings
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,15 +12,18 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from PIL import Image
 
+from minilab.errors import LabError
+
 LITERAL = re.compile(r"``([^`]+)``")
 WIDTH = 400  # pixels of a thumbnail: a card shows it at about half of that, and a dense screen shows all of it
 COLOURS = 64
+MOST_PIXELS = 50_000_000  # of a picture to make small; the lab's own have some 3 million
 FOLDS = re.compile(r"<p>&lt;(?:details&gt;&lt;summary&gt;(?P<summary>.*?)&lt;/summary|/details)&gt;</p>")
 
 
 def read_caption(path: str | Path) -> str:
     """Read a caption of Snakemake's report as one paragraph, its ``literals`` in single backticks."""
-    return LITERAL.sub(r"`\1`", " ".join(Path(path).read_text().split()))
+    return LITERAL.sub(r"`\1`", " ".join(Path(path).read_text(encoding="utf-8").split()))
 
 
 def data_url(data: bytes, kind: str) -> str:
@@ -28,9 +32,21 @@ def data_url(data: bytes, kind: str) -> str:
 
 
 def thumbnail(path: str | Path) -> tuple[str, int, int]:
-    """Make a PNG small: its data URL, and its width and height in pixels."""
-    with Image.open(path) as picture:
-        small = picture.convert("RGB")
+    """Make a PNG small: its data URL, and its width and height in pixels.
+
+    Raises:
+        LabError: it is no whole picture, or claims more than `MOST_PIXELS`.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"), Image.open(path, formats=["PNG"]) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                raise ValueError(f"it claims {picture.width} by {picture.height} pixels")
+            small = picture.convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise LabError(
+            f"{path} is not a whole picture ({error}); delete it and build it again with `snakemake --cores 4 {path}`."
+        ) from None
+    with small:
         small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
         few = small.quantize(COLOURS)
         buffer = io.BytesIO()
@@ -61,7 +77,7 @@ def report_html(path: str, page: str) -> str:
         page: the file that the HTML will stand in, likewise.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = markdown.parse(Path(path).read_text())
+    tokens = markdown.parse(Path(path).read_text(encoding="utf-8"))
     for token in _all_tokens(tokens):
         if token.type == "link_open":
             token.attrs["href"] = readdressed(str(token.attrs["href"]), path, page)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from minilab.files import read_json
+from minilab.records.store import read_unedited
 from minilab.site.account import Job
 
 RECORDS = "results/recorded/"
@@ -44,7 +44,7 @@ def _restored(job: Job) -> dict | None:
     """Read the first of a job's artefacts that was restored; None where none was."""
     if not any(path.startswith(RECORDS) for path in job.inputs):
         return None
-    artefacts = (read_json(output.path) for output in job.outputs if output.path.endswith(".json"))
+    artefacts = (read_unedited(output.path) for output in job.outputs if output.path.endswith(".json"))
     return next((artefact for artefact in artefacts if "restored" in artefact), None)
 
 
@@ -53,10 +53,13 @@ def _benchmark(path: str | None) -> dict[str, float | None]:
     if path is None or not Path(path).exists():
         return {}
     with Path(path).open(newline="") as file:
-        row = next(csv.DictReader(file, delimiter="\t"))
-    seconds = float(row["s"])
-    sampled = seconds >= SAMPLED and row["max_rss"] not in ("-", "NA")
-    return {"seconds": seconds, "megabytes": float(row["max_rss"]) if sampled else None}
+        row = next(csv.DictReader(file, delimiter="\t"), {})
+    try:
+        seconds = float(row["s"])
+        sampled = seconds >= SAMPLED and row["max_rss"] not in ("-", "NA")
+        return {"seconds": seconds, "megabytes": float(row["max_rss"]) if sampled else None}
+    except (KeyError, TypeError, ValueError):
+        return {}  # cut short; nothing but two figures on a page depends on it
 
 
 def state_of(job: Job) -> State:

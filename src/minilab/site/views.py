@@ -112,7 +112,7 @@ class Lab:
         """Title a file for a reader: a report by its heading, one of several of a kind with its wildcards."""
         title, wildcards = self.titles.get(path, (self.address(path), ()))
         if path.endswith(".md") and not wildcards and Path(path).exists():
-            heading = HEADING.search(Path(path).read_text())
+            heading = HEADING.search(Path(path).read_text(encoding="utf-8"))
             title = heading[1] if heading else title
         elif path not in self.titles:
             return title

@@ -1,0 +1,40 @@
+"""Captures that somebody names at a command: read, and blamed where what is done with them fails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from minicompile.lowering.captured import Capture
+from minilab import LabError
+from minilab.config import check_schema, read_schema
+from minilab.files import read_object
+
+SCHEMA = Path(__file__).parents[3] / "schemas/capture.schema.yaml"  # in a checkout; an installed package has none
+ADVICE = "write it again with `minicompile capture`, or name another file."
+
+
+@contextmanager
+def captures(*paths: Path) -> Iterator[list[Capture]]:
+    """Captures to explain or compare.
+
+    Holding one against its schema takes seconds, so that is done only where the block fails: then either the file is
+    to blame, or the failure stays what it is.
+
+    Raises:
+        LabError: a file is missing, is no JSON object, lacks a part, or does not fit the schema of captures.
+    """
+    found = [cast(Capture, read_object(path)) for path in paths]
+    for path, capture in zip(paths, found, strict=True):
+        if lacking := sorted(Capture.__required_keys__ - capture.keys()):
+            raise LabError(f"{path} is no capture: it has no {lacking[0]!r}; {ADVICE}")
+    try:
+        yield found
+    except LabError:
+        raise
+    except Exception:
+        for path, capture in zip(paths, found, strict=True):
+            if SCHEMA.is_file():
+                held = {name: value for name, value in capture.items() if name != "restored"}
+                check_schema(held, read_schema(SCHEMA), str(path), ADVICE)
+        raise

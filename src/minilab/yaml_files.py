@@ -1,0 +1,82 @@
+"""YAML that somebody wrote: read without surprises, and refused in one sentence."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from minilab.errors import ConfigError
+
+LARGEST_YAML = 1 << 20  # bytes; the lab's own configuration has some 12,000
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key stands once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    problem = f"the key {key.value!r} stands twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Read YAML that somebody wrote.
+
+    Raises:
+        ConfigError: it is no YAML, a key stands twice in it, or it is nested too deeply.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise ConfigError(f"{where}{place}: {problem}; mend the YAML there.") from None
+    except (RecursionError, ValueError) as error:
+        problem = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigError(f"{where} is not readable YAML ({problem}); mend it.") from None
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Read a YAML file that somebody wrote, in UTF-8.
+
+    Raises:
+        ConfigError: as `parse_yaml` does; or the file is missing, is no file, is larger than `LARGEST_YAML` bytes, or
+            is in another encoding.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigError(f"{path} is no file; write the path of a YAML file.")
+    with path.open("rb") as file:
+        data = file.read(LARGEST_YAML + 1)
+    if len(data) > LARGEST_YAML:
+        raise ConfigError(f"{path} is larger than {LARGEST_YAML >> 20} MiB, which is no configuration; write less.")
+    try:
+        return parse_yaml(data.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}, line {line}: it is not UTF-8; save the file in that encoding.") from None
+
+
+def as_yaml_types(given: dict) -> dict:
+    """The values of `--config` with the types that the same text has in a YAML file.
+
+    Snakemake reads `training={seed: 7}` with every value in it a text; a value that is not nested it reads as a number.
+    """
+
+    def typed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: typed(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [typed(inner) for inner in value]
+        try:
+            return yaml.safe_load(value) if isinstance(value, str) else value
+        except yaml.YAMLError:
+            return value
+
+    return {key: typed(value) for key, value in given.items() if isinstance(value, dict | list)}
