@@ -7,12 +7,33 @@ headings.
 
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jinja2
+from jinja2.bccache import Bucket
 
 from minilab.translations import is_number, number
+
+
+class _Compiled(jinja2.BytecodeCache):
+    """Templates as Python's bytecode, kept in this process: compiling one takes longer than filling it in."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._codes:
+            bucket.bytecode_from_string(self._codes[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._codes[bucket.key] = bucket.bytecode_to_string()
+
+
+@cache
+def _compiled(**_options: Any) -> _Compiled:
+    """What is compiled for the same language and Jinja2's options, which the bytecode depends on."""
+    return _Compiled()
 
 
 def environment(package: str, language: str = "en", **options: Any) -> jinja2.Environment:
@@ -25,6 +46,7 @@ def environment(package: str, language: str = "en", **options: Any) -> jinja2.En
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: number(language, value) if is_number(value) else value,
         keep_trailing_newline=True,
+        bytecode_cache=_compiled(language=language, **options),
         **options,
     )
 

@@ -1,7 +1,7 @@
 """Inductor's output code, run as it is with kernels of a stand-in's making and inputs made up from what it checks."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -28,6 +28,17 @@ def inputs_of(code: str) -> list[torch.Tensor]:
         else:
             found.append(made.random_(0, 2, generator=generator))
     return found
+
+
+def left_in(arguments: Iterable) -> list[torch.Tensor]:
+    """What a call leaves in the memory that it was given: its tensors, and whole what some are slices of."""
+    tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+    whole = {one.untyped_storage().data_ptr(): one for one in tensors}.values()
+    sliced = [one for one in whole if one.untyped_storage().nbytes() > one.nbytes]
+    parts = [
+        one.detach().as_strided((one.untyped_storage().nbytes() // one.element_size(),), (1,), 0) for one in sliced
+    ]
+    return [one.detach().clone() for one in (*tensors, *parts)]
 
 
 def _numbers(text: str) -> list[int]:

@@ -8,10 +8,12 @@ import ctypes
 import hashlib
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy
 import torch
+from generated_code import left_in
 from torch._inductor import cpp_builder, cpu_vec_isa
 
 NOTES = r"""
@@ -95,9 +97,18 @@ MASKED(epi64, long long, __m256i, __m256i, 8)
 """
 
 
+KERNELS = re.compile(r"async_compile\.cpp_pybinding\(\[.*?\], r'''(.*?)'''\)", re.S)
+
+
 def name_of(source: str) -> str:
     """What a kernel is called in the library, by its text."""
     return "kernel_" + hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def library_of(codes: Iterable[str], folder: Path) -> "Library | None":
+    """The C++ kernels of Inductor's output codes, built in a folder; None where they have none."""
+    sources = KERNELS.findall("\n".join(codes))
+    return Library(sources, folder) if sources else None
 
 
 class Library:
@@ -144,8 +155,7 @@ class Library:
             def cpp_pybinding(self, _types: list, source: str):
                 def run(*arguments) -> None:
                     counts = library.run(source, arguments)
-                    tensors = [one.detach().clone() for one in arguments if isinstance(one, torch.Tensor)]
-                    ran.append((*counts, tensors))
+                    ran.append((*counts, left_in(arguments)))
 
                 return run
 

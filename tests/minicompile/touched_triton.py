@@ -11,11 +11,13 @@ import types
 from pathlib import Path
 from typing import ClassVar
 
+import combined_at_once
 import numpy
 import torch
-from generated_code import inputs_of, loaded
+from generated_code import inputs_of, left_in, loaded
 from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_heuristics import GridExpr
+from touched_cpp import Library, library_of
 from triton import language as tl
 from triton.runtime import interpreter
 
@@ -34,7 +36,7 @@ NAMED_OTHERWISE = {
 TRUTHS = ("isnan", "isinf", "signbit")  # which CUDA's library gives as integers
 
 
-class Library(types.ModuleType):
+class Mathematics(types.ModuleType):
     """CUDA's mathematical functions, computed by PyTorch's of the same name."""
 
     def __getattr__(self, name):
@@ -81,7 +83,8 @@ MARKS: list[Marks] = []
 
 def listen() -> None:
     """Let the interpreter report each access."""
-    triton_helpers.libdevice = Library("libdevice")
+    triton_helpers.libdevice = Mathematics("libdevice")
+    combined_at_once.install()
     builder = interpreter.interpreter_builder
     load, store, add = builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw
 
@@ -127,7 +130,7 @@ class Kernel:
         body = source.replace("from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math", "")
         kinds = ("pointwise", "reduction", "persistent_reduction", "cooperative_reduction", "split_scan", "foreach")
         heuristics = types.SimpleNamespace(**{kind: heuristic(kind) for kind in kinds})
-        space["libdevice"], space["tl_math"] = Library("libdevice"), Library("tl_math")
+        space["libdevice"], space["tl_math"] = Mathematics("libdevice"), Mathematics("tl_math")
         body = body.replace("from torch._inductor.runtime import triton_helpers, triton_heuristics", "")
         space["triton_helpers"], space["triton_heuristics"] = triton_helpers, heuristics
         body = body.replace("triton_helpers.set_driver_to_gpu()", "")
@@ -156,14 +159,17 @@ class Kernel:
         meta = {**{key: value for key, value in given.items() if isinstance(value, int)}, **blocks}
         grid = GridExpr.from_meta(told["inductor_meta"], blocks or {"XBLOCK": BLOCKS["XBLOCK"]}, mode="python")
         self.function[tuple(grid.eval_slow(meta))](**given, **blocks)
-        tensors = [value.detach().clone() for value in given.values() if isinstance(value, torch.Tensor)]
-        self.calls.append([*MARKS.pop().counted(), tensors])
+        self.calls.append([*MARKS.pop().counted(), left_in(given.values())])
 
 
 class Compiler:
     """In the place of AsyncCompile."""
 
     calls: ClassVar[list] = []
+    library: ClassVar[Library | None] = None  # of the kernels that a graph runs on the CPU all the same
+
+    def cpp_pybinding(self, types: list, source: str):
+        return self.library.compiler(self.calls)().cpp_pybinding(types, source)
 
     def triton(self, name: str, source: str, **_more) -> Kernel:
         return Kernel(name, source, self.calls)
@@ -181,8 +187,9 @@ def counted(code: str) -> list:
 
 def main(codes: str, ran: str) -> None:
     listen()
-    found = []
-    for code in json.loads(Path(codes).read_text()):
+    found, every = [], json.loads(Path(codes).read_text())
+    Compiler.library = library_of(every, Path.cwd())
+    for code in every:
         try:
             found.append(counted(code))
         except Exception as error:

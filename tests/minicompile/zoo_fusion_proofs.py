@@ -1,15 +1,20 @@
 """Why two nodes were fused or not, held against the reads, writes, loops and dependencies that Inductor prints."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
+import torch
+from torch._inductor import config as inductor
 from zoo_models import Captured, Verdict
 from zoo_runs import Ran
 
 NODE = re.compile(r"^(?P<name>\w+): (?P<kind>\w+)\(")
 COMPARED = re.compile(r"^(\w+)\.(?P<way>writes|unmet_dependencies|met_dependencies) =\s*(?P<what>.*?\])$", re.M | re.S)
 OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
+ALONG_ROWS = re.compile(r"ops\.(?:reduction|sort)\(|self\.scan\d*\(|ops\.scan\(")
+ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', .*?, \{(?P<lengths>.*?)\}")
 SIZES = re.compile(r"^\w+\.sizes = \(\[(.*?)\], \[(.*?)\]\)", re.M)
 
 
@@ -18,6 +23,7 @@ class Printed:
     """A scheduler node as Inductor prints it before fusion."""
 
     kind: str
+    accesses: set[str] = field(default_factory=set)  # with their indices and loops, as they are printed
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
@@ -36,13 +42,14 @@ def printed(text: str) -> dict[str, Printed]:
         node = found[head["name"]] = Printed(head["kind"])
         for _, way, what in COMPARED.findall(part):
             (node.writes if way == "writes" else node.reads).update(re.findall(r"MemoryDep\('(\w+)'", what))
+            node.accesses |= {match[0] for match in ACCESS.finditer(what)}
             node.changes |= set(re.findall(r"(?:Star|Weak)Dep\(name='(\w+)'", what))
             if way == "unmet_dependencies":
                 node.waits_for |= set(re.findall(r"Dep\((?:name=)?'(\w+)'", what))
         node.outputs = set(OUTPUT.findall(part))
         match = SIZES.search(part)
         node.sizes = (match[1], match[2]) if match else None
-        node.reduces = "ops.reduction(" in part
+        node.reduces = bool(ALONG_ROWS.search(part))
     return found
 
 
@@ -51,8 +58,9 @@ class Side:
 
     def __init__(self, names: list[str], nodes: dict[str, Printed]) -> None:
         self.nodes = [nodes[name] for name in names if name in nodes]
-        self.reads, self.writes, self.changes = (
-            set().union(*(getattr(node, what) for node in self.nodes)) for what in ("reads", "writes", "changes")
+        self.accesses, self.reads, self.writes, self.changes = (
+            set().union(*(getattr(node, what) for node in self.nodes))
+            for what in ("accesses", "reads", "writes", "changes")
         )
         self.sizes = [node.sizes for node in self.nodes]
 
@@ -70,21 +78,22 @@ class Side:
         return {count for rows, length in numbers for count in (rows, rows * length)}
 
 
-def _after(names: list[str], nodes: dict[str, Printed]) -> set[str]:
-    """All nodes that must run after one of these."""
+def _after(names: Iterable[str], nodes: dict[str, Printed], fused: dict[str, set[str]]) -> set[str]:
+    """All nodes that must run after one of these, those included that one kernel computes with such a node."""
     found: set[str] = set()
     waiting = set().union(*(nodes[name].outputs for name in names if name in nodes))
     while waiting:
-        more = {name for name, node in nodes.items() if node.waits_for & waiting} - found
+        later = {name for name, node in nodes.items() if node.waits_for & waiting}
+        more = set().union(*(fused.get(name, {name}) for name in later)) - found
         found |= more
-        waiting = set().union(*(nodes[name].outputs for name in more))
+        waiting = set().union(*(nodes[name].outputs for name in more if name in nodes))
     return found
 
 
-def _others_between(first: list[str], second: list[str], nodes: dict[str, Printed]) -> bool:
+def _others_between(first: list[str], second: list[str], nodes: dict[str, Printed], fused: dict[str, set[str]]) -> bool:
     """Whether a node of neither side must run after the first one and before the second."""
-    after = _after(first, nodes) - {*first, *second}
-    return bool(_after(sorted(after), nodes) & set(second))
+    after = _after(first, nodes, fused) - {*first, *second}
+    return bool(_after(after, nodes, fused) & set(second))
 
 
 def _touch(first: Side, second: Side) -> tuple[str, set[str]]:
@@ -96,7 +105,14 @@ def _touch(first: Side, second: Side) -> tuple[str, set[str]]:
     return code, shared | changed
 
 
-def _holds(decision: dict, nodes: dict[str, Printed], one: Captured, graph: dict) -> bool | None:
+def _shared_bytes(first: Side, second: Side, graph: dict) -> int:
+    """Bytes that both sides access alike, at the same indices in the same loops."""
+    widths = {one["name"]: getattr(torch, one["dtype"]).itemsize for one in graph["buffers"] if one["dtype"]}
+    alike = [ACCESS.match(access) for access in first.accesses & second.accesses]
+    return sum(prod(map(int, re.findall(r": (\d+)", one["lengths"]))) * widths[one["buffer"]] for one in alike)
+
+
+def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]], graph: dict) -> bool | None:
     """Whether a decision's reason is what Inductor prints; None where it prints nothing of that kind."""
     names, reason = (decision["first"], decision["second"]), decision["reason"]
     first, second = (Side(some, nodes) for some in names)
@@ -105,13 +121,20 @@ def _holds(decision: dict, nodes: dict[str, Printed], one: Captured, graph: dict
         truth, touched = _touch(first, second)
         return truth == code and buffers <= touched
     if code in ("taken", "taken_removed"):
-        return any(set(names[0]) | set(names[1]) <= set(call["scheduler_nodes"]) for call in graph["calls"])
+        return any({*names[0], *names[1]} <= set(call["scheduler_nodes"]) for call in graph["calls"])
+    if code == "ungiven":  # a C++ kernel may run the loops of several groups, one after the other
+        return not any({*names[0], *names[1]} <= set(group["members"]) for group in graph["groups"])
+    if code in ("vertical", "horizontal"):  # the one is asked where the second needs the first, the other elsewhere
+        needs = bool(_after(names[0], nodes, fused) & set(names[1]))
+        return needs == (code == "vertical") and any(kernel["language"] == "cpp" for kernel in graph["kernels"])
+    if code == "not_worth_it":
+        return _shared_bytes(first, second, graph) < inductor.score_fusion_memory_threshold
     if code == "between":
-        return _others_between(*names, nodes)
+        return _others_between(*names, nodes, fused)
     if code == "cycle":
-        return _others_between(*names, nodes) or _others_between(*names[::-1], nodes)
+        return _others_between(*names, nodes, fused) or _others_between(*names[::-1], nodes, fused)
     if code == "reversed":
-        return bool(_after(names[1], nodes) & set(names[0]))
+        return bool(_after(names[1], nodes, fused) & set(names[0]))
     if code == "other_order":
         return bool(first.writes & (second.reads | second.changes))
     if code == "library":
@@ -131,11 +154,14 @@ def fusions(one: Captured, _ran: Ran) -> Verdict:
     verdict = Verdict()
     for graph in one.capture["graphs"]:
         nodes = printed(one.text(graph, "ir_before"))
+        fused: dict[str, set[str]] = {}  # what one kernel was to compute when the decision was made
         for decision in graph["decisions"]:
             code = decision["reason"]["code"]
-            if (holds := _holds(decision, nodes, one, graph)) is None:
-                continue
-            verdict.held[code] += 1
-            if not holds:
+            if (holds := _holds(decision, nodes, fused, graph)) is not None:
+                verdict.held[code] += 1
+            if holds is False:
                 verdict.false.append(f"{graph['id']}: {decision['first']} with {decision['second']} is no {code}")
+            if decision["taken"]:
+                together = {*decision["first"], *decision["second"]}
+                fused |= dict.fromkeys(together, together)
     return verdict

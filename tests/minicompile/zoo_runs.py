@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from generated_code import inputs_of, loaded
-from touched_cpp import Library
+from touched_cpp import library_of
 from zoo_models import Captured
 
 from minicompile.lowering.captured import Graph
@@ -21,7 +21,6 @@ from minicompile.lowering.captured import Graph
 HERE = Path(__file__).parent
 Ran = dict[str, list | str]  # by graph [bytes read, bytes written, tensors afterwards] of its calls, or an error
 NOT_HERE = "NotImplementedError"  # of a call that the GPU's library has and the CPU's has not
-KERNELS = re.compile(r"async_compile\.cpp_pybinding\(\[.*?\], r'''(.*?)'''\)", re.S)
 
 
 def runs_here(one: Captured) -> bool:
@@ -57,8 +56,7 @@ def ran(captures: list[Captured], folder: Path) -> list[Ran]:
 
 def _ran_cpp(codes: dict[tuple, str], folder: Path) -> dict[tuple, list | str]:
     found: dict[tuple, list | str] = {}
-    sources = KERNELS.findall("\n".join(codes.values()))
-    library = Library(sources, folder) if sources else None
+    library = library_of(codes.values(), folder)
     for key, code in codes.items():
         calls: list = []
         try:

@@ -15,7 +15,7 @@ from minicompile.explain.explorer.tour import tour
 COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
 POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
 STORES = re.compile(
-    r"transpose_mxn<.*>\(tmp\d+, .*\bout_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= "
+    r"transpose_mxn<.*>\(tmp\d+, .*\b(?:in_)?out_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= "
 )
 SIGNED = re.compile(r"^(def \w+\(|\{)")
 NOT_BODY = re.compile(r"^\s*(?:auto (?:in_|out_)\w+ = \w+;|(?:const )?[\w:]+\*)")
@@ -37,8 +37,7 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
         signature = begins[-1 if view.kernel["language"] != "cpp" else 0]  # helpers come first in Triton
         for number, text in view.lines:
             text = re.split(r"  #|//", text)[0]
-            # a search tries whatever place it comes to, so no index is told of its list
-            if number > signature and not NOT_BODY.match(text) and "bucketize" not in text:
+            if number > signature and not NOT_BODY.match(text):
                 way = "writes" if STORES.search(text) else "reads"
                 truth[way] |= {(pointer, number) for pointer in POINTER.findall(text)}
         for way in ("reads", "writes"):

@@ -21,7 +21,8 @@ from minicompile.lowering.captured import (
     SchedulerNode,
     Title,
 )
-from minicompile.lowering.outcomes import contents, fates, own_aten_nodes, reason, without_stores
+from minicompile.lowering.fusion_reasons import reason
+from minicompile.lowering.outcomes import contents, copies, fates, own_aten_nodes, without_stores
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import (
     STRUCTURE,
@@ -236,17 +237,27 @@ class _Builder:
         Memory that others fill, a concatenation's say, is linked to the line that allocates it.
         """
         called = {node for call in self.lowered["calls"] for node in call["scheduler_nodes"]}
+        taken = {call["line"] for call in self.lowered["calls"]}
         found = []
         for name, node in self.nodes.items():
             if name in called or node["operations"]:
                 continue
-            statement = re.compile(rf"^\s*(?:{'|'.join(node['buffers'])}) = ")
-            line = next((number for number, text in enumerate(self.code, 1) if statement.match(text)), None)
+            line = self._statement(node, taken)
+            taken.add(line)
             if node["extern"] and line:
                 found.append({"kernel": node["extern"], "line": line, "scheduler_nodes": [name]})
             for origin in self.aten_nodes[name]:
                 self.panes.link("call", self.aten, self.aten_line.get(origin), self.code_pane, line)
         return found
+
+    def _statement(self, node: dict, taken: set[int | None]) -> int | None:
+        """The wrapper's line that makes a node's buffer, or the first free one that calls what changes one in place."""
+        makes, calls = rf"(?:{'|'.join(node['buffers'])}) = ", rf"{re.escape(node['extern'] or '')}\("
+        for statement in (makes, calls) if node["extern"] else (makes,):
+            lines = (number for number, text in enumerate(self.code, 1) if re.match(rf"\s*{statement}", text))
+            if line := next((number for number in lines if number not in taken), None):
+                return line
+        return None
 
     def _arguments(self, line: int, kernel: Kernel | None) -> list[list[str | None]]:
         """(the kernel's parameter, what the wrapper hands it) pairs; parameters of library calls are not named."""
@@ -286,16 +297,24 @@ class _Builder:
     def _nodes(self) -> list[Node]:
         """The ATen nodes, each with what became of its result."""
         became, found = fates(self.lowered, self.aten_nodes, self._is_emitted), []
+        kept = copies(self.lowered, self._is_emitted)
         for node in self.lowered["aten"]["nodes"]:
             name = node["name"]
             made = {
                 **{key: node[key] for key in NODE},
                 "line": self.aten_line.get(name),
                 "fate": became.get(name),
-                "buffer": self.buffers[name]["name"] if name in self.buffers else None,
+                "buffer": self._memory_of(name, kept),
             }
             found.append(cast(Node, made))
         return found
+
+    def _memory_of(self, name: str, copies: dict[str, str]) -> str | None:
+        """The buffer of a node's result; where fusion removed it and a copy is left, the copy."""
+        buffer = self.buffers.get(name)
+        if buffer is None:
+            return None
+        return copies.get(name, buffer["name"]) if buffer["removed"] else buffer["name"]
 
     def _is_emitted(self, node: str, position: int) -> bool:
         """Whether an operation has a line; of a kernel that is linked as a whole that cannot be told, so it has."""

@@ -1,4 +1,4 @@
-"""What became of each ATen node, and why two scheduler nodes were not fused.
+"""What became of each ATen node.
 
 A node's fate is where its result is: in memory, in a register, in a library's call, or nowhere.
 
@@ -9,82 +9,16 @@ A node's fate is where its result is: in memory, in a register, in a library's c
 - `inlined`: lowering made it part of its consumers' loops; it never was a buffer.
 - `view`: another view of the same memory, or one of several results.
 - `folded`: no code of its own is left; it is an index or a constant in its consumers' code, or nobody reads it.
-
-Inductor's reasons for not fusing become codes by the patterns in `data/fusion_reasons.yaml`, first match first. A
-reason that it does not know, as a newer torch may give one, is quoted as it stands rather than guessed at.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cache
 from math import prod
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from minicompile.lowering.captured import Reason
-
-DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
 TERM = re.compile(r"(?:(?P<step>\d+)\*)?c(?P<axis>\d+)")
-
-
-@cache
-def reason_codes() -> list[tuple[re.Pattern, str]]:
-    """(pattern, code) pairs, in order."""
-    return [(re.compile(entry["reason"]), entry["code"]) for entry in yaml.safe_load(DATA.read_text())]
-
-
-def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
-    """Why a fusion was taken or refused.
-
-    Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:
-    then the read and write sets say which, and whether one hands them to the other.
-
-    Args:
-        decision: `first`, `second`, `taken` and Inductor's own `reasons`.
-        nodes: the scheduler nodes by name, with what they read and write.
-        removed: buffers that fusion took out of memory.
-    """
-    handed, changed, both = _shared(decision, nodes)
-    if decision["taken"]:
-        gone = [buffer for buffer in handed if buffer in removed]
-        return {"code": "taken_removed", "buffers": gone} if gone else {"code": "taken"}
-    given = decision["reasons"]
-    if not given:
-        return {"code": "ungiven"}
-    code = next((code for pattern, code in reason_codes() if pattern.search(given[-1])), None)
-    if code is None:
-        return {"code": "own_words", "reason": given[-1]}
-    if code == "nothing_shared":
-        found = {"handed": handed, "changed": changed, "read_by_both": both}
-        for kind, buffers in found.items():
-            if buffers:
-                return {"code": kind, "buffers": buffers}
-    return {"code": code}
-
-
-def _shared(decision: dict, nodes: dict[str, dict]) -> tuple[list[str], list[str], list[str]]:
-    """The buffers that one side writes and the other reads, that it changes in place, and that both read or write."""
-    first, second = ([nodes[name] for name in decision[side] if name in nodes] for side in ("first", "second"))
-    (read1, changed1, written1), (read2, changed2, written2) = map(_accessed, (first, second))
-    handed = written1 & read2 | written2 & read1
-    changed = (written1 & changed2 | written2 & changed1) - handed
-    return sorted(handed), sorted(changed), sorted((read1 | written1) & (read2 | written2) - handed)
-
-
-def _accessed(side: list[dict]) -> tuple[set[str], set[str], set[str]]:
-    """The buffers that scheduler nodes read, that they change in place, and that they write.
-
-    A loop depends on the whole of a buffer, without an index, where it writes into what another has written.
-    """
-    reads = [
-        (one["buffer"], one["index"] == "*" and bool(node["operations"])) for node in side for one in node["reads"]
-    ]
-    written = {one["buffer"] for node in side for one in node["writes"]}
-    return {buffer for buffer, whole in reads if not whole}, {buffer for buffer, whole in reads if whole}, written
 
 
 def fate(
@@ -126,16 +60,15 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
     loops = [(node["name"], position, one) for node in nodes for position, one in enumerate(node["operations"])]
     producers = {one["producer"] for name, position, one in loops if emitted(name, position)}
     in_memory = {buffer["name"]: buffer for buffer in lowered["buffers"] if not buffer["removed"]}
-    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
-    unfinished = _unfinished(nodes)
+    results = _Results(lowered)
     stores = {
-        _result(one, in_memory[one["buffer"]], aten, unfinished)
+        results.of(one, in_memory[one["buffer"]])
         for name, position, one in loops
         if one["stores"] is not None and one["buffer"] in in_memory and emitted(name, position)
     }
     stored = {name for name in stores if name is not None}
     stored |= {name for node in nodes for name in _put_together(node, in_memory)}
-    stored |= {name for node in nodes if emitted(node["name"], 1) for name in _copied(node, lowered["buffers"])}
+    stored |= set(copies(lowered, emitted))
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
@@ -154,18 +87,26 @@ def _put_together(node: dict, in_memory: dict[str, dict]) -> set[str]:
     return {in_memory[one]["node"] for one in node["buffers"] if one in in_memory and in_memory[one]["node"]}
 
 
-def _copied(node: dict, buffers: list[dict]) -> set[str]:
-    """The ATen node whose whole result a loop only copies into memory: fusion may leave it nowhere else."""
+def copies(lowered: dict[str, Any], emitted: Callable[[str, int], bool]) -> dict[str, str]:
+    """By ATen node whose whole result a loop only copies into memory, the copy: fusion may leave it nowhere else."""
+    known = {buffer["name"]: buffer for buffer in lowered["buffers"]}
+    loops = [node for node in lowered["scheduler_nodes"] if len(node["operations"]) == 2 and emitted(node["name"], 1)]
+    pairs = (_copied(node, known) for node in loops)
+    return {source["node"]: copy["name"] for source, copy in pairs if source is not None and copy is not None}
+
+
+def _copied(node: dict, known: dict[str, dict]) -> tuple[dict | None, dict | None]:
+    """The buffer that a loop copies whole and the copy in memory; None twice where it does anything else."""
     if [one["operation"] for one in node["operations"]] != ["load", "store"] or len(node["reads"]) != 1:
-        return set()
-    known, read = {buffer["name"]: buffer for buffer in buffers}, node["reads"][0]
+        return None, None
     source, copy = (known.get(one["buffer"]) for one in node["operations"])
     if source is None or copy is None or copy["removed"] or source["node"] is None:
-        return set()
+        return None, None
+    read = node["reads"][0]
     if source["size"] is None or copy["size"] is None or _elements(source) is None:
-        return set()
+        return None, None
     whole = _elements(source) == _elements(copy) == _product(read["sizes"]) and _one_to_one(read)
-    return {source["node"]} if whole else set()
+    return (source, copy) if whole else (None, None)
 
 
 def _one_to_one(read: dict) -> bool:
@@ -194,8 +135,7 @@ def without_stores(lowered: dict[str, Any], emitted: Callable[[str, int], bool])
 
 def contents(lowered: dict[str, Any]) -> list[dict]:
     """The buffers, each with the `node` whose result is stored in it, by what its loop stores where there is one."""
-    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
-    unfinished = _unfinished(lowered["scheduler_nodes"])
+    results = _Results(lowered)
     stores = {
         one["buffer"]: one
         for node in lowered["scheduler_nodes"]
@@ -205,7 +145,7 @@ def contents(lowered: dict[str, Any]) -> list[dict]:
 
     def node_of(buffer: dict) -> str | None:
         store = stores.get(buffer["name"])
-        return buffer["node"] if store is None else _result(store, buffer, aten, unfinished)
+        return buffer["node"] if store is None else results.of(store, buffer)
 
     return [{**buffer, "node": node_of(buffer)} for buffer in lowered["buffers"]]
 
@@ -221,12 +161,31 @@ def _unfinished(nodes: list[dict]) -> set[tuple[str, str]]:
     }
 
 
-def _result(store: dict, buffer: dict, aten: dict[str, dict], unfinished: set[tuple[str, str]]) -> str | None:
-    """The ATen node whose whole result a store puts into a buffer: the value's own, or of a scatter the scatter."""
-    for name in (store["stores"], store["producer"]):
-        if name in aten and _holds(buffer, aten[name]) and (buffer["name"], name) not in unfinished:
-            return name
-    return None
+class _Results:
+    """What the stores of a graph put into memory.
+
+    Where a library's call asks for a layout, a loop of its own node copies what it is handed: that, not the call's
+    result, is then what is stored.
+    """
+
+    def __init__(self, lowered: dict[str, Any]) -> None:
+        nodes = lowered["scheduler_nodes"]
+        self._aten = {node["name"]: node for node in lowered["aten"]["nodes"] if node["op"] == "call_function"}
+        self._unfinished = _unfinished(nodes)
+        targets = {name: node["target"] for name, node in self._aten.items()}
+        self._called = {one for node in nodes if node["extern"] for one in _called(node, targets)}
+
+    def of(self, store: dict, buffer: dict) -> str | None:
+        """The ATen node whose whole result a store puts into a buffer: the value's own, or of a scatter the scatter."""
+        own = (store["stores"], store["producer"])
+        for name in (store["copies"],) if set(own) <= self._called else own:
+            if (
+                name in self._aten
+                and _holds(buffer, self._aten[name])
+                and (buffer["name"], name) not in self._unfinished
+            ):
+                return name
+        return None
 
 
 def _holds(buffer: dict, node: dict) -> bool:
@@ -269,14 +228,38 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
         if node["extern"] or node["user_triton"]:
             own = _called(node, targets) or _changed(node, lowered["buffers"]) or own
         found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
-    return found
+    return _with_inlined(found, nodes, lowered["aten"]["nodes"])
+
+
+def _with_inlined(own: dict[str, list[str]], nodes: dict[str, dict], aten: list[dict]) -> dict[str, list[str]]:
+    """The same with the ATen nodes that Inductor counts to no loop, an index or a copy, in their readers' loops."""
+    loops: dict[str, set[str]] = defaultdict(set)
+    for name, owned in own.items():
+        for one in owned:
+            loops[one] |= {name} if nodes[name]["operations"] else set()
+    known, readers = {one for owned in own.values() for one in owned}, defaultdict(list)
+    for node in aten:
+        for given in node["inputs"]:
+            readers[given].append(node["name"])
+    for node in reversed(aten):  # readers come after what they read
+        if node["name"] not in known and node["op"] == "call_function" and not node["symbolic"]:
+            loops[node["name"]] = set().union(*(loops[reader] for reader in readers[node["name"]]))
+    computing = {node["name"] for node in aten if not node["is_view"] and node["target"] != "operator.getitem"}
+    more = {name: {one for one, within in loops.items() if name in within and one in computing} for name in own}
+    return {name: sorted({*owned, *more[name]}) for name, owned in own.items()}
 
 
 def _called(node: dict, targets: dict[str, str]) -> set[str]:
     """The ATen nodes that a library's kernel stands for: those of its own operation, or the one it was made for."""
     overload = ".".join((node["overload"] or "").split(".")[:2])
-    same = {one for one in node["origins"] if overload and targets.get(one, "").startswith(overload + ".")}
+    functional = overload.removesuffix("_")  # `scatter_reduce` becomes `scatter_reduce_`, on a copy
+    same = {one for one in node["origins"] if overload and _is_of(targets.get(one, ""), (overload, functional))}
     return same or ({node["origin_node"]} if node["origin_node"] in targets else set())
+
+
+def _is_of(target: str, operations: tuple[str, ...]) -> bool:
+    """Whether an ATen node calls an overload of one of these operations."""
+    return target.startswith(tuple(f"{one}." for one in operations))
 
 
 def _changed(node: dict, buffers: list[dict]) -> set[str]:

@@ -132,6 +132,7 @@ def _stand_ins() -> Iterator[AbstractContextManager]:
     yield mock.patch.object(owner("init_gpu"), "init_gpu_context", _always(None))
     # these operators ask C++ for a device guard, which a torch without CUDA has not; the functions do not
     yield mock.patch.object(torch.Tensor, "__invert__", lambda tensor: torch.bitwise_not(tensor))
+    yield mock.patch.object(torch.Tensor, "contiguous", _contiguous(torch.Tensor.contiguous))
     yield mock.patch.object(torch.Tensor, "__getitem__", _indexed(torch.Tensor.__getitem__))
     yield mock.patch.object(torch.Tensor, "copy_", _copied(torch.Tensor.copy_))
 
@@ -144,13 +145,27 @@ def _indexed(original):
     return lambda tensor, index: tensor.select(0, index) if type(index) is int else original(tensor, index)
 
 
-def _copied(original):
-    fake_tensor = owner("fake_tensor").FakeTensor
+def _contiguous(original):
+    def contiguous(tensor, *args, **kwargs):
+        return (
+            torch.ops.aten.contiguous(tensor, *args, **kwargs)
+            if _is_made_up(tensor)
+            else original(tensor, *args, **kwargs)
+        )
 
+    return contiguous
+
+
+def _copied(original):
     def copy_(tensor, *args, **kwargs):  # a fake tensor has no values to be changed
-        return tensor if type(tensor) is fake_tensor and tensor.is_cuda else original(tensor, *args, **kwargs)
+        return tensor if _is_made_up(tensor) else original(tensor, *args, **kwargs)
 
     return copy_
+
+
+def _is_made_up(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a fake one on the GPU that is not here."""
+    return type(tensor) is owner("fake_tensor").FakeTensor and tensor.is_cuda
 
 
 def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -229,6 +229,7 @@ def loop_operations(body: Any) -> list[dict]:
             "operation": str(node.target) if node.op == "call_method" else str(node.target).rstrip("0123456789"),
             "producer": _producer(node),
             "stores": _stored(node),
+            "copies": _copied(node),
             "buffer": _buffer(node),
             "block": name,
             "identity": id(block.graph),
@@ -269,6 +270,12 @@ def _stored(node: torch.fx.Node) -> str | None:
     return _producer(node)
 
 
+def _copied(node: torch.fx.Node) -> str | None:
+    """The ATen node that loaded what a store puts into memory as it is, an embedding's lookup say."""
+    value = node.args[3] if node.target in ("store", "store_reduction") else None
+    return _producer(value) if isinstance(value, torch.fx.Node) and value.target == "load" else None
+
+
 def members(node: Any) -> list:
     """The scheduler nodes of a fused group, or the node itself."""
     return list(node.get_nodes())
@@ -293,7 +300,7 @@ def with_subgraphs(record: dict, subgraphs: dict[str, dict]) -> dict:
             node["origins"] = sorted(made for one in node["origins"] if (made := inside(one)))
             node["origin_node"] = inside(node["origin_node"])
             for operation in node["operations"]:
-                operation.update(producer=inside(operation["producer"]), stores=inside(operation["stores"]))
+                operation.update({of: inside(operation[of]) for of in ("producer", "stores", "copies")})
         record["aten"]["nodes"] += inner["aten"]["nodes"]
         for part in ("buffers", "groups", "scheduler_nodes"):
             record[part] += inner[part]

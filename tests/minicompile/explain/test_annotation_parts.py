@@ -7,7 +7,9 @@ import pytest
 from annotation_models import load
 from hypothesis import given
 from hypothesis import strategies as st
+from zoo_models import captured
 
+from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import most_interesting, returns_softmax, views_of
 from minicompile.explain.annotation.headline import headline, in_order, named_whole
@@ -277,3 +279,22 @@ def test_copies_are_told_where_a_kernel_does_nothing_else(language, words):
     for name in ("amax", "sub", "exp", "sum_1", "div"):
         node(capture, name)["target"] = "aten.clone.default"
     assert words in headline(most_interesting(capture, language))
+
+
+def test_what_a_binary_search_goes_through_is_told_as_read_without_an_index():
+    capture = captured("buckets", "simulated").capture
+    view = most_interesting(capture)
+    [searched] = [entry for entry in facts.reads(view)["input"] if entry["element"] is None]
+    assert view.parameters[searched["pointer"]] == searched["buffer"] == "arg1_1"
+    for language, words in (("en", "a binary search reads it"), ("es", "lo lee una búsqueda binaria")):
+        text = annotate(capture, language=language)
+        assert words in text
+        assert "`None`" not in text
+
+
+def test_a_kernel_that_copies_an_input_for_a_library_is_explained():
+    capture = captured("stem_train", "cpu").capture
+    view = next(view for view in views_of(capture) if any(
+        one.producer and view.nodes[one.producer]["op"] == "placeholder"
+        for operations in view.operations.values() for one in operations))  # fmt: skip
+    assert "primals_" in "\n".join(commented(view))

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from checker_table import DATA, PAGE, page
 from zoo_models import NAMES, TARGETS, Captured, Verdict, captured, load
-from zoo_proofs import PROOFS, REFERENCES, generated
+from zoo_proofs import PROOFS, generated
 from zoo_runs import Ran, ran
 
 from minicompile.explain.annotation.annotate import annotate
@@ -18,19 +18,24 @@ from minicompile.explain.explorer.tour import tour
 from minicompile.explain.wording import Wording
 from minilab.config import check_schema, read_schema
 
-# of each kind of claim, how many are held at least: a proof that looks at nothing proves nothing
+# Of each kind of claim, how many are held at least, for a proof that looks at nothing proves nothing: 0.7 of the fewer
+# of those that the 335 captures held for one target and for the other one. What is held a few times is in no floor.
 AT_LEAST = {
-    "bytes": {"touched": 100},
-    "fates": {"materialised": 50, "inlined": 100, "fused away": 1},
-    "names": dict.fromkeys(REFERENCES, 0),
-    "sizes": {"bytes of results": 50, "bytes apart": 20, "values reduced": 10},
-    "fusions": {"handed": 1, "changed": 1, "read_by_both": 1, "taken": 20, "between": 5},
-    "accesses": {"reads": 500, "writes": 100},
-    "order": {"order": 200},
-    "scans": {"ordered": 1},
-    "structure": {"structure": 1},
-    "tours": {"tour": 20},
-}
+    "bytes": {"touched": 207, "at_most": 19},
+    "fates": {"materialised": 228, "inlined": 694, "fused away": 35},
+    "names": {"softmax": 9, "layer_norm": 4, "log_softmax": 3, "rms_norm": 1},
+    "sizes": {"bytes of results": 227, "bytes apart": 142, "values reduced": 97},
+    "fusions": {
+        "taken": 123, "taken_removed": 81, "handed": 102, "changed": 18, "read_by_both": 94, "nothing_shared": 3,
+        "between": 71, "other_order": 9, "elements_differ": 11, "reductions_differ": 16, "elements_and_rows": 7,
+        "vertical": 37, "horizontal": 12, "not_worth_it": 5, "ungiven": 4,
+    },
+    "accesses": {"reads": 1104, "writes": 484},
+    "order": {"order": 1267},
+    "scans": {"ordered": 3},
+    "structure": {"structure": 5},
+    "tours": {"tour": 116},
+}  # fmt: skip
 
 
 def pairs(part: str) -> list[tuple[str, str]]:
@@ -67,8 +72,6 @@ def test_what_is_said_is_true(kind, zoo, runs):
     assert all(held[what] >= least for what, least in AT_LEAST[kind].items()), held
     if kind == "bytes":
         assert held["touched"] > 5 * held["at_most"]
-    if kind == "names":
-        assert len(set(held)) >= 3, held
 
 
 def test_every_model_is_captured_and_explained_in_both_languages(zoo):
@@ -82,6 +85,8 @@ def test_every_model_is_captured_and_explained_in_both_languages(zoo):
             assert tour([one.capture], language)
             for graph in one.capture["graphs"]:
                 assert all(Wording(language).fusion(decision["reason"]) for decision in graph["decisions"])
+        for call in (call for graph in one.capture["graphs"] for call in generated(graph)):
+            assert annotate(one.capture, kernel=call["id"])
         if one.capture["warnings"]:
             gaps[one.name, one.target] = one.capture["warnings"]
     assert not gaps

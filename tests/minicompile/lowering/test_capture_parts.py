@@ -12,7 +12,8 @@ from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of
 from minicompile.explain.wording import Wording
 from minicompile.lowering.coverage import coverage
 from minicompile.lowering.exported import write_exported
-from minicompile.lowering.outcomes import fate, reason, reason_codes
+from minicompile.lowering.fusion_reasons import reason, reason_codes
+from minicompile.lowering.outcomes import fate
 from minicompile.lowering.panes.printed_text import definition_lines
 from minicompile.lowering.panes.triton_assembly import mlir_lines, ptx_lines, sass_lines, triton_sources
 from minicompile.lowering.record import shown_path, user_frames

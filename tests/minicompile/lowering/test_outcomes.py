@@ -38,6 +38,8 @@ def test_a_result_is_in_memory_where_only_its_copy_is_left(cross_attention):
     removed = {buffer["node"] for buffer in cross_attention["buffers"] if buffer["removed"]}
     assert {"sum_4", "sum_5"} <= removed
     assert became["sum_4"] == became["sum_5"] == became["cat"] == "materialised"
+    kept = {buffer["name"] for buffer in cross_attention["buffers"] if not buffer["removed"]}
+    assert {node["buffer"] for node in cross_attention["nodes"] if node["name"] in ("sum_4", "sum_5")} <= kept
 
 
 def test_a_library_that_changes_memory_in_place_makes_the_result_and_not_its_views():
@@ -48,6 +50,28 @@ def test_a_library_that_changes_memory_in_place_makes_the_result_and_not_its_vie
     assert became["scatter_add"] == "extern call"
     assert became["full_default"] == "folded"
     assert target_fates(graph, "aten.unsqueeze.default") == target_fates(graph, "aten.expand.default") == {"view"}
+
+
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_a_librarys_call_that_makes_no_buffer_is_a_call_and_makes_the_result(target):
+    [graph] = captured("segment_maximum", target).capture["graphs"]
+    [call] = [call for call in graph["calls"] if call["extern"]]
+    assert (call["kernel"], call["aten_nodes"]) == ("aten.scatter_reduce_.two", ["scatter_reduce"])
+    became = fates_of(graph)
+    assert (became["scatter_reduce"], became["mul"]) == ("extern call", "materialised")
+
+
+def test_what_is_copied_for_a_librarys_layout_is_no_result_of_the_library():
+    [graph] = captured("relative_bias", "cpu").capture["graphs"]
+    assert fates_of(graph)["embedding"] == "materialised"
+    copies = {operation["buffer"] for node in graph["scheduler_nodes"] for operation in node["operations"]
+              if operation["operation"] == "store"}  # fmt: skip
+    assert "embedding" in {buffer["node"] for buffer in graph["buffers"] if buffer["name"] in copies}
+
+
+def test_an_index_that_inductor_counts_to_no_loop_is_tied_to_the_loops_of_its_readers():
+    [graph] = captured("window_mask", "simulated").capture["graphs"]
+    assert not any(graph["coverage"]["missing"].values())
 
 
 def lowered(read: dict) -> dict:
@@ -69,8 +93,9 @@ def lowered(read: dict) -> dict:
                 "name": "op1", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf1"],
                 "reads": [read],
                 "operations": [
-                    {"operation": "load", "producer": "cat", "stores": None, "buffer": "buf0"},
-                    {"operation": "store", "producer": "cat", "stores": "cat", "buffer": "buf1"},
+                    {"operation": "load", "producer": "cat", "stores": None, "copies": None, "buffer": "buf0"},
+                    {"operation": "store", "producer": "cat", "stores": "cat", "copies": "cat",
+                     "buffer": "buf1"},
                 ],
             },
             {"name": "op0", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf0"],

@@ -62,9 +62,10 @@ def reads(view: KernelView) -> dict[str, list[dict]]:
     """Where memory is read: `input` from before the call, `own` what the kernel itself wrote.
 
     Each entry: `buffer`, `what` it is, `pointer`, `element` (the loop body's index), and `places`, each an
-    `expression` in the kernel's variables with the `lines` where it stands.
+    `expression` in the kernel's variables with the `lines` where it stands. A binary search decides while it runs which
+    elements it reads: of those that it goes through, `element` and the one `expression` are None.
     """
-    entries = _accesses(view, READS)
+    entries = _accesses(view, READS) + _searches(view)
     own = [entry for entry in entries if entry["buffer"] in view.written]
     return {"input": [entry for entry in entries if entry not in own], "own": own}
 
@@ -243,7 +244,19 @@ def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
     return list(found.values())
 
 
-def _entry(view: KernelView, buffer: str, pointer: str, element: str) -> dict:
+def _searches(view: KernelView) -> list[dict]:
+    found: dict[tuple, dict] = {}
+    for line, text in view.lines:
+        searched = [buffer for operation in view.operations.get(line, []) for buffer in view.searched(operation)]
+        for pointer, buffer in view.parameters.items():
+            if buffer in searched and re.search(rf"\b{re.escape(pointer)}\b", text):
+                entry = found.setdefault((buffer, pointer), _entry(view, buffer, pointer, None))
+                entry["places"] = entry["places"] or [{"expression": None, "lines": []}]
+                entry["places"][0]["lines"].append(line)
+    return list(found.values())
+
+
+def _entry(view: KernelView, buffer: str, pointer: str, element: str | None) -> dict:
     parameter = view.aliases.get(pointer, pointer)
     given = view.parameters.get(parameter)
     return {

@@ -55,12 +55,14 @@ def _origins(view: KernelView, number: int, text: str) -> list[str]:
         if operation.producer not in view.nodes:
             continue
         node = operation_record(view, view.nodes[operation.producer])
-        origin = f"{node['target']} ({node['name']})" + (f", {node['source']}" if node["source"] else "")
+        origin = node["name"] if node["target"] == node["name"] else f"{node['target']} ({node['name']})"
+        origin += f", {node['source']}" if node["source"] else ""
         memory = found.setdefault(origin, [])
         access = view.access(operation) if operation.operation in kinds else None
         if access:
             way = "reads" if operation.operation in READS else "writes"
             memory.append(view.words(f"lines.{way}", buffer=access[0], index=access[1]))
+        memory += [view.words("lines.searches", buffer=buffer) for buffer in view.searched(operation)]
     return [f"{origin}: {', '.join(dict.fromkeys(memory))}" if memory else origin for origin, memory in found.items()]
 
 

@@ -8,6 +8,7 @@ from minicompile.explain.annotation.view import KernelView
 from minicompile.lowering.captured import Node
 
 COPY = "aten.copy_.default"
+GIVEN = {"placeholder": "input", "get_attr": "constant"}  # nodes that compute nothing; a kernel may copy what they hold
 
 
 def operation_record(view: KernelView, node: Node) -> dict:
@@ -38,6 +39,8 @@ def _became(view: KernelView, node: Node) -> str:
         return "; ".join(results) or _fate(view, node["fate"])
     if _is_written(view, node):
         return _fate(view, "materialised")
+    if node["fate"] is None:
+        return _fate(view, GIVEN.get(node["op"], "size"))
     other = next((one for one in _same_values(view, node) if _is_written(view, one)), None)
     return view.words("fates.elsewhere", name=other["name"]) if other else _fate(view, node["fate"])
 

@@ -15,6 +15,8 @@ from minilab.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
 IR_ACCESS = re.compile(r"= ops\.(?:load|load_seed|store|store_reduction|atomic_add)\('(?P<buffer>\w+)', (?P<index>\w+)")
+IR_SEARCH = re.compile(r"= ops\.bucketize\((?P<given>.*)\)$")
+IR_SEARCHED = re.compile(r"\('(\w+)', ")
 IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
 ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
@@ -121,6 +123,13 @@ class KernelView:
                 found = node["indexing"].get(index["name"])
                 return (match["buffer"], found) if found else None
         return None
+
+    def searched(self, operation: Operation) -> list[str]:
+        """The buffers that a binary search goes through: the boundaries, and where they are not sorted their order."""
+        if operation.ir_line is None:
+            return []
+        match = IR_SEARCH.search(self.pane(self.graph["panes"]["ir_after"])[operation.ir_line - 1])
+        return IR_SEARCHED.findall(match["given"]) if match else []
 
     def users(self, name: str) -> list[Node]:
         """ATen nodes that read a node's result, directly or through views of it."""

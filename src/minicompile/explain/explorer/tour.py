@@ -108,7 +108,7 @@ class Guide:
         recorded = self._in_kind(made & self.links.up(self._aten(origin), {"node"}), "dynamo")
         if recorded:
             stops.append(self._stop(recorded[-1], "dynamo"))
-        became = self._in_kind(self.links.down(source, {"source"}), "aten") or self._in_kind(made, "aten")
+        became = self._in_kind(self.links.down(source, {"source", "caller"}), "aten") or self._in_kind(made, "aten")
         simpler = [line for line in became if line[0] == self.graph["panes"]["aten"]]
         at = {number for _, number in simpler}
         targets = [

@@ -200,7 +200,9 @@ class LineHooks:
             if node.op == "call_method" and hasattr(current, "get_name"):
                 operation = Operation(current.get_name(), node.name, id(node.graph))
                 results = result if isinstance(result, tuple) else (result,)
-                self._results += [(operation, node.target, one) for one in results if hasattr(one, "name")]
+                # a load gets what was stored in a fused loop without loading it: only one of the same buffer is shared
+                kind = f"load {node.args[1]}" if node.target == "load" else node.target
+                self._results += [(operation, kind, one) for one in results if hasattr(one, "name")]
             return result
 
         return mock.patch.object(shim, "run_node", run_node)

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy
+from zoo_models import captured
 
 from minicompile.torch_private.watching.loop_accesses import Access
 from minicompile.torch_private.watching.traffic import _union, _viewed, count
@@ -63,3 +64,12 @@ def test_a_view_that_an_operation_outside_of_all_kernels_made_is_followed_to_its
         "arg0_1",
         "arg0_1",
     ]
+
+
+def test_what_is_handed_on_in_a_register_is_not_read_again():
+    """One loop stores what it loads, and the next one takes it over: the text loads once."""
+    [graph] = captured("two_layouts", "simulated").capture["graphs"]
+    [call] = graph["calls"]
+    read = {access["buffer"] for node in graph["scheduler_nodes"] for access in node["reads"]}
+    assert len(read) > 1  # the scheduler's reads name the other buffer too
+    assert call["read_bytes"] == 2 * 4 * 32 * 4

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from minicompile.frozen_state import frozen
+from minicompile.lowering.untouched import untouched
 
 
 def after(function, *args):
-    with frozen(function, args):
+    with untouched(function, args, {}):
         function(*args)
 
 
