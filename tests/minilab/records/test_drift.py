@@ -82,7 +82,7 @@ def test_a_file_that_is_no_lock_is_refused(after: dict):
 
 @pytest.mark.parametrize("results", [None, [], {"a": None}, {"a": {}}, {"a": {"sha256": 1, "sources": 2}}])
 def test_a_lock_with_other_things_in_it_is_refused(after: dict, results: object):
-    with pytest.raises(LabError, match="the second lab.lock.json"):
+    with pytest.raises(LabError, match=r"the second lab\.lock\.json"):
         drift(after, {**after, "results": results})
 
 

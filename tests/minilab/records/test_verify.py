@@ -154,13 +154,18 @@ def test_differences_name_the_place_and_ignore_the_last_digits():
     assert [reason["stored"] for reason in differences({"us": None}, {"us": 1.0})] == ["None"]
 
 
-@pytest.mark.parametrize(
-    "content", [b"\xff\x00\xfe" * 9, b"hello\n", b"0" * 64 + b"  a\x00b\n", b"0" * 64 + b"  \x7f\n"]
-)
-def test_a_list_of_digests_that_is_none_is_refused(published: Path, content: bytes):
-    (published.parents[1] / NAME).write_bytes(content)
+def test_a_list_of_digests_that_is_no_text_is_refused(published: Path):
+    (published.parents[1] / NAME).write_bytes(b"\xff\x00\xfe" * 9)
     with pytest.raises(LabError, match="is not a list of digests; bring it back"):
         verify_device(published.parents[1], CONFIG)
+
+
+@pytest.mark.parametrize("line", [b"hello\n", b"0" * 64 + b"  a\x00b\n", b"0" * 64 + b"  \x7f\n"])
+def test_a_line_that_holds_no_digest_does_not_count(published: Path, line: bytes):
+    sums = published.parents[1] / NAME
+    before = read_sums(sums.parent)
+    sums.write_bytes(sums.read_bytes() + line)
+    assert read_sums(sums.parent) == before
 
 
 @pytest.mark.parametrize("pages", [{"a.png": None}, {"a.png": {}}, {"a.png": {"sources": 1}}])
