@@ -76,7 +76,10 @@ def read_json(path: str | Path) -> Any:
         with path.open("rb") as file:
             data = file.read(LARGEST_JSON + 1)
         if path.suffix == ".xz":
-            data = lzma.LZMADecompressor(memlimit=UNPACKING_BYTES).decompress(data, max_length=LARGEST_JSON + 1)
+            unpacking = lzma.LZMADecompressor(memlimit=UNPACKING_BYTES)
+            data = unpacking.decompress(data, max_length=LARGEST_JSON + 1)
+            if not unpacking.eof and len(data) <= LARGEST_JSON:
+                raise ValueError("it is cut short")
         if len(data) > LARGEST_JSON:
             raise LabError(f"{path} holds more than the {LARGEST_JSON >> 20} MiB that any result needs; {again}")
         return parse_json(data)

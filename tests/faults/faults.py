@@ -7,6 +7,7 @@
 which holds the run against it. `python tests/faults/faults.py` writes the document.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +27,20 @@ whose name begins with a dot is what a killed job left, and may be deleted.
 
 After a run that was killed: `snakemake --unlock`, then the same command again. It builds what is missing, and only
 that.
+"""
+FORGED = """## Forged files
+
+`python tests/faults/campaign.py --tries 10000` forges what the lab reads, from seeds, and reads it as the lab does, in
+a process with limits; a small campaign is part of `pytest`. A try is *held* when the forgery is refused in one sentence
+of at most {limit} characters, or when what is accepted is right: it is what the original holds, or it fulfils all that
+its format promises. It is a *traceback* when any other exception comes out, *wrong* when what was accepted is not right
+or the process died, a *hang* after {seconds:.0f} s of a processor, *memory* beyond {megabytes} MiB more than before.
+
+Not promised: a file that is forged and signed anew, and fulfils its format, is accepted, since nothing tells it from
+one that was made; only records can be signed by a person. A configuration that `--configfile` names and that is not
+UTF-8 ends with Snakemake's own traceback, because Snakemake reads it before the lab runs. `minimodel.checkpoint` and
+`minimodel.port` trust a file's claims about sizes; `minimodel.load_checkpoint`, `minimodel.load_port` and every job of
+the workflow look at the file first.
 """
 
 
@@ -75,7 +90,24 @@ def document() -> str:
         f"| {found.what} | {f'“{found.says}”' if found.says else 'nothing: the run goes on'} | {found.then} |"
         for found in declared_faults()
     ]
-    return "\n".join([HEAD, "| what goes wrong | what you see | what then |", "|---|---|---|", *rows, ""])
+    table = ["| what goes wrong | what you see | what then |", "|---|---|---|", *rows, ""]
+    return "\n".join([HEAD, *table, *campaign_section()])
+
+
+def campaign_section() -> list[str]:
+    """What the last large campaign of forgeries found; nothing where there was none."""
+    campaign = import_module("campaign")
+    if not campaign.TABLE.exists():
+        return []
+    made = json.loads(campaign.TABLE.read_text())
+    return [
+        FORGED.format(limit=campaign.LONGEST_SENTENCE, seconds=campaign.SECONDS, megabytes=campaign.MEGABYTES),
+        f"The last large campaign ({made['date']}): {made['tries']:,} tries, from number {made['first']} on, in "
+        f"{made['seconds'] / 60:.0f} minutes on {made['processes']} processes.",
+        "",
+        campaign.in_markdown(made),
+        "",
+    ]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from minilab.records.store import content_sha256
 from minilab.site import render_lab_page
 from minilab.site.account import Rule
 from minilab.site.rule_graph import draw_rule_graph
@@ -26,6 +27,7 @@ RECORD = {
     "provenance": {"device": "h200", "date": "2026-11-20T12:00:00+00:00"},
     "restored": {"from": "results/recorded/h200/24/bench.json", "stale": True, "reasons": [CHANGED]},
 }
+RECORD["provenance"]["content_sha256"] = content_sha256(RECORD)
 HEADER = "output_file\tdate\trule\tlog-file(s)\tinput-file(s)\tshellcmd\tstatus\tplan"
 
 

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import lzma
 
 import pytest
 
-from minilab import LabError
-from minilab.files import read_json, replacing, sha256, write_json
+from minilab import LabError, files
+from minilab.files import read_json, read_object, replacing, sha256, write_json
 
 
 def test_replacing_leaves_the_old_file_when_the_block_fails(tmp_path):
@@ -49,7 +50,20 @@ def test_json_round_trip_and_no_nan(tmp_path):
     assert json.loads(path.read_text()) == {"µs": [1.5, None]}
 
 
-@pytest.mark.parametrize("content", [b'{"a": 1', b"\xff\xfe\x00"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a": 1',
+        b"\xff\xfe\x00",
+        b"",
+        b"[" * 100_000,
+        b'{"a": NaN}',
+        b"[-Infinity]",
+        b"1e999",
+        b'"\\ud800"',
+        b"9" * 5000,
+    ],
+)
 def test_broken_json_is_one_sentence(tmp_path, content):
     path = tmp_path / "broken.json"
     path.write_bytes(content)
@@ -68,3 +82,36 @@ def test_sha256_is_that_of_the_files_bytes(tmp_path):
     assert sha256(path) == hashlib.sha256(b"xy").hexdigest()
     path.write_bytes(b"xz")
     assert sha256(path) != hashlib.sha256(b"xy").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("content", "held"), [("null", "null"), ("[]", "a list"), ('"a"', "a text"), ("7", "a number"), ("true", "true or")]
+)
+def test_json_that_is_no_object_is_refused_where_one_is_needed(tmp_path, content, held):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    assert read_json(path) == json.loads(content)
+    with pytest.raises(LabError, match=f"holds {held}.* where a JSON object is needed"):
+        read_object(path)
+
+
+def test_json_that_is_too_large_is_refused_packed_or_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LARGEST_JSON", 1000)
+    text = json.dumps([" " * 1000]).encode()
+    for path, data in ((tmp_path / "a.json", text), (tmp_path / "a.json.xz", lzma.compress(text))):
+        path.write_bytes(data)
+        with pytest.raises(LabError, match="holds more than"):
+            read_json(path)
+
+
+@pytest.mark.parametrize("data", [b"no xz", lzma.compress(b"{}")[:-9], b""])
+def test_broken_packed_json_is_one_sentence(tmp_path, data):
+    path = tmp_path / "a.json.xz"
+    path.write_bytes(data)
+    with pytest.raises(LabError, match="is not readable JSON"):
+        read_json(path)
+
+
+def test_a_folder_is_no_json(tmp_path):
+    with pytest.raises(LabError, match="is a folder"):
+        read_json(tmp_path)

@@ -45,10 +45,10 @@ def write_sums(folder: str | Path, published: Iterable[str | Path]) -> None:
 
 
 def read_sums(folder: str | Path) -> dict[str, str]:
-    """Path relative to `folder` -> digest; empty where nothing is written down.
+    """Path relative to `folder` -> digest; empty where nothing is written down. Lines that hold no digest do not count.
 
     Raises:
-        LabError: the file is there and is no list of digests.
+        LabError: the file is there and is no text.
     """
     path = Path(folder) / NAME
     try:
@@ -56,10 +56,9 @@ def read_sums(folder: str | Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (UnicodeDecodeError, IsADirectoryError):
-        lines = ["?"]
-    if not all(LINE.fullmatch(line) and line.isprintable() for line in lines):
-        raise LabError(f"{path} is not a list of digests; bring it back with `git checkout {path}`.")
-    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        raise LabError(f"{path} is not a list of digests; bring it back with `git checkout {path}`.") from None
+    sums = (line for line in lines if LINE.fullmatch(line) and line.isprintable())
+    return {name: digest for digest, _, name in (line.partition("  ") for line in sums)}
 
 
 def is_published(path: str | Path, folder: str | Path) -> bool:

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minilab.device import cpu_name
-from minilab.files import sha256
+from minilab.files import read_object, sha256
 from minilab.records.digests import digest_of_code, digest_of_content
 from minilab.records.provenance import packages
-from minilab.records.store import read_artefact
 
 
 def flat(value: dict, name: str = "") -> Iterator[tuple[str, object]]:
@@ -55,7 +54,7 @@ def lock(
         "packages": packages(),
         "config": dict(flat(config)),
         "sources": {path: digest_of_code(path) for path in sources},
-        "choices": {path: choices_of(read_artefact(path)) for path in autotunes},
+        "choices": {path: choices_of(read_object(path)) for path in autotunes},
         "graphs": {path: sha256(path) for path in graphs},
         "results": {
             path: {"sha256": digest_of_content(path), **parts} for path, parts in made.items() if Path(path).exists()

@@ -1,6 +1,7 @@
 """The command: its subcommands, their help, and what they refuse."""
 
 import gzip
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from minicompile import command
+from minicompile.explain.reading import captures
 
 DATA = Path(__file__).parents[1] / "data"
 SCRIPT = """
@@ -116,3 +118,23 @@ def test_a_capture_is_explained_and_compared(tiny, capsys):
 def test_what_is_not_there_is_refused_in_one_sentence(arguments, sentence, capsys):
     assert command.main(arguments) == 1
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["annotate", "diff"])
+@pytest.mark.parametrize(
+    ("content", "said"), [("{}", "is no capture: it has no"), ("null", "holds null"), ("[", "JSON")]
+)
+def test_what_is_no_capture_is_refused_in_one_sentence(name, content, said, tmp_path, capsys):
+    (tmp_path / "a.json").write_text(content)
+    assert command.main([name, *[str(tmp_path / "a.json")] * (1 + (name == "diff"))]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_capture_with_other_things_in_it_is_blamed_and_a_bug_stays_a_bug(tiny, capsys):
+    whole = json.loads(tiny.read_text())
+    tiny.write_text(json.dumps({**whole, "graphs": [None]}))
+    assert command.main(["annotate", str(tiny)]) == 1
+    assert f"Error: {tiny}: graphs.0 cannot be None" in capsys.readouterr().err
+    tiny.write_text(json.dumps(whole))
+    with pytest.raises(ZeroDivisionError), captures(tiny):
+        raise ZeroDivisionError

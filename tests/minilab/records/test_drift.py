@@ -80,6 +80,12 @@ def test_a_file_that_is_no_lock_is_refused(after: dict):
         drift(LOCK, {key: value for key, value in after.items() if key != "choices"})
 
 
+@pytest.mark.parametrize("results", [None, [], {"a": None}, {"a": {}}, {"a": {"sha256": 1, "sources": 2}}])
+def test_a_lock_with_other_things_in_it_is_refused(after: dict, results: object):
+    with pytest.raises(LabError, match=r"the second lab\.lock\.json"):
+        drift(after, {**after, "results": results})
+
+
 def test_a_lock_holds_versions_digests_and_choices(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     choice = {"rows": 64, "cols": 600, "dtype": "float32", "config": {"BLOCK": 4}, "median_us": 1.0, "faster": "fused"}

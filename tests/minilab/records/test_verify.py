@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from recorded import DEVICE, record
 
+from minilab import LabError
 from minilab.files import read_json, write_json
 from minilab.records.checksums import NAME, read_sums, write_sums
 from minilab.records.provenance import stale_reasons
+from minilab.records.publish import PAGES, read_pages
 from minilab.records.store import write_artefact
 from minilab.records.verify import Verdict, differences, table, verify, verify_device
 
@@ -150,3 +152,32 @@ def test_differences_name_the_place_and_ignore_the_last_digits():
     assert found == [{"code": "figure", "where": "rows[1].us", "stored": "2", "again": "2.1"}]
     assert list(differences(stored, {"rows": []}))
     assert [reason["stored"] for reason in differences({"us": None}, {"us": 1.0})] == ["None"]
+
+
+def test_a_list_of_digests_that_is_no_text_is_refused(published: Path):
+    (published.parents[1] / NAME).write_bytes(b"\xff\x00\xfe" * 9)
+    with pytest.raises(LabError, match="is not a list of digests; bring it back"):
+        verify_device(published.parents[1], CONFIG)
+
+
+@pytest.mark.parametrize("line", [b"hello\n", b"0" * 64 + b"  a\x00b\n", b"0" * 64 + b"  \x7f\n"])
+def test_a_line_that_holds_no_digest_does_not_count(published: Path, line: bytes):
+    sums = published.parents[1] / NAME
+    before = read_sums(sums.parent)
+    sums.write_bytes(sums.read_bytes() + line)
+    assert read_sums(sums.parent) == before
+
+
+@pytest.mark.parametrize("pages", [{"a.png": None}, {"a.png": {}}, {"a.png": {"sources": 1}}])
+def test_a_list_of_pages_that_is_none_is_refused(published: Path, pages: dict):
+    write_json(published.parents[1] / PAGES, pages)
+    with pytest.raises(LabError, match=r"pages\.json: a\.png"):
+        read_pages(published.parents[1])
+
+
+def test_figures_that_cannot_be_computed_again_are_a_reason(published: Path, monkeypatch: pytest.MonkeyPatch):
+    def fails(artefact: dict) -> dict:
+        raise RuntimeError("sizes differ")
+
+    monkeypatch.setattr("minilab.records.verify.resolve", lambda name: fails)
+    assert {"code": "no_samples", "name": "sizes differ"} in judged(published).reasons

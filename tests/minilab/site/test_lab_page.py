@@ -6,6 +6,7 @@ import re
 import pytest
 from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, rule
 
+from minilab.records.store import content_sha256
 from minilab.site.account import Job, jobs_of, match, read_summary
 from minilab.site.contents import WIDTH, readdressed, thumbnail
 from minilab.site.states import state_of
@@ -87,6 +88,7 @@ def test_a_record_gives_its_device_its_date_and_why_it_is_stale(jobs, tmp_path):
     assert (state.device, state.date, state.reasons) == ("h200", "2026-11-20", (CHANGED,))
     artefact = json.loads((tmp_path / "results/24/h200/bench.json").read_text())
     artefact["restored"] |= {"stale": False, "reasons": []}
+    artefact["provenance"]["content_sha256"] = content_sha256(artefact)
     (tmp_path / "results/24/h200/bench.json").write_text(json.dumps(artefact))
     assert state_of(jobs["results/24/h200/bench.json"]).kind == "restored"
 
