@@ -64,6 +64,7 @@ SLOW = (
 # What takes longest comes first: a worker that began with it at the end would leave the others with nothing to do.
 # Each file stays with one worker (`--dist loadfile`), so it is the order of files that counts.
 LONGEST_FIRST = (
+    "minicompile/explain/test_every_model.py",
     "cluster/test_slurm.py",
     "workflow/test_every_rule.py",
     "browser/",

@@ -10,13 +10,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from minilab.records.store import read_unedited
+from minilab.config import check_schema
+from minilab.files import read_object
 from minilab.site.account import Job
 
 RECORDS = "results/recorded/"
 MISSING, STALE, OUTDATED, RESTORED, BUILT = "missing", "stale", "outdated", "restored", "built"
 NEEDS_GPU, NOT_ASKED = "needs_gpu", "not_asked"
 WORST_FIRST = (MISSING, STALE, OUTDATED, RESTORED, BUILT, NEEDS_GPU, NOT_ASKED)
+TEXT = {"type": "string"}
+SHOWN = {  # what of a restored artefact is shown here
+    "required": ["provenance", "restored"],
+    "properties": {
+        "provenance": {"type": "object", "required": ["date", "device"], "properties": {"date": TEXT, "device": TEXT}},
+        "restored": {
+            "type": "object",
+            "required": ["stale", "reasons"],
+            "properties": {"stale": {"type": "boolean"}, "reasons": {"type": "array", "items": {"type": "object"}}},
+        },
+    },
+}
 SAMPLED = 1.0  # seconds: Snakemake samples a job's memory every half second, so a shorter job has no figure
 
 
@@ -41,11 +54,20 @@ class State:
 
 
 def _restored(job: Job) -> dict | None:
-    """Read the first of a job's artefacts that was restored; None where none was."""
+    """Read the first of a job's artefacts that was restored; None where none was.
+
+    Raises:
+        LabError: it does not say what it was restored from, and when that was measured where.
+    """
     if not any(path.startswith(RECORDS) for path in job.inputs):
         return None
-    artefacts = (read_unedited(output.path) for output in job.outputs if output.path.endswith(".json"))
-    return next((artefact for artefact in artefacts if "restored" in artefact), None)
+    for path in (output.path for output in job.outputs if output.path.endswith(".json")):
+        artefact = read_object(path)
+        if "restored" in artefact:
+            again = f"delete it and build it again with `snakemake --cores 4 {path}`."
+            check_schema(artefact, SHOWN, path, again)
+            return artefact
+    return None
 
 
 def _benchmark(path: str | None) -> dict[str, float | None]:

@@ -6,7 +6,11 @@ import re
 import pytest
 from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, rule
 
+<<<<<<< HEAD
 from minilab.records.store import content_sha256
+=======
+from minilab import LabError
+>>>>>>> fuzz17
 from minilab.site.account import Job, jobs_of, match, read_summary
 from minilab.site.contents import WIDTH, readdressed, thumbnail
 from minilab.site.states import state_of
@@ -91,6 +95,20 @@ def test_a_record_gives_its_device_its_date_and_why_it_is_stale(jobs, tmp_path):
     artefact["provenance"]["content_sha256"] = content_sha256(artefact)
     (tmp_path / "results/24/h200/bench.json").write_text(json.dumps(artefact))
     assert state_of(jobs["results/24/h200/bench.json"]).kind == "restored"
+
+
+@pytest.mark.parametrize("content", ["[]", '{"restored": 1}', '{"restored": {"stale": 1}, "provenance": null}'])
+def test_a_restored_file_that_is_damaged_is_refused_in_a_sentence(jobs, tmp_path, content):
+    (tmp_path / "results/24/h200/bench.json").write_text(content)
+    with pytest.raises(LabError, match=r"results/24/h200/bench\.json.*build it again with"):
+        state_of(jobs["results/24/h200/bench.json"])
+
+
+@pytest.mark.parametrize("content", ["", "s\n", "s\tmax_rss\n1.5\n", "s\tmax_rss\nx\t2\n"])
+def test_a_benchmark_that_is_cut_short_gives_no_figures(jobs, tmp_path, content):
+    job = next(job for job in jobs.values() if job.benchmark and (tmp_path / job.benchmark).exists())
+    (tmp_path / job.benchmark).write_text(content)
+    assert (state_of(job).seconds, state_of(job).megabytes) == (None, None)
 
 
 def test_snakemakes_own_reason_is_told(jobs):
