@@ -6,11 +6,8 @@ import re
 import pytest
 from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, rule
 
-<<<<<<< HEAD
-from minilab.records.store import content_sha256
-=======
 from minilab import LabError
->>>>>>> fuzz17
+from minilab.records.store import content_sha256
 from minilab.site.account import Job, jobs_of, match, read_summary
 from minilab.site.contents import WIDTH, readdressed, thumbnail
 from minilab.site.states import state_of
