@@ -32,9 +32,9 @@ SLOW = (
     r"scripts/test_stage24_scripts\.py::test_(what_goes_wrong_only_while_timed|a_users_kernel_)",
     r"scripts/test_compile_scripts\.py::test_the_port_is_trained",
     # compiles: other models, modes and backends of the same tests stay
-    r"minicompile/safe/test_safe_matrix_inductor\.py::.*\[(minigpt|\w+-(?!default-None))",
-    r"minicompile/safe/test_safe_matrix_backends\.py::.*\[minigpt",
-    r"minicompile/safe/test_safe_matrix_backends\.py::test_every_model_compiles.*\[\w+-(False|True)-",
+    r"minicompile/safe/test_safe_matrix_inductor\.py::(?!.*mode default, automatic shapes)",
+    r"minicompile/safe/test_safe_matrix_backends\.py::(?!.*automatic shapes)",
+    r"minicompile/safe/test_safe_matrix_.*\[(minigpt|it compiles.*step|a backend.*mode (reduce|max))",
     r"minicompile/safe/test_safe_distributed\.py::test_(every_rank_compiles|under_fsdp2)",
     r"minicompile/test_validate\.py::test_the_script_passes",
     r"minicompile/lowering/test_capture\.py::(.*\[training|test_a_backward_kernel|test_simulated_kernels_come)",

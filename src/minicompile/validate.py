@@ -12,6 +12,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from minicompile.safe.compile_cases import lying
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.safe_compile import maybe_compile
@@ -65,16 +66,6 @@ class NoBackward(torch.autograd.Function):
 def unsupported(x: Tensor) -> Tensor:
     """Works eager; no compiler can trace a value that goes through a Python string."""
     return x * float(str(x.detach().mean().item()))
-
-
-def lying(graph_module: torch.fx.GraphModule, example_inputs: list) -> Callable:
-    """A backend whose outputs are one per cent off."""
-
-    def run(*arguments: Tensor) -> tuple:
-        outputs = graph_module(*arguments)
-        return tuple(x * 1.01 if isinstance(x, Tensor) and x.is_floating_point() else x for x in outputs)
-
-    return run
 
 
 def ids(length: int = 8) -> Tensor:

@@ -5,11 +5,8 @@ from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn import functional as F
 
-from minicompile.validate import lying  # noqa: F401  for the tests: a backend that is one per cent off
+from minicompile.safe.compile_cases import FAST, lying  # noqa: F401  for the tests: a backend that is one per cent off
 from minimodel import GrammarMiniGPT, MiniGPTConfig
-
-# Spares Inductor's probe of the vector unit, and makes its code the same on every x86 machine of the last decade.
-FAST = {"cpp.vec_isa_ok": True, "cpp.simdlen": 256}
 
 
 class MLP(nn.Module):

@@ -88,7 +88,7 @@ def test_an_edit_of_any_module_reruns_the_measurements_that_depend_on_it_and_no_
 
 
 def test_an_edit_of_one_module_is_named_alone(machine: Lab, depends: dict[str, set[str]]):
-    path = "src/minicompile/safe/frozen_state.py"
+    path = "src/minicompile/safe/rewind.py"
     assert reasons(machine, [path], targets()) == {output: {path} for output in depends[path]}
 
 
@@ -128,7 +128,7 @@ def reasons(lab: Lab, edited: Iterable[str], outputs: set[str]) -> dict[str, set
 def test_the_safety_nets_own_modules_are_among_what_health_depends_on(depends: dict[str, set[str]]):
     health = {output_of(entry, place) for entry, place in measured() if entry.name == "compile_health"}
     names = (
-        "frozen_state",
+        "rewind",
         "selection",
         "watch",
         "compile_config",

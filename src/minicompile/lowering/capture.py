@@ -17,6 +17,7 @@ from typing import Any, cast
 import torch
 
 from minicompile.batches import split_batch, tensors_of
+from minicompile.frozen_state import frozen
 from minicompile.lowering.captured import Capture, Graph, Kind, Warned
 from minicompile.lowering.choices import chosen, clock_choices
 from minicompile.lowering.coverage import coverage, gaps
@@ -24,7 +25,6 @@ from minicompile.lowering.panes.cpp_assembly import with_cpp_assembly
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record, without
-from minicompile.lowering.untouched import untouched
 from minicompile.torch_private.paths import without_paths
 from minicompile.torch_private.snapshot import described
 from minicompile.torch_private.watching.session import Session, fresh_dynamo, guards, watch
@@ -56,7 +56,7 @@ def capture(
     All compile caches are off for that one compile, and Dynamo is reset before and after it, so what was compiled
     earlier in the process neither shows nor stays: functions that were compiled before compile again at their next
     call. The generated code is the same, byte for byte, as without the capture. The model, its optimizer, its inputs
-    and the random numbers are left as they were (`minicompile.lowering.untouched`).
+    and the random numbers are left as they were (`minicompile.frozen_state`).
 
     Args:
         model: a module or a function, a whole training step say, whose graphs are then captured one by one; what it
@@ -88,7 +88,7 @@ def capture(
     compiled = _compiled(model, dynamic, options)
     run = partial(_run, compiled, model, args, kwargs, target, train, name)
     with (
-        untouched(model, args, kwargs),
+        frozen(model, args, kwargs),
         fresh_dynamo(),
         watch(
             "simulated" if target == "simulated" else None, clock_choices(replay["choices"]) if replay else ()

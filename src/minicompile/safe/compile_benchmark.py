@@ -20,8 +20,8 @@ from torch.profiler import ProfilerActivity, profile
 from minicompile.batches import call_loss, clone_batch, split_batch, tensors_of
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
-from minicompile.safe.frozen_state import frozen_state
 from minicompile.safe.installation import eager_calls
+from minicompile.safe.rewind import rewinding
 from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
@@ -128,13 +128,13 @@ def benchmark(
     trains = trains and (model.training or loss_fn is not None or optimizer is not None)
     step = _step(model, batch, optimizer, loss_fn, trains)
     uncompile(model)
-    with frozen_state(model, optimizer):
+    with rewinding(model, optimizer):
         first = _seconds(step, batch)
     enabled = CompileConfig(**{**vars(cfg), "enabled": True, "fail_policy": "fallback_eager", "healthcheck": True})
     maybe_compile(model, enabled, logger, batch, loss_fn=loss_fn, optimizer=optimizer)
     started = compile_report(model)
     try:
-        with frozen_state(model, optimizer):
+        with rewinding(model, optimizer):
             sides = {"eager": _eager(model, step)} | ({"compiled": step} if started.compiled else {})
             seconds = _interleaved(sides, batch, steps, warmup)
             peaks = {name: _peak_bytes(side, batch) for name, side in sides.items()}

@@ -31,7 +31,7 @@ class CompileReport:
         backend, mode, dynamic, fullgraph: as configured.
         modules: what is compiled, by qualified name; the model itself is `(model)`.
         ran_eager: what is not: blocked by name, frames that Dynamo could not compile or gave up on.
-        graphs: forward graphs that were compiled.
+        graphs: forward graphs that were compiled, in this process or, before its first call, in the smoketest's.
         guards: checks that their frames make, over all of them.
         graph_breaks: where a frame was cut in two, and why.
         recompiles: the guard that failed, for each.
@@ -39,6 +39,9 @@ class CompileReport:
         dtype: the coarsest arithmetic in the comparison with eager.
         tolerance: the relative difference that was allowed.
         differences: the largest of outputs, loss, gradients, buffers.
+        tried_on: name -> dtype and shape of each tensor of the batch on which it was proven; empty without a smoketest.
+        tried_steps: training steps, or calls, that the proof took through compiled code.
+        in_place: why the smoketest ran in this process; None where it ran in a copy of it, or not at all.
         torch: the version.
     """
 
@@ -65,6 +68,9 @@ class CompileReport:
     dtype: str | None = None
     tolerance: float | None = None
     differences: dict[str, float] = field(default_factory=dict)
+    tried_on: dict[str, str] = field(default_factory=dict)
+    tried_steps: int = 0
+    in_place: str | None = None
     torch: str = torch.__version__
 
     def to_dict(self) -> dict:
@@ -94,11 +100,12 @@ def compile_report(model: nn.Module) -> CompileReport:
         reason = "maybe_compile has not compiled this object; a copy of a compiled model is eager until it has"
         return CompileReport(reason=reason, failure={"code": "never_compiled"})
     watch = record.watch
+    tested = watch.tested
     eager = [*record.report.ran_eager, *watch.failed_frames, *(limit.function for limit in watch.cache_limits)]
     return dataclasses.replace(
         record.report,
-        graphs=watch.graphs,
-        guards=watch.guards(),
+        graphs=watch.graphs or (tested.graphs if tested else 0),
+        guards=watch.guards() or (tested.guards if tested else 0),
         graph_breaks=list(watch.graph_breaks),
         recompiles=list(watch.recompiles),
         cache_limits=list(watch.cache_limits),

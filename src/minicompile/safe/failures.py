@@ -8,6 +8,7 @@ from textwrap import shorten
 
 import torch.distributed as dist
 
+from minicompile.frozen_state import CannotRestore
 from minilab import LabError
 
 
@@ -30,6 +31,10 @@ class WrongNumbers(CompileFailure):
 
 class NothingCompiled(CompileFailure):
     """Every step ran, and none of it through compiled code."""
+
+
+class NothingCompared(CompileFailure):
+    """The compiled model ran, and there was no number by which to tell whether it is right."""
 
 
 class OtherRankFailed(CompileFailure):
@@ -60,7 +65,7 @@ def message(error: BaseException) -> str:
 
 def coded(error: BaseException) -> dict:
     """Turn an exception into its `code` and fields; a foreign one into `raised`, its type and its message."""
-    if isinstance(error, CompileFailure | TimeLimitExceeded):
+    if isinstance(error, CompileFailure | CannotRestore | TimeLimitExceeded):
         return {"code": error.code, **error.fields}
     text = shorten(message(error), 300, placeholder=" …")
     return {"code": "raised", "exception": type(error).__name__, "message": text}

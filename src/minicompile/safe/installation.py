@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from minicompile.safe.compile_config import CompileConfig
+from minicompile.safe.failures import NothingCompiled
 from minicompile.safe.selection import Selection
 from minicompile.safe.watch import Watch
 from minicompile.torch_private import dynamo as dynamo_internals
@@ -98,13 +99,15 @@ def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitSt
     """
     for places in selection.blocked_functions.values():
         for owner, attribute in places:
-            saved = vars(owner)[attribute]
-            setattr(owner, attribute, _disabled(saved))
-            undo.callback(setattr, owner, attribute, saved)
+            _block(owner, attribute)
+            undo.callback(_unblock, owner, attribute)
     for module in selection.blocked_modules.values():
         own = vars(module).get("forward")
         module.forward = StaysEager(module)
         undo.callback(_put_attribute, weakref.ref(module), "forward", own)
+    if any(isinstance(module, torch.jit.ScriptModule) for module in selection.compiled.values()):
+        sentence = "the model is TorchScript, which torch.compile leaves alone; give the nn.Module that it was made of."
+        raise NothingCompiled(sentence, "nothing_compiled")
     inner = dynamo_internals.inner_backend(cfg.backend, cfg.mode, cfg.options, cfg.dynamic)
     watch.backend = inner
     compiled = []
@@ -139,6 +142,36 @@ def _entry(module: nn.Module) -> Callable:
 
     enter.__code__ = enter.__code__.replace()
     return enter
+
+
+@dataclass
+class Blocked:
+    """A function that is kept from the compiler: how many models ask for it, and what it was before the first did."""
+
+    models: int
+    function: object
+
+
+_blocked: dict[tuple[object, str], Blocked] = {}
+
+
+def _block(owner: object, attribute: str) -> None:
+    """Wrap a function of a module or a class for one more model."""
+    blocked = _blocked.get((owner, attribute))
+    if blocked is None:
+        saved = vars(owner)[attribute]
+        setattr(owner, attribute, _disabled(saved))
+        _blocked[owner, attribute] = Blocked(1, saved)
+    else:
+        blocked.models += 1
+
+
+def _unblock(owner: object, attribute: str) -> None:
+    """Give the function back once the last model that blocked it is eager again."""
+    blocked = _blocked[owner, attribute]
+    blocked.models -= 1
+    if blocked.models == 0:
+        setattr(owner, attribute, _blocked.pop((owner, attribute)).function)
 
 
 def _disabled(function: object) -> object:

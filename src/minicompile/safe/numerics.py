@@ -5,6 +5,10 @@ difference is held against its own size plus the root mean square of its tensor,
 are the small difference of large terms. A gradient that is zero by cancellation, such as that of a key's bias
 under softmax, is rounding noise through and through; gradients are therefore also given a tenth of the
 root mean square over all gradients. NaN and infinity must stand where eager has them.
+
+In arithmetic coarser than float32 an element may be far off and be right, so tensors are judged as a whole as well: the
+distance between the compiled one and eager's, in the Euclidean norm, against the distance of eager's own from the same
+step in float32. A gradient that points elsewhere or has another length is further away than that.
 """
 
 import math
@@ -21,6 +25,12 @@ from minicompile.safe.failures import WrongNumbers
 TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "tf32": 1e-2, "float16": 2e-2, "bfloat16": 8e-2}
 GRADIENT_FACTOR = 10  # a gradient passes through the model twice and is summed over the batch
 NOISE_SHARE = 0.1  # of the root mean square over all gradients
+# Of arithmetic coarser than float32: the unit in the last place, relative to the number.
+UNITS = {"tf32": 2**-10, "float16": 2**-10, "bfloat16": 2**-7}
+EAGER_ERRORS = 4  # a compiled tensor may be so many times as far from eager's as eager's is from float32's
+LEAST_UNITS = 2  # and so many units always
+FARTHEST = 0.2  # of the tensor's own length, whatever eager's error is
+FEWEST = 16  # elements of a tensor that is judged as a whole: the error of a single number may be zero by luck
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,7 @@ def comparison_dtype(model: nn.Module, tensors: Iterable[Tensor]) -> str:
     """Find the coarsest floating-point arithmetic among the parameters, the tensors given, and autocast."""
     dtypes = {t.dtype for t in (*model.parameters(), *tensors) if t.is_floating_point()}
     devices = {t.device.type for t in (*model.parameters(), *tensors)}
+    devices = {device for device in devices if torch.amp.is_autocast_available(device)}
     dtypes |= {torch.get_autocast_dtype(d) for d in devices if torch.is_autocast_enabled(d)}
     names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
     if "float32" in names and "cuda" in devices and torch.backends.cuda.matmul.allow_tf32:
@@ -112,6 +123,64 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
             f"{off}; the compiled model is wrong.", "too_far", tensor=name, relative=relative, allowed=tolerance
         )
     return Difference(name, relative)
+
+
+def evidence(reference: Tensor) -> int:
+    """Count the elements whose agreement says something: those that are finite and not zero."""
+    if reference.dtype == torch.bool or not (reference.is_floating_point() or reference.is_complex()):
+        return reference.numel()
+    values = dense(reference)
+    return int((values.isfinite() & (values != 0)).sum())
+
+
+def allowed_distance(reference: Tensor, finer: Tensor | None, dtype: str, noise: float) -> float:
+    """Compute how far, in the Euclidean norm, a compiled tensor may be from eager's in coarse arithmetic.
+
+    Args:
+        reference: eager's tensor.
+        finer: the same in float32; None where it is not known.
+        dtype: a key of `UNITS`.
+        noise: as `compare` takes it.
+    """
+    reference = dense(reference)
+    length = torch.linalg.vector_norm(reference, dtype=torch.float64).item()
+    farthest = max(FARTHEST * length, noise * math.sqrt(reference.numel()))
+    if finer is None or finer.shape != reference.shape:
+        return farthest
+    error = torch.linalg.vector_norm(dense(finer).double() - reference.double()).item()
+    error = error if math.isfinite(error) else math.inf
+    return min(farthest, max(EAGER_ERRORS * error, LEAST_UNITS * UNITS[dtype] * length))
+
+
+def compare_as_a_whole(
+    ours: Tensor, reference: Tensor, finer: Tensor | None, name: str, dtype: str, noise: float
+) -> None:
+    """Hold a tensor in coarse arithmetic against eager's by direction and length.
+
+    Args:
+        ours, reference: same shape and dtype.
+        finer, dtype, noise: as `allowed_distance` takes them.
+
+    Raises:
+        WrongNumbers: they are further apart than eager's own rounding explains.
+    """
+    if dtype not in UNITS or not (reference.is_floating_point() or reference.is_complex()):
+        return
+    if reference.numel() < FEWEST or not bool(dense(reference).isfinite().all()):
+        return
+    allowed = allowed_distance(reference, finer, dtype, noise)
+    distance = torch.linalg.vector_norm(dense(ours).double() - dense(reference).double()).item()
+    length = torch.linalg.vector_norm(dense(reference), dtype=torch.float64).item()
+    if not distance <= allowed:
+        relative, share = (value / max(length, torch.finfo(torch.float32).tiny) for value in (distance, allowed))
+        raise WrongNumbers(
+            f"{name} is {relative:.3g} of its length away from eager's, and {share:.3g} is allowed by what eager's own "
+            f"{dtype} rounding costs; the compiled model is wrong.",
+            "too_far",
+            tensor=name,
+            relative=relative,
+            allowed=share,
+        )
 
 
 def largest_relative(ours: Tensor, reference: Tensor, noise: float) -> float:

@@ -7,8 +7,10 @@ pickles and deep copies of it are plain eager models. `torch.compile(model)` wou
 
 import contextlib
 import logging
+import os
 import time
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +20,18 @@ from torch import nn
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, records
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
-from minicompile.safe.installation import install
-from minicompile.safe.selection import select
+from minicompile.safe.installation import Compiled, install
+from minicompile.safe.marks import marked_once, marks_of
+from minicompile.safe.selection import Selection, select
 from minicompile.safe.smoketest import CompileSmoketest, SmoketestOutcome
-from minicompile.safe.watch import Watch
+from minicompile.safe.steps import Subject
+from minicompile.safe.watch import Found, Watch
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
+
+silent = logging.getLogger(f"{__name__}.silent")
+silent.addHandler(logging.NullHandler())
+silent.propagate = False
 
 
 def maybe_compile(
@@ -80,21 +88,21 @@ def maybe_compile(
     )
     undo = contextlib.ExitStack()
     record = records[model] = records[inner] = Record(report, watch, undo.close)
+    weakref.finalize(inner, undo.close).atexit = False  # a function that it blocks is blocked no longer than it lives
     started = time.perf_counter()
+    compiled: list[Compiled] = []
     outcome = SmoketestOutcome(stage="compile")
     try:
-        compiled = install(selection, cfg, watch, undo)
-        outcome = SmoketestOutcome(stage="unchecked")
         if cfg.healthcheck and sample_batch is not None:
             synchronised = contextlib.nullcontext() if inner is model else getattr(model, "no_sync")()  # noqa: B009
-            with watch.start_up(), synchronised:
-                outcome = _smoketest(inner, compiled, cfg, logger, sample_batch, optimizer, loss_fn)
-            if outcome.passed and not watch.graphs:
-                outcome.stage = "compile"
-                sentence = "the compiler found nothing to compile in the model; leave it eager."
-                raise NothingCompiled(sentence, "nothing_compiled")
+            subject = Subject(inner, sample_batch, optimizer, loss_fn)
+            with synchronised:
+                outcome, compiled = _tried(subject, selection, cfg, watch, undo, logger)
+        if outcome.exception is None and not compiled:
+            compiled = install(selection, cfg, watch, undo)
+            outcome.stage = outcome.stage if outcome.passed else "unchecked"
     except Exception as error:
-        outcome.exception = error
+        outcome.stage, outcome.exception = "compile", error
     except BaseException:  # the user's own interrupt leaves nothing behind either
         uncompile(model)
         raise
@@ -106,6 +114,7 @@ def maybe_compile(
     report.seconds = time.perf_counter() - started
     report.compile_seconds, report.step_seconds = outcome.compile_seconds, outcome.step_seconds
     report.dtype, report.tolerance, report.differences = outcome.dtype, outcome.tolerance, outcome.differences
+    report.tried_on, report.tried_steps, report.in_place = outcome.batch, outcome.steps, outcome.in_place
     if outcome.exception is not None:
         fall_back(record, outcome.stage, outcome.exception, logger)
         if cfg.fail_policy == "raise":
@@ -116,10 +125,14 @@ def maybe_compile(
     if cfg.fail_policy == "fallback_eager":
         for part in compiled:
             part.put(part.guarded(lambda error: fall_back(record, "call", error, logger)))
+    if outcome.passed and not outcome.in_place and list(selection.compiled) == [""]:
+        marks = marks_of(inner, sample_batch)
+        if marks:
+            marked_once(inner, marks, vars(inner)[compiled[0].slot], compiled[0].put)
     logger.info(
         "compiled %s: backend=%s mode=%s dynamic=%s fullgraph=%s seconds=%.2f%s",
         *(type(inner).__name__, backend_name, cfg.mode, cfg.dynamic, cfg.fullgraph, report.seconds),
-        "" if outcome.passed else " (unchecked: it compiles at its first call)",
+        _proof(outcome),
         extra={"compile_report": report.to_dict()},
     )
     return model
@@ -133,23 +146,58 @@ def uncompile(model: nn.Module) -> nn.Module:
     return model
 
 
-def _smoketest(model, compiled, cfg, logger, sample_batch, optimizer, loss_fn) -> SmoketestOutcome:
+def _proof(outcome: SmoketestOutcome) -> str:
+    """Say at the end of the log's line what stands behind the compile."""
+    if not outcome.passed:
+        return " (unchecked: it compiles at its first call)"
+    return f" (the smoketest ran in this process: {outcome.in_place})" if outcome.in_place else ""
+
+
+def _tried(
+    subject: Subject,
+    selection: Selection,
+    cfg: CompileConfig,
+    watch: Watch,
+    undo: contextlib.ExitStack,
+    logger: logging.Logger,
+) -> tuple[SmoketestOutcome, list[Compiled]]:
+    """Put a model through the smoketest; return what came of it, and what was compiled in this process."""
     test = CompileSmoketest(cfg.smoketest_steps, cfg.tolerance, cfg.time_limit_seconds)
-    if not any(dynamo_internals.is_fsdp(module) for module in model.modules()):
-        test.run(model, sample_batch, optimizer, loss_fn, logger)
-        return test.outcome
-    # Under FSDP2 each step communicates. A rank whose compile fails goes on with the step, eager, so that the others
-    # do not wait for it for ever; the backward graphs compile in the forward pass, where a failure can be caught.
+    compiled: list[Compiled] = []
     errors: list[Exception] = []
-    for part in compiled:
-        part.put(part.guarded(errors.append, (Exception,)))
-    with dynamo_internals.failing_backward_early():
-        test.run(model, sample_batch, optimizer, loss_fn, logger)
-    for part in compiled:
-        part.put()
-    if errors and test.outcome.exception is None:
-        test.outcome.stage, test.outcome.exception = "forward", errors[0]
-    return test.outcome
+    within, process = contextlib.ExitStack(), os.getpid()
+
+    def put_in() -> None:
+        if os.getpid() != process:
+            watch.logger = silent  # this process logs what the watch finds there
+        compiled[:] = install(selection, cfg, watch, undo)
+        within.enter_context(watch.start_up())
+        if any(dynamo_internals.is_fsdp(module) for module in subject.model.modules()):
+            # Under FSDP2 each step communicates. A rank whose compile fails goes on with the step, eager, so that the
+            # others do not wait for it for ever; the backward graphs compile in the forward pass, where a failure can
+            # be caught.
+            for part in compiled:
+                part.put(part.guarded(errors.append, (Exception,)))
+            within.enter_context(dynamo_internals.failing_backward_early())
+
+    def seen() -> Found:
+        within.close()
+        return watch.found()
+
+    found = test.attempt(subject, logger, put_in, seen)
+    if found is not None and not compiled:
+        watch.hear(found)
+    outcome = test.outcome
+    if errors:
+        for part in compiled:
+            part.put()
+        if outcome.exception is None:
+            outcome.stage, outcome.exception = "forward", errors[0]
+    if outcome.passed and not found.graphs:
+        outcome.stage = "compile"
+        sentence = "the compiler found nothing to compile in the model; leave it eager."
+        outcome.exception = NothingCompiled(sentence, "nothing_compiled")
+    return outcome, compiled
 
 
 def fall_back(record: Record, stage: str, error: BaseException, logger: logging.Logger) -> None:

@@ -2,36 +2,37 @@
 
 `torch.compile` itself hardly ever fails: a compile fails at the first call or at the first `.backward()`,
 and wrong numbers fail nowhere. So the test takes whole steps: forward, loss, backward, `optimizer.step`,
-`zero_grad`. Eager takes one, the compiled model goes on from there, and for its last step all goes back to
-where eager began: outputs, loss, gradients and buffers must be eager's. By then training has changed what
-the compile saw, so one that has frozen a parameter or a buffer shows as well as a wrong one. From the second
-step on, a recompile is a failure, for the batch is always the same.
+`zero_grad`. The last one is held against an eager step from the very same state: outputs, loss, gradients and
+buffers must be eager's. By then training has changed what the compile saw, so one that has frozen a parameter or a
+buffer shows as well as a wrong one. From the second step on, a recompile is a failure: the batch is always the same.
+
+The steps are taken in a forked copy of the process (`minicompile.safe.apart`), and eager's in copies of that: nothing
+of the caller's is touched, whatever it is, a compiler that hangs is killed and one that crashes takes nothing along.
+Where a process cannot be forked, the steps are taken in place, one after the other, and all that they can get at is put
+back (`minicompile.safe.rewind`); calls of other threads wait meanwhile.
 """
 
 import logging
+import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from minicompile.batches import call_loss, clone_batch, split_batch, tensors_of
-from minicompile.safe.failures import TimeLimitExceeded, WrongNumbers
-from minicompile.safe.frozen_state import RandomState, frozen_state
-from minicompile.safe.numerics import (
-    GRADIENT_FACTOR,
-    NOISE_SHARE,
-    TOLERANCES,
-    Difference,
-    compare,
-    comparison_dtype,
-    root_mean_square,
-)
+from minicompile.reach import reached
+from minicompile.safe.apart import CannotFork, ProcessDied, Sign, call_apart, packed, unpacked, why_not
+from minicompile.safe.failures import TimeLimitExceeded
+from minicompile.safe.judge import Judge
+from minicompile.safe.outputs import shapes_of
+from minicompile.safe.rewind import rewinding
+from minicompile.safe.steps import Say, Step, Subject
 from minicompile.safe.time_limit import time_limit
 from minicompile.torch_private import dynamo as dynamo_internals
+from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
 
 
 @dataclass
@@ -39,13 +40,16 @@ class SmoketestOutcome:
     """What the smoketest found.
 
     Attributes:
-        stage: `passed`, or where it failed: `eager` (the model itself), `forward`, `loss`, `backward`,
+        stage: `passed`, or where it failed: `eager` (the model itself), `compile`, `forward`, `loss`, `backward`,
             `optimizer`, `numerics`, `recompile`, `time_limit`.
         exception: what was raised there; None when it passed.
         compile_seconds: the first compiled step, its compile included.
         step_seconds: the fastest later step; None when there was one step only.
         dtype, tolerance: the arithmetic compared, and the relative difference that was allowed.
         differences: largest relative difference of each kind: output, loss, gradient, buffer.
+        batch: name -> dtype and shape of each tensor of the sample batch.
+        steps: compiled steps that were taken.
+        in_place: why the steps were taken in this process; None where they were taken in a copy of it.
     """
 
     stage: str = "eager"
@@ -55,28 +59,29 @@ class SmoketestOutcome:
     dtype: str | None = None
     tolerance: float | None = None
     differences: dict[str, float] = field(default_factory=dict)
+    batch: dict[str, str] = field(default_factory=dict)
+    steps: int = 0
+    in_place: str | None = None
 
     @property
     def passed(self) -> bool:
         return self.stage == "passed"
 
+    def failed(self, error: BaseException) -> None:
+        """Note an exception at the stage that has been reached."""
+        self.exception = error
+        if isinstance(error, TimeLimitExceeded):
+            self.stage = "time_limit"
+        elif isinstance(error, RuntimeError) and "fail_on_recompile" in str(error):
+            self.stage = "recompile"
 
-@dataclass
-class Step:
-    """What one forward and backward pass left behind: the tensors themselves, which the next step may overwrite."""
-
-    outputs: dict[str, Tensor]
-    loss: Tensor | None
-    gradients: dict[str, Tensor]
-    buffers: dict[str, Tensor]
-
-    def copy(self) -> "Step":
-        return Step(
-            {name: tensor.clone() for name, tensor in self.outputs.items()},
-            None if self.loss is None else self.loss.clone(),
-            {name: gradient.clone() for name, gradient in self.gradients.items()},
-            {name: buffer.clone() for name, buffer in self.buffers.items()},
-        )
+    def timed(self, number: int, seconds: float) -> None:
+        """Note what the compiled step of that number took."""
+        self.steps = number
+        if number == 1:
+            self.compile_seconds = seconds
+        else:
+            self.step_seconds = min(seconds, self.step_seconds or seconds)
 
 
 class CompileSmoketest:
@@ -85,7 +90,7 @@ class CompileSmoketest:
     Args:
         steps: training steps, 1 to 3.
         tolerance: largest relative difference; None takes `TOLERANCES` by dtype.
-        time_limit_seconds: for the compiled steps together; None is no limit.
+        time_limit_seconds: for the whole test, or, where it runs in place, for its compiled steps; None is no limit.
     """
 
     def __init__(self, steps: int = 3, tolerance: float | None = None, time_limit_seconds: float | None = None) -> None:
@@ -114,119 +119,160 @@ class CompileSmoketest:
         A model in `eval()` without optimizer or loss_fn, or with nothing to train, is only called, in the grad
         mode that is set. Whatever happens, the model, the optimizer and the random generators end as they began.
         """
-        self.outcome = outcome = SmoketestOutcome()
-        logger = logger or logging.getLogger(__name__)
-        trains = any(parameter.requires_grad for parameter in model.parameters())
-        trains = trains and (model.training or optimizer is not None or loss_fn is not None)
-        try:
-            with frozen_state(model, optimizer) as rewind, torch.enable_grad() if trains else nullcontext():
-                if trains and optimizer is None:
-                    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-2)
-                self._steps(model, sample_batch, optimizer if trains else None, loss_fn, logger, rewind)
-            outcome.stage = "passed"
-        except TimeLimitExceeded as error:
-            outcome.stage, outcome.exception = "time_limit", error
-        except WrongNumbers as error:
-            outcome.stage, outcome.exception = "numerics", error
-        except Exception as error:
-            outcome.exception = error
-            if isinstance(error, RuntimeError) and "fail_on_recompile" in str(error):
-                outcome.stage = "recompile"
-        return outcome.passed
+        self.attempt(Subject(model, sample_batch, optimizer, loss_fn), logger or logging.getLogger(__name__))
+        return self.outcome.passed
 
-    def _steps(self, model, batch, optimizer, loss_fn, logger, rewind) -> None:
-        # Eager first: a model that fails by itself is no failure of the compile, and it shows whether random
-        # numbers are drawn; if so, the compile must draw eager's.
-        reference, random = self._eager(model, batch, optimizer, loss_fn)
-        with (
-            time_limit(self.time_limit_seconds, "The compile", logger),
-            dynamo_internals.fallback_random(random or dynamo_internals.draws_as_eager()),
-        ):
+    def attempt(
+        self,
+        subject: Subject,
+        logger: logging.Logger,
+        install: Callable[[], Any] = lambda: None,
+        seen: Callable[[], Any] = lambda: None,
+    ) -> Any:
+        """Try a model, in a copy of the process where there can be one; `outcome` then says what came of it.
+
+        Args:
+            install: compiles the model, in the process in which the steps are taken.
+            seen: says at the end what that process saw, as something that can be pickled.
+
+        Returns:
+            What `seen` returned; None of a process that did not live to say it.
+        """
+        self.outcome = outcome = SmoketestOutcome()
+        outcome.batch = shapes_of(subject.batch)
+        outcome.in_place = why_not(reached(subject.model, subject.given_optimizer, subject.batch).tensors)
+        if outcome.in_place is None:
+            try:
+                self.outcome, error, found = call_apart(
+                    lambda sign: self._apart(subject, install, seen, sign), self.time_limit_seconds
+                )
+                self.outcome.exception = None if error is None else unpacked(error)
+                return found
+            except CannotFork as error:
+                outcome.in_place = str(error)
+            except (ProcessDied, TimeLimitExceeded) as error:
+                outcome.stage = getattr(error, "stage", None) or outcome.stage
+                outcome.failed(error)
+                return None
+        return self._in_place(subject, logger, install, seen)
+
+    def _apart(self, subject: Subject, install: Callable, seen: Callable, sign: Sign) -> tuple:
+        """Take the steps where everything may be spoiled; eager's are taken in copies of that."""
+        outcome, error = self.outcome, None
+
+        def say(stage: str) -> None:
+            outcome.stage = stage
+            sign(stage)
+
+        def reference() -> tuple[Step, Step | None]:
+            eager, _ = call_apart(lambda _: subject.eager_step(then_train=False))
+            return eager, self._finer(subject, eager)
+
+        try:
+            subject.drop_gradients()
+            with subject.grad_mode():
+                # Eager first: a model that fails by itself is no failure of the compile, and it shows whether random
+                # numbers are drawn; if so, the compile must draw eager's.
+                random = call_apart(lambda _: subject.eager_step(then_train=True)[1])
+                say("compile")
+                install()
+                self._compiled_steps(subject, say, random, reference)
+            outcome.stage = "passed"
+        except CannotFork:
+            raise
+        except Exception as raised:
+            outcome.failed(raised)
+            error, outcome.exception = packed(raised), None
+        return outcome, error, seen()
+
+    def _finer(self, subject: Subject, eager: Step) -> Step | None:
+        """Take eager's step in float32 where its arithmetic is coarser; None where it is not, or cannot be."""
+        if not Judge(subject.model, eager, self.tolerance).coarse:
+            return None
+        try:
+            return call_apart(lambda _: subject.finer_step())
+        except CannotFork:
+            raise
+        except Exception:  # operations that know no float32
+            return None
+
+    def _in_place(self, subject: Subject, logger: logging.Logger, install: Callable, seen: Callable) -> Any:
+        """Take the steps in this process, and put everything back."""
+        outcome = self.outcome
+
+        def say(stage: str) -> None:
+            outcome.stage = stage
+
+        try:
+            say("compile")
+            install()
+            say("eager")
+            held = (subject.given_optimizer, subject.loss_fn, subject.batch)
+            with (
+                other_threads_waiting(subject.model),
+                rewinding(subject.model, *held) as rewind,
+                subject.grad_mode(),
+            ):
+                eager, random = subject.eager_step(then_train=True)
+
+                def reference() -> tuple[Step, None]:
+                    rewind()
+                    return eager, None
+
+                with time_limit(self.time_limit_seconds, "The compile", logger):
+                    self._compiled_steps(subject, say, random, reference)
+            outcome.stage = "passed"
+        except (Exception, TimeLimitExceeded) as error:
+            outcome.failed(error)
+        return seen()
+
+    def _compiled_steps(
+        self, subject: Subject, say: Say, random: bool, reference: Callable[[], tuple[Step, Step | None]]
+    ) -> None:
+        """Take every compiled step; hold the last against `reference()`, eager's from the state that it finds."""
+        outcome = self.outcome
+        with dynamo_internals.fallback_random(random or dynamo_internals.draws_as_eager()):
             wrong = None  # raised at the end: ranks that communicate in each step must all take every step
             for number in range(1, self.steps + 1):
-                if number == self.steps:
-                    rewind()
+                eager, finer = reference() if number == self.steps else (None, None)
                 started = time.perf_counter()
                 with torch.compiler.set_stance("fail_on_recompile") if number > 1 else nullcontext():
-                    step = self._step(model, batch, optimizer, loss_fn)
-                if number == self.steps:
-                    wrong = self._difference(model, step, reference)
-                self._train(optimizer)
-                self._time(number, time.perf_counter() - started)
+                    step = subject.step(say)
+                if eager is not None:
+                    say("numerics")
+                    judge = Judge(subject.model, eager, self.tolerance)
+                    wrong = judge.difference(step, eager, finer)
+                    outcome.dtype, outcome.tolerance, outcome.differences = judge.dtype, judge.tolerance, judge.found
+                subject.train(say)
+                outcome.timed(number, time.perf_counter() - started)
                 del step  # its memory serves the next one
         if wrong is not None:
+            say("numerics")
             raise wrong
 
-    def _train(self, optimizer) -> None:
-        if optimizer is not None:
-            self.outcome.stage = "optimizer"
-            optimizer.step()
-            optimizer.zero_grad()
 
-    def _time(self, number: int, seconds: float) -> None:
-        if number == 1:
-            self.outcome.compile_seconds = seconds
+@contextmanager
+def other_threads_waiting(model: nn.Module) -> Iterator[None]:
+    """Have calls of the model by other threads wait until the block ends, and then see the model that it left."""
+    if hasattr(model, "_orig_mod") or any(dynamo_internals.is_fsdp(module) for module in model.modules()):
+        yield
+        return
+    owner, over = threading.get_ident(), threading.Event()
+    inner = vars(model).get(COMPILED_CALL)
+    own_call = inner or uncompiled_call(model)
+
+    def call(*args: object, **kwargs: object) -> object:
+        if threading.get_ident() == owner:
+            return own_call(*args, **kwargs)
+        over.wait()
+        return model(*args, **kwargs)
+
+    setattr(model, COMPILED_CALL, call)
+    try:
+        yield
+    finally:
+        if inner is None:
+            vars(model).pop(COMPILED_CALL, None)
         else:
-            self.outcome.step_seconds = min(seconds, self.outcome.step_seconds or seconds)
-
-    def _eager(self, model, batch, optimizer, loss_fn) -> tuple[Step, bool]:
-        """Take one eager step; return a copy of it, and whether its forward and backward drew random numbers."""
-        generators = RandomState()
-        try:
-            with torch.compiler.set_stance("force_eager"):
-                step = self._step(model, batch, optimizer, loss_fn).copy()
-                drawn = generators.torch_has_drawn()
-                self._train(optimizer)
-        finally:
-            self.outcome.stage = "eager"
-        return step, drawn
-
-    def _step(self, model, batch, optimizer, loss_fn) -> Step:
-        """Run forward, and backward when there is an optimizer; gradients are left on the parameters."""
-        torch.compiler.cudagraph_mark_step_begin()  # what the last step returned has been read
-        arguments, keywords, target = split_batch(model, clone_batch(batch))
-        self.outcome.stage = "forward"
-        output = model(*arguments, **keywords)
-        loss = None
-        if optimizer is not None:
-            self.outcome.stage = "loss"
-            loss = call_loss(loss_fn, output, target)
-            self.outcome.stage = "backward"
-            loss.backward()
-        return Step(
-            outputs={name: tensor.detach() for name, tensor in tensors_of(output)},
-            loss=None if loss is None else loss.detach(),
-            gradients={name: p.grad for name, p in model.named_parameters() if p.grad is not None},
-            buffers={f"buffer {name}": buffer.detach() for name, buffer in model.named_buffers()},
-        )
-
-    def _difference(self, model: nn.Module, step: Step, reference: Step) -> WrongNumbers | None:
-        try:
-            self._compare(model, step, reference)
-        except WrongNumbers as error:
-            return error
-        return None
-
-    def _compare(self, model: nn.Module, step: Step, reference: Step) -> None:
-        self.outcome.dtype = comparison_dtype(model, reference.outputs.values())
-        tolerance = self.tolerance or TOLERANCES[self.outcome.dtype]
-        self.outcome.tolerance = tolerance
-        noise = NOISE_SHARE * root_mean_square(reference.gradients.values())
-        self._compare_all("output", step.outputs, reference.outputs, tolerance)
-        if reference.loss is not None:
-            self._compare_all("loss", {"loss": step.loss}, {"loss": reference.loss}, tolerance)
-        self._compare_all("gradient", step.gradients, reference.gradients, GRADIENT_FACTOR * tolerance, noise)
-        self._compare_all("buffer", step.buffers, reference.buffers, tolerance)
-
-    def _compare_all(self, kind: str, ours: dict, reference: dict, tolerance: float, noise: float = 0.0) -> None:
-        if ours.keys() != reference.keys():
-            odd = sorted(ours.keys() ^ reference.keys())[0]
-            sentence = f"{kind} {odd} is there on one side only; the compiled model is wrong."
-            raise WrongNumbers(sentence, "one_side_only", kind=kind, tensor=odd)
-        found: list[Difference] = []
-        for name, tensor in reference.items():
-            label = f"gradient of {name}" if kind == "gradient" else name
-            found.append(compare(ours[name], tensor, label, tolerance, noise))
-        if found:
-            largest = max(difference.relative for difference in found)
-            self.outcome.differences[kind] = max(largest, self.outcome.differences.get(kind, 0.0))
+            setattr(model, COMPILED_CALL, inner)
+        over.set()

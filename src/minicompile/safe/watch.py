@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -17,6 +18,19 @@ import torch
 from minicompile.torch_private import dynamo as dynamo_internals
 
 _watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a watch has counted."""
+
+    graphs: int
+    guards: int
+    graph_breaks: list[str]
+    recompiles: list[str]
+    cache_limits: list[dynamo_internals.CacheLimit]
+    failed_frames: list[str]
+    keeps_eager_random: bool
 
 
 class Watch:
@@ -28,6 +42,7 @@ class Watch:
         cache_limits: the frames that Dynamo gave up on.
         backend: the other one, set when the model is compiled.
         backend_seconds: time spent in the backend; backward graphs that compile later are not in it.
+        tested: what was counted in the process in which the model was tried; None where that is this process.
     """
 
     backend: Callable
@@ -41,6 +56,7 @@ class Watch:
         self.recompiles: list[str] = []
         self.cache_limits: list[dynamo_internals.CacheLimit] = []
         self.failed_frames: list[str] = []
+        self.tested: Found | None = None
         self._frames: dict[int, set[str]] = {}  # compile ids by frame
         self._metrics: dict[str, dynamo_internals.FrameMetrics] = {}
         self._keeps_eager_random = False
@@ -89,6 +105,26 @@ class Watch:
         self._read_metrics()
         return sum(metrics.guards for metrics in self._metrics.values())
 
+    def found(self) -> Found:
+        """Return what has been counted, as plain data for another process."""
+        return Found(
+            self.graphs, self.guards(), self.graph_breaks, self.recompiles, self.cache_limits, self.failed_frames,
+            self._keeps_eager_random,
+        )  # fmt: skip
+
+    def hear(self, found: Found) -> None:
+        """Take over, and log, what a watch of the same model counted in another process.
+
+        Its graphs stay there: `graphs` goes on counting those of this process, and `tested` keeps the other's.
+        """
+        self.tested = found
+        for reason in found.graph_breaks:
+            self.note_break(reason)
+        for limit in found.cache_limits:
+            self._note_cache_limit(limit)
+        self.failed_frames += found.failed_frames
+        self._keeps_eager_random |= found.keeps_eager_random
+
     def _note_compile(self) -> None:
         self._read_metrics()
         current = dynamo_internals.current_compile()
@@ -111,7 +147,11 @@ class Watch:
     def hear_cache_limit(self, compile_id: str, limit: dynamo_internals.CacheLimit) -> None:
         """Record that Dynamo gave up on a frame, if its graph `compile_id` is one of this model's."""
         ours = any(compile_id in ids for ids in self._frames.values())
-        if ours and limit not in self.cache_limits:
+        if ours:
+            self._note_cache_limit(limit)
+
+    def _note_cache_limit(self, limit: dynamo_internals.CacheLimit) -> None:
+        if limit not in self.cache_limits:
             self.cache_limits.append(limit)
             self.logger.warning("torch.compile: %s", limit)
 

@@ -10,8 +10,17 @@ import torch
 from safe_models import MLP, failing, features, lying
 
 from minicompile import CompileConfig, compile_report, maybe_compile
+from minicompile.frozen_state import CannotRestore
 from minicompile.report.words import failure
-from minicompile.safe.failures import NothingCompiled, OtherRankFailed, TimeLimitExceeded, WrongNumbers, coded
+from minicompile.safe.apart import ProcessDied
+from minicompile.safe.failures import (
+    NothingCompared,
+    NothingCompiled,
+    OtherRankFailed,
+    TimeLimitExceeded,
+    WrongNumbers,
+    coded,
+)
 from minicompile.safe.numerics import compare
 from minilab.config import read_schema
 from minilab.translations import LANGUAGES
@@ -20,6 +29,9 @@ SCHEMA = read_schema(Path(__file__).parents[3] / "schemas/compile_health.schema.
 FAILURES = [
     WrongNumbers("off", "too_far", tensor="output", relative=0.01, allowed=1e-4),
     NothingCompiled("nothing", "nothing_compiled"),
+    NothingCompared("no number", "nothing_compared"),
+    CannotRestore("stuck", 1, 3, "torch.sparse_coo"),
+    ProcessDied("dead", "process_died", how="SIGSEGV"),
     OtherRankFailed("rank 1", "other_rank", rank=1, failure={"code": "nothing_compiled"}),
     TimeLimitExceeded("too long", 30.0),
     ValueError("no number:\n  'a'\nand more"),

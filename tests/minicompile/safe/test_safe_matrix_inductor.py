@@ -1,34 +1,14 @@
-"""The testing matrix with Inductor's own code: models, modes, dynamic. Caches on disk are shared and stay warm."""
-
-import logging
+"""The testing matrix with Inductor's own code. Caches on disk are shared and stay warm."""
 
 import pytest
-from safe_models import FAST, MODELS, build, fingerprint
+from safe_models import MODELS, build
 
-from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
+from minicompile.safe.compile_cases import Case, cases, check
 
-pytestmark = pytest.mark.usefixtures("fresh_compiler")
-logger = logging.getLogger(__name__)
-SETTINGS = [
-    ("default", None),
-    ("default", False),
-    ("default", True),
-    ("reduce-overhead", None),
-    ("max-autotune", None),
-    ("max-autotune", False),
-]
+SETTINGS = [case for case in cases() if case.backend == "inductor" and case.policy == "fallback_eager"]
 
 
-@pytest.mark.parametrize(("mode", "dynamic"), SETTINGS)
+@pytest.mark.parametrize("case", SETTINGS, ids=str)
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_compiles_with_inductor(name, mode, dynamic):
-    model, batch = build(name)
-    before = fingerprint(model)
-    cfg = CompileConfig(enabled=True, mode=mode, dynamic=dynamic, options=FAST)
-    assert maybe_compile(model, cfg, logger, batch) is model
-    report = compile_report(model)
-    assert report.compiled, report.reason
-    assert not report.recompiles
-    assert report.guards > 0
-    uncompile(model)
-    assert fingerprint(model) == before
+def test_every_model_compiles_with_inductor(name: str, case: Case):
+    check(lambda: build(name), case)

@@ -10,6 +10,7 @@ import pytest
 from safe_models import MLP, features, fingerprint
 
 from minicompile import CompileConfig, compile_report, maybe_compile
+from minicompile.safe import smoketest
 from minicompile.safe.failures import TimeLimitExceeded
 from minicompile.safe.time_limit import time_limit
 
@@ -39,7 +40,9 @@ def test_raise_policy_raises_it():
         maybe_compile(MLP(), cfg, logger, features())
 
 
-def test_in_another_thread_the_limit_is_noticed_and_counts_when_the_compile_returns(caplog):
+def test_in_place_in_another_thread_the_limit_is_noticed_and_counts_when_the_compile_returns(caplog, monkeypatch):
+    monkeypatch.setattr(smoketest, "why_not", lambda tensors: "the test asks for it")
+
     def slow(graph_module, example_inputs):
         time.sleep(1)
         return graph_module

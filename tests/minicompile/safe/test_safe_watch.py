@@ -28,6 +28,7 @@ def warnings(caplog) -> list[str]:
 
 def test_a_recompile_is_counted_and_logged_with_its_reason(caplog):
     model = compiled(MLP(), features())
+    model(features())
     assert compile_report(model).recompiles == []
     for _ in range(3):
         model(torch.ones(3, 8))
@@ -80,6 +81,8 @@ def test_the_cache_limit_under_fullgraph_falls_back():
 
 def test_two_models_of_one_class_are_counted_apart():
     first, second = compiled(minigpt(), ids()), compiled(minigpt(), ids())
+    first(ids())
+    second(ids())
     second(ids(rows=3))
     assert (compile_report(first).graphs, len(compile_report(first).recompiles)) == (1, 0)
     assert (compile_report(second).graphs, len(compile_report(second).recompiles)) == (2, 1)

@@ -1,6 +1,7 @@
 """What a call can change: the tensors, objects and containers that it can get at."""
 
 import functools
+import random
 import sys
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -15,6 +16,7 @@ CONTAINERS = (dict, list, set, OrderedDict, defaultdict, Counter, deque)  # whos
 HOLDERS = (*CONTAINERS, tuple, frozenset)
 # Python's and torch's own objects and functions hold nobody's state, but for these
 FOREIGN = {*sys.stdlib_module_names, "torch", "triton", "numpy"}
+HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of a tensor
 STATEFUL = (nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler)
 
 
@@ -23,7 +25,7 @@ class Reached:
     """What can be got at, each once."""
 
     tensors: list[Tensor] = field(default_factory=list)
-    generators: list[torch.Generator] = field(default_factory=list)
+    generators: list[Any] = field(default_factory=list)  # of random numbers: torch's, NumPy's, Python's
     objects: list[Any] = field(default_factory=list)  # with attributes of their own: modules, optimizers, a trainer
     containers: list[Any] = field(default_factory=list)
 
@@ -47,7 +49,8 @@ def _within(value: Any, found: Reached) -> Iterable[Any]:
     """File one value; returns what it holds."""
     if isinstance(value, Tensor):
         found.tensors.append(value)
-    elif isinstance(value, torch.Generator):
+        return () if nn.parameter.is_lazy(value) else [getattr(value, name, None) for name in HOOKS]
+    elif _is_generator(value):
         found.generators.append(value)
     elif isinstance(value, HOLDERS):
         if type(value) in CONTAINERS:
@@ -65,6 +68,14 @@ def _within(value: Any, found: Reached) -> Iterable[Any]:
             found.objects.append(value)
             return list(held.values())
     return ()
+
+
+def _is_generator(value: Any) -> bool:
+    kinds: list[type] = [torch.Generator, random.Random]
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        kinds += [numpy.Generator, numpy.RandomState]
+    return isinstance(value, tuple(kinds))
 
 
 def _foreign(module: str | None) -> bool:

@@ -6,7 +6,7 @@ import logging
 import torch
 from torch import nn
 
-from minicompile.lowering.reach import reached
+from minicompile.reach import reached
 
 SHARED = torch.ones(1)
 LOGGER = logging.getLogger("not anybody's state")

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from minicompile.lowering.untouched import untouched
+from minicompile.frozen_state import frozen
 
 
 def after(function, *args):
-    with untouched(function, args, {}):
+    with frozen(function, args):
         function(*args)
 
 
