@@ -41,7 +41,11 @@ def test_what_was_not_timed_is_listed_with_the_reason(opened, pages):
     rows = opened.page.locator("#choices .algorithm").nth(1).locator(".bars > li")
     assert rows.count() == len(algorithm("simulated")["candidates"]) > 2
     assert rows.locator(".bar").count() == 0
-    assert {note.inner_text() for note in rows.locator(".note").all()} == {"not timed: the GPU is simulated"}
+    begins = {"no_device": "not timed: the GPU is simulated", "not_offered": "never offered: Inductor's "}
+    reasons = [one["reason"]["code"] for one in algorithm("simulated")["candidates"]]
+    assert set(reasons) == set(begins)
+    for note, reason in zip(rows.locator(".note").all(), reasons, strict=True):
+        assert note.inner_text().startswith(begins[reason])
 
 
 def test_the_code_of_a_candidate_and_the_line_of_a_node_are_reached_by_keyboard(opened, pages):

@@ -8,8 +8,8 @@ from lab import DISPATCH_TABLE, EVERY_RULE, PUBLISHED, ROOT, SMALL, Lab
 
 from minilab.config import read_schema
 from minilab.device import cpu_device
-from minilab.files import read_json, write_json
-from minilab.records.store import check_artefact
+from minilab.files import read_json
+from minilab.records.store import check_artefact, write_artefact
 
 CPU = cpu_device()
 NEEDS_A_GPU = {
@@ -44,7 +44,7 @@ def test_a_measurement_is_compared_with_one_of_another_day(asked: Lab, tmp_path:
     record = lab.root / f"results/recorded/{CPU}/24/ceilings.json"
     older = read_json(record)
     older["provenance"]["date"] = "2026-01-02T03:04:05+00:00"
-    write_json(record, older)
+    write_artefact(record, older)
     said = lab.snakemake("compare_records", *EVERY_RULE, *PUBLISHED).stdout
     assert re.search(r"ceilings.json, measured on 2026-01-02: 0 of [1-9]\d* figures moved", said)
     assert f"results/24/{CPU}/bench.json is the measurement that" in said
