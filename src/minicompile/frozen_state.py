@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from minicompile.reach import reached
+from minicompile.torch_private.tensors import sparse_parts, versions_kept
 from minilab import LabError
 
 COMPRESSED = {
@@ -148,7 +149,7 @@ def parts_of(tensor: Tensor) -> list[Tensor]:
     if flatten is not None:
         return [part for name in flatten(tensor)[0] for part in parts_of(getattr(tensor, name))]
     if tensor.layout == torch.sparse_coo:
-        return [tensor.detach()._indices(), tensor.detach()._values()]
+        return sparse_parts(tensor.detach())
     if tensor.layout in COMPRESSED:
         return [getattr(tensor.detach(), name)() for name in COMPRESSED[tensor.layout]]
     if tensor.is_nested:
@@ -241,4 +242,4 @@ def _versions_kept(tensors: list[Tensor]):
     """Keep the counters by which autograd knows that a tensor has changed: at the end it has not, and a graph of the
     caller's from before still has its backward pass."""
     counted = tuple(t for t in tensors if not nn.parameter.is_lazy(t) and not t.is_inference())
-    return torch.autograd._unsafe_preserve_version_counter(counted)
+    return versions_kept(counted)

@@ -30,6 +30,7 @@ ULP = (
 # Largest |PyTorch - NumPy| of float64 logits, relative to their root mean square. Trained models were
 # seen at 1e-14 in float64 and at 5e-6 in float32.
 FLOAT64_TOLERANCE = 1e-10
+NAMED_ARRAYS = 4  # in a sentence of what is wrong
 TINY = np.finfo(np.float32).tiny  # keeps a probability that underflowed from dividing by zero
 
 
@@ -229,9 +230,10 @@ def _require_equal_layers(rows: list[dict], model: GrammarMiniGPT, arrays: Mappi
     else:
         found = "the layers agree on these ids"
     if wrong_arrays:
-        state = model.state_dict()
-        described = [f"{name} ({_describe(state[torch_name(name)].numpy(), name, arrays)})" for name in wrong_arrays]
-        blame = f"the weights differ from the checkpoint's in {', '.join(described)}; port again"
+        state, named = model.state_dict(), wrong_arrays[:NAMED_ARRAYS]
+        described = [f"{name} ({_describe(state[torch_name(name)].numpy(), name, arrays)})" for name in named]
+        more = f" and {len(wrong_arrays) - len(named)} more" if len(named) < len(wrong_arrays) else ""
+        blame = f"the weights differ from the checkpoint's in {', '.join(described)}{more}; port again"
     else:
         blame = "every weight is the checkpoint's, so look at the layer's code in torch_minigpt.py"
     raise LabError(f"The port is not equivalent: {found}, and {blame}.")

@@ -602,7 +602,7 @@ def test_a_line_lights_the_layer_that_was_chosen(opened, pages):
     opened.go(pages / "layered.html")
     opened.page.locator("#layer").select_option("blocks.1.mix")
     line(opened, "Source", "F.gelu(self.mix").click()
-    opened.page.wait_for_function("document.querySelector('#loop').value === 'blocks.1'")
+    until(opened, "document.querySelector('#loop').value === 'blocks.1'")
 
 
 def test_a_kernel_is_copied_as_the_script_that_the_package_writes(opened, pages):

@@ -44,9 +44,20 @@ def test_the_plan_of_a_cluster_run_needs_no_torch(login_node: dict[str, str], tm
 def test_without_cores_a_command_has_all_of_them(tmp_path: Path, profile: str):
     lab = copy_lab(tmp_path / "lab")
     command = [sys.executable, "-m", "snakemake", "--workflow-profile", f"profiles/{profile}", "results/17/corpus.txt"]
-    done = subprocess.run(command, cwd=lab.root, text=True, capture_output=True)
+    own = {**os.environ, "PYTHONPATH": str(lab.root / "src")}
+    done = subprocess.run(command, cwd=lab.root, env=own, text=True, capture_output=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (lab.root / "results/17/corpus.txt").exists()
+
+
+def test_a_lab_beside_the_one_that_is_installed_is_refused_in_a_sentence(tmp_path: Path):
+    lab = copy_lab(tmp_path / "lab")
+    other = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run", "results/17/corpus.txt"]
+    done = subprocess.run(command, cwd=lab.root, env=other, text=True, capture_output=True)
+    assert done.returncode
+    said = done.stdout + done.stderr
+    assert re.search(r"kernels\.naive names \S+/lab/src/.*another copy.*`pip install -e \.` in this folder", said)
 
 
 def profile(name: str) -> dict:
@@ -77,6 +88,9 @@ def test_what_is_measured_on_a_gpu_shares_its_allocation():
     long_or_several = {"contest", "profile", "compile_health", "train_port", "exercise", "distributed", "gemv"}
     assert on_a_gpu - together == long_or_several | {"what_if_compiled"}
     assert {*grouped} - {*rules()} == {"capture_triton"}
+    text = (ROOT / "profiles/slurm/config.yaml").read_text()
+    of_one_model = {*re.findall(r"^#   (\w+): (?:&|\*)model", text, re.M)}
+    assert together - of_one_model == {"capture"}  # which runs on a CPU; in an allocation all ask for the same model
 
 
 def test_every_job_that_compiles_on_a_gpu_has_caches_of_its_own():

@@ -1,5 +1,7 @@
 """Whatever is wrong with a port is found, and the layer and the array are named."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -75,7 +77,8 @@ def test_swapped_blocks_are_found_and_named(checkpoint, model):
     with pytest.raises(LabError) as caught:
         check_equivalence(checkpoint, model)
     assert "layer blocks.1.ln_1 of the port differs" in str(caught.value)
-    assert "blocks.1.attention.proj.weight (holds blocks.2.attention.proj.weight)" in str(caught.value)
+    assert "blocks.1.attention.qkv.weight (holds blocks.2.attention.qkv.weight)" in str(caught.value)
+    assert re.search(r"\) and \d+ more; port again\.$", str(caught.value))
     assert "blocks.0." not in str(caught.value)
 
 

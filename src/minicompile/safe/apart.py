@@ -3,9 +3,10 @@
 The copy has everything that this process has: models, optimizers, generators, hooks, closures, patches. What the
 function changes there, hangs on or crashes with stays there; its result, or its exception, comes back through a pipe.
 
-The copy has the calling thread alone. The threads of OpenMP are given up before the fork, since a copy would wait for
-threads that it does not have; both sides start new ones when they need them. A copy that waits for a lock which
-another thread held takes no processor time: it is ended, and `StoodStill` says so.
+The copy has the calling thread alone, and would wait for threads that it does not have: those of OpenMP are given up
+before the fork, and the copy forgets those with which Inductor compiles; new ones start when they are needed. A copy
+that waits for a lock which another thread held takes no processor time: it is ended, and `StoodStill` says so. Where a
+limit of time is set, that is looked for up to the first sign only, and the limit ends what stands still later.
 """
 
 import contextlib
@@ -29,9 +30,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from minicompile.safe.failures import CompileFailure, TimeLimitExceeded
+from minicompile.torch_private import dynamo as dynamo_internals
 
 T = TypeVar("T")
-STILL_SECONDS = 20.0  # without processor time before the first sign: whoever compiles or computes takes some
+STILL_SECONDS = 20.0  # without processor time: whoever compiles or computes takes some
 LOOK_SECONDS = 0.05  # between two looks at a process that says nothing
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
 OMP_PAUSE_SOFT = 1
@@ -146,6 +148,7 @@ def _be_the_copy(function: Callable[[Sign], Any], connection: Connection, parent
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
             with contextlib.suppress(ValueError):  # not in the main thread, whose handlers these are
                 signal.signal(number, signal.SIG_DFL)
+        dynamo_internals.forget_compile_threads()
         said: tuple[str, Any]
         try:
             said = ("value", function(Sign(connection)))
@@ -188,7 +191,7 @@ def _answer(process: int, connection: Connection, seconds: float | None) -> Any:
         status = _status(process, os.WNOHANG)
         if status is not None and not connection.poll(0):
             raise _died(status, stage)
-        if stage is None and now - worked_at > STILL_SECONDS:
+        if (stage is None or seconds is None) and now - worked_at > STILL_SECONDS:
             before, worked = worked, _processor_ticks(process)
             if worked == before:
                 raise StoodStill("the forked process stood still")

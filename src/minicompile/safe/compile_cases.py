@@ -17,7 +17,6 @@ from unittest import SkipTest
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.backends.common import aot_autograd
 
 from minicompile.batches import split_batch, tensors_of
 from minicompile.models import named
@@ -25,8 +24,10 @@ from minicompile.safe.apart import why_not
 from minicompile.safe.compile_config import FAIL_POLICIES, CompileConfig
 from minicompile.safe.compile_record import compile_report
 from minicompile.safe.failures import TimeLimitExceeded
+from minicompile.safe.rewind import rewinding
 from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minicompile.safe.shape_stabilizer import ShapeStabilizer
+from minicompile.torch_private.dynamo import backend_of_aot
 from minilab import LabError
 
 MODES = ("default", "reduce-overhead", "max-autotune")
@@ -94,13 +95,13 @@ FAULTS = {
     "lies": Fault("a backend that is one per cent off", lying, ("numerics",)),
     "halves gradients": Fault(
         "a backend that halves gradients",
-        aot_autograd(fw_compiler=_keep, bw_compiler=_half),
+        backend_of_aot(_keep, _half),
         ("numerics",),
         trains=True,
     ),
     "refuses backward": Fault(
         "a backend that refuses the backward pass",
-        aot_autograd(fw_compiler=_keep, bw_compiler=refusing),
+        backend_of_aot(_keep, refusing),
         ("forward", "backward"),
         trains=True,
     ),
@@ -247,7 +248,8 @@ def _check_fault(model: nn.Module, batch: Any, case: Case, loss_fn: Callable | N
     assert report.stage in fault.stages, f"{report.stage}: {report.reason}"
     assert (raised is not None) == (case.policy == "raise"), raised
     arguments, keywords, _ = split_batch(model, batch)
-    assert list(tensors_of(model(*arguments, **keywords))), "the model that came back returns no tensor"
+    with rewinding(model):  # a call may train buffers and draw random numbers
+        assert list(tensors_of(model(*arguments, **keywords))), "the model that came back returns no tensor"
 
 
 def _check_buckets(model: nn.Module, batch: Any, case: Case) -> None:

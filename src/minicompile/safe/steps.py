@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from minicompile.batches import call_loss, clone_batch, parameters_of, split_batch
 from minicompile.frozen_state import RandomState
 from minicompile.safe.outputs import numbers_of
+from minicompile.torch_private.tensors import tree_map
 
 Say = Callable[[str], None]  # told the stage of a step that begins
 

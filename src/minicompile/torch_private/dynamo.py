@@ -33,6 +33,14 @@ def inner_backend(backend: str | Callable, mode: str, options: dict | None, dyna
     return owner("backend_wrapper")._TorchCompileWrapper(backend, None, options, dynamic)
 
 
+def backend_of_aot(forward: Callable, backward: Callable) -> Callable:
+    """A backend out of two functions (graph module, example inputs) -> callable, one for each of AOTAutograd's graphs.
+
+    The callable of the backward pass takes a list of its arguments and has the attribute `_boxed_call`.
+    """
+    return owner("aot_backend").aot_autograd(fw_compiler=forward, bw_compiler=backward)
+
+
 def torch_compile(function: Callable, isolated: bool, **arguments: Any) -> Callable:
     """`torch.compile`; isolated, with a cache of graphs of its own where torch can (2.13 on): models of one class
     then neither share a limit on recompiles nor recompile for one another."""
@@ -196,6 +204,12 @@ def peak_cpu_bytes(profiler: torch.profiler.profile) -> int | None:
         held += change
         peak = max(peak, held)
     return peak if changes else None
+
+
+def forget_compile_threads() -> None:
+    """In a forked copy: let go of the threads that Inductor compiled with, of which the copy has none."""
+    if "torch._inductor.async_compile" in sys.modules:
+        owner("compile_pool").pool.cache_clear()
 
 
 @contextmanager

@@ -85,6 +85,7 @@ NAMES = {
     "cuda_guard": PrivateName("torch.cuda:_DeviceGuard", "nor does a guard of a device, simulated target"),
     "caches_off": PrivateName("torch._inductor.config:force_disable_caches", "compile anew"),
     "shape_padding": PrivateName("torch._inductor.config:shape_padding", "a pass that runs on the device"),
+    "aot_backend": PrivateName("torch._dynamo.backends.common:aot_autograd", "a backend of two functions"),
     "compile_threads": PrivateName("torch._inductor.config:compile_threads", "compile in this process"),
     "complex_fallback": PrivateName(
         "torch._inductor.lowering:fallback_node_due_to_unsupported_type", "operations that Inductor leaves to ATen"
@@ -207,11 +208,14 @@ NAMES = {
     "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),
     "fresh_cache": PrivateName("torch._inductor.utils:fresh_cache", "a folder without anything compiled before"),
     "cpp_compiler": PrivateName("torch._inductor.config:cpp.cxx", "a machine without a C++ compiler"),
+    "compile_pool": PrivateName("torch._inductor.async_compile:AsyncCompile.pool", "threads a forked copy lacks"),
     "clear_caches": PrivateName("torch._inductor.utils:clear_caches", "nothing kept in memory"),
     "vec_isa_ok": PrivateName("torch._inductor.config:cpp.vec_isa_ok", "vector code not probed"),
     "kernel_profile": PrivateName("torch._inductor.config:cpp.enable_kernel_profile", "C++ kernels in a profile"),
     "post_compile": PrivateName("torch._inductor.output_code:CompiledFxGraph.post_compile", "a graph's callable"),
     # torch's operators and tensors (tensors.py)
+    "sparse_parts": PrivateName("torch:Tensor._indices", "a sparse tensor's parts, coalesced or not"),
+    "versions_kept": PrivateName("torch.autograd:_unsafe_preserve_version_counter", "a graph from before stays valid"),
     "dispatch_mode": PrivateName("torch.utils._python_dispatch:TorchDispatchMode", "a look at each operator called"),
     "tree_leaves": PrivateName("torch.utils._pytree:tree_leaves", "the tensors in a result"),
 }

@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
-from minikernel.ops.registry import SPECS, spec_of
+from minikernel.ops.registry import HERE, SPECS, spec_of
 from minilab import LabError
 from minilab.records.digests import digest_of_code
+
+IMPORTED_FROM = HERE.resolve().parents[1]  # the folder that the package minikernel lies in
 
 
 def is_users(name: str, entry: dict | None) -> bool:
@@ -21,15 +23,31 @@ def check_entries(kernels: dict[str, dict]) -> None:
     """Refuse entries that would be taken for another kernel than the one that runs.
 
     Raises:
-        LabError: an entry has the name of one of the lab's kernels and other code, or is CUDA C that is not the lab's.
+        LabError: an entry has the name of one of the lab's kernels and other code, is CUDA C that is not the lab's, or
+            is of another copy of the lab than the one that Python imports.
     """
     for name, entry in kernels.items():
+        _refuse_another_copy(name, entry)
         found = spec_of(name, entry)
         if name in SPECS and found is not SPECS[name]:
             raise LabError(
                 f"config.yaml: kernels.{name} is {entry['function']} of {entry['source']}, and {name} is the name of "
                 "one of the lab's own kernels, whose code is another; give yours another name."
             )
+
+
+def _refuse_another_copy(name: str, entry: dict) -> None:
+    """The kernel that runs is the one of the lab that is installed: an entry must not name another lab's."""
+    spec = SPECS.get(name)
+    if spec is None:
+        return
+    source, package = Path(entry["source"]).resolve(), spec.source.resolve()
+    inner = package.relative_to(IMPORTED_FROM).parts
+    if source != package and source.is_file() and source.parts[-len(inner) :] == inner:
+        raise LabError(
+            f"config.yaml: kernels.{name} names {source}, but the lab that Python imports is another copy, whose "
+            f"kernel is {package}; run `pip install -e .` in this folder."
+        )
 
 
 def code_of(name: str, entry: dict | None) -> dict[str, str]:
