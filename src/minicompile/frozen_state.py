@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from minicompile.reach import reached
-from minicompile.torch_private.tensors import sparse_parts, versions_kept
+from minicompile.torch_private.state import sparse_parts, versions_kept
 from minilab import LabError
 
 COMPRESSED = {

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from minicompile.batches import call_loss, clone_batch, parameters_of, split_batch
 from minicompile.frozen_state import RandomState
 from minicompile.safe.outputs import numbers_of
-from minicompile.torch_private.tensors import tree_map
+from minicompile.torch_private.state import tree_map
 
 Say = Callable[[str], None]  # told the stage of a step that begins
 

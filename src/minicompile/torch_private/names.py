@@ -213,7 +213,7 @@ NAMES = {
     "vec_isa_ok": PrivateName("torch._inductor.config:cpp.vec_isa_ok", "vector code not probed"),
     "kernel_profile": PrivateName("torch._inductor.config:cpp.enable_kernel_profile", "C++ kernels in a profile"),
     "post_compile": PrivateName("torch._inductor.output_code:CompiledFxGraph.post_compile", "a graph's callable"),
-    # torch's operators and tensors (tensors.py)
+    # torch's operators and tensors (tensors.py), and what a model holds (state.py)
     "sparse_parts": PrivateName("torch:Tensor._indices", "a sparse tensor's parts, coalesced or not"),
     "versions_kept": PrivateName("torch.autograd:_unsafe_preserve_version_counter", "a graph from before stays valid"),
     "dispatch_mode": PrivateName("torch.utils._python_dispatch:TorchDispatchMode", "a look at each operator called"),

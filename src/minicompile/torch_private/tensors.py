@@ -8,21 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.autograd import _unsafe_preserve_version_counter as versions_kept
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
-__all__ = [
-    "COMPILED_CALL",
-    "TorchDispatchMode",
-    "operator_name",
-    "sparse_parts",
-    "storage_identity",
-    "tree_leaves",
-    "tree_map",
-    "uncompiled_call",
-    "versions_kept",
-]
+__all__ = ["COMPILED_CALL", "TorchDispatchMode", "operator_name", "storage_identity", "tree_leaves", "uncompiled_call"]
 
 COMPILED_CALL = "_compiled_call_impl"  # the attribute of a module that torch calls in place of its own call
 
@@ -35,11 +24,6 @@ def operator_name(operator: Any) -> str:
 def storage_identity(storage: torch.UntypedStorage) -> int:
     """A number that tells storages apart while they live."""
     return storage._cdata
-
-
-def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The indices and the values of a COO tensor as it holds them: `indices()` refuses one that is not coalesced."""
-    return [tensor._indices(), tensor._values()]
 
 
 def uncompiled_call(module: Any) -> Callable:

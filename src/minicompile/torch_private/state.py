@@ -1,0 +1,12 @@
+"""torch's private names for keeping and copying what a model holds, under names of the lab's own."""
+
+import torch
+from torch.autograd import _unsafe_preserve_version_counter as versions_kept
+from torch.utils._pytree import tree_map
+
+__all__ = ["sparse_parts", "tree_map", "versions_kept"]
+
+
+def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The indices and the values of a COO tensor as it holds them: `indices()` refuses one that is not coalesced."""
+    return [tensor._indices(), tensor._values()]
