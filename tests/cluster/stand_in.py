@@ -10,6 +10,7 @@ import os
 import time
 from pathlib import Path
 
+from minikernel.judge.entry import code_of
 from minikernel.measure.caches import CACHE_VARIABLES, own_caches
 from minilab import LabError
 from minilab.files import read_json, write_json, write_text
@@ -54,7 +55,8 @@ def artefact(job) -> dict:
     made["hardware"] = recorded["provenance"]["hardware"]
     if job.rule == "prove":
         proof = {"kernel": job.wildcards.kernel, "device": device, "verdict": "not run", "reason": None}
-        return {**proof, "executed_by": None, "compiled": None, "cases": [], "provenance": made}
+        code = code_of(job.wildcards.kernel, job.params.measuring["entry"])
+        return {**proof, "executed_by": None, "compiled": None, "cases": [], "code": code, "provenance": made}
     if job.rule == "bench_kernel":
         kernel = job.wildcards.kernel
         rows = [row for row in recorded["rows"] if row["kernel"] == kernel]
