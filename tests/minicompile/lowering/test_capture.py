@@ -347,7 +347,9 @@ def test_simulated_kernels_are_those_that_a_gpu_gets(build):
     compared = compare_with_real(simulated, real)
     differences = [kernel["difference"] for graph in compared["graphs"] for kernel in graph["kernels"]]
     assert compared["same"], [graph["why"] for graph in compared["graphs"]] + differences
-    assert all(kernel["ttir_same"] for graph in compared["graphs"] for kernel in graph["kernels"])
+    for graph in compared["graphs"]:  # but for those for which the clock has picked another configuration
+        otherwise = {kernel["name"] for kernel in graph["kernels"] if not kernel["ttir_same"]}
+        assert otherwise <= {name for why in graph["why"] if why["code"] == "configuration" for name in why["kernels"]}
 
 
 def test_alike_layers_have_as_many_library_calls_each_forward_and_backward(training):

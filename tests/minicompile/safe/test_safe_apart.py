@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._inductor import config as inductor_config
 
 from minicompile.safe import apart
 from minicompile.safe.apart import CannotFork, ProcessDied, StoodStill, call_apart, why_not
@@ -157,16 +158,16 @@ def test_a_lock_that_another_thread_held_is_noticed(monkeypatch):
 
 def test_inductor_compiles_in_a_copy_when_it_has_compiled_here(monkeypatch, tmp_path, fresh_compiler):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(torch._inductor.config, "compile_threads", 2)  # one alone compiles without threads
 
     def compiled(size: int) -> float:
         torch.compiler.reset()
         layers = torch.nn.Sequential(torch.nn.Linear(3, size), torch.nn.GELU())
         return torch.compile(layers)(torch.ones(2, 3)).sum().item()
 
-    for size in (5, 6):
-        compiled(size)
-    assert isinstance(call_apart(lambda sign: compiled(7), seconds=120), float)
+    with inductor_config.patch(compile_threads=2):  # one alone compiles without threads
+        for size in (5, 6):
+            compiled(size)
+        assert isinstance(call_apart(lambda sign: compiled(7), seconds=120), float)
 
 
 def test_what_cannot_be_sent_and_memory_that_is_shared_are_no_reason_to_fail():
