@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from types import ModuleType
 
 from minilab.errors import LabError
 from minilab.translations import Translations
 
 LONGEST = 400  # characters of what somebody's code raised
+IMPORTED: dict[Path, tuple[bytes, ModuleType]] = {}  # file -> its text and its module
 GOT = re.compile(r"\bgot (\w+)\((['\"])(.{1,4000})\2\)$", re.M)
 
 
@@ -31,6 +33,9 @@ class UserCodeError(LabError):
 def load_function(kind: str, name: str, source: str | Path, function: str) -> Callable:
     """Import a user's file and return a function of it.
 
+    A file is imported once in a process for as long as it stays the same, whatever its functions are called for: torch
+    takes an operator's memory away when the same operator is defined again.
+
     Args:
         kind: what the configuration calls such a thing: `kernel` or `model`.
         name: its name in the configuration, for messages.
@@ -48,11 +53,19 @@ def load_function(kind: str, name: str, source: str | Path, function: str) -> Ca
     spec = importlib.util.spec_from_file_location(module_name, source)
     if spec is None or spec.loader is None:
         raise UserCodeError("not_python", **about)
-    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)  # dataclasses and pickles look there
+    file = Path(source).resolve()
     try:
-        spec.loader.exec_module(module)
+        text = file.read_bytes()
+        known, module = IMPORTED.get(file, (b"", None))
+        if module is None or known != text:
+            module = sys.modules[module_name] = importlib.util.module_from_spec(
+                spec
+            )  # dataclasses and pickles look there
+            spec.loader.exec_module(module)
+            IMPORTED[file] = text, module
     except (Exception, SystemExit) as error:
         raise UserCodeError("not_importable", **about, raised=first_line(error)) from error
+    sys.modules[module_name] = module
     if not callable(getattr(module, function, None)):
         defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise UserCodeError("no_function", **about, function=function, defined=", ".join(defined) or "–")

@@ -76,7 +76,7 @@ def writes_between_elements(x):
     return good(x)
 
 
-@torch.library.custom_op("misbehaving::softmax", mutates_args=())
+@torch.library.custom_op(f"{__name__}::softmax", mutates_args=())  # tests import this file, and load it as a user's
 def writes_after_in_an_operator(x: torch.Tensor) -> torch.Tensor:
     return writes_after(x)
 

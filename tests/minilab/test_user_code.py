@@ -1,5 +1,7 @@
 """A user's Python file is loaded, or refused in one sentence, in either language."""
 
+import sys
+
 import pytest
 
 from minilab.translations import Translations
@@ -11,6 +13,17 @@ def test_a_function_of_a_user_s_file_is_loaded_and_its_module_stays_importable(t
     (tmp_path / "mine.py").write_text(text)
     assert load_function("model", "a", tmp_path / "mine.py", "f")() == 3
     assert module_of("model", "a") == "user_model_a"
+
+
+def test_a_file_is_imported_once_as_long_as_it_stays_the_same(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def f(): pass\ndef g(): pass\n")
+    first = load_function("kernel", "one", file, "f")
+    assert load_function("kernel", "two", file, "f") is first
+    assert load_function("kernel", "three", tmp_path / "." / "mine.py", "g").__globals__ is first.__globals__
+    assert sys.modules[module_of("kernel", "two")] is sys.modules[module_of("kernel", "one")]
+    file.write_text("def f(): return 2\n")
+    assert load_function("kernel", "one", file, "f")() == 2
 
 
 @pytest.mark.parametrize(
