@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 
 from minilab.errors import ConfigError, LabError
 from minilab.plausible import check_sizes, check_values
+from minilab.yaml_files import own_yaml
 
 
 def read_schema(path: str | Path) -> dict:
     """Read a JSON Schema written in YAML."""
-    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    return own_yaml(Path(path).read_bytes())
 
 
 def check_schema(value: object, schema: dict, where: str, advice: str | None = None) -> None:

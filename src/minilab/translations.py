@@ -17,9 +17,8 @@ from importlib import resources
 from string import Formatter
 from typing import Any
 
-import yaml
-
 from minilab.errors import LabError
+from minilab.yaml_files import own_yaml
 
 LANGUAGES = ("en", "es")
 PLURALS = frozenset({"one", "other"})
@@ -42,7 +41,7 @@ def flattened(catalogue: dict, prefix: str = "") -> dict[str, str | dict[str, st
 @cache
 def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, str]]:
     file = resources.files(package).joinpath("locale", language, f"{page}.yaml")
-    return flattened(yaml.safe_load(file.read_text(encoding="utf-8")))
+    return flattened(own_yaml(file.read_bytes()))
 
 
 def number(language: str, value: float, form: str = "") -> str:

@@ -1,4 +1,4 @@
-"""YAML that somebody wrote: read without surprises, and refused in one sentence."""
+"""YAML: what somebody wrote is read without surprises, and refused in one sentence; the lab's own is read fast."""
 
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,11 @@ class _Loader(yaml.SafeLoader):
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
+
+
+def own_yaml(text: str | bytes) -> Any:
+    """Read YAML that the lab brings, by libyaml where PyYAML was built with it, which is several times as fast."""
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def parse_yaml(text: str, where: str) -> Any:

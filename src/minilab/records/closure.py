@@ -38,6 +38,7 @@ DATA = re.compile(r"[\w-][\w./*-]*\.\w+")
 PAGE = re.compile(r"\w+")
 LONGEST = 200  # characters of a string that can be a path or a module's name
 CPP = (".cu", ".cuh", ".cpp", ".h")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass
@@ -156,7 +157,7 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
         return Named((), (), False, False, False)
     text = Text()
     tree = _parsed(path)
-    _collect(tree, text, _docstrings(tree))
+    _collect(tree, text)
     lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
     worded = any(module in WORDS or name in ("render", "templates") for module, name in text.imports)
     tables = tuple(
@@ -230,36 +231,30 @@ def _words(string: str, folder: Path) -> list[Path]:
     return [path for home in (folder, folder.parent) for pattern in patterns for path in sorted(home.glob(pattern))]
 
 
-def _docstrings(tree: ast.Module) -> set[ast.AST]:
-    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return {
-        node.body[0].value
-        for node in ast.walk(tree)
-        if isinstance(node, holders) and ast.get_docstring(node) is not None and isinstance(node.body[0], ast.Expr)
-    }
-
-
-def _collect(node: ast.AST, text: Text, skipped: set[ast.AST]) -> None:
-    """Add what stands under a node to `text`, tables apart."""
+def _collect(node: ast.AST, text: Text) -> None:
+    """Add what stands under a node to `text`: docstrings not, tables apart."""
     if isinstance(node, ast.Import):
         text.imports |= {(alias.name, None) for alias in node.names}
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         text.imports |= {(node.module, alias.name) for alias in node.names}
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         text.strings.add(node.value)
     elif isinstance(node, ast.Dict) and node.keys and all(_is_string(key) for key in node.keys):
         table: dict[str, Text] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             part = table[key.value] = Text()  # type: ignore[union-attr]  # a Constant, as was just seen
-            _collect(value, part, skipped)
+            _collect(value, part)
             for inner in part.tables:  # a table in a table belongs to its entry
                 for one in inner.values():
                     part.strings |= one.strings
                     part.imports |= one.imports
         text.tables.append(table)
         return
+    documented = isinstance(node, DOCUMENTED) and node.body and _is_text(node.body[0])
+    docstring = node.body[0] if documented else None  # type: ignore[attr-defined]  # of what is DOCUMENTED
     for child in ast.iter_child_nodes(node):
-        _collect(child, text, skipped)
+        if child is not docstring:
+            _collect(child, text)
 
 
 def _is_string(node: ast.AST | None) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from minilab.files import digest, read_object, sha256
+from minilab.yaml_files import own_yaml
 
 # Comments, white space, and what must not be torn apart: strings, numbers, names, operators of several characters.
 CPP_TOKEN = re.compile(
@@ -57,7 +58,7 @@ def _digest_of_code(path: Path, changed: int, size: int) -> str:
         if path.suffix in CPP:
             return _sha256("\0".join(_cpp(data.decode())))
         if path.suffix in (".yaml", ".json"):
-            return digest(yaml.load(data, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+            return digest(own_yaml(data))
     except (SyntaxError, UnicodeDecodeError, yaml.YAMLError, TypeError):
         pass  # not what its name says: its bytes are all that is known of it
     return hashlib.sha256(data).hexdigest()
