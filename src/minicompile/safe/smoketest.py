@@ -13,11 +13,14 @@ back (`minicompile.safe.rewind`); calls of other threads wait meanwhile.
 """
 
 import logging
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import torch
@@ -33,6 +36,8 @@ from minicompile.safe.steps import Say, Step, Subject
 from minicompile.safe.time_limit import time_limit
 from minicompile.torch_private import dynamo as dynamo_internals
 from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
+
+PATIENCE_SECONDS = 10.0  # in place, for calls of the model that other threads had begun
 
 
 @dataclass
@@ -206,21 +211,18 @@ class CompileSmoketest:
         try:
             say("compile")
             install()
-            say("eager")
             held = (subject.given_optimizer, subject.loss_fn, subject.batch)
-            with (
-                other_threads_waiting(subject.model),
-                rewinding(subject.model, *held) as rewind,
-                subject.grad_mode(),
-            ):
-                eager, random = subject.eager_step(then_train=True)
+            with other_threads_waiting(subject.model):
+                say("eager")
+                with rewinding(subject.model, *held) as rewind, subject.grad_mode():
+                    eager, random = subject.eager_step(then_train=True)
 
-                def reference() -> tuple[Step, None]:
-                    rewind()
-                    return eager, None
+                    def reference() -> tuple[Step, None]:
+                        rewind()
+                        return eager, None
 
-                with time_limit(self.time_limit_seconds, "The compile", logger):
-                    self._compiled_steps(subject, say, random, reference)
+                    with time_limit(self.time_limit_seconds, "The compile", logger):
+                        self._compiled_steps(subject, say, random, reference)
             outcome.stage = "passed"
         except (Exception, TimeLimitExceeded) as error:
             outcome.failed(error)
@@ -253,7 +255,13 @@ class CompileSmoketest:
 
 @contextmanager
 def other_threads_waiting(model: nn.Module) -> Iterator[None]:
-    """Have calls of the model by other threads wait until the block ends, and then see the model that it left."""
+    """Have calls of the model by other threads wait until the block ends, and then see the model that it left.
+
+    The block begins when the calls that were under way have returned.
+
+    Raises:
+        TimeoutError: one of them has not, within `PATIENCE_SECONDS`.
+    """
     if hasattr(model, "_orig_mod") or any(dynamo_internals.is_fsdp(module) for module in model.modules()):
         yield
         return
@@ -269,6 +277,14 @@ def other_threads_waiting(model: nn.Module) -> Iterator[None]:
 
     setattr(model, COMPILED_CALL, call)
     try:
+        patient_until = time.monotonic() + PATIENCE_SECONDS
+        while called_elsewhere(model, call.__code__):
+            if time.monotonic() > patient_until:
+                raise TimeoutError(
+                    f"another thread has been in one call of the model for {PATIENCE_SECONDS:.0f} seconds, and its "
+                    "answer would be wrong if the model were trained meanwhile"
+                )
+            time.sleep(0.001)
         yield
     finally:
         if inner is None:
@@ -276,3 +292,15 @@ def other_threads_waiting(model: nn.Module) -> Iterator[None]:
         else:
             setattr(model, COMPILED_CALL, inner)
         over.set()
+
+
+def called_elsewhere(model: nn.Module, waiting: CodeType) -> bool:
+    """Whether another thread is in a call of the model or of a part of it, one in the function `waiting` apart."""
+    parts, begins = {id(module) for module in model.modules()}, getattr(nn.Module.__call__, "__code__", None)
+    for thread, innermost in sys._current_frames().items():
+        frames = [] if thread == threading.get_ident() else [frame for frame, _ in traceback.walk_stack(innermost)]
+        if any(frame.f_code is waiting for frame in frames):
+            continue
+        if any(frame.f_code is begins and id(frame.f_locals.get("self")) in parts for frame in frames):
+            return True
+    return False

@@ -261,6 +261,70 @@ def test_a_thread_that_serves_the_model_meanwhile_gets_right_answers():
     assert not wrong
 
 
+class Gate:
+    """Where calls of `Gated` by other threads than the first one stop until it is open."""
+
+    def __init__(self):
+        self.owner, self.inside, self.open = threading.get_ident(), threading.Event(), threading.Event()
+
+    def __call__(self):
+        if threading.get_ident() != self.owner:
+            self.inside.set()
+            self.open.wait(10)
+
+
+class Gated(MLP):
+    """An MLP with a gate halfway, which a compile does not see."""
+
+    def forward(self, x):
+        x = self.layers[0](x)
+        if not torch.compiler.is_compiling():
+            gates[0]()
+        return self.layers[2](self.layers[1](x))
+
+
+gates: list[Gate] = []  # of the test that runs, where no smoketest looks for state
+
+
+@pytest.fixture
+def begun():
+    """A `Gated`, a batch, the thread that is halfway through a call of it, and the list that its answer goes to."""
+    gates[:] = [Gate()]
+    model, batch, answers = Gated().eval(), features(), []
+    thread = threading.Thread(target=lambda: answers.append(torch.no_grad()(model)(batch)))
+    thread.start()
+    assert gates[0].inside.wait(10)
+    yield model, batch, thread, answers
+    gates[0].open.set()
+    thread.join()
+
+
+def test_a_call_that_another_thread_had_begun_gets_its_right_answer(begun):
+    model, batch, thread, answers = begun
+    threading.Timer(0.5, gates[0].open.set).start()
+
+    def opening(graph_module, example_inputs):
+        gates[0].open.set()  # in place, the model has been trained for a step by then
+        thread.join()
+        return graph_module
+
+    report = attempt(model, batch, backend=opening, loss_fn=lambda output: output.square().mean())
+    thread.join()
+    assert report.compiled, report.reason
+    assert torch.allclose(answers[0], model(batch), rtol=1e-4)
+
+
+def test_in_place_a_call_of_another_thread_that_does_not_return_keeps_the_model_eager(begun, place, monkeypatch):
+    monkeypatch.setattr(smoketest, "PATIENCE_SECONDS", 0.1)
+    model, batch, thread, answers = begun
+    report = attempt(model, batch)
+    gates[0].open.set()
+    thread.join()
+    assert torch.allclose(answers[0], model(batch), rtol=1e-4)
+    assert report.compiled == (place == "apart"), report.reason
+    assert place == "apart" or "another thread has been in one call of the model" in report.reason
+
+
 def test_a_function_that_two_models_block_is_blocked_until_both_are_eager():
     cfg = CompileConfig(enabled=True, backend="eager", blocklist=["Logging.note"])
     original = vars(Logging)["note"]
