@@ -81,11 +81,6 @@ LONGEST_FIRST = (
 )
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: some wait for SLURM, a browser or a time limit while the others compute."""
-    return len(os.sched_getaffinity(0)) + 1
-
-
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is slow, and sort the files by what is known of their time; within a file the order stays."""

@@ -13,7 +13,7 @@ from minilab.errors import LabError
 from minilab.translations import Translations
 
 LONGEST = 400  # characters of what somebody's code raised
-IMPORTED: dict[Path, tuple[bytes, ModuleType]] = {}  # file -> its text and its module
+IMPORTED: dict[Path, tuple[bytes, ModuleType]] = {}  # file -> its text and its module, the last one
 GOT = re.compile(r"\bgot (\w+)\((['\"])(.{1,4000})\2\)$", re.M)
 
 
@@ -33,8 +33,8 @@ class UserCodeError(LabError):
 def load_function(kind: str, name: str, source: str | Path, function: str) -> Callable:
     """Import a user's file and return a function of it.
 
-    A file is imported once in a process for as long as it stays the same, whatever its functions are called for: torch
-    takes an operator's memory away when the same operator is defined again.
+    A file of models is imported once in a process for as long as it stays the same: torch takes an operator's memory
+    away when the same operator is defined again. A kernel has an import of its own, because it is judged by itself.
 
     Args:
         kind: what the configuration calls such a thing: `kernel` or `model`.
@@ -57,7 +57,7 @@ def load_function(kind: str, name: str, source: str | Path, function: str) -> Ca
     try:
         text = file.read_bytes()
         known, module = IMPORTED.get(file, (b"", None))
-        if module is None or known != text:
+        if module is None or known != text or kind == "kernel":
             module = sys.modules[module_name] = importlib.util.module_from_spec(
                 spec
             )  # dataclasses and pickles look there

@@ -15,15 +15,19 @@ def test_a_function_of_a_user_s_file_is_loaded_and_its_module_stays_importable(t
     assert module_of("model", "a") == "user_model_a"
 
 
-def test_a_file_is_imported_once_as_long_as_it_stays_the_same(tmp_path):
+def test_a_file_of_models_is_imported_once_as_long_as_it_stays_the_same(tmp_path):
     file = tmp_path / "mine.py"
-    file.write_text("def f(): pass\ndef g(): pass\n")
-    first = load_function("kernel", "one", file, "f")
-    assert load_function("kernel", "two", file, "f") is first
-    assert load_function("kernel", "three", tmp_path / "." / "mine.py", "g").__globals__ is first.__globals__
-    assert sys.modules[module_of("kernel", "two")] is sys.modules[module_of("kernel", "one")]
+    file.write_text("def f(): return f.__globals__\ndef g(): return f()\n")
+    first = load_function("model", "one", file, "f")()
+    assert load_function("model", "two", tmp_path / "." / "mine.py", "g")() is first
+    assert sys.modules[module_of("model", "two")] is sys.modules[module_of("model", "one")]
     file.write_text("def f(): return 2\n")
-    assert load_function("kernel", "one", file, "f")() == 2
+    assert load_function("model", "one", file, "f")() == 2
+
+
+def test_each_kernel_has_an_import_of_its_own(tmp_path):
+    (tmp_path / "mine.py").write_text("calls = []\ndef f(): calls.append(1); return len(calls)\n")
+    assert [load_function("kernel", "mine", tmp_path / "mine.py", "f")() for _ in range(2)] == [1, 1]
 
 
 @pytest.mark.parametrize(
