@@ -1,0 +1,251 @@
+"""The lab's pages as a static site: `python -m docs.build.site site/`, then open `site/index.html`.
+
+What belongs to it is computed: the README, what it links to, and so on from page to page; the reports and explorers
+that have been built here; the recorded explorers. A file of code that a page links to becomes a page. MkDocs and its
+theme Material make the HTML, with a search that needs no network and no server.
+"""
+
+import argparse
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from minicompile.explain.explorer.tour import tour
+from minilab import LabError
+from minilab.files import parse_json, write_text
+
+ROOT = Path(__file__).parents[2]
+START, CONTENTS, EXPLORERS = "README.md", "docs/README.md", "explorers.md"
+WORKER = Path(__file__).parent / "data/iframe-worker.js"  # lets the search run where a page is opened as a file
+FETCHED = "https://unpkg.com/iframe-worker/shim"  # where Material would have it from
+SHOWN = (".html", ".png", ".svg", ".css", ".js")  # as they are; any other file becomes a page of its text
+BUILT = ("results/24/*.md", "results/25/*.md", "results/PHASE_*.md", "results/lab.html")
+CAPTURES = ("results/25/*/*/capture.json", "results/recorded/*/25/*/capture.json.xz")
+SETTINGS = {
+    "theme": {
+        "name": "material",
+        "font": False,  # those would come from a server
+        "features": ["navigation.indexes", "navigation.top", "search.highlight", "content.code.copy"],
+        "palette": [
+            {
+                "media": f"(prefers-color-scheme: {scheme})",
+                "scheme": name,
+                "toggle": {"icon": f"material/weather-{icon}", "name": said},
+            }
+            for scheme, name, icon, said in (
+                ("light", "default", "sunny", "Dark"),
+                ("dark", "slate", "night", "Light"),
+            )
+        ],
+    },
+    "plugins": ["search", "offline"],
+    "use_directory_urls": False,
+    "markdown_extensions": [
+        "tables",
+        "attr_list",
+        {"toc": {"permalink": True}},
+        {"pymdownx.highlight": {"anchor_linenums": True}},
+        "pymdownx.superfences",
+    ],
+    "validation": {"links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "warn"}},
+}
+
+
+def links(text: str) -> Iterator[tuple[str, str]]:
+    """(words, target) of each link and picture of a Markdown text, in order."""
+    for block in MarkdownIt().enable("table").parse(text):
+        inside = block.children or []
+        for place, token in enumerate(inside):
+            if token.type in ("link_open", "image"):
+                yield _words(inside, place), str(token.attrs["href" if token.type == "link_open" else "src"])
+
+
+def _words(inside: list[Token], place: int) -> str:
+    return inside[place + 1].content if inside[place].type == "link_open" and place + 1 < len(inside) else ""
+
+
+def target_of(page: Path, href: str) -> Path | None:
+    """The file of the lab that a link leads to, relative to the lab; None for an anchor or somebody else's page."""
+    parts = urlsplit(href)
+    if parts.scheme or not parts.path:
+        return None
+    return Path(os.path.normpath(page.parent / unquote(parts.path)))
+
+
+def reachable(root: Path, starts: Iterable[Path]) -> list[Path]:
+    """The files that can be reached from some pages by links, those pages first; paths are relative to the lab.
+
+    Raises:
+        LabError: a link leads to nothing.
+    """
+    found: dict[Path, None] = {}
+    waiting = list(starts)
+    while waiting:
+        path = waiting.pop(0)
+        if path in found:
+            continue
+        if not (root / path).is_file():
+            raise LabError(f"{path} is linked and is no file; mend the link, or build the file.")
+        found[path] = None
+        if path.suffix == ".md":
+            targets = (target_of(path, href) for _, href in links((root / path).read_text()))
+            waiting += [target for target in targets if target is not None]
+    return list(found)
+
+
+def as_page(path: Path) -> Path:
+    """Where a file lies in the site's sources: code becomes `NAME.md`."""
+    return path if path.suffix in (".md", *SHOWN) else path.with_name(f"{path.name}.md")
+
+
+def rewritten(page: Path, text: str) -> str:
+    """A page's text with its links to files of code leading to the pages that those become."""
+    for _, href in links(text):
+        target = target_of(page, href)
+        if target is not None and as_page(target) != target:
+            text = text.replace(f"]({href})", f"]({urlsplit(href).path}.md)")
+    return text
+
+
+def code_page(path: Path, text: str) -> str:
+    """A file of code as a page."""
+    language = {".cu": "cuda", ".cuh": "cuda", ".smk": "python", ".cff": "yaml"}.get(path.suffix, path.suffix[1:])
+    return f"# {path.name}\n\n`{path}`\n\n````{language}\n{text}\n````\n"
+
+
+def explorers_page(root: Path, language: str) -> str:
+    """A page that opens each explorer at each of the things to see in it.
+
+    Args:
+        root: the lab.
+        language: of the sentences.
+    """
+    text = "# Explorers\n\nEach link opens a page of its own at one line, with all that is tied to it lit.\n"
+    for capture in captures(root):
+        page = capture.parent / "explorer.html"
+        packed = (root / capture).read_bytes()
+        held = parse_json(lzma.decompress(packed) if capture.suffix == ".xz" else packed)
+        device = capture.parts[2] if "recorded" in capture.parts else capture.parent.name
+        text += f"\n## {held['model']['name']}, {device}\n\n"
+        for stop in tour([held], language):
+            address = f"{page}#{stop['capture']}/{stop['pane']}:{stop['line']}"
+            text += f"- [{stop['title']}]({address}): {stop['text']}\n"
+    return text
+
+
+def captures(root: Path) -> list[Path]:
+    """The captures, built here or recorded, that have an explorer beside them."""
+    found = [path for pattern in CAPTURES for path in sorted(root.glob(pattern))]
+    return [path.relative_to(root) for path in found if (path.parent / "explorer.html").is_file()]
+
+
+def contents(root: Path, reports: list[Path]) -> list[dict]:
+    """The navigation: what the README of docs/ lists under each heading, the explorers, the reports.
+
+    Args:
+        root: the lab.
+        reports: pages that have been built.
+    """
+    sections: dict[str, list[dict]] = {}
+    tokens = MarkdownIt().parse((root / CONTENTS).read_text())
+    heading = ""
+    for before, token in pairwise(tokens):
+        if before.type == "heading_open" and before.tag == "h2":
+            heading = token.content
+        elif token.type == "inline" and heading:
+            for words, href in links(token.content):
+                target = target_of(Path(CONTENTS), href)
+                if target is not None and target.suffix == ".md":
+                    sections.setdefault(heading, []).append({words[:1].upper() + words[1:]: str(target)})
+    listed: list[dict] = [{"The lab": START}, {"Pages": CONTENTS}]
+    listed += [{name: pages} for name, pages in sections.items()] + [{"Explorers": EXPLORERS}]
+    return listed + ([{"Reports": [str(page) for page in reports]}] if reports else [])
+
+
+def gather(root: Path, folder: Path, language: str = "en") -> None:
+    """Put the site's sources and `mkdocs.yml` into an empty folder.
+
+    Raises:
+        LabError: a link leads to nothing.
+    """
+    reports = [path.relative_to(root) for pattern in BUILT for path in sorted(root.glob(pattern))]
+    pages = [path for path in reports if path.suffix == ".md"]
+    explorers = [path.parent / "explorer.html" for path in captures(root)]
+    sources = folder / "sources"
+    for path in reachable(root, [Path(START), Path(CONTENTS), *reports, *explorers]):
+        target = sources / as_page(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            write_text(target, rewritten(path, (root / path).read_text()))
+        elif target.name != path.name:
+            write_text(target, code_page(path, (root / path).read_text()))
+        else:
+            shutil.copyfile(root / path, target)
+    write_text(sources / EXPLORERS, explorers_page(root, language))
+    settings = {"site_name": "MiniGPT Lab", "docs_dir": "sources", "nav": contents(root, pages), **SETTINGS}
+    write_text(folder / "mkdocs.yml", yaml.safe_dump(settings, sort_keys=False))
+
+
+def build(root: Path, site: Path, language: str = "en") -> None:
+    """Make the site.
+
+    Args:
+        root: the lab.
+        site: the folder to write; what an earlier build left there goes.
+        language: of the sentences that are written for the site: en or es.
+
+    Raises:
+        LabError: a link leads to nothing, or the site's folder holds something that no build made.
+    """
+    if site.exists() and any(site.iterdir()) and not (site / "sitemap.xml").exists():
+        raise LabError(f"{site} holds files that are no site; name an empty folder, or one that a build has filled.")
+    with tempfile.TemporaryDirectory() as folder:
+        gather(root, Path(folder), language)
+        made = Path(folder, "site")
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(made)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise LabError(f"MkDocs makes no site of these pages: {done.stderr.strip()}")
+        bring_worker(made)
+        if site.exists():
+            shutil.rmtree(site)
+        shutil.copytree(made, site)
+
+
+def bring_worker(site: Path) -> None:
+    """Have the site's pages take what their search needs from the site itself."""
+    shutil.copyfile(WORKER, site / "assets" / WORKER.name)
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        if FETCHED in text:
+            here = os.path.relpath(site / "assets" / WORKER.name, page.parent)
+            page.write_text(text.replace(FETCHED, here))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m docs.build.site", description=__doc__.splitlines()[0])
+    parser.add_argument("site", type=Path, help="the folder to write")
+    parser.add_argument("--language", choices=("en", "es"), default="en", help="of the explorers' sentences")
+    given = parser.parse_args(arguments)
+    try:
+        build(ROOT, given.site, given.language)
+    except LabError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    print(f"{given.site / 'index.html'} is the lab's site")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

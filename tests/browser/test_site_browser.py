@@ -1,0 +1,51 @@
+"""The static site in a browser, opened as files: widths, search, and explorers that open at a line."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Opened
+
+from docs.build import site
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def built(once) -> Path:
+    return once("site", lambda folder: site.build(ROOT, folder))
+
+
+@pytest.fixture
+def opened(browser):
+    page = browser.new_page()
+    yield Opened(page)
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 800, 1440])
+def test_pages_fit_and_ask_no_server(built, opened, width):
+    opened.page.set_viewport_size({"width": width, "height": 900})
+    for page in ("index.html", "explorers.html", "docs/faults.html", "docs/concepts/reducing_a_row.html"):
+        opened.page.goto((built / page).as_uri())
+        opened.page.wait_for_selector(".md-content h1")
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, page
+    assert not opened.requests
+    assert not opened.errors
+
+
+def test_the_search_finds_words_without_a_server(built, opened):
+    opened.page.goto((built / "docs/glossary.html").as_uri())
+    opened.page.fill("input[name=query]", "roofline", force=True)
+    opened.page.focus("input[name=query]")
+    opened.page.wait_for_selector(".md-search-result__item", state="attached")
+    assert "Reading a roofline" in opened.page.inner_text(".md-search-result")
+    assert not opened.requests
+
+
+def test_a_link_opens_the_explorer_at_its_line(built, opened):
+    opened.page.goto((built / "explorers.html").as_uri())
+    opened.page.click("text=The scheduler fuses")
+    opened.page.wait_for_selector("html[data-ready]")
+    assert "#0/groups." in opened.page.url
+    assert opened.page.evaluate("app.pinned") is True
+    assert not opened.requests

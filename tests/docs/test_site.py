@@ -1,0 +1,74 @@
+"""The static site: what it holds, where its links lead, and that nothing of it comes from a server."""
+
+import re
+from pathlib import Path
+
+import pytest
+from links import dead_links
+
+from docs.build import site
+from minilab import LabError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def built(once) -> Path:
+    return once("site", lambda folder: site.build(ROOT, folder))
+
+
+def test_every_page_that_the_readme_leads_to_is_there_and_no_link_is_dead(built):
+    pages = [path for path in built.rglob("*.html") if path.name not in ("404.html", "explorer.html", "lab.html")]
+    assert len(pages) > 40
+    assert {"index.html", "explorers.html", "docs/concepts/memory_bound.html", "docs/what_if/fusion.html"} <= {
+        str(path.relative_to(built)) for path in pages
+    }
+    # an explorer's page finds its lines by itself: tests/browser/test_site_browser.py
+    dead = {str(page): [link for link in dead_links(page) if "explorer.html#" not in link] for page in pages}
+    assert {page: links for page, links in dead.items() if links} == {}
+
+
+def test_nothing_comes_from_a_server(built):
+    asked = re.compile(r'<(?:script|img|iframe)[^>]*\bsrc="(https?://[^"]+)|<link[^>]*rel="(?:stylesheet|preconnect)"'
+                       r'[^>]*href="(https?://[^"]+)')  # fmt: skip
+    assert {page.name: found for page in built.rglob("*.html") if (found := asked.findall(page.read_text()))} == {}
+
+
+def test_a_file_of_code_that_a_page_links_is_a_page(built):
+    assert "naive.cu.html" in (built / "docs/concepts/reducing_a_row.html").read_text()
+    assert "__global__" in (built / "src/minikernel/ops/cuda/naive.cu.html").read_text()
+
+
+def test_the_navigation_is_the_contents_of_the_docs():
+    sections = {name: pages for entry in site.contents(ROOT, []) for name, pages in entry.items()}
+    assert list(sections) == ["The lab", "Pages", "Concepts", "How to", "Reference", "Explorers"]
+    assert {"Why softmax is memory-bound": "docs/concepts/memory_bound.md"} in sections["Concepts"]
+    reports = [Path("results/24/README.md")]
+    assert site.contents(ROOT, reports)[-1] == {"Reports": ["results/24/README.md"]}
+
+
+def test_each_stop_of_a_tour_is_a_link_into_its_explorer():
+    for language in ("en", "es"):
+        links = list(site.links(site.explorers_page(ROOT, language)))
+        assert len(links) >= 5
+        assert all(re.search(r"explorer\.html#\d+/[\w.]+:\d+$", href) for _, href in links)
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path):
+    (tmp_path / "README.md").write_text("[there](docs/there.md#place), [not](docs/not.py), [theirs](https://a.example)")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/there.md").write_text("![shown](there.png) [code](../code.py)")
+    (tmp_path / "docs/there.png").touch()
+    (tmp_path / "code.py").touch()
+    with pytest.raises(LabError, match=r"docs/not\.py is linked and is no file"):
+        site.reachable(tmp_path, [Path("README.md")])
+    (tmp_path / "docs/not.py").touch()
+    found = site.reachable(tmp_path, [Path("README.md")])
+    assert list(map(str, found)) == ["README.md", "docs/there.md", "docs/not.py", "docs/there.png", "code.py"]
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path, capsys):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert site.main([str(tmp_path)]) == 1
+    assert "holds files that are no site" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
