@@ -8,12 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 # Spares each of Inductor's fresh caches its probe of the vector unit, which takes longer than the compile it is for.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # Threads that wait for work sleep: two workers and what they start would otherwise burn each other's cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("lab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lab")
 
 # Cases that take long beside what only they would notice: `pytest` leaves them out, `pytest -m "slow or not slow"` and
 # continuous integration run them. The rest of their file, or the file that is named, tries the same code on less.

@@ -31,7 +31,7 @@ CPU_TOLERANCE = {**REFERENCE_TOLERANCE, "bfloat16": 2 * 2**-8 + 1e-5, "float16":
 WIDE = (31, 64, 255, 600, 601, 1025, 4099)  # odd ones start their rows off 16-byte boundaries
 MOST_ROWS_OF_WIDE = 8
 VALUES = ("normal", "spread", "tiny", "huge", "equal", "masked", "row of -inf", "NaN", "+inf")
-derandomized = settings(max_examples=80, deadline=None, derandomize=True)
+derandomized = settings(max_examples=80, derandomize=True)
 on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_gpu)])
 interpreter = pytest.mark.skipif(not INTERPRETED, reason="runs under Triton's interpreter, in a pytest of its own")

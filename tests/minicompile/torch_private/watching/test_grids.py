@@ -4,7 +4,7 @@ import itertools
 
 import numpy
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minicompile.torch_private.watching import grids
@@ -19,7 +19,6 @@ def points(offset: int, walked: list[tuple[int, int]]) -> set[int]:
     return {offset + sum(map(int.__mul__, (step for step, _ in walked), at)) for at in itertools.product(*lengths)}
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.integers(0, 9), steps)
 def test_a_grid_has_the_points_of_its_loops_each_once(offset, walked):
     walked = [(step, length) for step, length in walked if length > 1]
@@ -44,7 +43,6 @@ def test_a_grid_is_in_its_shortest_form_and_none_where_points_may_coincide(walke
     assert grid(5, walked) == shortest
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(0, 9), steps), min_size=1, max_size=4))
 def test_a_union_has_the_points_of_all_each_once(several):
     several = [(offset, [(step, length) for step, length in walked if length > 1]) for offset, walked in several]
