@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -30,7 +31,7 @@ START, CONTENTS, EXPLORERS = "README.md", "docs/README.md", "explorers.md"
 WORKER = Path(__file__).parent / "data/iframe-worker.js"  # lets the search run where a page is opened as a file
 FETCHED = "https://unpkg.com/iframe-worker/shim"  # where Material would have it from
 SHOWN = (".html", ".png", ".svg", ".css", ".js")  # as they are; any other file becomes a page of its text
-BUILT = ("results/24/*.md", "results/25/*.md", "results/PHASE_*.md", "results/lab.html")
+BUILT = ("results/24/*.md", "results/25/*.md", "results/PHASE_*.md")
 CAPTURES = ("results/25/*/*/capture.json", "results/recorded/*/25/*/capture.json.xz")
 SETTINGS = {
     "theme": {
@@ -180,7 +181,6 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
         LabError: a link leads to nothing.
     """
     reports = [path.relative_to(root) for pattern in BUILT for path in sorted(root.glob(pattern))]
-    pages = [path for path in reports if path.suffix == ".md"]
     explorers = [path.parent / "explorer.html" for path in captures(root)]
     sources = folder / "sources"
     for path in reachable(root, [Path(START), Path(CONTENTS), *reports, *explorers]):
@@ -193,7 +193,7 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
         else:
             shutil.copyfile(root / path, target)
     write_text(sources / EXPLORERS, explorers_page(root, language))
-    settings = {"site_name": "MiniGPT Lab", "docs_dir": "sources", "nav": contents(root, pages), **SETTINGS}
+    settings = {"site_name": "MiniGPT Lab", "docs_dir": "sources", "nav": contents(root, reports), **SETTINGS}
     write_text(folder / "mkdocs.yml", yaml.safe_dump(settings, sort_keys=False))
 
 
@@ -206,8 +206,11 @@ def build(root: Path, site: Path, language: str = "en") -> None:
         language: of the sentences that are written for the site: en or es.
 
     Raises:
-        LabError: a link leads to nothing, or the site's folder holds something that no build made.
+        LabError: MkDocs or its theme is not installed, a link leads to nothing, or the site's folder holds something
+            that no build made.
     """
+    if not (find_spec("mkdocs") and find_spec("material")):
+        raise LabError("MkDocs with Material makes the site and is not installed; run `pip install -e '.[docs]'`.")
     if site.exists() and any(site.iterdir()) and not (site / "sitemap.xml").exists():
         raise LabError(f"{site} holds files that are no site; name an empty folder, or one that a build has filled.")
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ def built(once) -> Path:
 
 
 def test_every_page_that_the_readme_leads_to_is_there_and_no_link_is_dead(built):
-    pages = [path for path in built.rglob("*.html") if path.name not in ("404.html", "explorer.html", "lab.html")]
+    pages = [path for path in built.rglob("*.html") if path.name not in ("404.html", "explorer.html")]
     assert len(pages) > 40
     assert {"index.html", "explorers.html", "docs/concepts/memory_bound.html", "docs/what_if/fusion.html"} <= {
         str(path.relative_to(built)) for path in pages
@@ -65,6 +65,13 @@ def test_a_link_that_leads_nowhere_is_refused(tmp_path):
     (tmp_path / "docs/not.py").touch()
     found = site.reachable(tmp_path, [Path("README.md")])
     assert list(map(str, found)) == ["README.md", "docs/there.md", "docs/not.py", "docs/there.png", "code.py"]
+
+
+def test_without_mkdocs_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(site, "find_spec", lambda name: None)
+    assert site.main([str(tmp_path / "site")]) == 1
+    assert "pip install -e '.[docs]'" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path, capsys):

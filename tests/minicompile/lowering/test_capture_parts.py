@@ -311,7 +311,7 @@ def frame(file: str, line: int) -> str:
         (("{site}/transformers/models/llama/modeling_llama.py", "{site}/torch/nn/modules/linear.py"), [0]),
         (("{site}/torch/optim/optimizer.py", "{site}/torch/optim/adamw.py"), [1]),
         (("{site}/torch/nn/functional.py", "{site}/torch/_dynamo/polyfills/__init__.py"), [0]),
-        (("/root/.pyenv/lib/python3.11/contextlib.py", "/home/me/mine.py", "<eval_with_key>.3"), [1]),
+        (("/usr/lib/python3.11/contextlib.py", "/home/me/mine.py", "<eval_with_key>.3"), [1]),
         (("/tmp/ipykernel_7/1234.py", "<ipython-input-3-ab>", "{site}/torch/nn/functional.py"), [1, 0]),
     ],
 )
