@@ -90,7 +90,7 @@ def nothing_built() -> Iterator[None]:
     """Kernels are written, and neither g++ nor Triton compiles them."""
     with (
         mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None),
-        mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, Panes())),
+        mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_, **__: (graph, Panes())),
         torch._inductor.config.patch(FAST),
     ):
         yield

@@ -34,7 +34,7 @@ def main(job):
     model = build(job.wildcards.model, checkpoint, params["entry"], tuple(params["shape"])).to(place)
     log.info("compiling %s, every stage watched", model.name, extra=progress(0, 3))
     with own_caches():
-        made = capture(model.module, model.inputs, target=target, assembly=target == "cpu", **model.settings)
+        made = capture(model.module, model.inputs, target=target, assembly=True, **model.settings)
     made["provenance"] = provenance(job.input.sources, params, device)
     for graph in made["graphs"]:
         counts = {what: f"{pair[0]}/{pair[1]}" for what, pair in graph["coverage"].items() if what != "missing"}

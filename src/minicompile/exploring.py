@@ -34,8 +34,8 @@ class Seen:
         index: path of the page that tells of all; None until it is written.
     """
 
-    def __init__(self, session: Session, language: str) -> None:
-        self._session, self._language = session, language
+    def __init__(self, session: Session, language: str, assembly: bool) -> None:
+        self._session, self._language, self._assembly = session, language, assembly
         self._complete: list[Capture] | None = None
         self.pages: list[Path] = []
         self.index: Path | None = None
@@ -51,7 +51,8 @@ class Seen:
             with _told(f"no capture could be made of {session.models[0]['name']}"):
                 trained = any(lowered["backward"] for lowered in session.lowered)
                 target: Kind = "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu"
-                captures.append(as_capture(session, {**session.models[0], "train": trained}, target, {}))
+                subject = {**session.models[0], "train": trained}
+                captures.append(as_capture(session, subject, target, {}, assembly=self._assembly))
         return captures
 
     def write(self, folder: str | Path) -> None:
@@ -79,12 +80,13 @@ class Seen:
 
 
 @contextlib.contextmanager
-def explore(folder: str | Path | None = None, *, language: str = "en") -> Iterator[Seen]:
+def explore(folder: str | Path | None = None, *, language: str = "en", assembly: bool = False) -> Iterator[Seen]:
     """Capture every compile of torch.compile's default backend in a block of code, and write what it made.
 
     Args:
         folder: where to; None to write nothing, and to look at `captures` only. It is written also after an exception.
         language: of the pages.
+        assembly: show the machine code of the kernels too, as `capture` does.
 
     Yields:
         What has been seen so far.
@@ -96,7 +98,7 @@ def explore(folder: str | Path | None = None, *, language: str = "en") -> Iterat
     folder, process = folder and _made(folder), os.getpid()
     try:
         with watch() as session:
-            seen = Seen(session, language)
+            seen = Seen(session, language, assembly)
             yield seen
     finally:
         if seen is not None and folder is not None and os.getpid() == process:  # not in a child that was forked off

@@ -121,7 +121,7 @@ def captured(name: str, target: str) -> Captured:
             # the library's calls get zeros, which are indices, where no kernel has written
             stack.enter_context(mock.patch.object(torch._C._dynamo.guards, "_empty_strided_cpu", _zeros))
         stack.enter_context(
-            mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, Panes()))
+            mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_, **__: (graph, Panes()))
         )
         options = FAST if target == "cpu" else {}
         made = capture(module, inputs, target=target, train=model.train, name=name, options=options)

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=OUT, metavar="DIR", help=f"where to write (default: {OUT}; a folder for each rank)"
     )
     parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the pages")
+    parser.add_argument("--assembly", action="store_true", help="show the machine code of the kernels too")
     parser.add_argument("-m", action="store_true", dest="module", help="SCRIPT is a module, as with python -m")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file, run as python would run it")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     seen = None
     with _as_main(script, arguments.module, arguments.args):
         try:
-            with explore(_folder(arguments.out), language=arguments.language) as seen:
+            with explore(_folder(arguments.out), language=arguments.language, assembly=arguments.assembly) as seen:
                 if arguments.module:
                     runpy.run_module(script, run_name="__main__", alter_sys=True)
                 else:

@@ -72,7 +72,8 @@ def capture(
         options: settings of Inductor's to compile with, over its own.
         replay: a capture of the same model on a real GPU; where a clock decided there, the simulated target decides
             the same, which it would otherwise leave undone.
-        assembly: compile C++ kernels once more, to show their machine code; that takes a few seconds for each graph.
+        assembly: show the machine code of the kernels too. For C++ each graph is compiled once more, which takes a few
+            seconds; for Triton each kernel is disassembled, which takes about half a second.
 
     Returns:
         The capture, plain data as schemas/capture.schema.yaml describes it. Where torch.compile compiled nothing, it
@@ -122,7 +123,7 @@ def as_capture(session: Session, model: dict, target: Kind, options: dict, *, as
         model: what the capture's `model` says: `name`, `class`, `train`, `inputs`.
         target: what the code was made for.
         options: settings of Inductor's that were not its own.
-        assembly: compile C++ kernels once more, to show their machine code.
+        assembly: show the machine code of the kernels too.
     """
     record = Record(session)
     graphs, panes, warnings = _built(record, target, options if assembly else None, session.choices.kernel_times.best)
@@ -169,7 +170,9 @@ def _built(
     for graph, code in zip(record.graphs, codes, strict=True):
         if target != "cpu":
             try:
-                graph, texts = with_assembly(graph, code.split("\n"), target, chosen_blocks)
+                graph, texts = with_assembly(
+                    graph, code.split("\n"), target, chosen_blocks, sass=assembled_with is not None
+                )
                 panes.extend(texts)
             except LabError as error:
                 warnings.append({"code": "no_assembly", "what": graph["id"], "reason": str(error)})

@@ -48,7 +48,7 @@ def tiny_simulated():
 
 @pytest.fixture(scope="module")
 def training_simulated():
-    return captured(small_minigpt(train=True), "simulated")
+    return captured(small_minigpt(train=True), "simulated", assembly=True)
 
 
 EVERY = ["tiny", "training", "tiny_simulated", "training_simulated"]

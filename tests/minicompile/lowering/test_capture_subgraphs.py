@@ -44,7 +44,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_every_line_of_an_inner_graph_is_tied_upwards_and_to_the_code(name, caplog):
     model, inputs, train = MODELS[name]
-    with mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_: (graph, Panes())):
+    with mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_, **__: (graph, Panes())):
         made = capture(model, inputs, target="simulated", train=train)
     texts = {pane["id"]: pane["lines"] for pane in made["panes"]}
     found = 0

@@ -66,7 +66,7 @@ def test_the_assembly_is_added_to_a_copy(monkeypatch):
     code = ["triton_0 = async_compile.triton('triton_', '''", "def triton_():", "    pass", "''')"]
     monkeypatch.setattr(triton_assembly, "compile_kernels", Texts("triton_0").compile)
     before = copy.deepcopy(graph)
-    made, panes = triton_assembly.with_assembly(graph, code, "simulated", lambda _text: None)
+    made, panes = triton_assembly.with_assembly(graph, code, "simulated", lambda _text: None, sass=False)
     assert graph == before
     assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
     kinds = ["ttir", "ttgir", "llir", "ptx"]

@@ -140,7 +140,7 @@ def triton_sources(graph: Graph, code: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def with_assembly(
-    graph: Graph, code: list[str], target: str, chosen: Callable[[str], dict | None]
+    graph: Graph, code: list[str], target: str, chosen: Callable[[str], dict | None], *, sass: bool
 ) -> tuple[Graph, Panes]:
     """Compile a graph's Triton kernels.
 
@@ -149,6 +149,7 @@ def with_assembly(
         code: the lines of its code pane.
         target: `cuda` or `simulated`.
         chosen: by a kernel's text the configuration that a clock chose for it, or None.
+        sass: disassemble the machine code too; starting nvdisasm takes half a second for each kernel.
 
     Returns:
         The graph with its kernels' resource figures, and the panes of their texts with the links to them.
@@ -162,7 +163,7 @@ def with_assembly(
     for number, kernel in enumerate(graph["kernels"]):
         made = compiled.get(kernel["name"])
         kernels.append(
-            {**kernel, "assembly": _assembly(panes, graph, number, kernel, made, kernel["name"] in kept)}
+            {**kernel, "assembly": _assembly(panes, graph, number, kernel, made, kernel["name"] in kept, sass)}
             if made
             else kernel
         )
@@ -170,7 +171,7 @@ def with_assembly(
 
 
 def _assembly(
-    panes: Panes, graph: Graph, number: int, kernel: Kernel, made: CompiledKernel, keep_llir: bool
+    panes: Panes, graph: Graph, number: int, kernel: Kernel, made: CompiledKernel, keep_llir: bool, sass: bool
 ) -> Assembly:
     """A kernel's figures; its texts and their links are added to `panes`."""
     file = f"{kernel['name']}.py"
@@ -178,15 +179,15 @@ def _assembly(
         cubin = Path(folder, "kernel.cubin")
         cubin.write_bytes(made.cubin)
         usage = parse_resource_usage(ask_cuda_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
-        sass = ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin))
+        listing = ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin)) if sass else None
     texts = {
         "ttir": ("mlir", mlir_lines(made.ttir, file)),
         "ttgir": ("mlir", mlir_lines(made.ttgir, file)),
         "llir": ("llvm", llvm_lines(made.llir, file) if keep_llir else []),
         "ptx": ("ptx", ptx_lines(made.ptx, file)),
     }
-    if sass is not None:
-        texts["sass"] = ("sass", sass_lines(sass, file))
+    if listing is not None:
+        texts["sass"] = ("sass", sass_lines(listing, file))
     ids: dict[str, str | None] = {"sass": None}
     for kind, (language, lines) in texts.items():
         if not lines:
