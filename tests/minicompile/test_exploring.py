@@ -62,6 +62,16 @@ def test_each_model_has_its_folder_and_the_index_links_to_them(explored):
     assert "the rest of forward from line" in index
 
 
+def test_machine_code_is_shown_where_it_is_asked_for(explored):
+    def listings(seen):
+        return [kernel.get("listing") for graph in seen.captures[0]["graphs"] for kernel in graph["kernels"]]
+
+    with minicompile.explore(assembly=True) as asked:
+        torch.compile(lambda x: x.sin(), options=FAST)(torch.ones(8))
+    assert listings(explored[1]) == [None, None]
+    assert listings(asked) == ["asm.0.forward.0"]
+
+
 def test_nothing_compiled_is_said(tmp_path):
     with minicompile.explore(tmp_path, language="es") as seen:
         pass
