@@ -128,6 +128,8 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
         needs = bool(_after(names[0], nodes, fused) & set(names[1]))
         return needs == (code == "vertical") and any(kernel["language"] == "cpp" for kernel in graph["kernels"])
     if code == "not_worth_it":
+        if len(decision["reasons"]) > 1:  # judged again, after other fusions have changed loops that are not printed
+            return None
         return _shared_bytes(first, second, graph) < inductor.score_fusion_memory_threshold
     if code == "between":
         return _others_between(*names, nodes, fused)
