@@ -7,6 +7,7 @@ from pathlib import Path
 
 from minicompile.lowering.knobs import KNOBS
 from minikernel.judge.entry import check_entries, is_users
+from minikernel.measure.standards import OURS
 from minilab import LabError
 from minilab.config import check_config, read_schema
 from minilab.device import devices_here, is_cpu

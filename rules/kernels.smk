@@ -195,7 +195,11 @@ rule bench_users_kernel:
 rule bench:
     """Gather the rows of all kernels of one device, and say which of the user's are left out."""
     input:
-        proofs=expand("results/24/{{device}}/proof/{kernel}.json", kernel=config["kernels"]),
+        proofs=lambda wildcards: expand(
+            "results/24/{device}/proof/{kernel}.json",
+            device=wildcards.device,
+            kernel=plan.kernels_of(wildcards.device),
+        ),
         jobs=lambda wildcards: expand(
             "results/24/{device}/bench/{kernel}.json",
             device=wildcards.device,
@@ -248,9 +252,7 @@ rule head:
 rule contest:
     """Time every kernel of ours and every installed peer in one process, forward and backward, at every shape."""
     input:
-        proofs=lambda wildcards: expand(
-            rules.prove.output.report, device=wildcards.device, kernel=["naive", "smem", "fused", "triton"]
-        ),
+        proofs=lambda wildcards: expand(rules.prove.output.report, device=wildcards.device, kernel=OURS),
         choice="results/24/{device}/autotune.json",
         sources=sources("contest"),
     output:

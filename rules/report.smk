@@ -14,7 +14,11 @@ rule roofline:
         bench=expand("results/24/{device}/bench.json", device=plan.devices),
         head=HEAD,
         allocation=expand("results/24/{device}/allocation.json", device=filter(is_cpu, plan.measured)),
-        proofs=expand("results/24/{device}/proof/{kernel}.json", device=plan.measured, kernel=config["kernels"]),
+        proofs=[
+            f"results/24/{device}/proof/{kernel}.json"
+            for device in plan.measured
+            for kernel in plan.kernels_of(device)
+        ],
         lib=code("scripts/roofline.py"),
     output:
         png=shown("results/24/roofline.png", "report", "roofline"),
@@ -81,7 +85,7 @@ rule manifest_24:
         runtime=growing(3),
     params:
         seed=lookup(within=config, dpath="training/seed"),
-        kernels=list(config["kernels"]),
+        kernels=plan.kernels_of((plan.headline_gpu or plan.measured)[-1]),
     script:
         "../scripts/manifest_24.py"
 

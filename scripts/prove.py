@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from minikernel.judge.entry import code_of, is_users
 from minikernel.measure.caches import own_caches
-from minikernel.ops.registry import spec_of
+from minikernel.ops.ladder.table import spec_of
 from minikernel.reasons import in_words
 from minilab import LabError
 from minilab.device import is_cpu, torch_device

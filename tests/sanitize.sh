@@ -12,9 +12,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1
 
-tests=(tests/minikernel/test_{softmax_properties,softmax_cuda,softmax_backward,softmax_triton,linear_softmax}.py)
+tests=(tests/minikernel/ops/test_{softmax_properties,softmax_cuda,softmax_backward,softmax_triton,linear_softmax}.py)
 ours=()
-for part in naive smem fused_ backward_ linear_softmax softmax_kernel softmax_backward_kernel; do ours+=(--kernel-name "kns=$part"); done
+for part in naive smem warp fused_ backward_ linear_softmax softmax_kernel softmax_backward_kernel; do ours+=(--kernel-name "kns=$part"); done
 
 [ $# -gt 0 ] || set -- memcheck racecheck synccheck initcheck
 for tool; do

@@ -9,7 +9,7 @@ from minilab.device import devices_here, gpu_devices, gpu_names, has_cpp_compile
 from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
-from minilab.records.params import MINIGPT, kind_of
+from minilab.records.params import MINIGPT, is_for_cpu, kind_of
 
 SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
 SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run
@@ -95,15 +95,24 @@ class Plan:
             return True
         return Path(artefact(name).record(**wildcards)).exists()
 
-    def timed_kernels(self, device: str) -> list[str]:
-        """Names of everything that is timed on a device: the kernels (on a GPU), then the references.
+    def kernels_of(self, device: str) -> list[str]:
+        """Names of the configured kernels that are proven on a device: all but, on a GPU, those written for a CPU.
 
-        On a machine without a C++ compiler torch.compile is left out on the CPU; the rest goes on.
+        A CPU proves a GPU's too: Triton in its interpreter, CUDA C by compiling it.
         """
-        references = self.config["references"][kind_of(device)]
-        if not is_cpu(device):
-            return [*self.config["kernels"], *references]
-        return [name for name in references if has_cpp_compiler() or not name.startswith("compile")]
+        return [name for name, entry in self.config["kernels"].items() if is_cpu(device) or not is_for_cpu(entry)]
+
+    def timed_kernels(self, device: str) -> list[str]:
+        """Names of everything that is timed on a device: the kernels that are written for it, then the references.
+
+        On a machine without a C++ compiler, torch.compile and the kernels in C++ are left out on the CPU; the rest goes
+        on.
+        """
+        entries, references = self.config["kernels"], self.config["references"][kind_of(device)]
+        written_for_it = [name for name, entry in entries.items() if is_for_cpu(entry) is is_cpu(device)]
+        if not is_cpu(device) or has_cpp_compiler():
+            return [*written_for_it, *references]
+        return [name for name in references if not name.startswith("compile")]
 
     @cached_property
     def captured(self) -> list[str]:

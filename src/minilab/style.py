@@ -13,6 +13,12 @@ PALETTE = {
     "compile": "#56B4E9",
     "compile-max-autotune": "#7F7F7F",
     "numpy": "#8C6D31",
+    "warp": "#9A8C00",
+    "triton_textbook": "#5AB98F",
+    "loop": "#D55E00",  # a CPU's rungs are never drawn beside a GPU's
+    "vectors": "#E69F00",
+    "threads": "#9A8C00",
+    "streaming": "#0072B2",
 }
 OTHER = "#000000"
 INK, FAINT = "#222222", "#8A8A8A"

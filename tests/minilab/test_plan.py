@@ -65,9 +65,12 @@ def test_pages_are_published_beside_what_they_show(config: dict):
 
 def test_timed_kernels_by_device(config: dict, monkeypatch: pytest.MonkeyPatch):
     plan = Plan(config, ["h200", "cpu-x"])
-    assert plan.timed_kernels("h200") == ["naive", "smem", "fused", "triton", "F.softmax", "compile"]
+    gpus = ["naive", "smem", "warp", "fused", "triton_textbook", "triton"]
+    assert plan.timed_kernels("h200") == [*gpus, "F.softmax", "compile"]
+    assert plan.kernels_of("h200") == gpus
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert plan.timed_kernels("cpu-x") == ["numpy", "F.softmax"]
+    assert plan.kernels_of("cpu-x") == list(config["kernels"])
 
 
 def test_measuring_params_follow_their_knobs_alone(config: dict):
@@ -88,8 +91,14 @@ def test_the_order_in_which_a_configuration_is_written_is_no_parameter():
 def test_every_kernels_sources_are_its_own(config: dict):
     bench = artefact("bench")
     files = {kernel: bench.sources(config, {"device": "h200", "kernel": kernel}) for kernel in config["kernels"]}
-    for kernel, headers in {"naive": ["common"], "smem": ["common"], "fused": ["common", "parts"]}.items():
-        own = {f"src/minikernel/ops/cuda/{kernel}.cu", f"src/minikernel/ops/softmax_{kernel}.py"}
+    for kernel, headers in {
+        "naive": ["common"],
+        "smem": ["common"],
+        "warp": ["common"],
+        "fused": ["common", "parts"],
+    }.items():
+        launcher = f"ladder/softmax_{kernel}.py" if kernel == "warp" else f"softmax_{kernel}.py"
+        own = {f"src/minikernel/ops/cuda/{kernel}.cu", f"src/minikernel/ops/{launcher}"}
         assert own | {f"src/minikernel/ops/cuda/{name}.cuh" for name in headers} <= set(files[kernel])
         others = [other for other in files if other != kernel]
         assert not any(own & set(files[other]) for other in others)

@@ -66,7 +66,7 @@ def test_every_key_of_the_schema_is_in_the_shipped_configuration(config: dict):
         (
             "swap_kernel",
             "tritom",
-            "swap_kernel is 'tritom', which is no kernel; write one of naive, smem, fused, triton",
+            "which is no kernel; write one of naive, smem, warp, fused, triton_textbook, triton",
         ),
         ("references.cpu", ["F.sofmax"], "config.yaml: references.cpu.0 cannot be 'F.sofmax'"),
         ("bench.cuda.launches", 10, "a median of fewer than 100 launches is not shown"),

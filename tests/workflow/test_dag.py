@@ -161,6 +161,13 @@ def test_triton_kernel_edit_on_a_laptop(laptop: Lab):
     assert laptop.jobs(*TARGETS) == restored | here | PICTURES
 
 
+def test_an_edit_of_a_rung_that_only_the_ladder_has_measures_that_rung_alone(gpu_machine: Lab):
+    gpu_machine.edit("src/minikernel/ops/cuda/warp.cu")
+    proofs = {f"prove results/24/{device}/proof/warp.json" for device in ("h200", CPU)}
+    measured = {"bench_kernel results/24/h200/bench/warp.json", "bench results/24/h200/bench.json", GATHERED}
+    assert gpu_machine.jobs(*TARGETS, *GPU_HERE) == proofs | measured | PICTURES
+
+
 @pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
 def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(gpu_machine: Lab, kernel: str):
     gpu_machine.edit(f"src/minikernel/ops/cuda/{kernel}.cu")

@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
-from minikernel.ops.registry import HERE, SPECS, spec_of
+from minikernel.ops.ladder.table import spec_of
+from minikernel.ops.registry import HERE, SPECS
 from minilab import LabError
 from minilab.records.digests import digest_of_code
+from minilab.records.params import is_for_cpu
 
 IMPORTED_FROM = HERE.resolve().parents[1]  # the folder that the package minikernel lies in
 
@@ -23,12 +25,17 @@ def check_entries(kernels: dict[str, dict]) -> None:
     """Refuse entries that would be taken for another kernel than the one that runs.
 
     Raises:
-        LabError: an entry has the name of one of the lab's kernels and other code, is CUDA C that is not the lab's, or
-            is of another copy of the lab than the one that Python imports.
+        LabError: an entry has the name of one of the lab's kernels and other code, is CUDA C or C++ that is not the
+            lab's, or is of another copy of the lab than the one that Python imports.
     """
     for name, entry in kernels.items():
         _refuse_another_copy(name, entry)
         found = spec_of(name, entry)
+        if found is None and is_for_cpu(entry):
+            raise LabError(
+                f"kernel {name}: {entry['source']} is C++ with no launcher; wrap it in a Python file that takes and "
+                "returns a tensor, and name that file and its function."
+            )
         if name in SPECS and found is not SPECS[name]:
             raise LabError(
                 f"config.yaml: kernels.{name} is {entry['function']} of {entry['source']}, and {name} is the name of "

@@ -74,6 +74,9 @@ def bench_users_kernel(
 ) -> dict:
     """Tune a user's kernel where it can be and is on a GPU, and time it; progress is printed.
 
+    Nothing calls it any more: `minikernel.judge.bench` took over. Until the contest is measured again it stays, because
+    the records of the contest and of the head hold this module's digest.
+
     Args:
         name, entry: the kernel's, from the configuration.
         params, torch_device, announce: as `bench_kernel` takes them.

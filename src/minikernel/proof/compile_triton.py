@@ -1,7 +1,10 @@
 """Do the Triton kernels compile for a GPU that is not here? Registers, spills and shared memory, for sm_90.
 
-The default configuration may not spill at any width; the tests hold it to that.
+The default configuration may not spill at any width, and the textbook's kernel not at the model's; the tests hold them
+to that.
 """
+
+from typing import Any
 
 from minikernel.proof.cubin import ARCHITECTURE, does_not_compile, resource_usage
 from minilab import LabError
@@ -22,14 +25,8 @@ def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str
     Raises:
         LabError: it does not compile, or Triton runs in its interpreter, which compiles nothing.
     """
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     from minikernel.ops import softmax_triton, softmax_triton_backward
 
-    if softmax_triton.INTERPRETED:
-        raise LabError("Triton runs in its interpreter here and compiles nothing; unset TRITON_INTERPRET.")
     pointer, itemsize = {"float32": ("*fp32", 4), "bfloat16": ("*bf16", 2), "float16": ("*fp16", 2)}[dtype]
     if direction == "forward":
         kernel = softmax_triton.softmax_kernel.fn
@@ -41,7 +38,33 @@ def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str
     constants = {"cols": cols} | {name: options.pop(name) for name in kernel.arg_names if name in options}
     counts = {"rows": "i32", "rows_bucket": "i32"}
     types = {name: counts.get(name, pointer) for name in kernel.arg_names} | dict.fromkeys(constants, "constexpr")
-    pointers = [number for number, kind in enumerate(types.values()) if kind == pointer]
+    what = f"the Triton {direction} kernel with {config} at {cols} columns of {dtype}"
+    return {**config, "cols": cols, "dtype": dtype, **_resources(what, kernel, types, constants, options)}
+
+
+def compile_triton_textbook(cols: int) -> dict:
+    """Compile the textbook's Triton kernel for rows of `cols` float32 as it is launched; as `compile_triton` does."""
+    from minikernel.ops.ladder.softmax_triton_textbook import launch_options, softmax_kernel
+
+    options = launch_options(cols)
+    constants = {"BLOCK": options.pop("BLOCK")}
+    types = {"y": "*fp32", "x": "*fp32", "cols": "i32", "BLOCK": "constexpr"}
+    what = f"the textbook's Triton kernel at {cols} columns"
+    resources = _resources(what, softmax_kernel, types, constants, options)
+    return {**constants, **options, "cols": cols, "dtype": "float32", **resources}
+
+
+def _resources(what: str, kernel: Any, types: dict[str, str], constants: dict[str, Any], options: dict) -> dict:
+    """Compile a kernel and read its registers, stack_bytes and shared_bytes; pointers are aligned as torch's are."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from minikernel.ops.softmax_triton_rows import INTERPRETED
+
+    if INTERPRETED:
+        raise LabError("Triton runs in its interpreter here and compiles nothing; unset TRITON_INTERPRET.")
+    pointers = [number for number, kind in enumerate(types.values()) if kind.startswith("*")]
     source = ASTSource(
         fn=kernel,
         signature=types,
@@ -49,16 +72,11 @@ def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str
         attrs={(number,): [["tt.divisibility", 16]] for number in pointers},
     )
     try:
-        target = GPUTarget("cuda", ARCHITECTURE, 32)
-        compiled = triton.compile(source, target=target, options=options)
+        compiled = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32), options=options)
     except Exception as error:  # Triton has no common class for what its passes raise
-        what = f"the Triton {direction} kernel with {config} at {cols} columns of {dtype}"
         raise does_not_compile(what, error) from error
     resources = resource_usage(compiled.asm["cubin"])[0]
     return {
-        **config,
-        "cols": cols,
-        "dtype": dtype,
         "registers": resources["registers"],
         "stack_bytes": resources["stack_bytes"],
         "shared_bytes": compiled.metadata.shared,

@@ -61,7 +61,7 @@ def kernel_for(device: str, name: str, entry: dict) -> tuple[Softmax, str]:
         if not (entry["source"].endswith(".py") and find_spec("triton")):
             return partial(F.softmax, dim=-1), "F.softmax"
         os.environ["TRITON_INTERPRET"] = "1"
-    from minikernel.ops.registry import load_kernel  # only here: the fallback needs neither Triton nor CUDA
+    from minikernel.ops.ladder.table import load_kernel  # only here: the fallback needs neither Triton nor CUDA
 
     return load_kernel(name, entry), "triton-interpreter" if is_cpu(device) else "cuda"
 

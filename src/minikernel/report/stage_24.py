@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minikernel.measure.autotune import HOST_US, WORTH
+from minikernel.ops.ladder.table import LADDERS
 from minikernel.report.contest_report import contest_view
 from minikernel.report.filters import filters
 from minikernel.report.findings import findings, is_within_noise, times_as_long
@@ -18,7 +19,6 @@ from minilab import templates
 from minilab.device import is_cpu, short_name
 from minilab.translations import Translations
 
-LADDER = ("naive", "smem", "fused", "triton")  # each does something that the one before did not
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
 SHOWN_DIGITS = 12  # of a checkpoint's digest
 
@@ -122,19 +122,19 @@ def device_view(bench: dict, datasheet: dict | None = None) -> dict:
         "kernels": [{"name": name, "rows": [at.get((name, *shape)) for shape in shapes]} for name in names],
         "noise_floor": max(row["noise_floor"] for row in rows),
         "distrusted": [row for row in rows if row["above_roof"]],
-        "steps": steps(at, shapes[-1], datasheet),
+        "steps": [step for ladder in LADDERS.values() for step in steps(ladder, at, shapes[-1], datasheet)],
         "left_out": bench.get("left_out", []),
         "targets": [] if is_cpu(made["device"]) else [target(at, shapes, kernel) for kernel in TARGETS],
     }
 
 
-def steps(at: dict, shape: tuple[int, int], datasheet: dict | None = None) -> list[dict]:
-    """The lab's kernels from the plainest on, at one shape.
+def steps(ladder: Sequence[str], at: dict, shape: tuple[int, int], datasheet: dict | None = None) -> list[dict]:
+    """The rungs of a ladder that were timed, from the plainest on, at one shape.
 
     Each has its row, how many times as fast as the one before it is, whether the noise hides that, and its share of the
     bandwidth that the datasheet gives; None for what is not known.
     """
-    rows = [at[name, *shape] for name in LADDER if (name, *shape) in at]
+    rows = [at[name, *shape] for name in ladder if (name, *shape) in at]
     return [
         {
             "row": row,

@@ -141,7 +141,7 @@ TABLE = (
         f"{BY_DEVICE}/proof/{{kernel}}.json",
         "scripts/prove.py",
         lambda config, at: {"entry": config["kernels"].get(at["kernel"])},
-        kernels=lambda config, at: [at["kernel"]],
+        kernels=lambda config, at: [at["kernel"], "F.softmax"],
         recorded=False,
     ),
     Artefact(
@@ -201,7 +201,7 @@ TABLE = (
         f"{BY_DEVICE}/kernel_swap.json",
         "scripts/kernel_swap.py",
         params.kernel_swap,
-        kernels=lambda config, at: [config["swap_kernel"]],
+        kernels=lambda config, at: [config["swap_kernel"], "F.softmax"],
         recompute="minikernel.proof.kernel_swap:recompute",
     ),
     Artefact(

@@ -114,6 +114,4 @@ def reasons_by_kernel(
         kernel: stale_reasons(made, today.params.get(kernel), today.sources.get(kernel), folder, results)
         for kernel, made in artefact["kernels"].items()
     }
-    for kernel in today.params.keys() - reasons.keys():
-        reasons[kernel] = [{"code": "not_measured"}]
-    return reasons
+    return reasons | {kernel: [{"code": "not_measured"}] for kernel in today.params if kernel not in reasons}

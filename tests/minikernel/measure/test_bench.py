@@ -8,8 +8,6 @@ import torch
 
 from minikernel.measure import recompute
 from minikernel.measure.bench import bench_kernel, bench_users_kernel
-from minikernel.ops.registry import SPECS
-from minikernel.proof.sandbox import run_in_sandbox
 from minikernel.reasons import place_in_words
 from minilab import LabError
 from minilab.config import check_schema, read_schema
@@ -75,21 +73,6 @@ def test_a_users_kernel_says_what_it_is_about_to_do():
     ]
     check_schema(timed["rows"], ROW_SCHEMA, "rows")
     assert timed["autotune"] is None
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_users_kernel_is_tuned_on_a_gpu_where_it_can_be(tmp_path: Path):
-    source = tmp_path / "mine.py"  # a kernel of the user's that offers all that the lab's own Triton kernel does
-    source.write_text(SPECS["triton"].source.read_text())
-    call = {"name": "mine", "entry": {"source": str(source), "function": "softmax"}, "params": PARAMS}
-    call |= {"torch_device": "cuda:0", "tuning_seconds": 60}
-    task, knob = "minikernel.measure.bench:bench_users_kernel", "bench.time_limit_seconds"
-    outcome = run_in_sandbox(task, call, "mine", "cuda:0", 300, knob)
-    assert outcome.reason is None
-    choices = {(choice["rows"], choice["cols"]): choice["config"] for choice in outcome.value["autotune"]["choices"]}
-    for row in outcome.value["rows"]:
-        assert row["config"] == choices[row["rows"], row["cols"]]
 
 
 @pytest.mark.parametrize(

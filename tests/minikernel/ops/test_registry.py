@@ -10,7 +10,8 @@ from minikernel import kernels, load_user_kernel, softmax
 from minikernel.ops.registry import SPECS, TUNING, load_kernel, spec_of, user_spec
 from minilab import LabError
 
-NAMES = {"naive", "smem", "fused", "triton", "numpy", "F.softmax", "compile", "compile-max-autotune"}
+RUNGS = {"naive", "smem", "warp", "fused", "triton_textbook", "triton", "loop", "vectors", "threads", "streaming"}
+NAMES = {*RUNGS, "numpy", "F.softmax", "compile", "compile-max-autotune"}
 
 
 def test_all_kernels_are_listed_by_name():

@@ -6,13 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikernel.ops import softmax_cuda, softmax_smem
+from minikernel.ops.ladder import softmax_warp
+from minikernel.ops.ladder.table import LADDERS
 from minikernel.ops.registry import SPECS
 from minikernel.ops.softmax_cuda import HOPPER, Limits, source
 from minikernel.ops.softmax_fused import LAYOUTS, LONG, fused, fused_expression, fused_plan, instances, layout_for
 from minikernel.proof.proof import numpy_error
 from minilab import LabError
 
-KERNELS = ("naive", "smem", "fused")
+KERNELS = LADDERS["CUDA C"]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 gpu = pytest.mark.gpu
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -95,6 +97,8 @@ def test_sources_are_whole_and_include_no_header(name):
 
 def test_block_sizes_are_those_of_the_sources():
     assert f"#define THREADS {softmax_smem.THREADS}" in source("cuda/smem.cu")
+    assert f"#define THREADS {softmax_warp.THREADS}" in source("cuda/warp.cu")
+    assert f"#define WARP {softmax_warp.WARP}" in source("cuda/warp.cu")
     assert "((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)" in source("cuda/fused.cu")
     assert [softmax_cuda.short_block(vectors) for vectors in (1, 2, 3, 4, 8)] == [128, 64, 64, 32, 32]
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import minikernel
 from minikernel.ops import operator
+from minikernel.ops.ladder.table import LADDERS
 from minikernel.proof.accuracy import relative_error
 from minikernel.proof.proof import INTERPRETER_TOLERANCE, REFERENCE_TOLERANCE, TOLERANCE
 
@@ -198,7 +199,7 @@ def test_its_gradient_is_that_of_float64s_autograd(name, device, case):
     check_gradient(gradient, case, device, CPU_TOLERANCE)
 
 
-@pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
+@pytest.mark.parametrize("kernel", LADDERS["CUDA C"])
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=on_gpu)])
 @derandomized
 @given(case=cases(dtypes=DTYPES[:3], last_axis=True))

@@ -13,9 +13,10 @@ from minikernel.proof import compile_cuda as compile_check
 from minikernel.proof.compile_cuda import compile_cuda, cuda_compiler
 from minilab import LabError
 
-NAIVE, SMEM, FUSED, BACKWARD, HEAD = LAUNCHERS = (
+NAIVE, SMEM, WARP, FUSED, BACKWARD, HEAD = LAUNCHERS = (
     "minikernel.ops.softmax_naive",
     "minikernel.ops.softmax_smem",
+    "minikernel.ops.ladder.softmax_warp",
     "minikernel.ops.softmax_fused",
     "minikernel.ops.softmax_cuda_backward",
     "minikernel.ops.lm_head",
@@ -60,6 +61,7 @@ def test_two_blocks_of_512_threads_fit_a_multiprocessor_as_the_forward_layouts_w
 @needs_compiler
 def test_static_shared_memory_is_what_the_launchers_count_with():
     assert {kernel["shared_bytes"] for kernel in compiled(SMEM)["kernels"]} == {4 * softmax_smem.THREADS}
+    assert {kernel["shared_bytes"] for kernel in compiled(WARP)["kernels"]} == {0}
     most_blocks = max(layout.blocks for layouts in LAYOUTS.values() for layout in layouts)
     assert max(kernel["shared_bytes"] for kernel in compiled(FUSED)["kernels"]) == most_blocks * 32 * 8 + 16
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikernel.proof.compile_triton import compile_triton
+from minikernel.proof.compile_triton import compile_triton, compile_triton_textbook
 from minilab import LabError
 
 WIDTHS = (1, 7, 600, 1000, 4096, 32768, 50257)
@@ -16,6 +16,13 @@ def test_triton_compiles_in_its_default_configuration_at_any_width_and_nothing_s
         resources = compile_triton(cols, dtype, softmax_triton.default_config(cols), direction)
         assert resources["stack_bytes"] == 0, cols
         assert 0 < resources["registers"] <= 255
+
+
+def test_the_textbook_s_kernel_compiles_and_does_not_spill_at_the_model_s_width():
+    pytest.importorskip("triton")
+    resources = compile_triton_textbook(600)
+    assert (resources["BLOCK"], resources["num_warps"], resources["stack_bytes"]) == (1024, 4, 0)
+    assert 0 < compile_triton_textbook(50257)["registers"] <= 64  # 32 warps share a multiprocessor's registers
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

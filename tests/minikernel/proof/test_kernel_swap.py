@@ -8,6 +8,7 @@ import yaml
 from random_checkpoint import SQUARE, random_checkpoint
 from torch.nn import functional as F
 
+from minikernel.ops.ladder.table import LADDERS
 from minikernel.proof.kernel_swap import kernel_for, past_simple_forms, swap_softmax
 from minikernel.proof.kernel_swap import recompute as computed_again
 from minilab import LabError
@@ -135,7 +136,7 @@ def test_a_kernel_of_the_user_comes_from_its_own_file(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", ["naive", "smem", "fused", "triton"])
+@pytest.mark.parametrize("name", [*LADDERS["CUDA C"], *LADDERS["Triton"]])
 def test_each_lab_kernel_keeps_the_prediction_on_the_gpu(model, name):
     device = gpu_devices()[0]
     kernel, executed_by = kernel_for(device, name, entry_of(name))

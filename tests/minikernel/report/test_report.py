@@ -41,7 +41,16 @@ def test_targets_follow_the_figures():
 def test_each_kernel_says_its_gain_over_the_one_before():
     lines = [line.split(" | ") for line in text_of(gpu_bench()).splitlines() if line.startswith("| `")]
     gains = {cells[0].strip("| `"): cells[2].strip() for cells in lines if len(cells) == 5}
-    assert gains == {"naive": "", "smem": "5.00", "fused": "2.00", "triton": "0.95"}
+    assert gains == {"naive": "", "smem": "5.00", "fused": "2.00", "triton": ""}
+
+
+def test_a_rung_that_a_record_lacks_is_no_step_and_each_language_has_its_own_ladder():
+    bench = gpu_bench()
+    bench["rows"] += [bench_row("warp", 512, 120.0), bench_row("triton_textbook", 512, 190.0)]
+    lines = [line.split(" | ") for line in text_of(bench).splitlines() if line.startswith("| `")]
+    gains = [(cells[0].strip("| `"), cells[2].strip()) for cells in lines if len(cells) == 5]
+    ladder = [("naive", ""), ("smem", "5.00"), ("warp", "1.50"), ("fused", "1.33")]
+    assert gains == [*ladder, ("triton_textbook", ""), ("triton", "2.00")]
 
 
 def test_stale_and_distrusted_figures_are_said():
@@ -373,7 +382,9 @@ def test_no_figure_is_worded_on_both_pages():
 
 
 def test_no_kernel_is_faster_than_another_by_less_than_the_noise():
-    table = report_24(made(benches=[gpu_bench(triton_us=90.5)])).split("| `triton` |")[1].splitlines()[0]
+    bench = gpu_bench(triton_us=90.5)
+    bench["rows"].append(bench_row("triton_textbook", 512, 90.0))
+    table = report_24(made(benches=[bench])).split("| `triton` |")[1].splitlines()[0]
     assert "0.99, within the noise" in table
     compiled = gpu_bench()
     compiled["rows"].append(bench_row("compile", 512, 90.5))

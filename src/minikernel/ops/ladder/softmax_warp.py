@@ -1,0 +1,26 @@
+"""Launches `cuda/warp.cu`, the step between `smem` and `fused`: one warp a row, the row in registers."""
+
+import torch
+
+from minikernel.ops.softmax_cuda import C_TYPES, Launch, contiguous_rows, launch
+
+SOURCE = "cuda/warp.cu"
+THREADS = 128  # a block
+WARP = 32
+
+
+def instances() -> list[str]:
+    """The C++ name of every kernel that can be launched here."""
+    return [f"warp<{c_type}>" for c_type in C_TYPES.values()]
+
+
+def warp(x: torch.Tensor) -> torch.Tensor:
+    """Compute softmax over the last axis, one warp a row (`cuda/warp.cu`). Any shape; raises LabError off CUDA.
+
+    Rows of up to 1,024 columns are read once; what a longer row has beyond them is read three times.
+    """
+    rows = contiguous_rows("warp", x)
+    y = torch.empty_like(rows)
+    if rows.numel():
+        launch(Launch(SOURCE, f"warp<{C_TYPES[x.dtype]}>", THREADS // WARP, 1, THREADS), rows, y)
+    return y if x.dim() else y.view(())
