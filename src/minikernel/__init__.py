@@ -5,14 +5,16 @@ from minikernel import softmax, kernels
 softmax(x, dim=-1)        the best kernel for the tensor's device and dtype (minikernel.ops.operator)
 kernels["fused"](x)       one kernel by name, over the last axis
 linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel (minikernel.ops.lm_head)
+generate(model, ids, n)   the n tokens after a prompt, in one launch (minikernel.model.launch)
 """
 
 import importlib
 
-__all__ = ["kernels", "linear_softmax", "load_user_kernel", "softmax"]
+__all__ = ["generate", "kernels", "linear_softmax", "load_user_kernel", "softmax"]
 
 # Imported when they are asked for, and named by strings: a job that uses one does not depend on the others.
 HOMES = {
+    "generate": "minikernel.model.launch",
     "kernels": "minikernel.ops.ladder.table",
     "linear_softmax": "minikernel.ops.lm_head",
     "load_user_kernel": "minikernel.ops.registry",

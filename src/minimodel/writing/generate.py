@@ -49,7 +49,7 @@ def stream(
     model: "NumpyMiniGPT | GrammarMiniGPT", ids: Any, new_tokens: int, sampling: Sampling = GREEDY
 ) -> Iterator[np.ndarray]:
     """As `generate`, each token (B,) of all sequences as soon as it is chosen."""
-    prompt = _prompt(model, ids, new_tokens)
+    prompt = checked_prompt(model, ids, new_tokens)
     return _written(writer_of(model, len(prompt)), prompt, new_tokens, sampling)
 
 
@@ -72,7 +72,7 @@ def writer_of(model: "NumpyMiniGPT | GrammarMiniGPT", sequences: int) -> Writer:
     return TorchWriter(model, sequences)
 
 
-def _prompt(model: "NumpyMiniGPT | GrammarMiniGPT", ids: Any, new_tokens: int) -> np.ndarray:
+def checked_prompt(model: "NumpyMiniGPT | GrammarMiniGPT", ids: Any, new_tokens: int) -> np.ndarray:
     """The ids as an array of int64, once they and what is to follow them fit."""
     prompt, size = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids), model.config
     if prompt.ndim != 2 or prompt.dtype.kind not in "iu" or not prompt.size:

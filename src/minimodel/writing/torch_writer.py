@@ -19,6 +19,9 @@ class TorchWriter:
     Args:
         model: whose weights are read at each step.
         sequences: B.
+
+    Attributes:
+        cache: of each layer keys and values, (B, H, block_size, d_h).
     """
 
     name = "torch"
@@ -28,7 +31,7 @@ class TorchWriter:
         size, weight = model.config, model.lm_head.weight
         self.device = weight.device
         shape = (sequences, size.n_head, size.block_size, size.n_embd // size.n_head)
-        self._cache = [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in range(size.n_layer)]
+        self.cache = [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in range(size.n_layer)]
         self._places = torch.arange(size.block_size, device=self.device)
 
     @torch.no_grad()
@@ -41,7 +44,7 @@ class TorchWriter:
         """The same on tensors: ids (B,) int64 and the place (1,) int64 to logits (B, V). This is what is compiled."""
         model = self.model
         x = model.embedding(model.token_embedding(ids) + model.position_embedding(place))
-        for block, (keys, values) in zip(model.blocks, self._cache, strict=True):
+        for block, (keys, values) in zip(model.blocks, self.cache, strict=True):
             assert isinstance(block, Block)
             x = x + self._attention(block.attention, block.ln_1(x), keys, values, place)
             x = x + block.mlp(block.ln_2(x))
