@@ -4,7 +4,8 @@
 // LM head; the residual stream is in the registers of every warp, the same in all. A layer then needs two exchanges: each
 // block adds up what its share contributes to the 64 elements of the stream, and sends that to every block. It goes by
 // st.async into the receiver's shared memory, whose mbarrier counts the bytes: no barrier of the cluster is needed.
-// Weights are packed by the host (packing.py) in the order in which threads read them, 16 bytes each, conflict-free.
+// No block can be two exchanges ahead: for the next one it needs what every warp of every block sends after reading this.
+// Weights are packed by the host (packing.py) in the order in which threads read them, free of bank conflicts.
 
 constexpr int WIDTH = 64, HEADS = 4, HEAD = WIDTH / HEADS, HIDDEN = 4 * WIDTH;
 constexpr int BLOCKS = 8, THREADS = 256, WARPS = THREADS / 32, PER_WARP = 16;  // positions that a warp attends to
@@ -34,7 +35,13 @@ __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Write four floats into another block's shared memory; that block's mbarrier counts their bytes.
+// Write floats into another block's shared memory; that block's mbarrier counts their bytes.
+__device__ __forceinline__ void send(unsigned to, unsigned barrier, float2 value) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to),
+               "r"(__float_as_uint(value.x)), "r"(__float_as_uint(value.y)), "r"(barrier)
+               : "memory");
+}
+
 __device__ __forceinline__ void send(unsigned to, unsigned barrier, float4 value) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
                "r"(__float_as_uint(value.x)), "r"(__float_as_uint(value.y)), "r"(__float_as_uint(value.z)),
@@ -63,12 +70,13 @@ __device__ __forceinline__ float dot(float4 a, float4 b) {
   return fmaf(a.x, b.x, a.y * b.y) + fmaf(a.z, b.z, a.w * b.w);
 }
 
-// The sum over LANES neighbouring lanes, in all of them.
-template <int LANES>
-__device__ __forceinline__ float added(float value) {
+// Each of COUNT values summed over LANES neighbouring lanes, in all of them; the values' shuffles overlap.
+template <int LANES, int COUNT>
+__device__ __forceinline__ void add_up(float (&values)[COUNT]) {
 #pragma unroll
-  for (int lane = 1; lane < LANES; lane *= 2) value += __shfl_xor_sync(~0u, value, lane);
-  return value;
+  for (int lane = 1; lane < LANES; lane *= 2)
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) values[i] += __shfl_xor_sync(~0u, values[i], lane);
 }
 
 // An integer that is ordered as the float is, and back: the largest of a warp's integers takes one instruction.
@@ -82,30 +90,22 @@ __device__ __forceinline__ float largest(float value) {
   return __int_as_float(bits ^ (bits >> 31 & 0x7fffffff));
 }
 
-// What a row's PARTS lanes have made, sent to every block: four rows together, by 8 of their 4 * PARTS lanes.
-template <int PARTS>
-__device__ __forceinline__ void send_to_all(const float* rows, unsigned long long* barrier, float made, int thread,
-                                            bool sends) {
-  const int lane = thread % 32, group = 4 * PARTS, first = lane / group * group, to = lane % group;
-  const float4 four =
-      make_float4(__shfl_sync(~0u, made, first), __shfl_sync(~0u, made, first + PARTS),
-                  __shfl_sync(~0u, made, first + 2 * PARTS), __shfl_sync(~0u, made, first + 3 * PARTS));
-  if (sends && to < BLOCKS)
-    send(remote(address(rows + thread / group * 4), to), remote(address(barrier), to), four);
+// Rows of a matrix times a vector of 64, of which a lane has four elements: each half of a warp takes ROWS rows, and all
+// of its lanes have the products in the end.
+template <int ROWS>
+__device__ __forceinline__ void row_products(const float4* weights, int thread, float4 vector, float (&products)[ROWS]) {
+#pragma unroll
+  for (int row = 0; row < ROWS; ++row) products[row] = dot(weights[row * THREADS + thread], vector);
+  add_up<16>(products);
 }
 
-// A row of a matrix times a vector, by PARTS neighbouring threads; all of them return the product.
-template <int PARTS, int STEPS>
-__device__ __forceinline__ float row_product(const float4* weights, int stride, int thread, const float* vector) {
-  float sums[STEPS];
+// Of an array's elements the one at a lane's own index.
+template <int COUNT>
+__device__ __forceinline__ float own_of(const float (&values)[COUNT], int index) {
+  float own = values[0];
 #pragma unroll
-  for (int step = 0; step < STEPS; ++step)
-    sums[step] = dot(weights[step * stride + thread],
-                     reinterpret_cast<const float4*>(vector)[step * PARTS + thread % PARTS]);
-#pragma unroll
-  for (int half = STEPS / 2; half; half /= 2)
-    for (int step = 0; step < half; ++step) sums[step] += sums[step + half];
-  return added<PARTS>(sums[0]);
+  for (int i = 1; i < COUNT; ++i) own = index == i ? values[i] : own;
+  return own;
 }
 
 // A lane's two elements of a row of 64.
@@ -113,13 +113,17 @@ __device__ __forceinline__ float2 two_of(const float* row, int lane) { return re
 
 __device__ __forceinline__ float2 operator+(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 
-// LayerNorm of the stream into the warp's own copy. Its weight and bias are in the matrix that follows (packing.py).
-__device__ __forceinline__ void layer_norm(float2 x, float* normed, int lane) {
-  const float mean = added<32>(x.x + x.y) / WIDTH;
-  x = x + make_float2(-mean, -mean);
-  const float scale = rsqrtf(added<32>(fmaf(x.x, x.x, x.y * x.y)) / WIDTH + EPSILON);
-  reinterpret_cast<float2*>(normed)[lane] = make_float2(x.x * scale, x.y * scale);
-  __syncwarp();
+// LayerNorm of the stream: elements 4 i to 4 i + 3, where i is the lane modulo 16. Its weight and bias are in the matrix
+// that follows (packing.py).
+__device__ __forceinline__ float4 layer_norm(float2 x, int lane) {
+  float sums[2] = {x.x + x.y, fmaf(x.x, x.x, x.y * x.y)};
+  add_up<32>(sums);
+  const float mean = sums[0] / WIDTH, variance = fmaxf(fmaf(-mean, mean, sums[1] / WIDTH), 0.0f);
+  const float scale = rsqrtf(variance + EPSILON);
+  x = make_float2((x.x - mean) * scale, (x.y - mean) * scale);
+  const int from = 2 * lane % 32;
+  return make_float4(__shfl_sync(~0u, x.x, from), __shfl_sync(~0u, x.y, from), __shfl_sync(~0u, x.x, from + 1),
+                     __shfl_sync(~0u, x.y, from + 1));
 }
 
 // x / 2 (1 + tanh u) is x / (1 + exp(-2 u)), without a difference of neighbours
@@ -129,7 +133,6 @@ __device__ __forceinline__ float gelu(float x) {
 
 struct Shared {
   float sent[2][BLOCKS][WIDTH];      // what each block contributes to the stream, by turns
-  float normed[WARPS][WIDTH];        // each warp's copy
   float mixed[WARPS][HEAD];          // of each warp's positions: values, weighed
   float top[WARPS], weight[WARPS];   // the largest score there, and the sum of the exponentials
   float query[HEAD];
@@ -147,14 +150,16 @@ struct Stream {
   unsigned block;
   unsigned turn = 0;
 
-  template <int PARTS>  // `thread` holds the contribution to element thread / PARTS, as its neighbours do
-  __device__ __forceinline__ float2 exchange(float2 x, float contribution, int thread, const float* bias) {
-    const unsigned side = turn & 1;
-    const int lane = threadIdx.x % 32;
-    if (threadIdx.x == 0) expect(address(&shared.barriers[side]), BLOCKS * WIDTH * sizeof(float));
-    send_to_all<PARTS>(shared.sent[side][block], &shared.barriers[side], contribution, thread, thread < WIDTH * PARTS);
+  // eight neighbouring threads have what this block adds to two elements of the stream: 2 * (thread / 8) and the next
+  __device__ __forceinline__ float2 exchange(float2 x, const float (&made)[2], int thread, const float* bias) {
+    const unsigned side = turn & 1, to = thread % BLOCKS;
+    const int lane = thread % 32;
+    unsigned long long* const barrier = &shared.barriers[side];
+    if (thread == 0) expect(address(barrier), BLOCKS * WIDTH * sizeof(float));
+    send(remote(address(&shared.sent[side][block][thread / 8 * 2]), to), remote(address(barrier), to),
+         make_float2(made[0], made[1]));
     x = x + two_of(bias, lane);
-    await(address(&shared.barriers[side]), turn / 2 & 1);
+    await(address(barrier), turn / 2 & 1);
     ++turn;
     float2 parts[BLOCKS];
 #pragma unroll
@@ -248,17 +253,17 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
     write_text(const float* packed, const float* tokens, const float* places, const long long* prompt,
                long long* written, float* last_logits, int given, int wanted, float temperature, int top_k,
                unsigned long long seed) {
-  constexpr int WORDS = (VOCABULARY + 4 * BLOCKS - 1) / (4 * BLOCKS) * 4;  // of the LM head in a block
-  constexpr int HEAD_THREADS = 2 * WORDS, HEAD_FLOATS = WORDS * WIDTH;
+  constexpr int ROWS = (VOCABULARY + 16 * BLOCKS - 1) / (16 * BLOCKS), WORDS = 16 * ROWS;  // of the LM head: of a half
+  // warp, and of a block
   constexpr int ROOM = (POSITIONS + PER_WARP - 1) / PER_WARP * PER_WARP;
-  constexpr int OWN = LAYERS * LAYER + HEAD_FLOATS + WORDS;  // floats of a block
-  static_assert(HEAD_THREADS <= THREADS && POSITIONS <= WARPS * PER_WARP, "the model does not fit");
+  constexpr int OWN = LAYERS * LAYER + WORDS * WIDTH + WORDS;  // floats of a block
+  static_assert(ROWS <= 16 && POSITIONS <= WARPS * PER_WARP, "the model does not fit");
   extern __shared__ float4 memory[];
   float* const own = reinterpret_cast<float*>(memory);
   float* const keys = own + OWN;                          // (LAYERS, HEAD / 4, ROOM, 4)
   float* const values = keys + LAYERS * ROOM * HEAD;  // (LAYERS, ROOM, HEAD)
   float* const logits = values + LAYERS * ROOM * HEAD;
-  Shared& shared = *reinterpret_cast<Shared*>(logits + BLOCKS * WORDS);
+  Shared& shared = *reinterpret_cast<Shared*>(logits + BLOCKS * WORDS + WORDS);
 
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const unsigned block = block_of_cluster(), sequence = blockIdx.x / BLOCKS;
@@ -275,7 +280,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
   cluster_barrier();
 
   Stream stream{shared, block};
-  float* const normed = shared.normed[warp];
   unsigned chosen = 0;
   long long token = prompt[sequence * given];
   for (int position = 0; position < given + wanted - 1; ++position) {
@@ -284,8 +288,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
     for (int layer = 0; layer < LAYERS; ++layer) {
       const float* const weights = own + layer * LAYER;
       const float4* const qkv = reinterpret_cast<const float4*>(weights);
-      const float4* const proj = qkv + QKV / 4;
-      const float4* const fc = proj + PROJ / 4;
+      const float* const proj = weights + QKV;
+      const float4* const fc = qkv + (QKV + PROJ) / 4;
       const float4* const out = fc + FC / 4;
       const float* const qkv_bias = reinterpret_cast<const float*>(out + FC / 4);
       const float* const proj_bias = qkv_bias + 3 * HEAD;
@@ -294,33 +298,33 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
       float* const own_keys = keys + layer * ROOM * HEAD;
       float* const own_values = values + layer * ROOM * HEAD;
 
-      layer_norm(x, normed, lane);
-      if (thread < 3 * HEAD * 4) {
-        const float made = row_product<4, WIDTH / 16>(qkv, 3 * HEAD * 4, thread, normed) + qkv_bias[thread / 4];
-        const int row = thread / 4, element = row % HEAD;
-        if (thread % 4 == 0) {
-          if (row < HEAD) shared.query[element] = made;
-          else if (row < 2 * HEAD) own_keys[(element / 4 * ROOM + position) * 4 + element % 4] = made;
-          else own_values[position * HEAD + element] = made;
-        }
+      float of_head[3];  // rows of query, key and value
+      row_products(qkv, thread, layer_norm(x, lane), of_head);
+      if (lane % 16 < 3) {
+        const int row = thread / 16 * 3 + lane % 16, element = row % HEAD;
+        const float made = own_of(of_head, lane % 16) + qkv_bias[row];
+        if (row < HEAD) shared.query[element] = made;
+        else if (row < 2 * HEAD) own_keys[(element / 4 * ROOM + position) * 4 + element % 4] = made;
+        else own_values[position * HEAD + element] = made;
       }
       __syncthreads();
 
       if (warp <= position / PER_WARP) {  // two lanes for a position, then a lane for an element of every other position
-        const int place = warp * PER_WARP + lane / 2, half = lane % 2;
+        const int place = warp * PER_WARP + lane % 16, half = lane / 16;
         const float4* const key = reinterpret_cast<const float4*>(own_keys) + 2 * half * ROOM + place;
         const float4* const query = reinterpret_cast<const float4*>(shared.query) + 2 * half;
         const float* const value = own_values + (warp * PER_WARP + lane / HEAD) * HEAD + lane % HEAD;
         float column[PER_WARP / 2];
 #pragma unroll
         for (int i = 0; i < PER_WARP / 2; ++i) column[i] = value[2 * i * HEAD];
-        const float product = added<2>(dot(query[0], key[0]) + dot(query[1], key[ROOM]));
+        float product = dot(query[0], key[0]) + dot(query[1], key[ROOM]);
+        product += __shfl_xor_sync(~0u, product, 16);
         const float score = place <= position ? product * 0.25f : -INFINITY;  // 1 / sqrt(HEAD)
         const float top = largest(score), weight = __expf(score - top);
         float mixed = 0, total = 0;
 #pragma unroll
         for (int i = 0; i < PER_WARP / 2; ++i) {
-          const float share = __shfl_sync(~0u, weight, 4 * i + 2 * (lane / HEAD));
+          const float share = __shfl_sync(~0u, weight, 2 * i + lane / HEAD);
           mixed = fmaf(share, column[i], mixed);
           total += share;
         }
@@ -331,43 +335,58 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
       }
       __syncthreads();
 
-      float contribution = 0;
-      if (thread < 2 * WIDTH) {  // this block's half of its head's elements, for each element of the stream
-        const int first = block % 2 * (HEAD / 2) + thread % 2 * 4;
-        float tops[WARPS], top = -INFINITY, total = 0, product = 0;
-        const float4 own_weights = proj[thread];
+      float made[2];
+      {  // a lane for an element of this block's half of its head; the warps' sums are brought to one largest score
+        const int i = lane % WARPS;
+        const float own_top = shared.top[i], scale = __expf(own_top - largest(own_top));
+        float mixed = 0, total = 0;
 #pragma unroll
-        for (int i = 0; i < WARPS; ++i) top = fmaxf(top, tops[i] = shared.top[i]);
-#pragma unroll
-        for (int i = 0; i < WARPS; ++i) {
-          const float scale = __expf(tops[i] - top);
-          total = fmaf(scale, shared.weight[i], total);
-          product = fmaf(scale, dot(own_weights, *reinterpret_cast<const float4*>(&shared.mixed[i][first])), product);
+        for (int from = 0; from < WARPS; ++from) {
+          const float share = __shfl_sync(~0u, scale, from);
+          mixed = fmaf(share, shared.mixed[from][block % 2 * (HEAD / 2) + i], mixed);
+          total = fmaf(share, shared.weight[from], total);
         }
-        contribution = added<2>(__fdividef(product, total));
+        mixed = __fdividef(mixed, total);
+        made[0] = proj[thread] * mixed;
+        made[1] = proj[THREADS + thread] * mixed;
+        add_up<8>(made);
       }
-      x = stream.exchange<2>(x, contribution, thread, proj_bias);
+      x = stream.exchange(x, made, thread, proj_bias);
 
-      layer_norm(x, normed, lane);
-      const float made = row_product<8, WIDTH / 32>(fc, THREADS, thread, normed) + fc_bias[thread / 8];
-      if (thread % 8 == 0) shared.hidden[thread / 8] = gelu(made);
+      float hidden[2];
+      row_products(fc, thread, layer_norm(x, lane), hidden);
+      if (lane % 16 < 2) {
+        const int row = thread / 16 * 2 + lane % 16;
+        shared.hidden[row] = gelu(own_of(hidden, lane % 16) + fc_bias[row]);
+      }
       __syncthreads();
-      contribution = row_product<4, HIDDEN / BLOCKS / 16>(out, THREADS, thread, shared.hidden);
-      x = stream.exchange<4>(x, contribution, thread, out_bias);
+      const float4 activated = reinterpret_cast<const float4*>(shared.hidden)[lane % 8];
+      made[0] = dot(out[thread], activated);
+      made[1] = dot(out[THREADS + thread], activated);
+      add_up<8>(made);
+      x = stream.exchange(x, made, thread, out_bias);
     }
     if (position + 1 < given) {
       token = prompt[sequence * given + position + 1];
       continue;
     }
     const float4* const head = reinterpret_cast<const float4*>(own + LAYERS * LAYER);
-    const float* const bias = reinterpret_cast<const float*>(head) + HEAD_FLOATS;
+    const float* const bias = reinterpret_cast<const float*>(head) + WORDS * WIDTH;
     const unsigned barrier = address(&shared.barriers[2]);
-    layer_norm(x, normed, lane);
     if (thread == 0) expect(barrier, BLOCKS * WORDS * sizeof(float));
-    // all threads, for the shuffle; those beyond the last word read what is there and send nothing
-    const int reading = thread < HEAD_THREADS ? thread : thread % 2;
-    const float logit = row_product<2, WIDTH / 8>(head, HEAD_THREADS, reading, normed) + bias[reading / 2];
-    send_to_all<2>(logits + block * WORDS, &shared.barriers[2], logit, thread, thread < HEAD_THREADS);
+    float of_words[ROWS];
+    row_products(head, thread, layer_norm(x, lane), of_words);
+    float* const own_logits = logits + BLOCKS * WORDS;  // before they are sent, to this block too
+    if (lane % 16 < ROWS) {
+      const int row = thread / 16 * ROWS + lane % 16;
+      own_logits[row] = own_of(of_words, lane % 16) + bias[row];
+    }
+    __syncthreads();
+    for (int i = thread; i < BLOCKS * WORDS / 4; i += THREADS) {
+      const int four = i / BLOCKS, to = i % BLOCKS;
+      send(remote(address(logits + block * WORDS + 4 * four), to), remote(barrier, to),
+           reinterpret_cast<const float4*>(own_logits)[four]);
+    }
     await(barrier, chosen & 1);
     ++chosen;
     if (last_logits && block == 0 && position == given + wanted - 2)

@@ -13,7 +13,8 @@ from minimodel.model_config import MiniGPTConfig
 BLOCKS, THREADS = 8, 256
 WIDTH, HEADS = 64, 4
 POSITIONS = 128  # at most: 16 for each of a block's 8 warps
-SCRATCH_BYTES = 7168  # of `Shared`, rounded up
+MOST_WORDS = 2048  # at most: 16 for each half of a warp
+SCRATCH_BYTES = 5120  # of `Shared`, rounded up
 SHARED_BYTES = 232448  # that a block may have, on compute capability 9.0
 
 
@@ -35,10 +36,9 @@ def check_fits(config: MiniGPTConfig) -> None:
             f"the model in one kernel has at most {POSITIONS} positions, and this one {config.block_size}; write with "
             "minimodel.writing.generate."
         )
-    words = _words(config)
-    if 2 * words > THREADS:
+    if config.vocab_size > MOST_WORDS:
         raise LabError(
-            f"the model in one kernel has at most {BLOCKS * THREADS // 2} words, and this one {config.vocab_size}; "
+            f"the model in one kernel has at most {MOST_WORDS} words, and this one {config.vocab_size}; "
             "write with minimodel.writing.generate."
         )
     needed = shared_bytes(config)
@@ -52,7 +52,7 @@ def check_fits(config: MiniGPTConfig) -> None:
 def shared_bytes(config: MiniGPTConfig) -> int:
     """Shared memory of a block: its share of the weights, its head's keys and values, the logits, and scratch."""
     cache = 2 * config.n_layer * _rounded(config.block_size, 16) * WIDTH // HEADS
-    return 4 * (block_floats(config) + cache + BLOCKS * _words(config)) + SCRATCH_BYTES
+    return 4 * (block_floats(config) + cache + (BLOCKS + 1) * _words(config)) + SCRATCH_BYTES
 
 
 def block_floats(config: MiniGPTConfig) -> int:
@@ -86,10 +86,10 @@ def _share(config: MiniGPTConfig, arrays: dict[str, np.ndarray], block: int):
         name = f"blocks.{layer}"
         qkv, qkv_bias = _with_norm(arrays, f"{name}.ln_1", f"{name}.attention.qkv")
         fc, fc_bias = _with_norm(arrays, f"{name}.ln_2", f"{name}.mlp.fc")
-        yield _steps(qkv[of_head], 4)
-        yield _steps(arrays[f"{name}.attention.proj.weight"][:, of_half], 2)
-        yield _steps(fc[of_hidden], 8)
-        yield _steps(arrays[f"{name}.mlp.proj.weight"][:, of_hidden], 4)
+        yield _by_threads(qkv[of_head], 16)
+        yield _by_threads(arrays[f"{name}.attention.proj.weight"][:, of_half], 8)
+        yield _by_threads(fc[of_hidden], 16)
+        yield _by_threads(arrays[f"{name}.mlp.proj.weight"][:, of_hidden], 8)
         yield qkv_bias[of_head]
         yield arrays[f"{name}.attention.proj.bias"]
         yield fc_bias[of_hidden]
@@ -97,7 +97,7 @@ def _share(config: MiniGPTConfig, arrays: dict[str, np.ndarray], block: int):
     words = _words(config)
     of_words = slice(block * words, (block + 1) * words)
     head_weights, head_bias = _with_norm(arrays, "ln_f", "lm_head")
-    yield _steps(_padded(head_weights[of_words], words), 2)
+    yield _by_threads(_padded(head_weights[of_words], words), 16)
     yield _padded(head_bias[of_words], words)
 
 
@@ -108,10 +108,11 @@ def _with_norm(arrays: dict[str, np.ndarray], norm: str, linear: str) -> tuple[n
     return scaled.astype(np.float32), (bias + weight @ arrays[f"{norm}.bias"]).astype(np.float32)
 
 
-def _steps(matrix: np.ndarray, parts: int) -> np.ndarray:
-    """(rows, columns), each row read by `parts` threads, 4 columns at a step each: step by step, thread by thread."""
+def _by_threads(matrix: np.ndarray, lanes: int) -> np.ndarray:
+    """(rows, columns), each row read by `lanes` neighbouring threads, which take as many rows as the others do."""
     rows, columns = matrix.shape
-    return matrix.reshape(rows, columns // (4 * parts), parts, 4).transpose(1, 0, 2, 3).ravel()
+    groups = THREADS // lanes
+    return matrix.reshape(groups, rows // groups, lanes, columns // lanes).transpose(1, 0, 2, 3).ravel()
 
 
 def _padded(array: np.ndarray, rows: int) -> np.ndarray:
@@ -120,7 +121,7 @@ def _padded(array: np.ndarray, rows: int) -> np.ndarray:
 
 def _words(config: MiniGPTConfig) -> int:
     """Words of the LM head in a block, the last block's filled up with zeros."""
-    return _rounded(-(-config.vocab_size // BLOCKS), 4)
+    return _rounded(-(-config.vocab_size // BLOCKS), 16)
 
 
 def _rounded(number: int, to: int) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minikernel.model.packing import BLOCKS, SHARED_BYTES, block_floats, check_fits, packed, shared_bytes
+from minikernel.model.packing import BLOCKS, SHARED_BYTES, THREADS, block_floats, check_fits, packed, shared_bytes
 from minilab import LabError
 from minimodel.model_config import MiniGPTConfig
 from minimodel.numpy_minigpt import NumpyMiniGPT
@@ -21,13 +21,14 @@ class Share:
         self.place += size
         return self.floats[self.place - size : self.place]
 
-    def matrix(self, rows, columns, parts):
-        """What a thread reads at each step, put back where it belongs."""
-        pieces = self.vector(rows * columns).reshape(columns // (4 * parts), rows * parts, 4)
-        made = np.empty((rows, columns), np.float32)
+    def matrix(self, rows, columns, lanes):
+        """What each thread reads of each of its rows, put back where it belongs."""
+        groups, width = THREADS // lanes, columns // lanes
+        pieces = self.vector(rows * columns).reshape(rows // groups, THREADS, width)
+        made = np.empty((rows, columns))
         for step, thread in np.ndindex(pieces.shape[:2]):
-            first = 4 * (step * parts + thread % parts)
-            made[thread // parts, first : first + 4] = pieces[step, thread]
+            row, first = thread // lanes * (rows // groups) + step, thread % lanes * width
+            made[row, first : first + width] = pieces[step, thread]
         return made
 
 
@@ -42,7 +43,7 @@ def gelu(x):
 
 def layer_of(share):
     """(qkv, proj, fc, out) and their biases of the next layer in a block's floats."""
-    matrices = [share.matrix(48, 64, 4), share.matrix(64, 8, 2), share.matrix(32, 64, 8), share.matrix(64, 32, 4)]
+    matrices = [share.matrix(48, 64, 16), share.matrix(64, 8, 8), share.matrix(32, 64, 16), share.matrix(64, 32, 8)]
     return matrices, [share.vector(size) for size in (48, 64, 32, 64)]
 
 
@@ -65,7 +66,7 @@ def logits_of(sizes, blocks, arrays, ids):
     words = []
     for share in shares:
         rows = (len(share.floats) - share.place) // 65
-        head, bias = share.matrix(rows, 64, 2), share.vector(rows)
+        head, bias = share.matrix(rows, 64, 16), share.vector(rows)
         assert share.place == len(share.floats)
         words.append(normed(x) @ head.T + bias)
     return np.concatenate(words, 1)[:, : sizes.vocab_size]
@@ -91,7 +92,7 @@ def test_the_labs_model_fits_with_room_to_spare():
         ({"n_embd": 32}, "n_embd 64 and n_head 4, and this one 32 and 4"),
         ({"n_head": 8}, "and this one 64 and 8"),
         ({"block_size": 129}, "at most 128 positions, and this one 129"),
-        ({"vocab_size": 1025}, "at most 1024 words, and this one 1025"),
+        ({"vocab_size": 2049}, "at most 2048 words, and this one 2049"),
         ({"n_layer": 5}, "takes 2.* bytes of shared memory, and a block has 232,448"),
     ],
 )
