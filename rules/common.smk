@@ -3,6 +3,7 @@
 import os
 import re
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 
 from minicompile.lowering.knobs import KNOBS
@@ -10,7 +11,7 @@ from minikernel.judge.entry import check_entries, is_users
 from minikernel.measure.standards import OURS
 from minilab import LabError
 from minilab.config import check_config, read_schema
-from minilab.device import devices_here, is_cpu
+from minilab.device import cpu_device, devices_here, is_cpu
 from minilab.plan import SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure
@@ -93,6 +94,12 @@ def code(script):
 def sources(name):
     """An input function: the files that an artefact of the table depends on."""
     return lambda wildcards: artefact(name).sources(config, wildcards)
+
+
+def sources_by_kernel(wildcards):
+    """The files that the bench of each kernel of a CPU depends on."""
+    kernels = plan.timed_kernels(wildcards.device)
+    return {kernel: artefact("bench").sources(config, {**wildcards, "kernel": kernel}) for kernel in kernels}
 
 
 def measuring(name):

@@ -4,6 +4,8 @@
 #   by name alone results/24/{device}/dispatch_table.json, which
 #   src/minikernel/ops/dispatch/ holds for the devices that were tuned.
 
+TIMED_ON_CPU = plan.timed_kernels(cpu_device())
+
 
 rule prove:
     """Hold one kernel against float64 on adversarial rows; without a GPU, interpret it or compile it.
@@ -131,14 +133,12 @@ rule dispatch_table:
 
 
 rule bench_kernel:
-    """Time one kernel, interleaved with F.softmax and with a copy, in a process of its own."""
+    """Time one kernel on a GPU, interleaved with F.softmax and with a copy, in a process of its own."""
     input:
         equivalence=ancient(PROVEN),
         proof="results/24/{device}/proof/{kernel}.json",
         choice=lambda wildcards: (
-            f"results/24/{wildcards.device}/autotune.json"
-            if wildcards.kernel == TUNED_KERNEL and not is_cpu(wildcards.device)
-            else []
+            f"results/24/{wildcards.device}/autotune.json" if wildcards.kernel == TUNED_KERNEL else []
         ),
         sources=sources("bench"),
     output:
@@ -148,7 +148,7 @@ rule bench_kernel:
     benchmark:
         "logs/24/{device}/bench/{kernel}.tsv"
     wildcard_constraints:
-        device=any_of(plan.measured),
+        device=any_of(device for device in plan.measured if not is_cpu(device)),
         kernel=any_of(kernel for kernel in timed_kernels if kernel not in users_kernels),
     conda:
         lambda wildcards: environment(wildcards.device)
@@ -161,6 +161,36 @@ rule bench_kernel:
         measuring=measuring("bench"),
     script:
         "../scripts/bench_kernel.py"
+
+
+rule bench_on_cpu:
+    """Time every kernel and reference of a CPU in one process, in turn, beside one copy."""
+    input:
+        equivalence=ancient(PROVEN),
+        proofs=expand("results/24/{{device}}/proof/{kernel}.json", kernel=TIMED_ON_CPU),
+        sources=lambda wildcards: sorted(set(chain.from_iterable(sources_by_kernel(wildcards).values()))),
+    output:
+        rows=expand("results/24/{{device}}/bench/{kernel}.json", kernel=TIMED_ON_CPU),
+    log:
+        "logs/24/{device}/bench_on_cpu.log",
+    benchmark:
+        "logs/24/{device}/bench_on_cpu.tsv"
+    wildcard_constraints:
+        device=any_of(filter(is_cpu, plan.measured)),
+    conda:
+        "../envs/cpu.yaml"
+    threads: workflow.cores
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(10),
+    params:
+        measuring=lambda wildcards: {
+            kernel: in_order(artefact("bench").params(config, {**wildcards, "kernel": kernel}))
+            for kernel in TIMED_ON_CPU
+        },
+        sources=sources_by_kernel,
+    script:
+        "../scripts/bench_on_cpu.py"
 
 
 rule bench_users_kernel:

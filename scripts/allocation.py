@@ -10,7 +10,7 @@ log = logging.getLogger("minilab")
 
 
 def main(job):
-    from minikernel.measure.allocation import allocation, measure
+    from minikernel.measure.cpu.allocation import allocation, measure
 
     params = job.params.measuring
     found = allocation(*params["shape"], measure(*params["shape"]))

@@ -9,7 +9,7 @@ from minikernel.measure.caches import own_caches
 from minikernel.ops.ladder.table import spec_of
 from minikernel.reasons import in_words
 from minilab import LabError
-from minilab.device import is_cpu, torch_device
+from minilab.device import has_cpp_compiler, is_cpu, torch_device
 from minilab.records.provenance import provenance
 from minilab.records.store import write_artefact
 from minilab.script import run
@@ -28,10 +28,12 @@ def main(job):
     with own_caches():
         if is_cpu(device) and source.endswith(".cu"):
             report["compiled"] = compiled(name, entry)
-        elif is_cpu(device) and source and not find_spec("triton"):
+        elif source.endswith(".cpp") and not has_cpp_compiler():
+            log.info("%s: no C++ compiler here, so the kernel is not built", name)
+        elif is_cpu(device) and source.endswith(".py") and not find_spec("triton"):
             log.info("%s: Triton is not installed, so the kernel is neither run nor compiled here", name)
         else:
-            interpreted = is_cpu(device) and bool(source)
+            interpreted = is_cpu(device) and source.endswith(".py")
             if interpreted:
                 os.environ["TRITON_INTERPRET"] = "1"  # read by Triton as it is imported
             report["executed_by"] = "triton-interpreter" if interpreted else "cpu" if is_cpu(device) else "cuda"

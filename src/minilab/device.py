@@ -108,9 +108,14 @@ def torch_device(device: str) -> str:
     )
 
 
+def cpp_compiler() -> str:
+    """The C++ compiler that torch.compile asks, and so does the lab: $CXX, or g++; whether it is here or not."""
+    return os.environ.get("CXX", "g++")
+
+
 def has_cpp_compiler() -> bool:
-    """Whether torch.compile can build its C++ kernels here; it asks $CXX, or g++."""
-    return shutil.which(os.environ.get("CXX", "g++")) is not None
+    """Whether C++ can be built here: torch.compile's kernels, and the lab's own for a CPU."""
+    return shutil.which(cpp_compiler()) is not None
 
 
 def usable_cores() -> int:

@@ -12,6 +12,7 @@ import torch
 from minikernel.measure import bench, head_contest, host_cost
 from minikernel.measure.autotune import fastest
 from minikernel.measure.ceilings import Rate, ceilings_of
+from minikernel.measure.cpu.bench import above_roof
 from minikernel.measure.head import head_standards
 from minikernel.measure.noise import floors
 from minikernel.measure.rows import SoftmaxFigures
@@ -45,7 +46,10 @@ def bench_rows(artefact: dict) -> dict:
     for row in artefact["rows"]:
         timings = timings_of([row])
         figures = _softmax_row(row, timings, Rate(**row["ceiling"]).giga_per_s)
-        again.append({**figures, "noise_floor": floors(timings, row["kernel"])["noise_floor"]})
+        if "duplicated" in row:  # a CPU's
+            figures["above_roof"] = above_roof(row["kernel"], timings)
+        duplicated = row.get("duplicated", row["kernel"])
+        again.append({**figures, "noise_floor": floors(timings, duplicated)["noise_floor"]})
     return {"rows": again}
 
 

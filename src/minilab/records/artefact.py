@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from minilab.device import is_cpu
 from minilab.records import params
 from minilab.records.closure import closure
 from minilab.records.digests import digest_of_code
@@ -32,6 +33,7 @@ class Artefact:
         pattern: its path, with `{device}`, `{model}`, `{kernel}` or `{knob}` in it.
         script: what measures or computes it; all that this imports is what it depends on.
         users_script: what measures a user's kernel instead, where that is another.
+        cpu_script: what measures it on a CPU instead, where that is another.
         params: the part of the configuration that it depends on.
         kernels, models: names of the configuration's entries that it runs; their sources count too.
         recompute: `module:function` that computes again what follows from its raw samples.
@@ -53,6 +55,7 @@ class Artefact:
     packed: bool = False
     timed: bool = False
     users_script: str | None = None
+    cpu_script: str | None = None
 
     @property
     def file(self) -> str:
@@ -92,7 +95,9 @@ class Artefact:
         used = {name: entry for name, entry in entries.items() if entry}
         users = self.users_script and any(is_users_kernel(name, used[name]) for name in kernels if name in used)
         functions = [entry["function"] for entry in used.values() if "function" in entry]
-        starts = [self.users_script if users else self.script, *(entry["source"] for entry in used.values())]
+        on_cpu = self.cpu_script and is_cpu(wildcards["device"])
+        script = self.users_script if users else self.cpu_script if on_cpu else self.script
+        starts = [script or self.script, *(entry["source"] for entry in used.values())]
         return closure(starts, [*entries, *functions], words=False)
 
     def digests(self, config: Config, wildcards: Wildcards) -> dict[str, str]:
@@ -174,6 +179,7 @@ TABLE = (
         "scripts/bench_kernel.py",
         params.bench,
         users_script="scripts/bench_users_kernel.py",
+        cpu_script="scripts/bench_on_cpu.py",
         kernels=lambda config, at: [at["kernel"], "F.softmax"],
         recompute="minikernel.measure.recompute:bench_rows",
         timed=True,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikernel.measure.allocation import Calls, allocation, measure
+from minikernel.measure.cpu.allocation import Calls, allocation, measure
 from minilab.config import check_schema, read_schema
 
 WAYS = {"copy", "fresh_copy", "softmax", "fresh_softmax"}

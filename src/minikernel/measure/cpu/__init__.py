@@ -1,0 +1,1 @@
+"""How fast a kernel is on a CPU, and what it ran into there: pages, cycles, bytes."""

@@ -1,0 +1,47 @@
+"""Memory of results that nobody holds any more, for the next result of the same size.
+
+A large tensor's memory goes back to the operating system with the tensor, and the next one's costs a page fault for
+each of its pages. A pool keeps it instead. Memory is lent for as long as anything refers to the tensor's storage, a
+view of it included: torch then drops the object that it was lent through, and only then does the pool have it back.
+"""
+
+import threading
+import weakref
+from collections import deque
+
+import numpy as np
+import torch
+
+KEPT = 2  # pieces of memory that wait, at most; the oldest goes first
+LEAST_BYTES = 1 << 17  # smaller ones come from the heap, whose pages are there
+
+
+class Pool:
+    """Lends memory for float32 tensors on the CPU."""
+
+    def __init__(self) -> None:
+        self._free: deque[np.ndarray] = deque(maxlen=KEPT)
+        self._lock = threading.Lock()
+
+    def empty_like(self, x: torch.Tensor) -> torch.Tensor:
+        """An uninitialised contiguous float32 tensor of the shape of `x`, which shares no memory with any other."""
+        n_bytes = 4 * x.numel()
+        if n_bytes < LEAST_BYTES:
+            return torch.empty(x.shape, dtype=torch.float32)
+        memory = self._taken(n_bytes)
+        if memory is None:
+            memory = torch.empty(x.numel(), dtype=torch.float32).numpy()
+        lent = memory[:]  # what torch holds on to
+        weakref.finalize(lent, self._free.append, memory).atexit = False
+        return torch.frombuffer(lent, dtype=torch.float32).view(x.shape)
+
+    def _taken(self, n_bytes: int) -> np.ndarray | None:
+        with self._lock:
+            for place, memory in enumerate(self._free):
+                if memory.nbytes == n_bytes:
+                    del self._free[place]
+                    return memory
+        return None
+
+
+POOL = Pool()

@@ -1,0 +1,75 @@
+"""Launches the CPU's rungs, `loop`, `vectors`, `threads` and `streaming`, each a .cpp file: float32 tensors on the CPU.
+
+As many threads as torch uses (`torch.get_num_threads`) share the rows, from `threads` on. No gradient is recorded.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable
+
+import torch
+
+from minikernel.ops.cpu.build import built
+from minikernel.ops.cpu.pool import POOL
+from minilab import LabError
+
+
+@functools.cache
+def function(name: str) -> Callable[..., None]:
+    """The C function of a .cpp file: (from, to, rows, cols, threads), two addresses and three counts."""
+    found = built(name).library[name]
+    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_int]
+    found.restype = None
+    return found
+
+
+def loop(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis of `x`, one element at a time on one thread. Any shape; raises as `checked`."""
+    return _called("loop", x, torch.empty_like)
+
+
+def vectors(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis of `x`, in vectors on one thread. Any shape; raises as `checked`."""
+    return _called("vectors", x, torch.empty_like)
+
+
+def threads(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis of `x`, in vectors on torch's threads. Any shape; raises as `checked`."""
+    return _called("threads", x, torch.empty_like)
+
+
+def streaming(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last axis of `x` as `threads`, its result past the caches into memory that is used again.
+
+    Any shape; raises as `checked`. The memory is used again once nothing refers to the result any more.
+    """
+    return _called("streaming", x, POOL.empty_like)
+
+
+def streaming_copy(x: torch.Tensor) -> torch.Tensor:
+    """A copy of `x` as `streaming` writes (`copy.cpp`): what no kernel can beat. Any shape; raises as `checked`."""
+    return _called("copy", x, POOL.empty_like)
+
+
+def checked(name: str, x: torch.Tensor) -> torch.Tensor:
+    """`x` contiguous and without its gradient, a scalar as a row of one.
+
+    Raises:
+        LabError: it is not on the CPU, or not float32.
+    """
+    if x.device.type != "cpu" or x.dtype != torch.float32:
+        raise LabError(
+            f"the C++ kernel {name} takes float32 tensors on the CPU, not {x.dtype} on {x.device}; use "
+            "minikernel.softmax, which takes any."
+        )
+    x = x.detach()
+    return x.contiguous() if x.dim() else x.reshape(1)
+
+
+def _called(name: str, x: torch.Tensor, empty_like: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    rows = checked(name, x)
+    y = empty_like(rows)
+    if rows.numel():
+        cols = rows.shape[-1]
+        function(name)(rows.data_ptr(), y.data_ptr(), rows.numel() // cols, cols, torch.get_num_threads())
+    return y.view(x.shape)
