@@ -61,10 +61,11 @@ rule ceilings:
 
 
 rule allocation:
-    """Measure what a fresh result costs on a CPU: copy and F.softmax with and without page faults."""
+    """Measure what calls run into on a CPU: page faults, the exponential's cycles, bytes from memory."""
     input:
         equivalence=ancient(PROVEN),
         sources=sources("allocation"),
+        schema="schemas/allocation.schema.yaml",
     output:
         allocation="results/24/{device}/allocation.json",
     log:

@@ -1,10 +1,11 @@
 # Stage 24, what a person reads: the roofline, the contest's picture, the manifest, the report.
 # Needs: ceilings and bench of every device shown, and the headline GPU's head and contest, measured or restored; the proofs;
 #   the port's reports.
-# Makes: results/24/{roofline.png,roofline.svg,roofline.json,bandwidth.png,bandwidth.svg,manifest.json,README.md,CONTEST.md}.
+# Makes: results/24/{roofline.png,roofline.svg,roofline.json,bandwidth.png,bandwidth.svg,ladder.png,ladder.svg,manifest.json,README.md,CONTEST.md}.
 
 CONTEST = expand("results/24/{device}/contest.json", device=plan.headline_with("contest"))
 HEAD = expand("results/24/{device}/head.json", device=plan.headline_with("head"))
+LADDER = plan.with_ladder[:1]
 
 
 rule roofline:
@@ -38,6 +39,31 @@ rule roofline:
         language=lookup(within=config, dpath="language"),
     script:
         "../scripts/roofline.py"
+
+
+rule ladder:
+    """Draw what each of a CPU's rungs takes, and what it ran into: page faults, the exponential, bytes from memory."""
+    input:
+        bench=expand("results/24/{device}/bench.json", device=LADDER),
+        allocation=expand("results/24/{device}/allocation.json", device=LADDER),
+        lib=code("scripts/ladder.py"),
+    output:
+        png=shown("results/24/ladder.png", "report", "ladder"),
+        svg="results/24/ladder.svg",
+    log:
+        "logs/24/ladder.log",
+    benchmark:
+        "logs/24/ladder.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    params:
+        headline=lookup(within=config, dpath="roofline/headline/cpu"),
+        language=lookup(within=config, dpath="language"),
+    script:
+        "../scripts/ladder.py"
 
 
 rule bandwidth:
@@ -98,6 +124,7 @@ rule report_24:
         contest=CONTEST,
         head=HEAD,
         bandwidth=rules.bandwidth.output.png if CONTEST else [],
+        ladder=rules.ladder.output.png if LADDER else [],
         manifest=rules.manifest_24.output.manifest,
         ceilings=rules.roofline.input.ceilings,
         bench=expand("results/24/{device}/bench.json", device=plan.devices),

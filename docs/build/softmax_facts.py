@@ -8,7 +8,7 @@ import torch
 
 from docs.build.matches import first_group
 from minikernel.measure.cost import softmax_bytes, softmax_flop
-from minikernel.report.roofline import panel, ridge
+from minikernel.report.roofline import of_one_copy, panel, ridge
 from minilab.files import read_json
 
 LADDER = ("naive", "smem", "fused")  # three ways to reduce a row, from the slowest to the fastest
@@ -35,7 +35,7 @@ def softmax_facts(record: Path, headline: list[int]) -> dict:
     n_bytes, n_flop = softmax_bytes(rows, cols, itemsize), softmax_flop(rows, cols)
     copy, peak = ceilings["copy_gb_per_s"], ceilings["fp32_tflop_per_s"]
     by_kernel = {point["kernel"]: point for point in shown["points"]}
-    forward = [row for row in bench["rows"] if row["direction"] == "forward"]
+    forward = of_one_copy([row for row in bench["rows"] if row["direction"] == "forward"])
     smallest = min(row["rows"] for row in forward)
     return {
         "device": shown["device"],

@@ -115,6 +115,13 @@ class Plan:
         return [name for name in references if not name.startswith("compile")]
 
     @cached_property
+    def with_ladder(self) -> list[str]:
+        """The CPUs measured here on which kernels in C++ are timed."""
+        entries = self.config["kernels"]
+        written = {name for name, entry in entries.items() if is_for_cpu(entry)}
+        return [device for device in self.measured if is_cpu(device) and written & set(self.timed_kernels(device))]
+
+    @cached_property
     def captured(self) -> list[str]:
         """Names of the models whose compile is captured."""
         return [*self.config["capture"]["models"], *self.config["models"]]

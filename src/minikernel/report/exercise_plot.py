@@ -5,6 +5,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
+from minikernel.report.roofline import bars
 from minikernel.report.roofline_plot import draw_bars, draw_roofline, label_slopes, words
 from minilab.style import colour, use_style
 
@@ -46,7 +47,9 @@ def panel_of(row: dict, ceilings: dict, device: str, name: str, date: str) -> di
         "datasheet": ceilings["datasheet"],
         "points": sorted(points, key=lambda point: point["median_us"]),
         "head": None,
+        "bars": bars({point["kernel"]: point["median_us"] for point in points}, device),
         "fresh_copy": None,
+        "streaming_copy": None,
     }
 
 

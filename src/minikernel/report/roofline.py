@@ -4,8 +4,11 @@ After Williams, Waterman and Patterson, "Roofline: an insightful visual performa
 that does I operations for each byte it moves runs at no more than min(peak, I x bandwidth).
 """
 
+from statistics import median
+
+from minikernel.ops.ladder.table import LADDERS
 from minilab import LabError
-from minilab.device import short_name
+from minilab.device import is_cpu, short_name
 from minilab.translations import Translations
 
 
@@ -33,12 +36,14 @@ def panel(
         device, hardware name, ceilings, datasheet, and one point a kernel with intensity (FLOP/byte), rate
         (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored; `head`, as
         `head` gives it, or None; `fresh_copy`, the bandwidth of a copy that allocates its result as the kernels do, in
-        GB/s and as a fraction of one that does not, or None.
+        GB/s and as a fraction of one that does not, or None, and `streaming_copy` likewise, of one that does not read
+        what it overwrites; `bars`, the kernels from top to bottom: the fastest first, a CPU's rungs in their order.
 
     Raises:
         LabError: the bench has no row at the headline shape.
     """
-    rows = [row for row in bench["rows"] if [row["rows"], row["cols"]] == headline and row["direction"] == "forward"]
+    rows = of_one_copy([row for row in bench["rows"] if row["direction"] == "forward"])
+    rows = [row for row in rows if [row["rows"], row["cols"]] == headline]
     made = bench["provenance"]
     if not rows:
         raise LabError(
@@ -68,14 +73,36 @@ def panel(
             for row in sorted(rows, key=lambda row: row["median_us"])
         ],
         "head": head(heads) if heads else None,
-        "fresh_copy": allocation and fresh_copy(allocation),
+        "bars": bars({row["kernel"]: row["median_us"] for row in rows}, made["device"]),
+        "fresh_copy": another_copy(allocation, "fresh_copy"),
+        "streaming_copy": another_copy(allocation, "streaming_copy"),
     }
 
 
-def fresh_copy(allocation: dict) -> dict:
-    """The bandwidth of a copy into a fresh result, in GB/s and as a fraction of a copy's into memory that is there."""
-    there, fresh = (allocation["ways"][name]["median_us"] for name in ("copy", "fresh_copy"))
-    return {"gb_per_s": 2 * allocation["bytes"] / fresh / 1e3, "fraction_of_copy": there / fresh}
+def of_one_copy(rows: list[dict]) -> list[dict]:
+    """The rows, each with its share of one and the same copy's bandwidth, the median of those timed beside them.
+
+    A job of a kernel's own times a copy of its own; a share of that could contradict the times.
+    """
+    if not rows:
+        return []
+    copy = median(row["gb_per_s"] / row["fraction_of_copy"] for row in rows)
+    return [{**row, "fraction_of_copy": row["gb_per_s"] / copy} for row in rows]
+
+
+def bars(median_us: dict[str, float], device: str) -> list[str]:
+    """The kernels from top to bottom: the fastest first; on a CPU its rungs, the last one first, then the others."""
+    fastest = sorted(median_us, key=lambda kernel: median_us[kernel])
+    rungs = [rung for rung in reversed(LADDERS["C++"]) if rung in median_us] if is_cpu(device) else []
+    return [*rungs, *(kernel for kernel in fastest if kernel not in rungs)]
+
+
+def another_copy(allocation: dict | None, way: str) -> dict | None:
+    """The bandwidth of another way to copy, in GB/s and as a fraction of a copy's into memory that is there."""
+    if allocation is None or way not in allocation["ways"]:
+        return None
+    there, other = (allocation["ways"][name]["median_us"] for name in ("copy", way))
+    return {"gb_per_s": 2 * allocation["bytes"] / other / 1e3, "fraction_of_copy": there / other}
 
 
 def head(heads: dict) -> dict | None:

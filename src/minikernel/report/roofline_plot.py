@@ -20,6 +20,8 @@ HEAD_LABELS_AT, HEAD_LABEL_GAP = (0.46, 0.96), 0.072  # of the axis' width and h
 SOFTMAX_OF_HEAD = {FUSED_HEAD: "fused", "eager": "F.softmax"}  # a head has the colour of its softmax
 CAPTION_WIDTH = 125  # characters
 SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-.", True)}  # name, line, label above it
+OTHER_COPIES = {"fresh_copy": "--", "streaming_copy": ":"}  # other ways to copy on a CPU; line
+APART = 0.05  # of a copy: what is nearer to it has no line of its own
 PEAKS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
 
 
@@ -70,8 +72,8 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, top * 6))
     for key, (_, style, _) in slopes(ceilings).items():
         _slope(axes, ceilings[key], top, style)
-    if panel["fresh_copy"]:
-        _slope(axes, panel["fresh_copy"]["gb_per_s"], top, "--")
+    for name, style in other_copies(panel).items():
+        _slope(axes, panel[name]["gb_per_s"], top, style)
     for key, peak in peaks.items():
         start = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
@@ -79,7 +81,9 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
         axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     if panel["datasheet"]:
         _datasheet(axes, panel["datasheet"], text)
-    _dots(axes, panel["points"], LABELS_AT[bool(panel["head"])], text)
+    roof = axes.transAxes.inverted().transform(axes.transData.transform((1.0, min(peaks.values()))))[1]
+    bounds = (0.09 if panel["datasheet"] else 0.03, min(roof - 0.075, 0.97))
+    _dots(axes, panel["points"], LABELS_AT[bool(panel["head"])], bounds, text)
     if panel["head"]:
         _head(axes, panel["head"], text)
     shape = " x ".join(text.number(size, ",") for size in panel["shape"])
@@ -87,6 +91,15 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     title = text("roofline.title", name=panel["name"], shape=shape, dtype=panel["dtype"], date=date)
     axes.set_title(title, loc="left")
     axes.set(xlabel=text("roofline.intensity"), ylabel="TFLOP/s")
+
+
+def other_copies(panel: dict) -> dict[str, str]:
+    """The other ways to copy that can be told from a plain copy, and the line of each."""
+    return {
+        name: style
+        for name, style in OTHER_COPIES.items()
+        if panel[name] and abs(panel[name]["fraction_of_copy"] - 1) > APART
+    }
 
 
 def slopes(ceilings: dict) -> dict[str, tuple[str, str, bool]]:
@@ -109,8 +122,10 @@ def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
     text, ceilings = words(language), panel["ceilings"]
     named = [(name, ceilings[key], above, 0.27) for key, (name, _, above) in slopes(ceilings).items()]
-    if panel["fresh_copy"]:
-        named.append(("fresh", panel["fresh_copy"]["gb_per_s"], False, 6.0))  # right of the dots
+    right_of_dots = {"fresh_copy": 6.0, "streaming_copy": 2.5}
+    named += [
+        (name, panel[name]["gb_per_s"], name == "streaming_copy", right_of_dots[name]) for name in other_copies(panel)
+    ]
     for name, bandwidth, above, at in named:
         ends = np.array([[x, x * bandwidth / 1e3] for x in INTENSITY])
         across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
@@ -152,12 +167,20 @@ def spread(values: np.ndarray, gap: float) -> np.ndarray:
     return np.concatenate([np.full(len(c), np.mean(c)) for c in clusters]) + gap * np.arange(len(values))
 
 
-def _dots(axes: Axes, points: list[dict], labels_at: float, text: Translations) -> None:
+def inside(labels: np.ndarray, gap: float, least: float, most: float) -> np.ndarray:
+    """Move sorted labels that are `gap` apart between two bounds, without bringing them nearer to one another."""
+    rank = np.arange(len(labels))
+    labels = np.minimum(labels, most - gap * rank[::-1])
+    return np.maximum(labels, least + gap * rank)
+
+
+def _dots(axes: Axes, points: list[dict], labels_at: float, bounds: tuple[float, float], text: Translations) -> None:
     points = sorted(points, key=lambda point: point["tflop_per_s"])
     to_axes = axes.transAxes.inverted()
     x, y = points[0]["flop_per_byte"], np.array([point["tflop_per_s"] for point in points])
     heights = to_axes.transform(axes.transData.transform(np.column_stack([np.full(len(y), x), y])))
-    labels = np.clip(spread(heights[:, 1], LABEL_GAP), 0.03, 0.97)
+    gap = min(LABEL_GAP, (bounds[1] - bounds[0]) / max(len(points) - 1, 1))
+    labels = inside(spread(heights[:, 1], gap), gap, *bounds)
     for point, label_height in zip(points, labels, strict=True):
         paint = colour(point["kernel"])
         axes.plot(
@@ -206,10 +229,12 @@ def _head(axes: Axes, head: dict, text: Translations) -> None:
 
 
 def draw_bars(axes: Axes, panel: dict, language: str = "en") -> None:
-    """Each kernel's bandwidth as a share of a plain copy's, fastest on top."""
+    """Each kernel's bandwidth as a share of a plain copy's, from top to bottom as the panel says."""
     text = words(language)
-    points = panel["points"][::-1]
-    longest = max(112, *(106 * point["fraction_of_copy"] for point in points))
+    points = sorted(panel["points"], key=lambda point: panel["bars"].index(point["kernel"]), reverse=True)
+    copies = other_copies(panel)
+    shares = [drawn["fraction_of_copy"] for drawn in (*points, *(panel[name] for name in copies))]
+    longest = max(112, 106 * max(shares))
     for place, point in enumerate(points):
         paint, share = colour(point["kernel"]), 100 * point["fraction_of_copy"]
         axes.barh(place, share, color="white" if point["stale"] else paint, edgecolor=paint, linewidth=1.5, height=0.62)
@@ -220,13 +245,18 @@ def draw_bars(axes: Axes, panel: dict, language: str = "en") -> None:
             color="white" if inside and not point["stale"] else INK,
         )  # fmt: skip
     axes.axvline(100, color=INK, linewidth=1.2, linestyle=":")
-    if panel["fresh_copy"]:
-        share = 100 * panel["fresh_copy"]["fraction_of_copy"]
-        axes.axvline(share, color=INK, linewidth=1.4, linestyle="--", zorder=0.9)
-        axes.annotate(text("bars.fresh"), (share, -0.75), xytext=(5, 0), textcoords="offset points", va="center")
+    for place, (name, style) in enumerate(copies.items(), 1):
+        share = 100 * panel[name]["fraction_of_copy"]
+        axes.axvline(share, color=INK, linewidth=1.4, linestyle=style, zorder=0.9)
+        right = share < 0.5 * longest
+        axes.annotate(
+            text(f"bars.{name}"), (share, 0.15 - 0.8 * place), xytext=(5 if right else -5, 0),
+            textcoords="offset points", va="center", ha="left" if right else "right",
+        )  # fmt: skip
     axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
     axes.tick_params(axis="y", length=0)
-    axes.set(xlim=(0, longest), ylim=(len(points) - 0.5 - max(len(points), 6), len(points) - 0.5))
+    drawn = max(len(points) + len(copies), 6)
+    axes.set(xlim=(0, longest), ylim=(len(points) - 0.5 - drawn, len(points) - 0.5))
     axes.set(xlabel=text("bars.axis"))
     axes.set_title(text("bars.title"), loc="left")
 

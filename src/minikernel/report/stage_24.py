@@ -13,13 +13,15 @@ from minikernel.ops.ladder.table import LADDERS
 from minikernel.report.contest_report import contest_view
 from minikernel.report.filters import filters
 from minikernel.report.findings import findings, is_within_noise, times_as_long
+from minikernel.report.ladder import sentences, share_alike
 from minikernel.report.manifest import weights_of
-from minikernel.report.roofline import head, head_caption
+from minikernel.report.roofline import head, head_caption, of_one_copy
 from minilab import templates
 from minilab.device import is_cpu, short_name
 from minilab.translations import Translations
 
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
+TRITON_EXPECTED = (0.80, 0.95)  # of F.softmax's speed: what lab 24 says of a softmax in Triton
 SHOWN_DIGITS = 12  # of a checkpoint's digest
 
 
@@ -32,7 +34,7 @@ class Artefacts:
         benches, swaps: one for each device shown.
         proofs: the proofs made in this run.
         ceilings: of the devices shown, those that have some.
-        allocations: what a fresh result costs, of the CPUs that are here.
+        allocations: what calls run into, of the CPUs that are here.
         autotune: the GPU's tuned choices, or None where there is no GPU.
         contest, heads: the GPU's contest, and its LM heads, or None where there is none.
         explained: why standards are missed, as `contest_report.explanations` gives it.
@@ -68,6 +70,9 @@ def _page(page: str, made: Artefacts, language: str) -> str:
     values = views(made, language)
     found = findings(values["devices"], values["allocations"], values["contest"])
     values["findings"] = templates.sentences("minikernel.report", "findings_24", language, found, filters=words)
+    for device in values["devices"]:
+        told = templates.sentences("minikernel.report", "ladder_24", language, device["ran_into"], filters=words)
+        device["ran_into"] = told
     written = templates.render("minikernel.report", page, language, {"text": text, **values}, filters=words)
     return re.sub(r"\n{3,}", "\n\n", written).rstrip() + "\n"  # parts that are absent leave their blank lines behind
 
@@ -76,8 +81,12 @@ def views(made: Artefacts, language: str = "en") -> dict:
     """What the pages ask for, by name."""
     training, equivalence, contest, autotune = made.training, made.equivalence, made.contest, made.autotune
     sheets = {ceiling["provenance"].get("device"): ceiling["datasheet"] for ceiling in made.ceilings}
+    costs = {cost["provenance"]["device"]: cost for cost in made.allocations}
     devices = sorted(
-        (device_view(bench, sheets.get(bench["provenance"]["device"])) for bench in made.benches),
+        (
+            device_view(bench, sheets.get(bench["provenance"]["device"]), costs.get(bench["provenance"]["device"]))
+            for bench in made.benches
+        ),
         key=lambda view: is_cpu(view["device"]),
     )
     fused = head(made.heads) if made.heads else None
@@ -105,10 +114,10 @@ def views(made: Artefacts, language: str = "en") -> dict:
     }
 
 
-def device_view(bench: dict, datasheet: dict | None = None) -> dict:
-    """What there is to say about one device's bench."""
+def device_view(bench: dict, datasheet: dict | None = None, allocation: dict | None = None) -> dict:
+    """What there is to say about one device's bench, a CPU's beside what its calls run into."""
     made = bench["provenance"]
-    rows = [row for row in bench["rows"] if row["direction"] == "forward"]
+    rows = of_one_copy([row for row in bench["rows"] if row["direction"] == "forward"])
     shapes = list(dict.fromkeys((row["rows"], row["cols"]) for row in rows))
     at = {(row["kernel"], row["rows"], row["cols"]): row for row in rows}
     names = list(dict.fromkeys(row["kernel"] for row in rows))
@@ -122,17 +131,26 @@ def device_view(bench: dict, datasheet: dict | None = None) -> dict:
         "kernels": [{"name": name, "rows": [at.get((name, *shape)) for shape in shapes]} for name in names],
         "noise_floor": max(row["noise_floor"] for row in rows),
         "distrusted": [row for row in rows if row["above_roof"]],
-        "steps": [step for ladder in LADDERS.values() for step in steps(ladder, at, shapes[-1], datasheet)],
+        "steps": [step for ladder in LADDERS.values() for step in steps(ladder, at, shapes[-1], datasheet, allocation)],
+        "triton": expectation(at, shapes[-1]),
+        "ran_into": sentences(allocation) if allocation else [],
+        "has_ladder_picture": bool(allocation and any((rung, *shapes[-1]) in at for rung in LADDERS["C++"])),
         "left_out": bench.get("left_out", []),
         "targets": [] if is_cpu(made["device"]) else [target(at, shapes, kernel) for kernel in TARGETS],
     }
 
 
-def steps(ladder: Sequence[str], at: dict, shape: tuple[int, int], datasheet: dict | None = None) -> list[dict]:
+def steps(
+    ladder: Sequence[str],
+    at: dict,
+    shape: tuple[int, int],
+    datasheet: dict | None = None,
+    allocation: dict | None = None,
+) -> list[dict]:
     """The rungs of a ladder that were timed, from the plainest on, at one shape.
 
-    Each has its row, how many times as fast as the one before it is, whether the noise hides that, and its share of the
-    bandwidth that the datasheet gives; None for what is not known.
+    Each has its row, how many times as fast as the one before it is, whether the noise hides that, its share of the
+    bandwidth that the datasheet gives, and on a CPU of a copy's that gets its memory alike; None for what is not known.
     """
     rows = [at[name, *shape] for name in ladder if (name, *shape) in at]
     return [
@@ -141,9 +159,25 @@ def steps(ladder: Sequence[str], at: dict, shape: tuple[int, int], datasheet: di
             "factor": before and times_as_long(before, row),
             "within_noise": before and is_within_noise(before, row),
             "of_datasheet": row["gb_per_s"] / datasheet["memory_gb_per_s"] if datasheet else None,
+            "alike": share_alike(row, allocation) if allocation else None,
         }
         for before, row in zip([None, *rows], rows, strict=False)
     ]
+
+
+def expectation(at: dict, shape: tuple[int, int]) -> dict | None:
+    """F.softmax's speed as shares, what lab 24 expects of a Triton kernel and what was measured; None without both."""
+    textbook, tuned = (at.get((name, *shape)) for name in LADDERS["Triton"])
+    if not textbook or not tuned:
+        return None
+    share, noise = 1 / tuned["ratio_to_reference"], tuned["noise_floor"]
+    return {
+        "expected": TRITON_EXPECTED,
+        "textbook": 1 / textbook["ratio_to_reference"],
+        "tuned": share,
+        "ahead": share - 1 > noise,
+        "level": abs(share - 1) <= noise,
+    }
 
 
 def target(at: dict, shapes: list[tuple[int, int]], kernel: str) -> dict:

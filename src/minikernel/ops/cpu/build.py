@@ -23,12 +23,12 @@ from minilab.device import cpp_compiler, cpu_name, has_cpp_compiler
 HERE = Path(__file__).parent
 OPTIONS = ("-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC")  # products and sums in one, rounded once
 NATIVE, OPENMP = "-march=native", "-fopenmp"
-MISSING = {NATIVE: "vectors as long as this processor's", OPENMP: "threads"}  # without an option
+MISSING = {NATIVE: "long_vectors", OPENMP: "threads"}  # by code, what a rung lacks without an option
 log = logging.getLogger("minilab")
 
 
 class Built(NamedTuple):
-    """A rung's library, and what it was built without."""
+    """A rung's library, and the codes of what it was built without."""
 
     library: ctypes.CDLL
     left_out: tuple[str, ...]
@@ -61,7 +61,7 @@ def built(name: str) -> Built:
         if path:
             left_out = tuple(what for option, what in MISSING.items() if option not in extra)
             if left_out:
-                log.warning("%s: %s builds it without %s", name, compiler, " and ".join(left_out))
+                log.warning("%s: %s builds it only without %s", name, compiler, " and ".join(left_out))
             return Built(ctypes.CDLL(str(path)), left_out)
     raise LabError(f"{name}.cpp does not compile with {compiler}: {said.strip()}")
 

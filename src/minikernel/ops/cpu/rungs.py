@@ -15,9 +15,9 @@ from minilab import LabError
 
 
 @functools.cache
-def function(name: str) -> Callable[..., None]:
-    """The C function of a .cpp file: (from, to, rows, cols, threads), two addresses and three counts."""
-    found = built(name).library[name]
+def function(name: str, file: str | None = None) -> Callable[..., None]:
+    """A C function of a .cpp file, its own unless named: (from, to, rows, cols, threads), addresses and counts."""
+    found = built(file or name).library[name]
     found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_int]
     found.restype = None
     return found
