@@ -10,7 +10,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from docs.build.softmax_facts import LADDER
 from minilab.files import digest, replacing
 from minilab.style import FAINT, INK, colour, use_style
 
@@ -65,10 +64,10 @@ def reading_a_roofline(axes: Axes, facts: dict) -> None:
 
 
 def reducing_a_row(axes: Axes, facts: dict) -> None:
-    """Draw the share of a copy's bandwidth against the number of rows, for the three CUDA C kernels."""
+    """Draw the share of a copy's bandwidth against the number of rows, for the CUDA C kernels."""
     softmax = facts["softmax"]
-    for kernel in LADDER:
-        rows, shares = zip(*softmax["ladder"][kernel], strict=True)
+    for kernel, measured in softmax["ladder"].items():
+        rows, shares = zip(*measured, strict=True)
         axes.plot(rows, [100 * share for share in shares], "o-", color=colour(kernel), linewidth=2)
         over_line = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
         axes.text(

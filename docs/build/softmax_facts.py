@@ -8,10 +8,9 @@ import torch
 
 from docs.build.matches import first_group
 from minikernel.measure.cost import softmax_bytes, softmax_flop
+from minikernel.ops.ladder.table import LADDERS
 from minikernel.report.roofline import of_one_copy, panel, ridge
 from minilab.files import read_json
-
-LADDER = ("naive", "smem", "fused")  # three ways to reduce a row, from the slowest to the fastest
 
 
 def softmax_facts(record: Path, headline: list[int]) -> dict:
@@ -37,6 +36,7 @@ def softmax_facts(record: Path, headline: list[int]) -> dict:
     by_kernel = {point["kernel"]: point for point in shown["points"]}
     forward = of_one_copy([row for row in bench["rows"] if row["direction"] == "forward"])
     smallest = min(row["rows"] for row in forward)
+    ladder = [rung for rung in LADDERS["CUDA C"] if rung in by_kernel]  # a record may lack a rung
     return {
         "device": shown["device"],
         "name": shown["name"],
@@ -61,13 +61,13 @@ def softmax_facts(record: Path, headline: list[int]) -> dict:
         "kernels": by_kernel,
         "fastest": shown["points"][0],
         "slowest": shown["points"][-1],
-        "steps": [
-            {"from": before, "to": after, "factor": by_kernel[before]["median_us"] / by_kernel[after]["median_us"]}
-            for before, after in pairwise(LADDER)
-        ],
+        "steps": {
+            after: {"from": before, "factor": by_kernel[before]["median_us"] / by_kernel[after]["median_us"]}
+            for before, after in pairwise(ladder)
+        },
         "ladder": {
             kernel: [(row["rows"], row["fraction_of_copy"]) for row in forward if row["kernel"] == kernel]
-            for kernel in LADDER
+            for kernel in ladder
         },
         "smem_threads": _smem_threads(),
         "tree_steps": _smem_threads().bit_length() - 1,

@@ -54,6 +54,11 @@ def _sentence(error: jsonschema.ValidationError, where: str, advice: str | None)
     return f"{place} cannot be {instance!r}: {error.message}" + (f"; {advice}" if advice else ".")
 
 
+def is_for_cpu(entry: dict) -> bool:
+    """Whether an entry of `kernels:` is written for a CPU, in C++."""
+    return str(entry["source"]).endswith(".cpp")
+
+
 def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None:
     """Check the lab's configuration against its schema, then against rules that no schema can express.
 
@@ -77,10 +82,10 @@ def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None
             f"{where}: equivalence.shape asks for {tokens} tokens, but model.block_size is {model['block_size']}; "
             f"write at most that."
         )
-    if config["swap_kernel"] not in kernels:
-        raise ConfigError(
-            f"{where}: swap_kernel is {config['swap_kernel']!r}, which is no kernel; write one of {', '.join(kernels)}."
-        )
+    swapped, for_gpu = config["swap_kernel"], [name for name, entry in kernels.items() if not is_for_cpu(entry)]
+    if swapped not in for_gpu:
+        what = "is written for a CPU" if swapped in kernels else "is no kernel"
+        raise ConfigError(f"{where}: swap_kernel is {swapped!r}, which {what}; write one of {', '.join(for_gpu)}.")
     for section in ("kernels", "models"):
         for name, entry in config[section].items():
             source = Path(entry["source"])

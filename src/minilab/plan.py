@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from minilab.config import is_for_cpu
 from minilab.device import devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
 from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
-from minilab.records.params import MINIGPT, is_for_cpu, kind_of
+from minilab.records.params import MINIGPT, kind_of
 
 SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
 SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -84,10 +85,10 @@ def test_the_softmax_s_facts_follow_from_the_record(facts: dict):
         if [row["rows"], row["cols"], row["direction"]] == [said["rows"], said["cols"], "forward"]
     }
     assert said["fastest"]["median_us"] == min(row["median_us"] for row in at.values())
-    assert [step["factor"] for step in said["steps"]] == [
-        at["naive"]["median_us"] / at["smem"]["median_us"],
-        at["smem"]["median_us"] / at["fused"]["median_us"],
-    ]
+    ladder = [rung for rung in ("naive", "smem", "warp", "fused") if rung in at]
+    assert {rung: (step["from"], step["factor"]) for rung, step in said["steps"].items()} == {
+        after: (before, at[before]["median_us"] / at[after]["median_us"]) for before, after in pairwise(ladder)
+    }
     assert said["flop_per_byte"] == said["flop_per_element"] / said["bytes_per_element"]
     assert said["roof_tflop_per_s"] == pytest.approx(said["n_flop"] / said["memory_us"] / 1e6)
     assert 2 ** said["tree_steps"] == said["smem_threads"]

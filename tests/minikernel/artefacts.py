@@ -84,10 +84,13 @@ def bench(rows: list[dict], device: str = "h200") -> dict:
     return {"provenance": made, "kernels": {}, "rows": rows}
 
 
-def allocation(fresh_us: float = 60000.0, page_faults: int = 10000) -> dict:
-    """What a fresh result costs a CPU whose copy takes 20 ms into memory that is there."""
+def allocation(fresh_us: float = 60000.0, page_faults: int = 10000, rungs: bool = False) -> dict:
+    """What a fresh result costs a CPU whose copy takes 20 ms into memory that is there; and what rungs ran into."""
     ways = {"copy": (20000.0, 0), "fresh_copy": (fresh_us, page_faults), "softmax": (50000.0, 0)}
     ways["fresh_softmax"] = (fresh_us + 30000.0, page_faults)
+    if rungs:
+        ways |= {name: (fresh_us + us, page_faults) for name, us in RUNGS_US.items()}
+        ways |= {"streaming": (21000.0, 3), "streaming_copy": (16000.0, 0)}
     return {
         "provenance": bench([], "cpu-a")["provenance"],
         "rows": 32768,
@@ -95,12 +98,59 @@ def allocation(fresh_us: float = 60000.0, page_faults: int = 10000) -> dict:
         "dtype": "float32",
         "bytes": 32768 * 600 * 4,
         "page_bytes": 4096,
-        "ways": {
-            name: {"median_us": us, "page_faults": faults, "samples_us": [us] * 3}
-            for name, (us, faults) in ways.items()
-        },
+        "line_bytes": 64,
+        "threads": 2,
+        "ways": {name: way(us, faults) for name, (us, faults) in ways.items()},
         "page_fault_us": (fresh_us - 20000.0) / page_faults if fresh_us > 20000.0 and page_faults else None,
+        "counters": {"cycles": "missing", "cache_misses": "missing"},
+        "exponential": EXPONENTIAL if rungs else None,
+        "build": {"vector_bytes": 32, "left_out": []} if rungs else None,
     }
+
+
+RUNGS_US = {"loop": 90000.0, "vectors": 12000.0, "threads": 9000.0}  # besides a fresh copy
+EXPONENTIAL = {
+    "clock_ghz": 3.2,
+    "cycles_counted": False,
+    "of": {
+        "libm": {"ns": 5.0, "cycles": 16.0, "samples_ns": [5.0], "samples_cycles": [16.0]},
+        "vector": {"ns": 0.25, "cycles": 0.8, "samples_ns": [0.25], "samples_cycles": [0.8]},
+    },
+}
+
+
+def way(us: float, page_faults: int, cache_misses: int | None = None) -> dict:
+    """One way's calls in what a CPU's calls run into: as much of its time in the system as it met page faults."""
+    return {
+        "median_us": us,
+        "page_faults": page_faults,
+        "system_us": 2.0 * page_faults,
+        "cache_misses": cache_misses,
+        "samples_us": [us] * 3,
+        "samples_page_faults": [page_faults] * 3,
+        "samples_system_us": [2.0 * page_faults] * 3,
+        "samples_cache_misses": None if cache_misses is None else [cache_misses] * 3,
+    }
+
+
+def counted(cost: dict) -> dict:
+    """The same of a CPU whose counters can be read."""
+    for name, one in cost["ways"].items():
+        one["cache_misses"] = 1_250_000 if "streaming" in name else 3_700_000
+    exponential = cost["exponential"] | {"cycles_counted": True}
+    return cost | {"counters": dict.fromkeys(("cycles", "cache_misses"), "counted"), "exponential": exponential}
+
+
+def cpu_bench(**changes) -> dict:
+    """A CPU's bench at one shape, with its rungs; `changes` are those of all rows."""
+    us = {"loop": 150000.0, "vectors": 72000.0, "threads": 69000.0, "streaming": 21000.0, "F.softmax": 90000.0}
+    copied = {"copy_us": 20000.0, "fraction_of_copy": 0.0}
+    rows = [bench_row(name, 32768, time, 90000.0, **copied | changes) for name, time in us.items()]
+    for row in rows:
+        row["fraction_of_copy"] = row["copy_us"] / row["median_us"]
+        copies = {"copy": 20000.0, "fresh_copy": 60000.0, "streaming_copy": 16000.0}
+        row["samples_us"] = {name: [time] * 3 for name, time in copies.items()}
+    return bench(rows, "cpu-a")
 
 
 def made(**changes) -> Artefacts:

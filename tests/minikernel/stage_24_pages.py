@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from statistics import median
 
 import artefacts
 from numbers_of_a_page import Source
@@ -32,13 +33,14 @@ def contest_24_page() -> Page:
 
 
 def stage_24(write: Callable[[Artefacts, str], str]) -> Page:
-    """Both pages of stage 24, of the recorded GPU and of a CPU with F.softmax, NumPy and what a fresh result costs."""
+    """Both pages of stage 24, of the recorded GPU and of a CPU with its rungs, F.softmax and what calls run into."""
     gpu = {name: recorded(f"24/{name}.json") for name in ("bench", "ceilings", "contest", "head", "autotune")}
     swaps = [recorded("24/kernel_swap.json"), elsewhere(recorded("24/kernel_swap.json"))]
     swaps[1] |= {"device": CPU[0], "executed_by": "cpu"}
     bench = elsewhere(gpu["bench"])
     bench["rows"] = [row for row in bench["rows"] if row["kernel"] in ("F.softmax", "compile")]
-    fresh, contest = artefacts.allocation(), with_heads(gpu["contest"], gpu["head"])
+    bench["rows"] += [rung(row, *one) for one in RUNGS for row in bench["rows"] if row["kernel"] == "F.softmax"]
+    fresh, contest = artefacts.allocation(rungs=True), with_heads(gpu["contest"], gpu["head"])
     made = Artefacts(
         training=artefacts.TRAINING,
         port=artefacts.PORT,
@@ -65,6 +67,22 @@ def stage_24(write: Callable[[Artefacts, str], str]) -> Page:
     return Page(lambda language: write(replace(made, explained=explanations(language)), language), sources)
 
 
+def one_copy(rows: list[dict]) -> float:
+    """The bandwidth, GB/s, that all rows are held against: the median of the copies that were timed beside them."""
+    return median(row["gb_per_s"] / row["fraction_of_copy"] for row in rows)
+
+
+RUNGS = (("loop", 3.17), ("vectors", 1.29), ("threads", 1.13), ("streaming", 0.373))  # times F.softmax's time
+
+
+def rung(row: dict, name: str, times: float) -> dict:
+    """A rung's row, so many times as slow as F.softmax's."""
+    slower = {key: row[key] * times for key in ("median_us", "ratio_to_reference")}
+    faster = {key: row[key] / times for key in ("gb_per_s", "fraction_of_copy", "tflop_per_s")}
+    copies = {"copy": row["samples_us"]["copy"], "fresh_copy": [2.7 * us for us in row["samples_us"]["copy"]]}
+    return row | slower | faster | {"kernel": name, "samples_us": copies}
+
+
 def bench_derived(made: dict, ceilings: dict | None) -> dict:
     rows = [row for row in made["rows"] if row["direction"] == "forward"]
     most = max(row["rows"] for row in rows)
@@ -73,10 +91,20 @@ def bench_derived(made: dict, ceilings: dict | None) -> dict:
     rungs = [row for ladder in ladders for row in ladder]
     best = min(rungs, key=lambda row: row["median_us"], default=None)
     sheet = ceilings and ceilings["datasheet"]["memory_gb_per_s"]
+    copy = one_copy(rows)
+    alike = [
+        median(row["samples_us"]["copy" if row["kernel"] == "streaming" else "fresh_copy"]) / row["median_us"]
+        for row in rungs
+        if "fresh_copy" in row["samples_us"]
+    ]
+    triton = [at[name]["ratio_to_reference"] for name in LADDERS[1] if name in at]
     return {
         "times as fast as the one before": [
             a["ratio_to_reference"] / b["ratio_to_reference"] for ladder in ladders for a, b in pairwise(ladder)
         ],
+        "of one copy": [row["gb_per_s"] / copy for row in rows],
+        "of a copy that gets its memory alike": alike,
+        "F.softmax's speed: expected of Triton, and measured": [0.80, 0.95, *(1 / ratio for ratio in triton)],
         "of the datasheet": [row["gb_per_s"] / sheet for row in rungs if sheet],
         "missed by": [row["ratio_to_reference"] - 1 for row in rows],
         "compiled, times as long as the best by hand": [
@@ -87,10 +115,15 @@ def bench_derived(made: dict, ceilings: dict | None) -> dict:
 
 
 def allocation_derived(made: dict) -> dict:
-    ways = made["ways"]
+    ways, of = made["ways"], made["exponential"]["of"]
     return {
         "a fresh copy, times as long": [ways["fresh_copy"]["median_us"] / ways["copy"]["median_us"]],
         "kB of a page, by 1024": [made["page_bytes"] / 1024 * 1e3],
+        "pages": [made["bytes"] / made["page_bytes"]],
+        "library's exponential, times as long": [of["libm"]["ns"] / of["vector"]["ns"]],
+        "a copy past the caches, of a plain one's time": [
+            ways["streaming_copy"]["median_us"] / ways["copy"]["median_us"]
+        ],
     }
 
 
@@ -173,7 +206,8 @@ def concepts_derived(facts: dict) -> dict:
         "memory, times as long": [memory / arithmetic],
         "ridge, and how far left of it": [peak / copy * 1e3, peak / copy * 1e3 / (5 / 8)],
         "roof at softmax": [5 / 8 * copy / 1e3],
-        "times as fast": [at["naive"] / at["smem"], at["smem"] / at["fused"]],
+        "of one copy": [row["gb_per_s"] / one_copy(bench) for row in bench],
+        "times as fast": [at[a] / at[b] for a, b in pairwise(rung for rung in LADDERS[0] if rung in at)],
         "few rows": [64 * 8 * cols / copy / 1e9],
         "threads of smem, and steps of its tree": [256, 8],
         "noise": [max(row["noise_floor"] for row in bench)],

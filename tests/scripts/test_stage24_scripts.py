@@ -10,7 +10,7 @@ import pytest
 
 from minikernel.judge.entry import code_of
 from minilab.config import check_schema, read_schema
-from minilab.device import cpu_device
+from minilab.device import cpu_device, has_cpp_compiler
 from minilab.files import read_json
 from minilab.records.store import write_artefact
 
@@ -63,9 +63,15 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     device = f"wildcards.device={CPU}"
     script("ceilings", device, "input.sources=[]", f"output.ceilings={folder}/ceilings.json")
     proofs, jobs = [], []
-    for kernel in ("numpy", "F.softmax"):
+    measuring = {kernel: MEASURING | {"kernel": kernel, "entry": None} for kernel in ("numpy", "F.softmax")}
+    for kernel in measuring:
         proofs.append(prove(folder, kernel, None))
-        jobs.append(time_kernel(folder, kernel, None, proofs[-1]))
+        jobs.append(folder / "jobs" / f"{kernel}.json")
+    script(
+        "bench_on_cpu",
+        device, f"input.proofs={listed(*proofs)}", f"params.measuring={json.dumps(measuring)}",
+        f"params.sources={json.dumps({kernel: [] for kernel in measuring})}", f"output.rows={listed(*jobs)}",
+    )  # fmt: skip
     script(
         "bench",
         f"input.jobs={listed(*jobs)}",
@@ -170,16 +176,21 @@ def test_bench_refuses_rows_that_do_not_fit(measured: Path, tmp_path: Path):
     assert not (tmp_path / "bench.json").exists()
 
 
-def test_roofline_with_what_a_fresh_result_costs(measured: Path, tmp_path: Path):
+def test_what_calls_run_into_is_measured(tmp_path: Path):
     script(
         "allocation", f"wildcards.device={CPU}", "params.measuring={shape: [64, 600]}", "input.sources=[]",
-        f"output.allocation={tmp_path}/allocation.json",
+        "input.schema=schemas/allocation.schema.yaml", f"output.allocation={tmp_path}/allocation.json",
     )  # fmt: skip
+    made = read_json(tmp_path / "allocation.json")
+    assert made["provenance"]["device"] == CPU
+    assert ("streaming" in made["ways"]) == has_cpp_compiler()
+
+
+def test_roofline_with_what_a_fresh_result_costs(measured: Path, tmp_path: Path):
     script(
         "roofline",
         f"input.ceilings={listed(measured / 'ceilings.json', RECORD / 'ceilings.json')}",
         f"input.bench={listed(measured / 'bench.json', RECORD / 'bench.json')}",
-        f"input.allocation={listed(tmp_path / 'allocation.json')}",
         "input.head=[]", "params.headline={cuda: [524288, 600], cpu: [64, 600]}",
         "params.language=en",
         f"output.png={tmp_path}/r.png", f"output.svg={tmp_path}/r.svg", f"output.data={tmp_path}/r.json",

@@ -116,7 +116,7 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
     assert ("restore results/24/h200/contest.json" in jobs) == (BANDWIDTH in jobs) == recorded
     assert {job.split()[0] for job in jobs} - {"bandwidth", "all"} == {
         "corpus", "train", "loss_plot", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
-        "allocation", "bench_kernel", "bench", "restore", "roofline", "manifest_24", "report_24",
+        "allocation", "bench_on_cpu", "bench", "restore", "roofline", "ladder", "manifest_24", "report_24",
         "capture", "capture_triton", "plain_files", "plain_files_triton", "annotate", "explorer",
         "explorer_side_by_side",
         "profile", "profile_report",

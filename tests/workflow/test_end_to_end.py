@@ -27,6 +27,7 @@ SCHEMAS = {
     f"results/24/{CPU}/bench.json": "bench",
     f"results/24/{CPU}/proof/triton.json": "proof",
     f"results/24/{CPU}/proof/fused.json": "proof",
+    f"results/24/{CPU}/proof/streaming.json": "proof",
     "results/24/h200/bench.json": "bench",
     "results/24/h200/ceilings.json": "ceilings",
     "results/24/h200/autotune.json": "autotune",
@@ -56,6 +57,8 @@ def test_pictures(built: Lab):
         "triton",
         "F.softmax",
         "numpy",
+        "loop",
+        "streaming",
     ):
         assert text in svg
     assert (built.root / "results/24/roofline.png").stat().st_size > 50_000
@@ -76,7 +79,7 @@ def test_manifest_is_filled(built: Lab):
 
 def test_every_log_is_kept(built: Lab):
     logs = {path.name for path in (built.root / "logs").rglob("*.log")}
-    assert {"train.log", "equivalence.log", "numpy.log", "triton.log", "restore_bench.log"} <= logs
+    assert {"train.log", "equivalence.log", "bench_on_cpu.log", "triton.log", "restore_bench.log"} <= logs
     assert "held-out" in (built.root / "logs/17/train.log").read_text()
 
 

@@ -3,6 +3,8 @@
 Each sentence is a code and fields, chosen by the figures; `templates/ladder_24.md` and its twin word them.
 """
 
+from statistics import median
+
 from minikernel.ops.ladder.table import LADDERS
 from minilab.device import short_name
 
@@ -22,7 +24,7 @@ def ladder(bench: dict, allocation: dict, headline: list[int]) -> dict | None:
 
     Returns:
         name, date, shape, threads; `bars`, the rungs in their order, F.softmax and a plain copy, each with its time
-        (milliseconds), page faults, milliseconds in the operating system, bytes from memory (None where nothing counts
+        (milliseconds), its speed in F.softmax's and as a share of a copy's that gets its memory alike, page faults, milliseconds in the operating system, bytes from memory (None where nothing counts
         them), and the nanoseconds and cycles of its exponential (None where it has none of the lab's); `sentences`.
         None where no rung was timed.
     """
@@ -37,19 +39,20 @@ def ladder(bench: dict, allocation: dict, headline: list[int]) -> dict | None:
         "date": made["date"][:10],
         "shape": headline,
         "threads": allocation["threads"],
-        "bars": [_bar(name, us[name], us[REFERENCE], allocation) for name in us],
+        "bars": [_bar(name, us[name], rows, allocation) for name in us],
         "sentences": sentences(allocation),
     }
 
 
-def _bar(name: str, us: float, reference_us: float, allocation: dict) -> dict:
+def _bar(name: str, us: float, rows: dict[str, dict], allocation: dict) -> dict:
     way, alone = allocation["ways"][WAY.get(name, name)], allocation["exponential"]
     which = "libm" if name == RUNGS[0] else "vector" if name in RUNGS else None
     exponential = alone["of"][which] if alone and which else None
     return {
         "kernel": name,
         "ms": us / 1e3,
-        "speed_up": reference_us / us,
+        "speed_up": rows[REFERENCE]["median_us"] / us,
+        "alike": share_alike(rows[name], allocation) if name in rows else None,
         "page_faults": way["page_faults"],
         "system_ms": way["system_us"] / 1e3,
         "gigabytes": gigabytes(way, allocation["line_bytes"]),
@@ -66,17 +69,16 @@ def gigabytes(way: dict, line_bytes: int | None) -> float | None:
 
 def reuses(allocation: dict, kernel: str) -> bool:
     """Whether a kernel's result lies in memory that is there: it meets few of the page faults that a fresh one does."""
-    fresh = allocation["ways"][FRESH_COPY]["page_faults"]
-    return allocation["ways"][kernel]["page_faults"] <= FEW_FAULTS * fresh
+    ways = allocation["ways"]
+    return ways[WAY.get(kernel, kernel)]["page_faults"] <= FEW_FAULTS * ways[FRESH_COPY]["page_faults"]
 
 
 def share_alike(row: dict, allocation: dict) -> float | None:
-    """A kernel's share of the bandwidth of a copy that gets its result's memory as it does; None for no rung."""
-    ways = allocation["ways"]
-    if row["kernel"] not in ways:
+    """A kernel's share of the bandwidth of a copy that gets its memory as it does, timed beside it; None if unknown."""
+    if WAY.get(row["kernel"], row["kernel"]) not in allocation["ways"] or FRESH_COPY not in row.get("samples_us", {}):
         return None
     copy = COPY if reuses(allocation, row["kernel"]) else FRESH_COPY
-    return row["fraction_of_copy"] * ways[copy]["median_us"] / ways[COPY]["median_us"]
+    return median(row["samples_us"][copy]) / row["median_us"]
 
 
 def sentences(allocation: dict) -> list[dict]:

@@ -9,7 +9,13 @@ from minikernel.report.roofline_plot import words
 from minilab.style import FAINT, INK, colour, use_style
 from minilab.translations import Translations
 
-PANELS = {"ms": ".3g", "page_faults": ",.0f", "exponential_cycles": ".2g", "gigabytes": ".2g"}  # key -> number's format
+PANELS = {
+    "ms": ".3g",
+    "alike": ".0%",
+    "page_faults": ",.0f",
+    "exponential_cycles": ".2g",
+    "gigabytes": ".2g",
+}  # key -> number's format
 ROOM = 1.32  # of the longest bar, for its number
 FIRST_ROOM, FIRST_WIDTH = 1.55, 1.6  # the first panel's numbers have the gain beside them
 

@@ -20,9 +20,7 @@ def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:
 FUSED_HEAD = "linear_softmax"  # in full accuracy; its opt-in modes are not drawn
 
 
-def panel(
-    ceilings: dict, bench: dict, headline: list[int], heads: dict | None = None, allocation: dict | None = None
-) -> dict:
+def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None = None) -> dict:
     """What one panel of the picture shows, as plain data.
 
     Args:
@@ -30,14 +28,14 @@ def panel(
         bench: its `bench.json`.
         headline: [rows, cols] of the dots that carry labels.
         heads: its `head.json`, where there is one.
-        allocation: its `allocation.json`, where there is one.
 
     Returns:
         device, hardware name, ceilings, datasheet, and one point a kernel with intensity (FLOP/byte), rate
         (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored; `head`, as
-        `head` gives it, or None; `fresh_copy`, the bandwidth of a copy that allocates its result as the kernels do, in
-        GB/s and as a fraction of one that does not, or None, and `streaming_copy` likewise, of one that does not read
-        what it overwrites; `bars`, the kernels from top to bottom: the fastest first, a CPU's rungs in their order.
+        `head` gives it, or None; of a CPU `fresh_copy`, the bandwidth of a copy that allocates its result as most
+        kernels do, in GB/s and as a fraction of one that does not, and `streaming_copy` likewise, of one that does not
+        read what it overwrites, else None; `bars`, the kernels from top to bottom: the fastest first, a CPU's rungs in
+        their order.
 
     Raises:
         LabError: the bench has no row at the headline shape.
@@ -74,8 +72,8 @@ def panel(
         ],
         "head": head(heads) if heads else None,
         "bars": bars({row["kernel"]: row["median_us"] for row in rows}, made["device"]),
-        "fresh_copy": another_copy(allocation, "fresh_copy"),
-        "streaming_copy": another_copy(allocation, "streaming_copy"),
+        "fresh_copy": another_copy(rows[0], "fresh_copy"),
+        "streaming_copy": another_copy(rows[0], "streaming_copy"),
     }
 
 
@@ -97,12 +95,12 @@ def bars(median_us: dict[str, float], device: str) -> list[str]:
     return [*rungs, *(kernel for kernel in fastest if kernel not in rungs)]
 
 
-def another_copy(allocation: dict | None, way: str) -> dict | None:
-    """The bandwidth of another way to copy, in GB/s and as a fraction of a copy's into memory that is there."""
-    if allocation is None or way not in allocation["ways"]:
+def another_copy(row: dict, way: str) -> dict | None:
+    """The bandwidth of another way to copy that was timed beside a row, in GB/s and as a fraction of a copy's."""
+    if way not in row.get("samples_us", {}):
         return None
-    there, other = (allocation["ways"][name]["median_us"] for name in ("copy", way))
-    return {"gb_per_s": 2 * allocation["bytes"] / other / 1e3, "fraction_of_copy": there / other}
+    share = row["copy_us"] / median(row["samples_us"][way])
+    return {"gb_per_s": share * row["gb_per_s"] / row["fraction_of_copy"], "fraction_of_copy": share}
 
 
 def head(heads: dict) -> dict | None:

@@ -21,7 +21,7 @@ from minilab.device import is_cpu, short_name
 from minilab.translations import Translations
 
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
-TRITON_EXPECTED = (0.80, 0.95)  # of F.softmax's speed: what lab 24 says of a softmax in Triton
+TRITON_EXPECTED = (0.80, 0.95)  # of F.softmax's speed: what the lab expected of a softmax in Triton
 SHOWN_DIGITS = 12  # of a checkpoint's digest
 
 
@@ -166,7 +166,7 @@ def steps(
 
 
 def expectation(at: dict, shape: tuple[int, int]) -> dict | None:
-    """F.softmax's speed as shares, what lab 24 expects of a Triton kernel and what was measured; None without both."""
+    """F.softmax's speed as shares, what the lab expects of a Triton kernel and what was measured; None without both."""
     textbook, tuned = (at.get((name, *shape)) for name in LADDERS["Triton"])
     if not textbook or not tuned:
         return None

@@ -18,11 +18,6 @@ def kind_of(device: str) -> str:
     return "cpu" if is_cpu(device) else "cuda"
 
 
-def is_for_cpu(entry: Mapping) -> bool:
-    """Whether an entry of `kernels:` is written for a CPU, in C++."""
-    return str(entry["source"]).endswith(".cpp")
-
-
 def in_order(value: object) -> object:
     """The same plain data with sorted keys: Snakemake takes the same keys in another order for a change."""
     if isinstance(value, dict):

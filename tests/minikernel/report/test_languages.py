@@ -17,6 +17,8 @@ from artefacts import (
     ceilings,
     contest,
     contest_row,
+    counted,
+    cpu_bench,
     gpu_bench,
     head_row,
     heads,
@@ -30,10 +32,11 @@ from matplotlib.text import Text
 from minikernel.exercise.marks import step_of_case
 from minikernel.measure.head import head_standards
 from minikernel.measure.standards import standards
-from minikernel.report import bandwidth_plot, roofline_plot
+from minikernel.report import bandwidth_plot, ladder_plot, roofline_plot
 from minikernel.report.contest_report import PLACE, explanations
 from minikernel.report.exercise_plot import draw_exercise, panel_of
 from minikernel.report.exercise_report import report
+from minikernel.report.ladder import ladder as cpu_ladder
 from minikernel.report.roofline import panel
 from minikernel.report.stage_24 import contest_24, report_24
 from minilab.translations import Translations
@@ -72,11 +75,13 @@ FULL = contest(ROWS, host=HOSTS, standards=[*MISSED, UNMEASURED], left_out=OUT, 
 HEAD = heads(HEADS)
 MET = contest(ROWS[1:3], standards=[standard(1, 90.0, 0.9, 1.0)], peers={})
 PROVEN = {"device": "h200", "executed_by": "cuda", "compiled": True, "reason": None, "cases": [], "kernel": "fused"}
+PROVEN |= {"code": {"source": "a/fused.cu"}}
 PROOFS = [
     PROVEN | {"cases": [{"dtype": "float32", "max_rel_err": 1e-7}]},
     PROVEN | {"reason": RAISED},
     PROVEN,
     PROVEN | {"compiled": False},
+    PROVEN | {"kernel": "loop", "compiled": False, "code": {"source": "a/loop.cpp"}},
 ]
 CPU = bench([bench_row("numpy", 512, 900.0), bench_row("F.softmax", 512, 100.0)], "cpu-a")
 TWO_SHAPES = gpu_bench(80.0, stale=True, above_roof=True)
@@ -92,6 +97,16 @@ SWAPS = [
 ]
 OTHER_MODEL = SWAP | {"provenance": SWAP["provenance"] | {"inputs": {"a/minigpt.safetensors": "a" * 64}}}
 SHEET = {"memory_gb_per_s": 4800.0, "fp32_tflop_per_s": 67.0, "tf32_tflop_per_s": 494.0, "bf16_tflop_per_s": 989.0}
+RUNGS_RAN_INTO = {
+    "uncounted": allocation(rungs=True),
+    "counted": counted(allocation(rungs=True)),
+    "forbidden": allocation(rungs=True, fresh_us=15000.0)
+    | {"counters": dict.fromkeys(("cycles", "cache_misses"), "forbidden"), "threads": 1},
+    "left out": allocation(rungs=True) | {"build": {"vector_bytes": 16, "left_out": ["long_vectors", "threads"]}},
+    "no compiler": allocation(),
+}
+WITH_TEXTBOOK = gpu_bench()
+WITH_TEXTBOOK["rows"] += [bench_row("warp", 512, 120.0), bench_row("triton_textbook", 512, 120.0)]
 REPORTS = {
     "everything": {
         "benches": [TWO_SHAPES | {"restored": STALE, "left_out": [{"kernel": "mine", "reason": RAISED}]}, CPU],
@@ -111,6 +126,10 @@ REPORTS = {
         "contest": MET,
     },
     "no contest": {"benches": [gpu_bench(95.0)]},
+    **{
+        f"rungs: {name}": {"benches": [WITH_TEXTBOOK, cpu_bench()], "allocations": [cost]}
+        for name, cost in RUNGS_RAN_INTO.items()
+    },
     "compiled": {"benches": [COMPILED]},
     "no GPU": {"benches": [CPU], "autotune": None},
 }
@@ -198,9 +217,10 @@ def test_what_each_standard_asks_for_is_told_in_spanish():
 
 
 def draw_rooflines(folder: Path, language: str) -> None:
-    here = panel(ceilings(datasheet=SHEET), TWO_SHAPES, [512, 600], HEAD, allocation())
+    here = panel(ceilings(datasheet=SHEET), TWO_SHAPES, [512, 600], HEAD)
+    cpu = panel(ceilings(), cpu_bench(), [32768, 600])
     restored = panel(ceilings(restored=STALE), gpu_bench() | {"restored": STALE}, [512, 600])
-    roofline_plot.draw([here, restored], folder / "roofline.png", folder / "roofline.svg", language)
+    roofline_plot.draw([here, cpu, restored], folder / "roofline.png", folder / "roofline.svg", language)
 
 
 def draw_bandwidths(folder: Path, language: str) -> None:
@@ -212,7 +232,12 @@ def draw_exercises(folder: Path, language: str) -> None:
     draw_exercise([here, here | {"restored": True}], "mine", 4.0, folder / "exercise.png", language)
 
 
-@pytest.mark.parametrize("draw", [draw_rooflines, draw_bandwidths, draw_exercises])
+def draw_ladders(folder: Path, language: str) -> None:
+    shown = cpu_ladder(cpu_bench(), counted(allocation(rungs=True)), [32768, 600])
+    ladder_plot.draw(shown, folder / "ladder.png", folder / "ladder.svg", language)
+
+
+@pytest.mark.parametrize("draw", [draw_rooflines, draw_bandwidths, draw_exercises, draw_ladders])
 def test_the_pictures(draw: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(plt, "close", lambda figure: None)
     texts = {}

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from artefacts import allocation, bench, bench_row, ceilings, head_row, heads
+from artefacts import bench, bench_row, ceilings, cpu_bench, head_row, heads
 
 from minikernel.measure import cost
 from minikernel.report.roofline import head, head_caption, panel, ridge
-from minikernel.report.roofline_plot import draw, spread
+from minikernel.report.roofline_plot import LABEL_GAP, draw, inside, spread
 from minilab import LabError
 
 ROWS = [bench_row("naive", 512, 900.0), bench_row("fused", 512, 90.0), bench_row("triton", 512, 95.0, stale=True)]
@@ -122,13 +122,27 @@ def test_the_picture_shows_the_head_where_the_panel_has_one(tmp_path):
     assert "LM head" not in texts["without"]
 
 
-def test_a_cpus_copy_that_allocates_is_drawn_beside_the_one_that_does_not(tmp_path):
-    shown = panel(ceilings(), bench(ROWS, "cpu-a"), [512, 600], allocation=allocation(fresh_us=60000.0))
+def test_a_cpus_other_copies_are_drawn_beside_the_plain_one_where_they_differ(tmp_path):
+    shown = panel(ceilings(), cpu_bench(), [32768, 600])
     assert shown["fresh_copy"]["fraction_of_copy"] == pytest.approx(1 / 3)
     assert shown["fresh_copy"]["gb_per_s"] == pytest.approx(2 * 32768 * 600 * 4 / 60e-3 / 1e9)
+    assert shown["streaming_copy"]["fraction_of_copy"] == pytest.approx(20 / 16)
     draw([shown], tmp_path / "r.png", tmp_path / "r.svg")
     svg = (tmp_path / "r.svg").read_text()
-    assert "a copy that allocates" in svg
-    assert "fresh result 2.62 GB/s" in svg
+    for said in ("a copy that allocates", "fresh result 2.62 GB/s", "a copy past the caches", "caches 9.83 GB/s"):
+        assert said in svg
+    alike = {**shown, "streaming_copy": {"gb_per_s": 7.9, "fraction_of_copy": 1.01}}
+    draw([alike], tmp_path / "r.png", tmp_path / "alike.svg")
+    assert "past the caches" not in (tmp_path / "alike.svg").read_text()
     draw([panel(ceilings(), bench(ROWS), [512, 600])], tmp_path / "r.png", tmp_path / "none.svg")
     assert "allocates" not in (tmp_path / "none.svg").read_text()
+
+
+def test_labels_of_dots_never_overlap_and_stay_inside():
+    for count in (1, 5, 9):
+        heights = np.full(count, 0.9)
+        gap = min(LABEL_GAP, 0.8 / max(count - 1, 1))
+        labels = inside(spread(heights, gap), gap, 0.1, 0.9)
+        assert labels.min() >= 0.1 - 1e-9
+        assert labels.max() <= 0.9 + 1e-9
+        assert (np.diff(labels) >= gap - 1e-9).all()

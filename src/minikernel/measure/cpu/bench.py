@@ -21,7 +21,7 @@ from minikernel.reasons import Refusal, wrong
 from minilab import LabError
 from minilab.device import has_cpp_compiler
 
-COPY, STREAMING_COPY = "copy", "streaming_copy"
+COPY, FRESH_COPY, STREAMING_COPY = "copy", "fresh_copy", "streaming_copy"
 SAMPLED = 16  # after timing, every so many rows are checked; before it, all
 
 
@@ -72,7 +72,7 @@ def _timed(kernels: dict[str, Callable], shape: list[int], params: dict) -> tupl
     dtype = getattr(torch, params["dtype"])
     inputs = rotating_inputs(shape[0], shape[1], dtype, torch.device("cpu"), params["seed"])
     there = torch.empty_like(inputs[0])
-    beside: dict[str, Callable] = {COPY: there.copy_, DUPLICATE: kernels[REFERENCE]}
+    beside: dict[str, Callable] = {COPY: there.copy_, FRESH_COPY: torch.clone, DUPLICATE: kernels[REFERENCE]}
     if has_cpp_compiler() and params["dtype"] == "float32":
         beside[STREAMING_COPY] = streaming_copy
     errors = _errors(kernels, inputs[0], params, shape)
@@ -85,7 +85,7 @@ def _row(
     name: str, shape: list[int], timings: dict[str, Timing], error: float, params: dict, ceiling: Rate
 ) -> SharedBenchRow:
     figures = row_of(name, "forward", shape, getattr(torch, params["dtype"]), timings, ceiling.giga_per_s)
-    shown = {name, REFERENCE, COPY, STREAMING_COPY, DUPLICATE} & timings.keys()
+    shown = {name, REFERENCE, COPY, FRESH_COPY, STREAMING_COPY, DUPLICATE}
     return {
         **figures,
         "above_roof": above_roof(name, timings),
