@@ -14,7 +14,7 @@ from minikernel.judge.bench import bench_users_kernel
 from minikernel.judge.client import Failed, Gone, KernelProcess
 from minikernel.judge.proof import judge_cases
 from minikernel.judge.subject import Subject
-from minikernel.proof.proof import SEED
+from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED
 from minikernel.reasons import Reason, in_words
 
 NAME = "mine"  # what figures and sentences call the learner's softmax
@@ -74,7 +74,7 @@ def mark_cases(entry: dict, device: str, seconds: float) -> dict[str, Any]:
     with KernelProcess(NAME, device, seconds, KNOB, INTERPRETED if device == "cpu" else COMPILED) as process:
         try:
             process.load(NAME, entry)
-            for judged in judge_cases(process, NAME, []):
+            for judged in judge_cases(Subject(process, NAME, REFERENCE_TOLERANCE['float32']), []):
                 if judged.reason and judged.reason.get("text", "").startswith("NotImplementedError"):
                     return {**nothing, "unfilled": True}
                 row = {"case": judged.case, "rows": judged.rows, "cols": judged.cols}
@@ -100,8 +100,8 @@ def mark_traffic(entry: dict, seconds: float) -> tuple[list[dict], Reason | None
             process.place("count")
             subject = Subject(process, NAME, tolerance=0)
             for cols in WIDTHS:
-                layout, _ = subject.lay(torch.randn(ROWS, cols, generator=generator))
-                told = process.ask("traffic", name=NAME, x=layout)
+                laid = subject.lay(torch.randn(ROWS, cols, generator=generator))
+                told = process.ask("traffic", name=NAME, x=laid.x)
                 figures = {name: process.figure(told, name) for name in ("reads", "writes", "launches")}
                 figures["launches"] = int(figures["launches"])
                 rows.append({"cols": cols, **figures, "operations": [str(name) for name in told["operations"]]})

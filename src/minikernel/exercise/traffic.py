@@ -106,7 +106,7 @@ def _interpreter_counted(counter: _Counter) -> Iterator[None]:
         GridExecutor.__call__ = launch
 
 
-def count_traffic(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Traffic:
+def count_traffic(function: Callable[..., torch.Tensor], x: torch.Tensor, *more: torch.Tensor, cache_bytes: int = 0) -> Traffic:
     """Call a softmax once and count what it moves.
 
     Args:
@@ -116,7 +116,7 @@ def count_traffic(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Ten
     """
     counter = _Counter()
     with _interpreter_counted(counter) if find_spec("triton") else nullcontext(), counter:
-        function(x)
+        function(x, *more)
     size = x.numel() * x.element_size()
     return Traffic(
         counter.read_bytes / size, counter.written_bytes / size, counter.launches, sorted(counter.operations)
