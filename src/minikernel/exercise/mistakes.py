@@ -5,9 +5,11 @@ which it can be made; NaN stands where nobody can know. Mistakes that show in an
 input, a buffer used twice, an overflow) are found by `minikernel.exercise.diagnosis`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
+
+from minikernel.judge.operation import RIGHT, Mistake
 
 EPSILON = 1e-5  # of LayerNorm
 TILES = (128, 256, 512, 1024)
@@ -23,7 +25,7 @@ def layer_norm_float64(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 
 
 def cross_entropy_float64(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    return x.logsumexp(-1) - _at(x, target)
+    return -_at(torch.log_softmax(x, -1), target)
 
 
 def _at(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -119,7 +121,12 @@ def _not_rescaled(x: torch.Tensor) -> Iterator[torch.Tensor]:
             yield from (powers / total for total in _sums(x, tile))
 
 
+def _exactly(function: Callable[..., torch.Tensor]) -> Mistake:
+    return lambda *given: [function(*given)]
+
+
 OF_SOFTMAX = (
+    (RIGHT, _exactly(softmax_float64)),
     ("axis", _other_axis),
     ("axis", _all_elements),
     ("axis", _sum_of_all),
@@ -140,7 +147,7 @@ def _normalised(x, weight, bias, variance: torch.Tensor, mean: torch.Tensor | fl
 
 
 def _variance(x: torch.Tensor) -> torch.Tensor:
-    return x.var(-1, correction=0, keepdim=True)
+    return (x - x.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)
 
 
 def _no_epsilon(x, weight, bias) -> Iterator[torch.Tensor]:
@@ -193,6 +200,7 @@ def _normalised_over_rows(x, weight, bias) -> Iterator[torch.Tensor]:
 
 
 OF_LAYER_NORM = (
+    (RIGHT, _exactly(layer_norm_float64)),
     ("axis", _normalised_over_rows),
     ("epsilon", _no_epsilon),
     ("epsilon", _epsilon_outside),
@@ -259,6 +267,7 @@ def _maximum_left_out(x, target) -> Iterator[torch.Tensor]:
 
 
 OF_CROSS_ENTROPY = (
+    (RIGHT, _exactly(cross_entropy_float64)),
     ("sign", _sign),
     ("probability", _probability),
     ("base", _bits),

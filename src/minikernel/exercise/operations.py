@@ -36,15 +36,15 @@ def error_of_layer_norm(result: torch.Tensor, x: torch.Tensor, weight: torch.Ten
     """The largest error, in units of what rounding its row to float32 could move an element by."""
     row = x.double()
     exact = layer_norm_float64(row, weight.double(), bias.double())
-    spread = row.var(-1, correction=0, keepdim=True).add(1e-5).sqrt()
+    spread = (row - row.mean(-1, keepdim=True)).square().mean(-1, keepdim=True).add(1e-5).sqrt()
     scale = weight.double().abs() * (row.abs().amax(-1, keepdim=True) / spread + 1) + bias.double().abs()
     return _largest((result.double() - exact).abs() / scale, result, exact)
 
 
 def error_of_cross_entropy(result: torch.Tensor, x: torch.Tensor, target: torch.Tensor) -> float:
     """The largest error of a loss, relative to it where it is more than 1."""
-    row = x.double()
-    exact = row.logsumexp(-1) - row.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    chosen = torch.log_softmax(x.double(), -1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    exact = (-chosen).float().double()  # some are too large for float32
     apart = (result.double() - exact).abs() / exact.clamp(min=1)
     return _largest(apart.where(result.double() != exact, 0.0), result, exact)  # two infinities are as near as can be
 
@@ -53,14 +53,13 @@ def _largest(error: torch.Tensor, result: torch.Tensor, exact: torch.Tensor) -> 
     """The largest of some errors; infinite where the result is wrong in kind, or has a NaN where none belongs."""
     if result.shape != exact.shape or not torch.equal(result.isnan(), exact.isnan()):
         return math.inf
-    return error[~exact.isnan()].nan_to_num(math.inf).max().item() if (~exact.isnan()).any() else 0.0
+    known = ~exact.isnan()
+    return error[known].nan_to_num(math.inf, math.inf).max().item() if known.any() else 0.0
 
 
 OPERATIONS = {
     "softmax": SOFTMAX._replace(mistakes=OF_SOFTMAX),
-    "layer_norm": Operation(
-        error_of_layer_norm, NORM_TOLERANCE, operands=weight_and_bias, mistakes=OF_LAYER_NORM
-    ),
+    "layer_norm": Operation(error_of_layer_norm, NORM_TOLERANCE, operands=weight_and_bias, mistakes=OF_LAYER_NORM),
     "cross_entropy": Operation(
         error_of_cross_entropy,
         LOSS_TOLERANCE,

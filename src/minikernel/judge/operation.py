@@ -14,6 +14,8 @@ from minikernel.proof.proof import REFERENCE_TOLERANCE, numpy_error
 
 LARGE = 1 << 20  # elements from which a result is compared a piece at a time, where the kernel runs
 LOOKS_LIKE = 1e-3  # relative difference up to which a wrong result may be that of a known mistake
+CLEARLY = 0.1  # and how much nearer it must be to that than to the right result
+RIGHT = ""  # the name of what is no mistake
 
 Mistake = Callable[..., Iterable[torch.Tensor]]  # (x, *operands) in float64 -> the results that it may give
 
@@ -26,7 +28,7 @@ class Operation(NamedTuple):
         tolerance: the largest error that passes, in float32.
         operands: x -> what the function takes after it, the same for the same x.
         shape: the shape of x -> the shape of the result.
-        mistakes: known ones, by name. What such a function gives is NaN where that is not known.
+        mistakes: known ones, by name, and `RIGHT`. What such a function gives is NaN where that is not known.
     """
 
     error: Callable[..., float]
@@ -37,13 +39,11 @@ class Operation(NamedTuple):
 
     def mistake(self, result: torch.Tensor, x: torch.Tensor, *operands: torch.Tensor) -> dict[str, str]:
         """{"mistake": the known one whose result is nearest to a wrong one}; nothing where none is near."""
-        got, given = result.double().cpu(), [one.cpu() for one in operands]
-        apart = {
-            name: min((_apart(got, made) for made in mistake(x.double().cpu(), *given)), default=1.0)
-            for name, mistake in self.mistakes
-        }
-        nearest = min(apart, key=lambda name: apart[name], default="")
-        return {"mistake": nearest} if nearest and apart[nearest] <= LOOKS_LIKE else {}
+        got, given = result.double().cpu(), [x.double().cpu(), *(one.cpu() for one in operands)]
+        apart = [(_apart(got, made), name) for name, mistake in self.mistakes for made in mistake(*given)]
+        nearest, name = min(apart, default=(1.0, RIGHT))
+        from_right = min((far for far, name in apart if name == RIGHT), default=float("inf"))
+        return {"mistake": name} if nearest <= min(LOOKS_LIKE, CLEARLY * from_right) else {}
 
 
 def _apart(got: torch.Tensor, made: torch.Tensor) -> float:

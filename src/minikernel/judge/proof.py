@@ -2,9 +2,9 @@
 
 Four things more than `minikernel.proof.proof` asks of the lab's own, which are read rather than tried:
 
-- called again: hundreds of calls on fresh rows in the same memory, and on rows of which two elements have changed places,
-  so that neither their address nor their sum tells that they are others. A kernel that is wrong every so many calls, up
-  to that number, is found for certain.
+- called again: hundreds of calls on fresh rows in the same memory, and on rows of which two elements have changed
+  places, so that neither their address nor their sum tells that they are others. A kernel that is wrong every so many
+  calls, up to that number, is found for certain.
 - results kept: results that are looked at only after other calls, a little time, and another content of the input's
   memory, are still what they were. A kernel that returns one buffer each time, or computes later, is found.
 - many rows: more than any grid's second dimension has.

@@ -91,9 +91,7 @@ class Subject:
             Failed: it failed, or its result is of another shape or dtype.
             Gone: its process is.
         """
-        answer = self.process.ask(
-            "call", name=self.name, x=laid.x, more=laid.more, key=key, redzones=redzones, **more
-        )
+        answer = self.process.ask("call", name=self.name, x=laid.x, more=laid.more, key=key, redzones=redzones, **more)
         self.seconds = answer["seconds"]
         if answer.get("shape") != list(self._shape(laid)):
             raise self.failed({"code": "wrong_in_kind", "mistake": "shape"})

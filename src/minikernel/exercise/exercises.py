@@ -1,0 +1,78 @@
+"""The table of exercises: what each asks for, and what a mark asks of a solution. Nothing heavy is imported."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from minilab import LabError
+
+FOLDER = "exercises"  # where a learner fills them in
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise, as `data/exercises.yaml` has it.
+
+    Attributes:
+        name: its own.
+        file: the learner's, in the folder of exercises.
+        operation: what it computes, of `minikernel.exercise.operations`; the function's name too.
+        means: what it is to be written in: `torch`, `triton`, `cpp`, or `any`.
+        counted: shapes at which its traffic is counted; the first decides.
+        reads, writes: the most that a mark allows, in multiples of the input's bytes.
+        cache_kib: of the cache behind which traffic is counted; 0: there is none.
+        tile: elements that a Triton program may load at once; 0: any number.
+        operations: of PyTorch that a row may take; 0: any number.
+        timed: shape at which it is timed on a CPU; None: it is not.
+        faster_than: what it must be faster than, of `minikernel.exercise.yardsticks` or `F.softmax`; empty: it is to
+            be no slower than F.softmax.
+        again: whether it is timed with memory for its result that is there already.
+        predicts: whether it asks for a prediction first.
+    """
+
+    name: str
+    file: str
+    operation: str
+    means: str
+    counted: list[list[int]]
+    reads: float
+    writes: float
+    cache_kib: int = 0
+    tile: int = 0
+    operations: int = 0
+    timed: list[int] | None = None
+    faster_than: str = ""
+    again: bool = False
+    predicts: bool = True
+
+    @property
+    def source(self) -> str:
+        """The learner's file."""
+        return f"{FOLDER}/{self.file}"
+
+
+@cache
+def exercises() -> dict[str, Exercise]:
+    """Every exercise by its name, in the order in which they are done."""
+    table = yaml.safe_load((Path(__file__).parent / "data/exercises.yaml").read_text())
+    return {name: Exercise(name=name, **entry) for name, entry in table.items()}
+
+
+def graded() -> list[str]:
+    """The exercises that a class hands in: those that ask for one thing, in one file."""
+    return [name for name, exercise in exercises().items() if exercise.means != "any"]
+
+
+def chosen(name: str) -> list[str]:
+    """The exercises that `exercise: NAME` of the configuration means; all of them for `all`.
+
+    Raises:
+        LabError: there is none of that name.
+    """
+    if name == "all":
+        return list(exercises())
+    if name not in exercises():
+        raise LabError(f"there is no exercise {name!r}; write one of {', '.join(exercises())}, or all.")
+    return [name]
