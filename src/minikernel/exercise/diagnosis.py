@@ -44,7 +44,7 @@ BY_END = {  # how its process ended -> the hint
 }
 EXPLAINS_AN_END = ("width", "store_mask", "load_mask", "tile_too_small")  # what was wrong before its process crashed
 # Patterns that say more than what a result looks like.
-SURE = ("rank", "width", "maximum", "cancellation", "large_difference")
+SURE = ("rank", "width", "maximum", "one_maximum", "cancellation", "large_difference")
 LAYOUTS = {"transposed", "every other column", "a view off its start"}
 RANKS = {"rank 1", "rank 4"}
 FAR = {"far from zero", "rows apart"}
@@ -129,7 +129,10 @@ def _pattern_of_values(marks: Marks, wrong: list[dict], names: set[str]) -> str 
     operation = exercise_of(marks).operation
     if far and operation == "cross_entropy" and all(error and error < LOW_PRECISION for error in far):
         return "large_difference"
-    return known_cases(operation)["far from zero"].hint if names >= FAR else None
+    known = known_cases(operation)
+    if names >= FAR:
+        return known["far from zero"].hint
+    return known["rows apart"].hint if "rows apart" in names else None
 
 
 def _about_traffic(marks: Marks) -> list[Coded]:

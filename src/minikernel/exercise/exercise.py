@@ -33,7 +33,7 @@ from minilab.sandbox.forks import ForkServer
 NAME = "mine"  # what figures and sentences call what a learner wrote
 NEVER_RUNS = ("not_compiled", "no_compiler")  # reasons that no other case can change
 LAUNCHES, WARMUP = 9, 1
-ROUNDS = {"torch": Rounds((1024,), 64, 16), "cpp": Rounds((1024,), 64, 16), "triton": Rounds((), 16, 16)}
+ROUNDS = {"torch": Rounds((1024,), 64, 16), "cpp": Rounds((1024,), 64, 16), "triton": Rounds((), 16, 16, (True,))}
 COMPILED = {"TRITON_INTERPRET": "0"}
 log = logging.getLogger("minilab")
 

@@ -9,7 +9,13 @@ import math
 
 import torch
 
-from minikernel.exercise.mistakes import OF_CROSS_ENTROPY, OF_LAYER_NORM, OF_SOFTMAX, layer_norm_float64
+from minikernel.exercise.mistakes import (
+    OF_CROSS_ENTROPY,
+    OF_LAYER_NORM,
+    OF_SOFTMAX,
+    cross_entropy_float64,
+    layer_norm_float64,
+)
 from minikernel.judge.operation import SOFTMAX, Operation
 
 NORM_TOLERANCE = 2e-6
@@ -43,8 +49,7 @@ def error_of_layer_norm(result: torch.Tensor, x: torch.Tensor, weight: torch.Ten
 
 def error_of_cross_entropy(result: torch.Tensor, x: torch.Tensor, target: torch.Tensor) -> float:
     """The largest error of a loss, relative to it where it is more than 1."""
-    chosen = torch.log_softmax(x.double(), -1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    exact = (-chosen).float().double()  # some are too large for float32
+    exact = cross_entropy_float64(x.double(), target).float().double()  # some are too large for float32
     apart = (result.double() - exact).abs() / exact.clamp(min=1)
     return _largest(apart.where(result.double() != exact, 0.0), result, exact)  # two infinities are as near as can be
 
@@ -59,8 +64,11 @@ def _largest(error: torch.Tensor, result: torch.Tensor, exact: torch.Tensor) -> 
 
 OPERATIONS = {
     "softmax": SOFTMAX._replace(mistakes=OF_SOFTMAX),
-    "layer_norm": Operation(error_of_layer_norm, NORM_TOLERANCE, operands=weight_and_bias, mistakes=OF_LAYER_NORM),
+    "layer_norm": Operation(
+        layer_norm_float64, error_of_layer_norm, NORM_TOLERANCE, operands=weight_and_bias, mistakes=OF_LAYER_NORM
+    ),
     "cross_entropy": Operation(
+        cross_entropy_float64,
         error_of_cross_entropy,
         LOSS_TOLERANCE,
         operands=targets,

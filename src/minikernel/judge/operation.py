@@ -4,6 +4,7 @@ An operation takes `x`, whose last axis is a row, and perhaps more operands that
 from the exact one is the operation's to measure: relative error for a softmax, which no zeros pass.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -14,23 +15,29 @@ from minikernel.proof.proof import REFERENCE_TOLERANCE, numpy_error
 
 LARGE = 1 << 20  # elements from which a result is compared a piece at a time, where the kernel runs
 LOOKS_LIKE = 1e-3  # relative difference up to which a wrong result may be that of a known mistake
-CLEARLY = 0.1  # and how much nearer it must be to that than to the right result
-RIGHT = ""  # the name of what is no mistake
+CLEARLY = 0.1  # and how much nearer it must be to that than to the exact one
 
 Mistake = Callable[..., Iterable[torch.Tensor]]  # (x, *operands) in float64 -> the results that it may give
+
+
+def softmax_float64(x: torch.Tensor) -> torch.Tensor:
+    """The softmax of a float64 tensor over its last axis."""
+    return torch.softmax(x, -1)
 
 
 class Operation(NamedTuple):
     """What is computed of `x`.
 
     Attributes:
+        exact: (x, *operands) in float64 -> the result.
         error: (result, x, *operands) -> the error, infinite where the result is wrong in kind.
         tolerance: the largest error that passes, in float32.
         operands: x -> what the function takes after it, the same for the same x.
         shape: the shape of x -> the shape of the result.
-        mistakes: known ones, by name, and `RIGHT`. What such a function gives is NaN where that is not known.
+        mistakes: known ones, by name. What such a function gives is NaN where that is not known.
     """
 
+    exact: Callable[..., torch.Tensor]
     error: Callable[..., float]
     tolerance: float
     operands: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = lambda x: ()
@@ -39,22 +46,32 @@ class Operation(NamedTuple):
 
     def mistake(self, result: torch.Tensor, x: torch.Tensor, *operands: torch.Tensor) -> dict[str, str]:
         """{"mistake": the known one whose result is nearest to a wrong one}; nothing where none is near."""
-        got, given = result.double().cpu(), [x.double().cpu(), *(one.cpu() for one in operands)]
-        apart = [(_apart(got, made), name) for name, mistake in self.mistakes for made in mistake(*given)]
-        nearest, name = min(apart, default=(1.0, RIGHT))
-        from_right = min((far for far, name in apart if name == RIGHT), default=float("inf"))
-        return {"mistake": name} if nearest <= min(LOOKS_LIKE, CLEARLY * from_right) else {}
+        got = result.double().cpu()
+        given = [x.double().cpu(), *(one.double().cpu() if one.is_floating_point() else one.cpu() for one in operands)]
+        exact = self.exact(*given)
+        near = [
+            (apart, name)
+            for name, mistake in self.mistakes
+            for made in mistake(*given)
+            if (apart := _apart(got, made, exact)) is not None
+        ]
+        return {"mistake": min(near)[1]} if near else {}
 
 
-def _apart(got: torch.Tensor, made: torch.Tensor) -> float:
-    """The largest relative difference where `made` is known; infinite where they differ in kind."""
-    known = ~made.isnan()
-    if made.shape != got.shape or not known.any():
-        return float("inf")
-    got, made = got[known], made[known]
-    differs = got != made  # infinities are equal or not
-    apart = ((got - made).abs() / (made.abs() + torch.finfo(torch.float32).tiny))[differs]
-    return apart.nan_to_num(float("inf")).max().item() if differs.any() else 0.0
+def _apart(got: torch.Tensor, made: torch.Tensor, exact: torch.Tensor) -> float | None:
+    """How far a result is from that of a mistake, where this is known; None where it is not clearly nearer to it."""
+    if not got.shape == made.shape == exact.shape:
+        return None
+    known = ~made.isnan() & ~exact.isnan()
+    apart, from_exact = (_largest_difference(got[known], other[known]) for other in (made, exact))
+    return apart if apart <= min(LOOKS_LIKE, CLEARLY * from_exact) and from_exact else None
+
+
+def _largest_difference(got: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest relative difference; 0 of nothing, infinite where one is NaN or another infinity."""
+    relative = (got - other).abs() / (other.abs() + torch.finfo(torch.float32).tiny)
+    relative = relative.where(got != other, 0.0).nan_to_num(math.inf, math.inf)
+    return relative.max().item() if relative.numel() else 0.0
 
 
 def error_of_softmax(result: torch.Tensor, x: torch.Tensor) -> float:
@@ -64,4 +81,4 @@ def error_of_softmax(result: torch.Tensor, x: torch.Tensor) -> float:
     return softmax_error(result.reshape(-1, x.shape[-1]), x.reshape(-1, x.shape[-1]))
 
 
-SOFTMAX = Operation(error_of_softmax, REFERENCE_TOLERANCE["float32"])
+SOFTMAX = Operation(softmax_float64, error_of_softmax, REFERENCE_TOLERANCE["float32"])

@@ -50,11 +50,13 @@ class Rounds(NamedTuple):
     Attributes:
         many_rows: numbers of rows to try it on.
         calls, slow_calls: in a row, of one that takes up to `SLOW_SECONDS` and of one that takes longer.
+        with_redzones: one run a case for each, between redzones or not.
     """
 
     many_rows: tuple[int, ...] = (1024, 70001)
     calls: int = 512
     slow_calls: int = 128
+    with_redzones: tuple[bool, ...] = (True, False)
 
 
 def judge_cases(
@@ -73,7 +75,7 @@ def judge_cases(
     """
     rounds = rounds or Rounds()
     for case in adversarial_cases() if cases is None else cases:
-        yield _judged(subject, case.name, case.x.shape, partial(_error, subject, case.x))
+        yield _judged(subject, case.name, case.x.shape, partial(_error, subject, case.x, rounds.with_redzones))
     a_row = 0.0
     for rows in rounds.many_rows:
         if a_row * rows > MANY_SECONDS:
@@ -100,7 +102,7 @@ def _judged(subject: Subject, case: str, shape: torch.Size, error_of: Callable[[
         return Judged(case, rows, cols, None, failure.reason)
 
 
-def _error(subject: Subject, x: torch.Tensor, with_redzones: tuple[bool, ...] = (True, False)) -> float:
+def _error(subject: Subject, x: torch.Tensor, with_redzones: tuple[bool, ...]) -> float:
     return max(subject.error(x, redzones) for redzones in with_redzones)
 
 
