@@ -1,30 +1,11 @@
 """The rows on which an exercise is tried: those on which every kernel is proven, fewer of them wide, and some more."""
 
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
-
 import torch
-import yaml
 
+from minikernel.exercise.exercises import COLS, known_cases
 from minikernel.proof.proof import ROWS, SEED, Case, adversarial_cases
 
-COLS = 600
 WIDTHS = (1, 7, 64, COLS, 1000, 50257)  # of ordinary rows; the others have `COLS`
-
-
-class Known(NamedTuple):
-    """What is known of a case: the step that it belongs to, and the hint for who fails at it."""
-
-    step: int
-    hint: str
-
-
-@cache
-def known_cases(operation: str) -> dict[str, Known]:
-    """The cases of an operation by name, from `data/cases.yaml`."""
-    table = yaml.safe_load((Path(__file__).parent / "data/cases.yaml").read_text())
-    return {name: Known(*known) for name, known in table[operation].items()}
 
 
 def cases_of(operation: str) -> list[Case]:

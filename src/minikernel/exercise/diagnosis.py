@@ -8,9 +8,8 @@ number in it. Where nothing of this fits, the hint is the one of the first case 
 from collections import Counter
 from collections.abc import Iterator
 
-from minikernel.exercise.cases import COLS, known_cases
+from minikernel.exercise.exercises import COLS, known_cases
 from minikernel.exercise.marks import (
-    NOT_HERE,
     Coded,
     Marks,
     borrowed,
@@ -195,8 +194,3 @@ def _about_long_rows(marks: Marks) -> list[Coded]:
     if row is None or row["reads"] <= exercise_of(marks).reads:
         return []
     return [{"code": "long_rows", "cols": row["cols"], "reads": row["reads"]}]
-
-
-def is_not_here(marks: Marks) -> bool:
-    """Whether this machine cannot mark it, through no fault of the learner's."""
-    return bool(marks["ended"]) and marks["ended"]["code"] in NOT_HERE

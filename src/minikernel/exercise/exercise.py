@@ -20,7 +20,7 @@ from minikernel.exercise import yardsticks
 from minikernel.exercise.answers import answers_in
 from minikernel.exercise.cases import cases_of
 from minikernel.exercise.exercises import Exercise
-from minikernel.exercise.marks import INTERPRETER, Marks, borrowed, is_right
+from minikernel.exercise.marks import INTERPRETER, Marks, borrowed, is_right, nothing_yet
 from minikernel.exercise.operations import OPERATIONS
 from minikernel.judge.bench import WAITING, Compared, bench_users_kernel
 from minikernel.judge.client import FORKED, Failed, Gone, KernelProcess, Workshop
@@ -82,9 +82,7 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
     """
     answers = answers_in(source)
     device = setting.device if exercise.means in ("triton", "any") else "cpu"
-    marks: Marks = {"exercise": exercise.name, "source": source, "executed_by": "cpu" if device == "cpu" else "cuda"}
-    marks |= {"unfilled": answers.unfilled, "predicted": answers.predicted, "ended": None, "cases": []}
-    marks |= {"traffic": [], "timed": [], "untimed": None}
+    marks = {**nothing_yet(exercise, source, answers), "executed_by": "cpu" if device == "cpu" else "cuda"}
     if answers.unfilled:
         return marks
     entry = {"source": os.path.abspath(source), "function": exercise.operation}

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
 from minilab import LabError
 
 FOLDER = "exercises"  # where a learner fills them in
+COLS = 600  # the width at which an exercise is tried most: the lab's vocabulary
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,20 @@ class Exercise:
     def source(self) -> str:
         """The learner's file."""
         return f"{FOLDER}/{self.file}"
+
+
+class Known(NamedTuple):
+    """What is known of a case: the step that it belongs to, and the hint for who fails at it."""
+
+    step: int
+    hint: str
+
+
+@cache
+def known_cases(operation: str) -> dict[str, Known]:
+    """The cases of an operation by name, from `data/cases.yaml`."""
+    table = yaml.safe_load((Path(__file__).parent / "data/cases.yaml").read_text())
+    return {name: Known(*known) for name, known in table[operation].items()}
 
 
 @cache

@@ -6,9 +6,8 @@ A judgement is plain data, codes with fields; `minikernel.report.exercise_report
 
 from typing import Any, NamedTuple
 
-from minikernel.exercise.answers import QUESTIONS
-from minikernel.exercise.cases import known_cases
-from minikernel.exercise.exercises import Exercise, exercises
+from minikernel.exercise.answers import QUESTIONS, Answers
+from minikernel.exercise.exercises import Exercise, exercises, known_cases
 
 BORROWED = {  # torch's own, which is not the learner's
     "softmax": ("aten::_softmax", "aten::_log_softmax", "aten::softmax", "aten::log_softmax", "aten::logsumexp"),
@@ -41,6 +40,13 @@ class Predicted(NamedTuple):
     predicted: float | None
     found: float | None
     holds: bool | None
+
+
+def nothing_yet(exercise: Exercise, source: str, answers: Answers) -> Marks:
+    """The marks of a solution of which only the file has been read; `minikernel.exercise.exercise.mark` fills them."""
+    marks: Marks = {"exercise": exercise.name, "source": source, "executed_by": "cpu", "unfilled": answers.unfilled}
+    marks |= {"predicted": answers.predicted, "ended": None, "cases": [], "traffic": [], "timed": [], "untimed": None}
+    return marks
 
 
 def exercise_of(marks: Marks) -> Exercise:
@@ -188,3 +194,28 @@ def is_faster(row: dict) -> bool | None:
     """Whether a timed row takes less time than what it is compared with; None within the noise."""
     ratio = row["ratio_to_reference"]
     return None if abs(ratio - 1) <= noise(row) else ratio < 1
+
+
+def verdict(marks: Marks, with_speed: bool = True) -> str:
+    """What has become of an exercise, in a word: a key under `ladder.verdict` of the catalogue.
+
+    Args:
+        marks: of the exercise.
+        with_speed: whether time counts; without it the verdict is the same on every machine.
+    """
+    done = {step.name: step.done for step in steps(marks)}
+    if marks["unfilled"]:
+        return "unfilled"
+    if marks["ended"]:
+        return "unjudged" if marks["ended"]["code"] in NOT_HERE else "ended"
+    if not is_right(marks):
+        return "wrong"
+    if not done.get("predicted", True):
+        return "unpredicted"
+    if borrowed(marks):
+        return "borrowed"
+    if done["traffic"] is None and exercise_of(marks).means != "any":
+        return "uncounted"
+    if done["traffic"] is False:
+        return "traffic"
+    return "slow" if with_speed and done["speed"] is False else "done"

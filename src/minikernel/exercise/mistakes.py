@@ -188,7 +188,7 @@ OF_LAYER_NORM = (
     ("mean", _no_mean),
     ("weight", _no_weight),
     ("lanes", _lanes_in_variance),
-    ("count", _lanes_in_count),
+    ("length", _lanes_in_count),
 )
 
 

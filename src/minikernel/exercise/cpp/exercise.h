@@ -35,14 +35,16 @@ __attribute__((no_sanitize_thread)) static inline void stream(float* at, vec val
 #endif
 }
 
-// exp of eight numbers, each at most 88, to 4e-7 of its value: 2^k times a polynomial on [-ln(2)/2, ln(2)/2].
+// exp of eight numbers, to 4e-7 of its value: 2^k times a polynomial on [-ln(2)/2, ln(2)/2].
 static inline vec exp(vec x) {
     x = x < -104.0f ? vec{} - 104.0f : x;  // 0 in float32
+    vec high = x > 88.722f ? vec{} + INFINITY : vec{} + 1.0f;
+    x = x > 88.722f ? vec{} : x;
     vec turns = x * 1.44269504f;
     lanes_of_int k = __builtin_convertvector(turns + (turns > 0.0f ? vec{} + 0.5f : vec{} - 0.5f), lanes_of_int);
     vec whole = __builtin_convertvector(k, vec);
     vec r = x - whole * 0.693359375f + whole * 2.12194440e-4f;  // ln(2) in two pieces, the first exact in few bits
     vec p = 1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f))))));
     lanes_of_int half = k >> 1;  // 2^k in two factors, since 2^-149 has no exponent of its own
-    return p * (vec)((half + 127) << 23) * (vec)((k - half + 127) << 23);
+    return p * (vec)((half + 127) << 23) * (vec)((k - half + 127) << 23) * high;
 }
