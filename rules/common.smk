@@ -6,10 +6,12 @@ from functools import wraps
 from pathlib import Path
 
 from minicompile.lowering.knobs import KNOBS
+from minikernel.exercise.exercises import chosen, exercises, graded, has_a_roofline
+from minikernel.exercise.submissions import digest, students
 from minikernel.judge.entry import check_entries, is_users
 from minilab import LabError
 from minilab.config import check_config, read_schema
-from minilab.device import devices_here, is_cpu
+from minilab.device import cpu_device, devices_here, is_cpu
 from minilab.plan import SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure

@@ -39,13 +39,17 @@ class Answers(NamedTuple):
 
 
 def answers_in(source: str | Path) -> Answers:
-    """Read a learner's file; one that is no Python says nothing, and whoever runs it says why.
+    """Read a learner's file.
 
     Raises:
         OSError: it cannot be read.
     """
     with open(source, "rb") as file:
-        text = file.read(LARGEST)
+        return answers_of(file.read(LARGEST))
+
+
+def answers_of(text: bytes) -> Answers:
+    """Read the text of a learner's file; one that is no Python says nothing, and whoever runs it says why."""
     try:
         return _answers(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

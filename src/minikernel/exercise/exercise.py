@@ -47,6 +47,7 @@ class Setting(NamedTuple):
         seconds: that proof and bench may take, under `proof` and `bench`.
         knob: the key of the configuration that holds the proof's.
         bench: what is timed on a GPU, as `minikernel.judge.bench.bench_users_kernel` takes it.
+        timed: whether anything is timed.
     """
 
     workshop: Workshop
@@ -54,6 +55,7 @@ class Setting(NamedTuple):
     seconds: Mapping[str, float]
     knob: str
     bench: dict
+    timed: bool = True
 
 
 @contextmanager
@@ -96,7 +98,9 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
                 marks |= _cases(exercise, on_a_gpu, entry)
         if is_right(marks) and counts:
             marks["traffic"] = _traffic(exercise, process, entry)
-    if marks["traffic"] and not borrowed(marks):
+    if device == "cpu" and any(row["launches"] for row in marks["traffic"]):
+        marks["executed_by"] = INTERPRETER  # whose time says nothing
+    if marks["traffic"] and setting.timed and not borrowed(marks):
         _time(exercise, entry, device, setting, marks)
     return marks
 
@@ -110,10 +114,10 @@ def _cases(exercise: Exercise, process: KernelProcess, entry: dict) -> dict[str,
         subject = Subject(process, NAME, operation.tolerance, operation=operation)
         rounds = ROUNDS.get(exercise.means) if process.device == "cpu" else None
         for judged in judge_cases(subject, [], cases_of(exercise.operation), rounds):
-            code = (judged.reason or {}).get("code")
-            if code in NEVER_RUNS:
-                return {"ended": judged.reason}
-            if code == "raised" and judged.reason["text"].startswith("NotImplementedError"):
+            reason = judged.reason or {"code": ""}
+            if reason["code"] in NEVER_RUNS:
+                return {"ended": reason}
+            if reason["code"] == "raised" and reason["text"].startswith("NotImplementedError"):
                 return {"unfilled": True}
             row = {"case": judged.case, "rows": judged.rows, "cols": judged.cols}
             marked.append({**row, "error": judged.error, "reason": judged.reason})
@@ -132,8 +136,8 @@ def _traffic(exercise: Exercise, process: KernelProcess, entry: dict) -> list[di
         subject = Subject(process, NAME, operation.tolerance, operation=operation)
         for shape in exercise.counted:
             laid = subject.lay(torch.randn(shape, generator=generator))
-            more = {"more": laid.more, "cache_bytes": exercise.cache_kib << 10}
-            told = process.ask("traffic", name=NAME, x=laid.x, **more)
+            cache_bytes = exercise.cache_kib << 10
+            told = process.ask("traffic", name=NAME, x=laid.x, more=laid.more, cache_bytes=cache_bytes)
             figures = {name: process.figure(told, name) for name in ("reads", "writes", "launches", "tile")}
             whole = {name: int(figures[name]) for name in ("launches", "tile")}
             names = told.get("operations")
@@ -146,9 +150,8 @@ def _traffic(exercise: Exercise, process: KernelProcess, entry: dict) -> list[di
 
 
 def _time(exercise: Exercise, entry: dict, device: str, setting: Setting, marks: Marks) -> None:
-    """Time it where time says something; what the marks hold of `timed`, `untimed` and `executed_by`."""
-    if device == "cpu" and any(row["launches"] for row in marks["traffic"]):
-        marks["executed_by"] = INTERPRETER  # whose time says nothing
+    """Time it where time says something; what the marks hold of `timed` and `untimed`."""
+    if marks["executed_by"] == INTERPRETER:
         return
     if device == "cpu" and exercise.timed:
         params = {"shapes": [exercise.timed], "dtype": "float32", "launches": LAUNCHES, "warmup": WARMUP, "seed": SEED}

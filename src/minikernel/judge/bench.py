@@ -213,8 +213,8 @@ class _Bench:
         fresh = self.random.sample(range(self.rows), min(REWRITTEN, -(-self.rows // SHARE_REWRITTEN)))
         x, before = self.inputs[i], self.inputs[i][fresh]
         x[fresh] = rewritten = torch.randn((len(fresh), self.cols), generator=self.generator).to(self.dtype)
-        own = {"config": self.config, "again": self.again} if process is self.own else {}
-        answer = process.ask("call", name=name, x=self.layouts[i], key=0, fresh=fresh, **own)
+        config, again = (self.config, self.again) if process is self.own else (None, False)
+        answer = process.ask("call", name=name, x=self.layouts[i], key=0, config=config, fresh=fresh, again=again)
         x[fresh] = before
         took = process.figure(answer, "microseconds")
         if timed:
@@ -230,8 +230,8 @@ class _Bench:
 
     def _look_at_all(self, i: int) -> None:
         """Judge a whole result."""
-        own = {"config": self.config, "again": self.again}
-        answer = self.own.ask("call", name=self.name, x=self.layouts[i], key=0, **own)
+        x, own = self.layouts[i], self.own
+        answer = own.ask("call", name=self.name, x=x, key=0, config=self.config, again=self.again)
         self._judge(self._shown(answer, i, None), self._content(i))
 
     def _shown(self, answer: dict, i: int, rows: list[int] | None) -> torch.Tensor:

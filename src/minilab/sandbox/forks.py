@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -34,6 +35,7 @@ class ForkServer:
 
     def __init__(self, function: str, variables: Mapping[str, str] | None = None) -> None:
         self._function, self._variables = function, dict(variables or {})
+        self._one_at_a_time = threading.Lock()
         self._start()
 
     def _start(self) -> None:
@@ -58,15 +60,16 @@ class ForkServer:
             LabError: the server ends before it has begun.
         """
         request = json.dumps({"memory_bytes": memory_bytes, "arguments": list(arguments)}).encode()
-        for _ in range(2):
-            try:
-                socket.send_fds(self._talk, [request], list(descriptors))
-                if answer := self._talk.recv(LONGEST):
-                    return int(answer)
-            except OSError:
-                pass
-            self._end()
-            self._start()
+        with self._one_at_a_time:
+            for _ in range(2):
+                try:
+                    socket.send_fds(self._talk, [request], list(descriptors))
+                    if answer := self._talk.recv(LONGEST):
+                        return int(answer)
+                except OSError:
+                    pass
+                self._end()
+                self._start()
         raise LabError(f"the process that imports {self._function} ends before it has begun; what it wrote says why.")
 
     def _end(self) -> None:

@@ -73,9 +73,12 @@ def outside(hidden: Sequence[Path], root: Path = Path("/")) -> Iterator[Path]:
     if not any(folder.is_relative_to(root) for folder in hidden):
         yield root
     elif root not in hidden:
-        for inside in root.iterdir():
-            if not inside.is_symlink():
-                yield from outside(hidden, inside)
+        try:
+            held = [inside for inside in root.iterdir() if not inside.is_symlink()]
+        except OSError:  # it may be passed through and not listed
+            held = [root / folder.relative_to(root).parts[0] for folder in hidden if folder.is_relative_to(root)]
+        for inside in held:
+            yield from outside(hidden, inside)
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
