@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from minikernel.exercise.exercise import Setting, mark, workshop
 from minikernel.exercise.exercises import Exercise
 from minikernel.exercise.gradebook import read_only, row_of
 from minikernel.exercise.submissions import Submission, handed_in, students
+from minikernel.judge.client import Workshop
 from minilab.files import write_json
 from minilab.records.digests import digest_of_code
 
@@ -47,30 +47,28 @@ class Limits(NamedTuple):
     workers: int = 1
 
 
-def mark_submission(submission: Submission, hidden: Sequence[Path], limits: Limits) -> dict[str, Any]:
+def mark_submission(submission: Submission, place: Workshop, limits: Limits) -> dict[str, Any]:
     """Mark all that a student handed in.
 
     Args:
         submission: the student's.
-        hidden: folders that the student's code may not read.
+        place: where its processes are forked; what they may not read is hidden there.
         limits: of each exercise.
 
     Returns:
         `student`, `slug`, and `exercises`: name -> `verdict`, `hints`, `reason`, `steps`, `predicted`, `held`,
         `traffic`, `speed`, `digest`, as schemas/grades.schema.yaml describes them.
     """
-    torch.set_num_threads(1)  # the judge's own: what it compares is small
-    with ExitStack() as held:
-        place = held.enter_context(workshop(tuple(hidden), limits.memory_bytes))
-        copies = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="handed-in-")))
-        seconds = dict.fromkeys(("proof", "bench"), limits.seconds)
-        setting = Setting(place, limits.device, seconds, KNOB, limits.bench, limits.timed)
-        pool = held.enter_context(ThreadPoolExecutor(1 if limits.timed else limits.workers))
-        known = read_only(submission)
-        handed = [(exercise, file.text) for exercise, file in handed_in(submission)]
-        rows = pool.map(lambda one: known.get(one[0].name) or _row(one[0], one[1] or b"", copies, setting), handed)
+    known, seconds = read_only(submission), dict.fromkeys(("proof", "bench"), limits.seconds)
+    setting = Setting(place, limits.device, seconds, KNOB, limits.bench, limits.timed)
+    handed = [(exercise, file.text or b"") for exercise, file in handed_in(submission)]
+    with (
+        tempfile.TemporaryDirectory(prefix="handed-in-") as copies,
+        ThreadPoolExecutor(1 if limits.timed else limits.workers) as pool,
+    ):
+        rows = pool.map(lambda one: known.get(one[0].name) or _row(one[0], one[1], Path(copies), setting), handed)
         exercises = {exercise.name: row for (exercise, _), row in zip(handed, rows, strict=True)}
-        return {"student": submission.student, "slug": submission.slug, "exercises": exercises}
+    return {"student": submission.student, "slug": submission.slug, "exercises": exercises}
 
 
 def _row(exercise: Exercise, text: bytes, copies: Path, setting: Setting) -> dict[str, Any]:
@@ -86,9 +84,11 @@ def main(arguments: Sequence[str]) -> None:
         arguments: the class's folder, the student's slug, `Limits` as JSON, folders that are hidden besides the class
             as a JSON list, and where the row is written.
     """
-    folder, slug, limits, hidden, row = arguments
-    hides = [Path(folder), *map(Path, json.loads(hidden))]
-    write_json(row, mark_submission(students(folder)[slug], hides, Limits(**json.loads(limits))))
+    folder, slug, given, hidden, row = arguments
+    torch.set_num_threads(1)  # the judge's own: what it compares is small
+    limits = Limits(**json.loads(given))
+    with workshop((Path(folder), *map(Path, json.loads(hidden))), limits.memory_bytes) as place:
+        write_json(row, mark_submission(students(folder)[slug], place, limits))
 
 
 if __name__ == "__main__":

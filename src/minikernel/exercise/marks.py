@@ -140,7 +140,7 @@ def _right(marks: Marks, step: int) -> tuple[bool | None, Coded]:
     known = known_cases(exercise_of(marks).operation)
     of = sum(known[row["case"]].step == step for row in marks["cases"])
     wrong = len(wrong_cases(marks, step))
-    return of > 0 and not wrong, {"code": "cases", "right": of - wrong, "of": of}
+    return not wrong, {"code": "cases", "right": of - wrong, "of": of}
 
 
 def _traffic(marks: Marks) -> tuple[bool | None, Coded]:

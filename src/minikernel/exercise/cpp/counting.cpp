@@ -50,12 +50,13 @@ void __tsan_write_range(void* at, long n) { note(at, n, 1); }
     void __tsan_##prefix##write##n(void* at) { note(at, n, 1); }
 #define SIZED(n) TOUCHED(, n) TOUCHED(unaligned_, n) TOUCHED(volatile_, n) TOUCHED(unaligned_volatile_, n)
 SIZED(1) SIZED(2) SIZED(4) SIZED(8) SIZED(16)
-__attribute__((visibility("hidden"))) void* memcpy(void* to, const void* from, unsigned long n) {
+// Its own calls come here, because it is linked with -Bsymbolic.
+void* memcpy(void* to, const void* from, unsigned long n) {
     if (n) note(from, n, 0), note(to, n, 1);
     for (unsigned long i = 0; i < n; i++) ((volatile char*)to)[i] = ((const char*)from)[i];
     return to;
 }
-__attribute__((visibility("hidden"))) void* memset(void* to, int value, unsigned long n) {
+void* memset(void* to, int value, unsigned long n) {
     if (n) note(to, n, 1);
     for (unsigned long i = 0; i < n; i++) ((volatile char*)to)[i] = (char)value;
     return to;

@@ -10,10 +10,9 @@ import yaml
 from minikernel.exercise.exercises import exercises, graded
 
 HERE = Path(__file__).parent
-SOLUTIONS = HERE / "solutions"
-SHIPPED = HERE.parents[2] / "exercises"
+SOLUTIONS = HERE / "exercise/solutions"
+SHIPPED = HERE.parents[1] / "exercises"
 TEXTBOOK = exercises()["textbook"].file
-ANSWERED = "READS, WRITES, MEGABYTES, SHARE_OF_COPY = 5, 3, 1, 1\nREADS = WRITES = MEGABYTES = SHARE_OF_COPY = 1\n"
 
 
 def solution(name: str) -> str:
@@ -60,7 +59,7 @@ MISBEHAVING: dict[str, tuple[str, str]] = {
     "torch's own": (softmax_that("return torch.softmax(x, -1)"), "borrowed"),
     "torch's own by another name": (softmax_that("return x.log_softmax(-1).exp()"), "borrowed"),
     "out of sight": (softmax_that("return torch.from_numpy(__import__('numpy').exp(x.numpy(force=True)))"), "wrong"),
-    "no prediction": (solution("textbook").replace("READS = 5", "READS = None"), "unpredicted"),
+    "no prediction": (solution("textbook").replace("SHARE_OF_COPY = 2 / 8", "SHARE_OF_COPY = None"), "unpredicted"),
     "returns a list": (softmax_that("return [1.0]"), "wrong"),
     "deletes": (
         softmax_that("shutil.rmtree(pathlib.Path(__file__).parent, ignore_errors=True)", "pathlib shutil"),
