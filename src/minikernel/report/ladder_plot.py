@@ -1,5 +1,6 @@
 """The CPU's ladder in one picture: what each rung takes, and what it ran into, a bar for each."""
 
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -9,14 +10,10 @@ from minikernel.report.roofline_plot import words
 from minilab.style import FAINT, INK, colour, use_style
 from minilab.translations import Translations
 
-PANELS = {
-    "ms": ".3g",
-    "alike": ".0%",
-    "page_faults": ",.0f",
-    "exponential_cycles": ".2g",
-    "gigabytes": ".2g",
-}  # key -> number's format
+# what has a panel, from left to right, and how its numbers are written
+PANELS = {"ms": ".3g", "alike": ".0%", "page_faults": ",.0f", "exponential_cycles": ".2g", "gigabytes": ".2g"}
 ROOM = 1.32  # of the longest bar, for its number
+TITLE_WIDTH = 20  # characters
 FIRST_ROOM, FIRST_WIDTH = 1.55, 1.6  # the first panel's numbers have the gain beside them
 
 
@@ -34,7 +31,7 @@ def figure_of(shown: dict, language: str = "en") -> plt.Figure:
     text = words(language)
     keys = [key for key in PANELS if any(bar[key] is not None for bar in shown["bars"])]
     widths = [FIRST_WIDTH, *[1.0] * (len(keys) - 1)]
-    figure, panels = plt.subplots(1, len(keys), figsize=(11, 3.7), width_ratios=widths, layout="constrained")
+    figure, panels = plt.subplots(1, len(keys), figsize=(11, 4.1), width_ratios=widths, layout="constrained")
     for key, axes in zip(keys, panels, strict=True):
         draw_panel(axes, shown["bars"], key, text)
     names = [text(f"ladder.{bar['kernel']}") if bar["kernel"] == "copy" else bar["kernel"] for bar in shown["bars"]]
@@ -65,6 +62,7 @@ def draw_panel(axes: Axes, bars: list[dict], key: str, text: Translations) -> No
             said = text("ladder.gain", ms=said, times=text.number(bar["speed_up"], ".2f"))
         axes.text(value + 0.02 * longest, place, said, va="center", fontsize=11, color=INK)
     axes.set(xlim=(0, longest * (FIRST_ROOM if key == "ms" else ROOM)), ylim=(len(bars) - 0.4, -0.6), xticks=[])
-    axes.set_title(text(f"ladder.{key}"), loc="left", fontsize=11.5)
+    title = textwrap.fill(text(f"ladder.{key}"), TITLE_WIDTH)
+    axes.set_title(title, loc="left", fontsize=11.5)
     axes.tick_params(axis="y", length=0)
     axes.spines["bottom"].set_visible(False)
