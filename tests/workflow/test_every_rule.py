@@ -13,6 +13,7 @@ from minilab.records.store import check_artefact, write_artefact
 
 CPU = cpu_device()
 NEEDS_A_GPU = {
+    "bench_kernel",
     "autotune",
     "contest",
     "head",

@@ -18,8 +18,7 @@ from torch.nn import functional as F
 from minikernel.measure.cpu.counters import COUNTED, Counters, account, counting, line_bytes
 from minikernel.measure.timing import turns
 from minikernel.ops.cpu.build import built
-from minikernel.ops.cpu.rungs import function, streaming_copy
-from minikernel.ops.ladder.table import LADDERS, load_kernel
+from minikernel.ops.cpu.rungs import RUNGS, function, streaming_copy
 from minilab.device import has_cpp_compiler
 
 ROUNDS, SECONDS = 5, 4.0  # calls of each way, at most; seconds after which no further round begins
@@ -57,8 +56,7 @@ def ways_of(rows: int, cols: int) -> dict[str, Callable[[], object]]:
         "fresh_softmax": lambda: F.softmax(x, -1),
     }
     if has_cpp_compiler():
-        rungs = {name: load_kernel(name) for name in LADDERS["C++"]}
-        ways |= {name: lambda rung=rung: rung(x) for name, rung in rungs.items()}  # type: ignore[misc]
+        ways |= {name: lambda rung=rung: rung(x) for name, rung in RUNGS.items()}  # type: ignore[misc]
         ways["streaming_copy"] = lambda: streaming_copy(x)
     return ways
 

@@ -73,3 +73,6 @@ def _called(name: str, x: torch.Tensor, empty_like: Callable[[torch.Tensor], tor
         cols = rows.shape[-1]
         function(name)(rows.data_ptr(), y.data_ptr(), rows.numel() // cols, cols, torch.get_num_threads())
     return y.view(x.shape)
+
+
+RUNGS = {rung.__name__: rung for rung in (loop, vectors, threads, streaming)}  # in the order of the ladder
