@@ -24,7 +24,7 @@ def write_concepts(options: argparse.Namespace) -> None:
         captured = read_json(options.capture)
     else:
         head = tiny_head()
-        captured = capture(head.module, head.inputs, target="simulated", name=head.name)
+        captured = capture(head.module, head.inputs, target="simulated", name=head.name, assembly=True)
     config = concept_pages.read_config(options.config)
     concept_pages.write_pages(concept_pages.facts(options.record, config, captured), options.docs)
 
