@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from minimodel.numpy_minigpt import GELU_CUBIC, GELU_SCALE, NumpyMiniGPT, softmax
+from minimodel.numpy_minigpt import NumpyMiniGPT, softmax
 
 
 class NumpyWriter:
@@ -24,15 +24,19 @@ class NumpyWriter:
         self._cache = np.zeros(cache, model.parameters.dtype)  # keys and values of each layer
 
     def step(self, ids: np.ndarray, position: int) -> np.ndarray:
-        """Take the tokens (B,) at `position`, those before having been taken; return the logits (B, V) after them."""
+        """Take the tokens (B,) at `position`, those before having been taken; return the logits (B, V) after them.
+
+        The layers are the model's own; attention alone is another, of one token over those that are kept.
+        """
+        linear, layer_norm, gelu = self.model._linear, self.model._layer_norm, self.model._gelu
         x = self.arrays["token_embedding"][ids] + self.arrays["position_embedding"][position]
         for i in range(self.model.config.n_layer):
             block = f"blocks.{i}"
-            qkv = self._linear(f"{block}.attention.qkv", self._layer_norm(f"{block}.ln_1", x))
-            x = x + self._linear(f"{block}.attention.proj", self._attention(i, qkv, position))
-            hidden = _gelu(self._linear(f"{block}.mlp.fc", self._layer_norm(f"{block}.ln_2", x)))
-            x = x + self._linear(f"{block}.mlp.proj", hidden)
-        return self._linear("lm_head", self._layer_norm("ln_f", x))
+            qkv = linear(f"{block}.attention.qkv", layer_norm(f"{block}.ln_1", x))
+            x = x + linear(f"{block}.attention.proj", self._attention(i, qkv, position))
+            hidden = gelu(f"{block}.mlp.gelu", linear(f"{block}.mlp.fc", layer_norm(f"{block}.ln_2", x)))
+            x = x + linear(f"{block}.mlp.proj", hidden)
+        return linear("lm_head", layer_norm("ln_f", x)).copy()  # of a buffer that the next step overwrites
 
     def _attention(self, layer: int, qkv: np.ndarray, position: int) -> np.ndarray:
         """Attention of the newest token over itself and all before it: (B, 3d) to (B, d)."""
@@ -42,16 +46,3 @@ class NumpyWriter:
         keys, values = self._cache[layer, :, :, :, : position + 1]  # each (B, H, T, d_h)
         scores = (keys @ query[..., None])[..., 0] * (1 / math.sqrt(query.shape[-1]))
         return (softmax(scores)[..., None, :] @ values)[..., 0, :].reshape(batch, -1)
-
-    def _linear(self, name: str, x: np.ndarray) -> np.ndarray:
-        return x @ self.arrays[f"{name}.weight"].T + self.arrays[f"{name}.bias"]
-
-    def _layer_norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        centred = x - x.mean(-1, keepdims=True)
-        variance = np.vecdot(centred, centred)[..., None] / x.shape[-1]
-        normed = centred / np.sqrt(variance + self.model.layer_norm_epsilon)
-        return normed * self.arrays[f"{name}.weight"] + self.arrays[f"{name}.bias"]
-
-
-def _gelu(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1 + np.tanh(GELU_SCALE * x * (1 + GELU_CUBIC * x * x)))

@@ -43,7 +43,6 @@ def test_what_cannot_be_written_is_refused_before_anything_is_launched():
 def test_it_compiles_for_a_hopper_and_spills_nothing():
     (kernel,) = compile_cuda("minikernel.model.launch")["kernels"]
     assert kernel["stack_bytes"] == 0
-    assert kernel["registers"] <= 255
 
 
 @pytest.mark.gpu

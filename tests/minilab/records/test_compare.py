@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from minilab.records.artefact import artefact
 from minilab.records.compare import figure, figures, moved, only_in_one
 
 
@@ -73,3 +74,9 @@ def test_the_largest_move_comes_first():
 )  # fmt: skip
 def test_every_figure_has_a_name(artefact: dict, names: list[str]):
     assert sorted(figures(artefact)) == names
+
+
+def test_a_bench_is_measured_again_by_the_script_of_its_device():
+    assert artefact("bench").script_on("cpu-amd-epyc") == "scripts/bench_on_cpu.py"
+    assert artefact("bench").script_on("h200") == "scripts/bench_kernel.py"
+    assert artefact("ceilings").script_on("cpu-amd-epyc") == "scripts/ceilings.py"

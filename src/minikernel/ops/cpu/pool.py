@@ -36,11 +36,16 @@ class Pool:
         return torch.frombuffer(lent, dtype=torch.float32).view(x.shape)
 
     def _taken(self, n_bytes: int) -> np.ndarray | None:
+        """A waiting piece of that size; a tensor may die meanwhile, here or in another thread, and give its back."""
         with self._lock:
-            for place, memory in enumerate(self._free):
+            for _ in range(KEPT):
+                try:
+                    memory = self._free.popleft()
+                except IndexError:
+                    return None
                 if memory.nbytes == n_bytes:
-                    del self._free[place]
                     return memory
+                self._free.append(memory)
         return None
 
 

@@ -68,6 +68,19 @@ def test_small_results_do_not_come_from_the_pool(pool: Pool):
     assert not pool._free
 
 
+def test_memory_may_come_back_while_another_piece_is_sought(pool: Pool):
+    class Dying:
+        """A piece of another size, during whose inspection a tensor dies."""
+
+        @property
+        def nbytes(self) -> int:
+            pool._free.append(Dying())
+            return 0
+
+    pool._free.append(Dying())
+    assert pool.empty_like(LARGE).numel() == LARGE.numel()
+
+
 def test_threads_never_share_memory_that_both_hold(pool: Pool):
     def hold(number: int) -> bool:
         for _ in range(200):
