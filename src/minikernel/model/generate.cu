@@ -190,7 +190,7 @@ __device__ unsigned philox(unsigned position, unsigned sequence, unsigned long l
 
 // The token that comes next, of logits that every block has; every block chooses the same.
 template <int VOCABULARY>
-__device__ int choose(Shared& shared, const float* logits, double temperature, int top_k, unsigned position,
+__device__ int choose(Shared& shared, const float* logits, float temperature, int top_k, unsigned position,
                       unsigned sequence, unsigned long long seed) {
   constexpr int EACH = (VOCABULARY + THREADS - 1) / THREADS;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
@@ -220,7 +220,7 @@ __device__ int choose(Shared& shared, const float* logits, double temperature, i
       int before = 0;  // words that are likelier, or as likely and of lower id
       if (top_k < VOCABULARY)
         for (int j = 0; j < VOCABULARY; ++j) before += logits[j] > logits[word] || (logits[j] == logits[word] && j < word);
-      if (before < top_k) own[i] = exp(logits[word] / temperature - best / temperature);
+      if (before < top_k) own[i] = exp((double)logits[word] / temperature - (double)best / temperature);
     }
     sum += own[i];
     own[i] = sum;
@@ -251,7 +251,7 @@ __device__ int choose(Shared& shared, const float* logits, double temperature, i
 template <int LAYERS, int VOCABULARY, int POSITIONS>
 __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
     write_text(const float* packed, const float* tokens, const float* places, const long long* prompt,
-               long long* written, float* last_logits, int given, int wanted, double temperature, int top_k,
+               long long* written, float* last_logits, int given, int wanted, float temperature, int top_k,
                unsigned long long seed) {
   constexpr int ROWS = (VOCABULARY + 16 * BLOCKS - 1) / (16 * BLOCKS), WORDS = 16 * ROWS;  // of the LM head: of a half
   // warp, and of a block

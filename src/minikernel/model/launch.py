@@ -103,7 +103,7 @@ def write(
         arguments = (
             weights.weights.data_ptr(), weights.tokens.data_ptr(), weights.places.data_ptr(),
             prompt.data_ptr(), written.data_ptr(), logits,
-            np.int32(prompt.shape[1]), np.int32(new_tokens), np.float64(sampling.temperature),
+            np.int32(prompt.shape[1]), np.int32(new_tokens), np.float32(sampling.temperature),
             np.int32(min(sampling.top_k or size.vocab_size, size.vocab_size)), np.uint64(sampling.seed),
         )  # fmt: skip
         kernel((BLOCKS * len(prompt),), (THREADS,), arguments, shared_mem=shared_bytes(size), stream=stream)
