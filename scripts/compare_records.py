@@ -21,7 +21,7 @@ def main(job):
         record, measured = read_unedited(record_path, again_record), read_artefact(path, job.config)
         if record["provenance"]["date"] == measured["provenance"]["date"]:
             log.info("%s is the measurement that %s holds: not measured again", path, record_path)
-            again.append(entry.script)
+            again.append(entry.script_on(wildcards["device"]))
         else:
             compare(Path(path).name, record_path, record, measured)
     if len(again) == len(job.input.artefacts):

@@ -95,10 +95,13 @@ class Artefact:
         used = {name: entry for name, entry in entries.items() if entry}
         users = self.users_script and any(is_users_kernel(name, used[name]) for name in kernels if name in used)
         functions = [entry["function"] for entry in used.values() if "function" in entry]
-        on_cpu = self.cpu_script and is_cpu(wildcards["device"])
-        script = self.users_script if users else self.cpu_script if on_cpu else self.script
+        script = self.users_script if users else self.script_on(wildcards.get("device", ""))
         starts = [script or self.script, *(entry["source"] for entry in used.values())]
         return closure(starts, [*entries, *functions], words=False)
+
+    def script_on(self, device: str) -> str:
+        """What measures it on a device."""
+        return self.cpu_script if self.cpu_script and is_cpu(device) else self.script
 
     def digests(self, config: Config, wildcards: Wildcards) -> dict[str, str]:
         """The digest of each file that it depends on, today."""
