@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.build import concept_pages, config_page, playbook, what_if_pages
+from docs.build import concept_pages, config_page, cpu_ladder, playbook, what_if_pages
 from minicompile import capture
 from minicompile.models import tiny_head
 from minilab import LabError
@@ -27,6 +27,13 @@ def write_concepts(options: argparse.Namespace) -> None:
         captured = capture(head.module, head.inputs, target="simulated", name=head.name, assembly=True)
     config = concept_pages.read_config(options.config)
     concept_pages.write_pages(concept_pages.facts(options.record, config, captured), options.docs)
+
+
+def write_cpu_ladder(options: argparse.Namespace) -> None:
+    """Write the page on the CPU's ladder and its picture, from the run under results/, or from the last one kept."""
+    headline = concept_pages.read_config(options.config)["roofline"]["headline"]["cpu"]
+    cpu_ladder.remember(options.results, headline)
+    concept_pages.write_ladder({"ladder": cpu_ladder.ladder_facts()}, options.docs)
 
 
 def write_playbook(options: argparse.Namespace) -> None:
@@ -70,6 +77,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "config": write_config,
     "faults": write_faults,
     "glossary": write_glossary,
+    "cpu_ladder": write_cpu_ladder,
     "concepts": write_concepts,
     "playbook": write_playbook,
     "what_if": write_what_if,

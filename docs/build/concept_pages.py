@@ -4,6 +4,7 @@ from pathlib import Path
 
 import yaml
 
+from docs.build import cpu_ladder
 from docs.build.compiler_facts import compiler_facts
 from docs.build.figures import FIGURES, draw
 from docs.build.float_facts import float_facts
@@ -11,7 +12,16 @@ from docs.build.softmax_facts import softmax_facts
 from minilab import templates, translations
 from minilab.files import write_text
 
-PAGES = ("memory_bound", "reading_a_roofline", "reducing_a_row", "floating_point", "inductor", "reading_kernels")
+PAGES = (
+    "memory_bound",
+    "reading_a_roofline",
+    "reducing_a_row",
+    "cpu_ladder",
+    "floating_point",
+    "inductor",
+    "reading_kernels",
+)
+LADDER_PICTURE = "images/cpu_ladder.svg"
 ON_THE_COMPILER = ("inductor", "reading_kernels")  # which quote the installed torch
 
 
@@ -28,6 +38,7 @@ def facts(recorded: Path, config: dict, capture: dict) -> dict:
         "softmax": softmax,
         "floats": float_facts(config["equivalence"], softmax["cols"]),
         "compiler": compiler_facts(capture),
+        "ladder": cpu_ladder.ladder_facts(),
         "record": recorded.as_posix(),
     }
 
@@ -46,6 +57,13 @@ def write_pages(facts: dict, docs: Path) -> None:
         write_text(docs / "concepts" / f"{name}.md", page(name, facts))
     for name in FIGURES:
         draw(name, facts, docs / "images" / f"{name}.svg")
+    cpu_ladder.draw(facts["ladder"], docs / LADDER_PICTURE)
+
+
+def write_ladder(facts: dict, docs: Path) -> None:
+    """Write the page on the CPU's ladder, and its picture, under a folder."""
+    write_text(docs / "concepts/cpu_ladder.md", page("cpu_ladder", facts))
+    cpu_ladder.draw(facts["ladder"], docs / LADDER_PICTURE)
 
 
 def read_config(path: str | Path) -> dict:

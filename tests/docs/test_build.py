@@ -28,7 +28,7 @@ def test_a_part_is_written_alone(docs: Path):
 def test_the_concept_pages_are_written_with_their_figures(docs: Path):
     assert build.main(["concepts", "--docs", str(docs), "--capture", CAPTURE]) == 0
     assert {path.stem for path in (docs / "concepts").iterdir()} == set(concept_pages.PAGES)
-    assert len(list((docs / "images").glob("*.svg"))) == 5
+    assert len(list((docs / "images").glob("*.svg"))) == 6
 
 
 def test_the_playbook_s_parts_are_written_and_the_rest_of_a_page_is_left(docs: Path, monkeypatch: pytest.MonkeyPatch):
