@@ -18,6 +18,7 @@ SWITCHES = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--process-per-site",  # with what `opened` does, a new page starts no process
 ]
 LONGEST_WAIT = 120_000  # milliseconds that nothing takes, on any machine
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
@@ -59,15 +60,43 @@ class Opened:
         self.page.wait_for_selector("html[data-ready]", timeout=LONGEST_WAIT)
 
 
+@pytest.fixture(scope="session")
+def context(browser, tmp_path_factory):
+    """A function `context(**options)`: the browser's context of these options, and a page in it that stays open.
+
+    A page that this one opens shares its process; any other would start one.
+    """
+    empty = tmp_path_factory.mktemp("browser") / "empty.html"
+    empty.write_text("<title>empty</title>")
+    known = {}
+
+    def made(**options):
+        key = tuple(sorted(options.items()))
+        if key not in known:
+            known[key] = browser.new_context(**options)
+            known[key].set_default_timeout(LONGEST_WAIT)
+            known[key].new_page().goto(empty.as_uri())
+        return known[key], known[key].pages[0]
+
+    return made
+
+
 @pytest.fixture
-def opened(browser, request):
+def opened(context, request):
     """An empty page of 1280 by 800 pixels, or as the test's `options` say; a test fails if the page erred or asked
-    for anything but its own file."""
-    options = {"viewport": {"width": 1280, "height": 800}, **getattr(request, "param", {})}
-    context = browser.new_context(**options)
-    context.set_default_timeout(LONGEST_WAIT)
-    one = Opened(context.new_page())
+    for anything but its own file. Nothing that a page keeps is left to the next."""
+    options = dict(getattr(request, "param", {}))
+    size = options.pop("viewport", {"width": 1280, "height": 800})
+    media = {name: options.pop(name) for name in ("color_scheme", "reduced_motion") if name in options}
+    its, stays = context(**options)
+    with its.expect_page() as page:
+        stays.evaluate("void open('about:blank')")
+    one = Opened(page.value)
+    one.page.set_viewport_size(size)
+    one.page.emulate_media(**media)
     yield one
-    context.close()
+    one.page.close()
+    its.clear_permissions()
+    stays.evaluate("localStorage.clear()")
     assert one.errors == []
     assert one.requests == []

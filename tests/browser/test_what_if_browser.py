@@ -5,7 +5,10 @@ from what_if_models import found
 
 from minicompile.explain.what_if import render_what_if
 
-RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+RULES = {
+    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]},
+    "resultTypes": ["violations"],  # of the rest, one place each
+}
 LOOKS = [
     {
         "viewport": {"width": width, "height": 900},
