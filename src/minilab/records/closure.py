@@ -38,6 +38,7 @@ DATA = re.compile(r"[\w-][\w./*-]*\.\w+")
 PAGE = re.compile(r"\w+")
 LONGEST = 200  # characters of a string that can be a path or a module's name
 CPP = (".cu", ".cuh", ".cpp", ".h")
+LEAVES = {ast.Name, ast.alias, ast.Load, ast.Store, ast.Del, ast.Pass}  # most nodes, under which there is nothing
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -79,7 +80,7 @@ def closure(
     Returns:
         Paths, sorted; those below the working directory are relative to it.
     """
-    here, names = os.getcwd(), frozenset(names)
+    here, names, src = os.getcwd(), frozenset(names), os.path.abspath(src)
     starts = [start] if isinstance(start, str | Path) else list(start)
     waiting: list[tuple[str, str | None]] = [(os.path.abspath(path), None) for path in starts]
     seen: set[tuple[str, str | None]] = set()
@@ -88,7 +89,7 @@ def closure(
         if (file, asked) in seen or not os.path.isfile(file):
             continue
         state = os.stat(file)
-        named = _named_by(file, os.path.abspath(src), state.st_mtime_ns, state.st_size)
+        named = _named_by(file, src, state.st_mtime_ns, state.st_size)
         if named.words and not words:
             continue
         seen.add((file, asked))
@@ -97,7 +98,9 @@ def closure(
             keys = ({asked or ""} if named.lazy else names) & table.keys()
             for key in keys if named.lazy or keys else table:
                 waiting += table[key]
-    files = {file for file, asked in seen if not _only_forwards(file, asked, os.path.abspath(src))}
+    inits = {(file, asked) for file, asked in seen if file.endswith("__init__.py")}
+    files = {file for file, asked in seen if (file, asked) not in inits}
+    files |= {file for file, asked in inits if not _only_forwards(file, asked, src)}
     return sorted(os.path.relpath(file, here) if file.startswith(here + os.sep) else file for file in files)
 
 
@@ -151,7 +154,7 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
         return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False, False)
     if path.suffix == ".md":
         names = TEMPLATE.findall(path.read_text(errors="replace"))
-        included = [file for name in names for file in _words(name, path.parent.parent)]
+        included = [file for name in names for file in _words(name, str(path.parent.parent))]
         return Named(tuple((os.path.normpath(file), None) for file in included), (), False, False, False)
     if path.suffix != ".py":
         return Named((), (), False, False, False)
@@ -160,33 +163,30 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     _collect(tree, text)
     lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
     worded = any(module in WORDS or name in ("render", "templates") for module, name in text.imports)
-    tables = tuple(
-        {key: _resolved(part, path, Path(src), worded) for key, part in table.items()} for table in text.tables
-    )
+    tables = tuple({key: _resolved(part, file, src, worded) for key, part in table.items()} for table in text.tables)
     tables = tuple(table for table in tables if any(table.values()))
     forwards = path.name == "__init__.py" and _forwards(tree)
-    return Named(_resolved(text, path, Path(src), worded), tables, lazy, forwards, worded)
+    return Named(_resolved(text, file, src, worded), tables, lazy, forwards, worded)
 
 
-def _resolved(text: Text, file: Path, src: Path, worded: bool) -> tuple[tuple[str, str | None], ...]:
+def _resolved(text: Text, file: str, src: str, worded: bool) -> tuple[tuple[str, str | None], ...]:
     """The files behind imports and strings of `file`."""
-    found: list[tuple[Path, str | None]] = []
+    found: list[tuple[str, str | None]] = []
+    folder = os.path.dirname(file)
     for module, name in text.imports:
-        found += _modules(module, name, file, src)
+        found += _modules(module, name, folder, src)
     for string in text.strings:
         if (dotted := DOTTED.fullmatch(string)) and not _is_plumbing(dotted[1]):
             found += [(path, None) for path in _chain(dotted[1], src, whole=True)]
-        found += [
-            (path, None) for path in (_data(string, file.parent) or (worded and _words(string, file.parent)) or [])
-        ]
+        found += [(path, None) for path in (_data(string, folder) or (worded and _words(string, folder)) or [])]
     return tuple((os.path.normpath(path), name) for path, name in found)
 
 
-def _modules(module: str, name: str | None, file: Path, src: Path) -> list[tuple[Path, str | None]]:
+def _modules(module: str, name: str | None, folder: str, src: str) -> list[tuple[str, str | None]]:
     """The files behind `import module` or `from module import name`: packages run their `__init__` too."""
     if _is_plumbing(module if name is None else f"{module}.{name}"):
         return []
-    for root in (src, file.parent):
+    for root in (src, folder):
         if chain := _chain(module, root):
             inside = _chain(f"{module}.{name}", root, whole=True) if name else []
             return [*((path, None) for path in chain[:-1]), (chain[-1], name), *((path, None) for path in inside[-1:])]
@@ -197,64 +197,90 @@ def _is_plumbing(module: str) -> bool:
     return module.partition(".")[0] == PLUMBING and not any(f"{module}.".startswith(f"{looks}.") for looks in LOOKS)
 
 
-def _chain(module: str, root: Path, whole: bool = False) -> list[Path]:
+@cache
+def _chain(module: str, root: str, whole: bool = False) -> list[str]:
     """The files that importing a dotted name runs, from the package down; with `whole`, only if the last is there."""
-    files: list[Path] = []
+    files: list[str] = []
     path = root
     for depth, part in enumerate(module.split(".")):
-        path = path / part
-        file = next((one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()), None)
-        if file is None and not path.is_dir():
+        path = os.path.join(path, part)
+        file = next((one for one in (f"{path}.py", f"{path}/__init__.py") if os.path.isfile(one)), None)
+        if file is None and not os.path.isdir(path):
             return [] if whole or depth == 0 else files
         files += [file] if file else []
     return files
 
 
-def _data(string: str, folder: Path) -> list[Path]:
+def _data(string: str, folder: str) -> list[str]:
     """The data files that a string names, relative to the folder of its module; none for any other string."""
     if len(string) > LONGEST:
         return []
     if not DATA.fullmatch(string):
         return []
-    if (folder / "page" / string).is_file():
-        return [folder / "page" / string]
+    if os.path.isfile(page := os.path.join(folder, "page", string)):
+        return [page]
     if "*" in string:
-        return sorted(path for path in folder.glob(string) if path.is_file())
-    return [folder / string] if (folder / string).is_file() else []
+        return sorted(str(path) for path in Path(folder).glob(string) if path.is_file())
+    return [file] if os.path.isfile(file := os.path.join(folder, string)) else []
 
 
-def _words(string: str, folder: Path) -> list[Path]:
+def _words(string: str, folder: str) -> list[str]:
     """The catalogues and templates of a page that a string names, in all languages."""
     if not PAGE.fullmatch(string):
         return []
-    patterns = (f"templates/{string}.md", f"templates/{string}.*.md", f"locale/*/{string}.yaml")
-    return [path for home in (folder, folder.parent) for pattern in patterns for path in sorted(home.glob(pattern))]
+    return [path for home in (folder, os.path.dirname(folder)) for path in _catalogues(home).get(string, ())]
+
+
+@cache
+def _catalogues(home: str) -> dict[str, list[str]]:
+    """The files of words in a folder, by the name that asks for them: NAME.md, NAME.*.md, locale/*/NAME.yaml."""
+    found: dict[str, list[str]] = {}
+    for path in (*Path(home).glob("templates/*.md"), *Path(home).glob("locale/*/*.yaml")):
+        found.setdefault(path.name.partition(".")[0] if path.suffix == ".md" else path.stem, []).append(str(path))
+    return found
 
 
 def _collect(node: ast.AST, text: Text) -> None:
     """Add what stands under a node to `text`: docstrings not, tables apart."""
-    if isinstance(node, ast.Import):
-        text.imports |= {(alias.name, None) for alias in node.names}
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        text.imports |= {(node.module, alias.name) for alias in node.names}
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        text.strings.add(node.value)
-    elif isinstance(node, ast.Dict) and node.keys and all(_is_string(key) for key in node.keys):
-        table: dict[str, Text] = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            part = table[key.value] = Text()  # type: ignore[union-attr]  # a Constant, as was just seen
-            _collect(value, part)
-            for inner in part.tables:  # a table in a table belongs to its entry
-                for one in inner.values():
-                    part.strings |= one.strings
-                    part.imports |= one.imports
-        text.tables.append(table)
-        return
-    documented = isinstance(node, DOCUMENTED) and node.body and _is_text(node.body[0])
-    docstring = node.body[0] if documented else None  # type: ignore[attr-defined]  # of what is DOCUMENTED
-    for child in ast.iter_child_nodes(node):
-        if child is not docstring:
-            _collect(child, text)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if type(node) in LEAVES:
+            continue
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                text.strings.add(node.value)
+            continue
+        docstring = None
+        if isinstance(node, ast.Import):
+            text.imports |= {(alias.name, None) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            if node.module and not node.level:
+                text.imports |= {(node.module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Dict) and node.keys and all(map(_is_string, node.keys)):
+            text.tables.append(_table(node))
+            continue
+        elif isinstance(node, DOCUMENTED) and node.body and _is_text(node.body[0]):
+            docstring = node.body[0]
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                waiting += [child for child in value if isinstance(child, ast.AST) and child is not docstring]
+            elif isinstance(value, ast.AST):
+                waiting.append(value)
+
+
+def _table(node: ast.Dict) -> dict[str, Text]:
+    """A table by its keys, which are plain strings."""
+    table: dict[str, Text] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        part = table[key.value] = Text()  # type: ignore[union-attr]  # a Constant, as was just seen
+        _collect(value, part)
+        for inner in part.tables:  # a table in a table belongs to its entry
+            for one in inner.values():
+                part.strings |= one.strings
+                part.imports |= one.imports
+    return table
 
 
 def _is_string(node: ast.AST | None) -> bool:
