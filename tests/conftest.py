@@ -86,9 +86,16 @@ LONGEST_FIRST = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every-case", action="store_true", help="whole matrices, where pairs of values are tried else")
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is slow, and sort the files by what is known of their time; within a file the order stays."""
+    if not config.getoption("every_case", default=False):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("spared")])
+        items[:] = [item for item in items if not item.get_closest_marker("spared")]
     slow, seen = [re.compile(pattern) for pattern in SLOW], set()
 
     def name(item: pytest.Item) -> str:

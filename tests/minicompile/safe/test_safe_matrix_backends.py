@@ -1,6 +1,9 @@
 """The testing matrix without Inductor: what `scripts/gen_compile_tests.py` writes, on the lab's small models."""
 
+from itertools import product
+
 import pytest
+from pairwise import pairwise
 from safe_models import MODELS, build
 
 from minicompile.safe.compile_cases import BACKENDS, Case, cases, check
@@ -20,8 +23,12 @@ OF_ONE = [
 ]
 
 
-@pytest.mark.parametrize("case", OF_EVERY_MODEL, ids=str)
-@pytest.mark.parametrize("name", MODELS)
+def varied(name: str, case: Case) -> tuple:
+    """What cases differ in."""
+    return name, case.backend, case.mode, case.dynamic, case.policy, case.fault
+
+
+@pytest.mark.parametrize(("name", "case"), pairwise(product(MODELS, OF_EVERY_MODEL), varied), ids=str)
 def test_every_model(name: str, case: Case):
     check(lambda: build(name), case)
 
