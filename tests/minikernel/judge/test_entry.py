@@ -61,6 +61,11 @@ def test_a_name_of_the_labs_for_other_code_is_refused(tmp_path: Path):
         check_entries({"fused": of(SPECS["naive"].source, "naive")})
 
 
+def test_cpp_that_is_no_rung_is_refused():
+    with pytest.raises(LabError, match=r"kernel mine: .*probe.cpp is C\+\+ with no launcher; wrap it in a Python file"):
+        check_entries({"mine": of("src/minikernel/ops/cpu/probe.cpp", "additions")})
+
+
 def test_what_is_not_there_is_named():
     with pytest.raises(LabError, match=r"no_such.py does not exist"):
         code_of("mine", of("no_such.py"))
