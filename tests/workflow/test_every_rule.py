@@ -15,7 +15,6 @@ CPU = cpu_device()
 NEEDS_A_GPU = {
     "bench_kernel",
     "autotune",
-    "bench_kernel",
     "contest",
     "head",
     "simulated_vs_real",
