@@ -14,7 +14,7 @@ NODE = re.compile(r"^(?P<name>\w+): (?P<kind>\w+)\(")
 COMPARED = re.compile(r"^(\w+)\.(?P<way>writes|unmet_dependencies|met_dependencies) =\s*(?P<what>.*?\])$", re.M | re.S)
 OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
 ALONG_ROWS = re.compile(r"ops\.(?:reduction|sort)\(|self\.scan\d*\(|ops\.scan\(")
-ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', .*?, \{(?P<lengths>.*?)\}")
+ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', (?P<index>.*?), \{(?P<lengths>.*?)\}")
 SIZES = re.compile(r"^\w+\.sizes = \(\[(.*?)\], \[(.*?)\]\)", re.M)
 
 
@@ -69,6 +69,18 @@ class Side:
         """How many points the loops of each node have."""
         numbers = [[int(one) for part in sizes for one in re.findall(r"\d+", part)] for sizes in self.sizes if sizes]
         return {prod(some) for some in numbers}
+
+    @property
+    def blocks(self) -> set[tuple[int, int]]:
+        """Into how many rows and columns each access divides its loops that has its neighbours in an outer loop."""
+        found = set()
+        for match in map(ACCESS.match, self.accesses):
+            loops = re.findall(r"(\w+): (\d+)", match["lengths"])
+            for number, (loop, _) in enumerate(loops[:-1]):
+                if loop in match["index"].split(" + "):  # with the stride 1
+                    inner = [int(length) for _, length in loops[number + 1 :]]
+                    found.add((prod(int(length) for _, length in loops) // prod(inner), prod(inner)))
+        return found
 
     @property
     def rows(self) -> set[int]:
@@ -133,6 +145,8 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
         return _shared_bytes(first, second, graph) < inductor.score_fusion_memory_threshold
     if code == "between":
         return _others_between(*names, nodes, fused)
+    if code == "tiling":
+        return first.blocks != second.blocks
     if code == "cycle":
         return _others_between(*names, nodes, fused) or _others_between(*names[::-1], nodes, fused)
     if code == "reversed":
