@@ -85,7 +85,8 @@ def test_what_is_measured_on_a_gpu_shares_its_allocation():
     together = {rule for rule, group in grouped.items() if group == "{device}"}
     on_a_gpu = {name for name, text in rules().items() if "\n        gpu=" in text}
     assert together - on_a_gpu == {"capture_triton"}  # which inherits the resources of `capture`
-    long_or_several = {"contest", "profile", "compile_health", "train_port", "exercise", "distributed", "gemv"}
+    long_or_several = {"contest", "profile", "compile_health", "train_port", "distributed", "gemv"}
+    long_or_several |= {"mark_exercise", "exercise_roofline", "grade_student"}
     assert on_a_gpu - together == long_or_several | {"what_if_compiled"}
     assert {*grouped} - {*rules()} == {"capture_triton"}
     text = (ROOT / "profiles/slurm/config.yaml").read_text()

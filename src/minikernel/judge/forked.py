@@ -1,0 +1,50 @@
+"""The process of a kernel as a fork of one that has imported all that takes long (`minilab.sandbox.forks`)."""
+
+import inspect
+import os
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minikernel.judge import worker
+from minilab.sandbox import landlock
+
+with torch.compiler.set_stance("force_eager"):  # as redzones do: it imports Dynamo, which takes longer than a proof
+    pass
+
+
+def patch_once(patch: Callable[..., None], is_builtin: Callable[[Any], bool]) -> Callable[..., None]:
+    """Triton's interpreter patches its language at every call of a kernel, and again at each call of a function within
+    it, which finds nothing to patch and takes longer than the function. This leaves out the second.
+
+    Args:
+        patch: of one module or class of the language, its first argument.
+        is_builtin: tells what it patches.
+    """
+    first: dict[int, str | None] = {}  # one of those that it patches, by the owner
+
+    def patched(owner: Any, *more: Any) -> None:
+        if id(owner) not in first:
+            first[id(owner)] = next((name for name, one in inspect.getmembers(owner) if is_builtin(one)), None)
+        name = first[id(owner)]
+        if name and is_builtin(getattr(owner, name)):
+            patch(owner, *more)
+
+    return patched
+
+
+if find_spec("triton"):
+    from triton.runtime import interpreter
+
+    interpreter._patch_builtin = patch_once(interpreter._patch_builtin, interpreter.tl.core.is_builtin)
+
+
+def main(descriptor: int, seconds: str, folder: str, *hidden: str) -> None:
+    """Serve the judge as `worker.main` does, writing in a folder alone and reading nothing of hidden ones."""
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    landlock.confine(Path(folder), [Path(one) for one in hidden])
+    worker.main(descriptor, float(seconds))

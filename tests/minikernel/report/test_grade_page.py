@@ -1,0 +1,85 @@
+"""The page of a class has every student and every exercise, says why, and runs nothing of theirs."""
+
+import re
+
+import pytest
+import yaml
+from handed_in import SOLUTIONS
+
+from minikernel.exercise.exercises import graded
+from minikernel.exercise.gradebook import NOTHING, gradebook
+from minikernel.report.grade_page import SHOWN, grade_page
+from minilab.translations import LANGUAGES, Translations
+
+SCHEMA = yaml.safe_load((SOLUTIONS.parents[3] / "schemas/grades.schema.yaml").read_text())
+WRONG = {
+    "verdict": "wrong",
+    "hints": ["maximum", "not_a_number"],
+    "reason": {
+        "code": "raised",
+        "text": "ValueError: <script>alert(1)</script>",
+        "at": {"code": "load", "kernel": "mine", "device": "cpu"},
+    },
+    "digest": "a" * 64,
+    "predicted": dict.fromkeys(("reads", "writes", "megabytes", "share_of_copy"), 1.0),
+    "held": 3,
+    "traffic": {"reads": 2.0, "writes": 1.25},
+    "speed": {"ratio": 0.5, "noise": 0.01},
+}  # fmt: skip
+
+
+def book(**cells: dict) -> dict:
+    rows = [
+        {
+            "student": name,
+            "slug": f"s{number}",
+            "exercises": {one: {**NOTHING, **cells.get(one, {})} for one in graded()},
+        }
+        for number, name in enumerate(("Ana", "<b>Bo</b>"))
+    ]
+    return gradebook("1 < 2", rows)
+
+
+def test_every_verdict_of_the_schema_has_its_words_and_its_looks():
+    known = set(SCHEMA["$defs"]["cell"]["properties"]["verdict"]["enum"])
+    assert set(SHOWN) == known
+    for language in LANGUAGES:
+        text = Translations("minikernel.report", "grade", language)
+        assert set(text.under("verdict")) == set(text.under("means")) == known
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_it_holds_every_student_with_every_exercise(language: str):
+    page = grade_page(book(), language)
+    assert page.count("<tr data-student=") == 2
+    assert page.count("<td data-label=") == 2 * (1 + len(graded()))
+    assert f'<html lang="{language}">' in page
+
+
+def test_what_students_wrote_is_text():
+    page = grade_page(book(row=WRONG))
+    assert "<b>Bo</b>" not in page
+    assert "&lt;b&gt;Bo&lt;/b&gt;" in page
+    assert "<script>alert" not in page
+    assert "Marks of 1 &lt; 2" in page
+
+
+def test_a_cell_says_why():
+    page = grade_page(book(row=WRONG))
+    for said in (
+        "while it was loaded: it failed with ValueError",
+        "exp overflows float32",
+        "Reads of each element: 2; writes: 1.25.",
+        "3 of 4 predictions held.",
+        "0.50 of the time of what it is compared with; noise 5%.",
+        "as that of &lt;b&gt;Bo&lt;/b&gt;",
+        "2 students: exp overflows float32 above 88.7",
+    ):
+        assert said in page, said
+    assert page.count("data-problem>") == 2
+
+
+def test_it_asks_nothing_of_the_network():
+    page = grade_page(book())
+    assert re.findall(r'(?:src|href)="(?!data:)[^"]+"', page) == []
+    assert "default-src 'none'" in page
