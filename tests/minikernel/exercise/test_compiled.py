@@ -92,7 +92,7 @@ def test_what_does_not_compile_is_one_sentence(source: str, said: str):
 
 
 def test_other_types_are_refused():
-    with pytest.raises(Refusal, match="takes float32 on the CPU, not torch.float64 on cpu"):
+    with pytest.raises(Refusal, match=r"takes float32 on the CPU, not torch\.float64 on cpu"):
         body("")(X.double())
 
 
