@@ -20,7 +20,7 @@ from minikernel.exercise import yardsticks
 from minikernel.exercise.answers import answers_in
 from minikernel.exercise.cases import cases_of
 from minikernel.exercise.exercises import Exercise
-from minikernel.exercise.marks import INTERPRETER, Marks, borrowed, is_right, nothing_yet
+from minikernel.exercise.marks import INTERPRETER, Marks, borrowed, is_predicted, is_right, nothing_yet
 from minikernel.exercise.operations import OPERATIONS
 from minikernel.judge.bench import WAITING, Compared, bench_users_kernel
 from minikernel.judge.client import FORKED, Failed, Gone, KernelProcess, Workshop
@@ -33,6 +33,7 @@ from minilab.sandbox.forks import ForkServer
 NAME = "mine"  # what figures and sentences call what a learner wrote
 NEVER_RUNS = ("not_compiled", "no_compiler")  # reasons that no other case can change
 LAUNCHES, WARMUP = 9, 1
+MOST_NAMES, LONGEST = 50, 80  # of operations that are told, and characters of each
 ROUNDS = {"torch": Rounds((1024,), 64, 16), "cpp": Rounds((1024,), 64, 16), "triton": Rounds((), 16, 16, (True,))}
 COMPILED = {"TRITON_INTERPRET": "0"}
 log = logging.getLogger("minilab")
@@ -62,8 +63,13 @@ class Setting(NamedTuple):
 def workshop(hidden: tuple[Path, ...] = (), memory_bytes: int = 1 << 62) -> Iterator[Workshop]:
     """A workshop whose processes are forked, write in a folder of their own, and interpret Triton."""
     variables = {**WAITING, "TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # what the judge compares is small, and its threads would wait for busy cores
     with tempfile.TemporaryDirectory(prefix="exercise-") as folder, ForkServer(FORKED, variables) as server:
-        yield Workshop(server, Path(folder), hidden, memory_bytes)
+        try:
+            yield Workshop(server, Path(folder), hidden, memory_bytes)
+        finally:
+            torch.set_num_threads(before)
 
 
 def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
@@ -88,19 +94,19 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
     if answers.unfilled:
         return marks
     entry = {"source": os.path.abspath(source), "function": exercise.operation}
-    counts = not exercise.predicts or None not in answers.predicted.values()
     seconds, knob = setting.seconds["proof"], setting.knob
+    if device != "cpu":
+        with KernelProcess(NAME, device, seconds, knob, COMPILED) as on_a_gpu:
+            marks |= _cases(exercise, on_a_gpu, entry)
     with KernelProcess(NAME, "cpu", seconds, knob, workshop=setting.workshop) as process:
         if device == "cpu":
             marks |= _cases(exercise, process, entry)
-        else:
-            with KernelProcess(NAME, device, seconds, knob, COMPILED) as on_a_gpu:
-                marks |= _cases(exercise, on_a_gpu, entry)
-        if is_right(marks) and counts:
-            marks["traffic"] = _traffic(exercise, process, entry)
+        if not is_right(marks) or not is_predicted(marks):
+            return marks
+        marks["traffic"] = _traffic(exercise, process, entry)
     if device == "cpu" and any(row["launches"] for row in marks["traffic"]):
         marks["executed_by"] = INTERPRETER  # whose time says nothing
-    if marks["traffic"] and setting.timed and not borrowed(marks):
+    elif setting.timed and not borrowed(marks):
         _time(exercise, entry, device, setting, marks)
     return marks
 
@@ -117,7 +123,7 @@ def _cases(exercise: Exercise, process: KernelProcess, entry: dict) -> dict[str,
             reason = judged.reason or {"code": ""}
             if reason["code"] in NEVER_RUNS:
                 return {"ended": reason}
-            if reason["code"] == "raised" and reason["text"].startswith("NotImplementedError"):
+            if reason["code"] == "raised" and str(reason["text"]).startswith("NotImplementedError"):
                 return {"unfilled": True}
             row = {"case": judged.case, "rows": judged.rows, "cols": judged.cols}
             marked.append({**row, "error": judged.error, "reason": judged.reason})
@@ -141,8 +147,9 @@ def _traffic(exercise: Exercise, process: KernelProcess, entry: dict) -> list[di
             figures = {name: process.figure(told, name) for name in ("reads", "writes", "launches", "tile")}
             whole = {name: int(figures[name]) for name in ("launches", "tile")}
             names = told.get("operations")
-            operations = Counter(str(name) for name in names) if isinstance(names, list) else {}
-            rows.append({"rows": shape[0], "cols": shape[1], **figures, **whole, "operations": dict(operations)})
+            operations = Counter(str(name)[:LONGEST] for name in (names if isinstance(names, list) else []))
+            called = dict(operations.most_common(MOST_NAMES))
+            rows.append({"rows": shape[0], "cols": shape[1], **figures, **whole, "operations": called})
     except (Failed, Gone) as failure:
         log.info("what it moves was not counted: %s", in_words(failure.reason))
         return []
@@ -150,9 +157,7 @@ def _traffic(exercise: Exercise, process: KernelProcess, entry: dict) -> list[di
 
 
 def _time(exercise: Exercise, entry: dict, device: str, setting: Setting, marks: Marks) -> None:
-    """Time it where time says something; what the marks hold of `timed` and `untimed`."""
-    if marks["executed_by"] == INTERPRETER:
-        return
+    """Time it where that is asked for; what the marks hold of `timed` and `untimed`."""
     if device == "cpu" and exercise.timed:
         params = {"shapes": [exercise.timed], "dtype": "float32", "launches": LAUNCHES, "warmup": WARMUP, "seed": SEED}
         yardstick = {"source": yardsticks.__file__, "function": exercise.faster_than}

@@ -14,8 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from minikernel.exercise.exercise import Setting, mark, workshop
 from minikernel.exercise.exercises import Exercise
 from minikernel.exercise.gradebook import read_only, row_of
@@ -85,7 +83,6 @@ def main(arguments: Sequence[str]) -> None:
             as a JSON list, and where the row is written.
     """
     folder, slug, given, hidden, row = arguments
-    torch.set_num_threads(1)  # the judge's own: what it compares is small
     limits = Limits(**json.loads(given))
     with workshop((Path(folder), *map(Path, json.loads(hidden))), limits.memory_bytes) as place:
         write_json(row, mark_submission(students(folder)[slug], place, limits))

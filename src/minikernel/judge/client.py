@@ -184,7 +184,7 @@ class KernelProcess:
         """A reason out of an answer, with its place; one without sentence is the kernel's invention."""
         if not isinstance(reason, dict):
             raise self._gone("meddled")
-        told = {name: value for name, value in reason.items() if name != "at"}
+        told = {name: value for name, value in reason.items() if name not in ("at", "mistake")}  # which the judge knows
         told = {name: printable(value) if isinstance(value, str) else value for name, value in told.items()}
         told = told if "kind" in told else {**told, "at": self.at}  # of a file's own sentence the name is a part
         try:
