@@ -80,14 +80,15 @@ class KernelProcess:
         self._began = time.monotonic()
         self._talk, theirs = socket.socketpair()
         self._memory = memory_limit()
+        deadline = str(self._began + self.seconds)
         with theirs:
             if workshop:
                 self._memory = min(self._memory, workshop.memory_bytes)
-                arguments = [str(self.seconds), str(workshop.folder), *map(str, workshop.hidden)]
+                arguments = [deadline, str(workshop.folder), *map(str, workshop.hidden)]
                 self._process: Confined = Forked(workshop.server, arguments, self._memory, (theirs.fileno(),))
             else:
                 self._process = Confined(
-                    [sys.executable, "-u", "-m", WORKER, str(theirs.fileno()), str(self.seconds)],
+                    [sys.executable, "-u", "-m", WORKER, str(theirs.fileno()), deadline],
                     self._memory,
                     {**os.environ, **(variables or {})},
                     (theirs.fileno(),),

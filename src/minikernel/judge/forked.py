@@ -43,8 +43,8 @@ if find_spec("triton"):
     interpreter._patch_builtin = patch_once(interpreter._patch_builtin, interpreter.tl.core.is_builtin)
 
 
-def main(descriptor: int, seconds: str, folder: str, *hidden: str) -> None:
+def main(descriptor: int, deadline: str, folder: str, *hidden: str) -> None:
     """Serve the judge as `worker.main` does, writing in a folder alone and reading nothing of hidden ones."""
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     landlock.confine(Path(folder), [Path(one) for one in hidden])
-    worker.main(descriptor, float(seconds))
+    worker.main(descriptor, float(deadline))

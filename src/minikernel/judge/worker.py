@@ -1,6 +1,6 @@
 """The process in which a user's kernel runs: it does what the judge asks, one request a line, and decides nothing.
 
-`python -m minikernel.judge.worker SOCKET SECONDS`. A request is a line of JSON, {"number", "do", ...}; the answer is
+`python -m minikernel.judge.worker SOCKET DEADLINE`. A request is a line of JSON, {"number", "do", ...}; the answer is
 one too, with the same number, and {"reason": ...} where the kernel failed. Whatever stands in an answer may be the
 kernel's own invention, since both live in one process: the judge believes nothing of it but bytes of results, which it
 compares itself.
@@ -32,6 +32,7 @@ from minilab import LabError
 
 Answer = dict[str, Any]
 COPY = "copy"  # a provider that copies, for the roof
+SOON = 1e-3  # seconds; the least that a timer takes
 SPIN_CYCLES = 200_000  # as in minikernel.measure.timing: longer than the host takes to queue a launch
 
 
@@ -246,12 +247,12 @@ def _own_storage(shared: torch.Tensor) -> torch.Tensor:
     return memory.as_strided(shared.shape, shared.stride(), offset).copy_(shared)
 
 
-def main(descriptor: int, seconds: float) -> None:
-    """Serve the judge at the other end of a socket, for so many seconds at most."""
+def main(descriptor: int, deadline: float) -> None:
+    """Serve the judge at the other end of a socket, until `time.monotonic()`, which all processes share, is there."""
     os.set_inheritable(descriptor, False)
     faulthandler.enable()
     # A thread of C runs this, so that code that holds the GIL cannot stop it.
-    faulthandler.dump_traceback_later(seconds, exit=True)
+    faulthandler.dump_traceback_later(max(deadline - time.monotonic(), SOON), exit=True)
     Worker(socket.socket(fileno=descriptor)).serve()
     os._exit(0)  # what the kernel left to be done at exit is its own affair
 

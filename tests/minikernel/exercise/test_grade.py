@@ -16,7 +16,6 @@ from minilab.device import has_cpp_compiler
 from minilab.sandbox.landlock import version
 
 LIMITS = Limits(seconds=60, memory_bytes=1 << 30)
-SHORT = LIMITS._replace(seconds=4)
 SIGNALS = 6  # the version of Landlock that keeps them back
 needs_all = pytest.mark.skipif(not has_cpp_compiler(), reason="no C++ compiler")
 
@@ -59,8 +58,11 @@ def test_one_that_misbehaves_is_named_and_its_other_exercises_are_marked(name: s
     expected = class_of(tmp_path, 0, 0, [name], odd=False)
     if name == "kills its parent" and version() >= SIGNALS:
         expected[name] = "wrong"  # it may not
-    row = mark_submission(submissions(tmp_path)[0], place, SHORT if "hangs" in name else LIMITS)
-    got = {exercise: cell["verdict"] for exercise, cell in row["exercises"].items()}
+    for seconds in (4, 30, 120) if "hangs" in name else (LIMITS.seconds,):  # the first in which this machine, perhaps
+        row = mark_submission(submissions(tmp_path)[0], place, LIMITS._replace(seconds=seconds))  # a busy one, does rest
+        got = {exercise: cell["verdict"] for exercise, cell in row["exercises"].items()}
+        if got["blocks"] == "done":
+            break
     assert (got["textbook"], got["blocks"], got["row"]) == (expected[name], "done", "missing")
     cell = row["exercises"]["textbook"]
     assert bool(cell["reason"]) == (cell["verdict"] in ("ended", "wrong"))

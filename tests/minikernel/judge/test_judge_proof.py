@@ -182,11 +182,11 @@ def test_a_triton_kernel_that_writes_outside_its_output_is_seen_in_the_interpret
 
 @pytest.mark.parametrize("function", ["hangs", "hangs_in_c"])
 def test_one_that_hangs_is_ended_at_the_limit_and_its_place_is_logged(function: str, caplog: pytest.LogCaptureFixture):
-    for limit in (5, 30, 180):  # the first in which this machine gets to where the kernel hangs
+    for limit in (5, 30, 180):  # the first in which this machine, perhaps a busy one, gets to where the kernel hangs
         caplog.clear()
         with caplog.at_level("INFO"):
             _, reason = proof_of(function, limit)
-        if reason and "while it was loaded" not in reason:
+        if f" in {function}" in caplog.text:
             break
     said = rf"it did not end within {limit} seconds, the limit of proof.time_limit_seconds$"
     assert re.match(FIRST_CASE + said, reason or "")
