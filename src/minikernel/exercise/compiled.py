@@ -104,8 +104,8 @@ def _count(library: ctypes.CDLL, function: str, arguments: tuple[int, int, int, 
     entries = np.zeros(MOST_LINES, np.uint64)
     library.begin_counting(ctypes.c_void_p(entries.ctypes.data), ctypes.c_long(len(entries)))
     _callable(library, function)(*arguments)
-    library.counted.restype = ctypes.c_long
-    touched = entries[: library.counted()]
+    library.end_counting.restype = ctypes.c_long
+    touched = entries[: library.end_counting()]
     kinds = touched & np.uint64(3)
     ends = [*(np.flatnonzero(np.diff(kinds)) + 1), len(touched)]
     start = 0

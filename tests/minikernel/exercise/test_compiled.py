@@ -69,6 +69,15 @@ def test_what_goes_between_memory_and_a_cache_is_counted(does: str, reads: float
     assert (traffic.launches, traffic.operations) == (0, [])
 
 
+def test_a_count_is_the_same_each_time_however_many_threads_share_the_work():
+    copy = body(
+        "#pragma omp parallel for num_threads(4) schedule(static, 1)\n"
+        "for (long i = 0; i < rows * cols / LANES; i++) stream(y + i * LANES, load(x + i * LANES));"
+    )
+    [count] = {count_traffic(copy, X, cache_bytes=64 << 10)[:2] for _ in range(10)}
+    assert count == pytest.approx((1, 1), rel=0.01)
+
+
 def test_after_a_count_it_is_the_fast_one_again():
     copy = body(f"{LOOP}stream(y + i, load(x + i));")
     count_traffic(copy, X, cache_bytes=64 << 10)

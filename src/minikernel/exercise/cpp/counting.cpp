@@ -6,7 +6,8 @@ typedef unsigned long long entry_t;  // line << 2 | kind: 0 a load, 1 a store, 2
 
 static entry_t* entries;
 static long room, used;
-static entry_t last[2][64], last_stream;  // the lines touched just now, by kind: once is enough
+static thread_local entry_t last[2][64], last_stream;  // the lines touched just now, by kind: once is enough
+static int levels;
 static std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static bool is_known(entry_t line, entry_t kind) {
@@ -31,11 +32,19 @@ static void note(const void* at, long n_bytes, entry_t kind) {
 }
 
 extern "C" {
+__attribute__((weak)) int omp_get_max_active_levels();
+__attribute__((weak)) void omp_set_max_active_levels(int);
+
+// One thread does all that OpenMP would share: whose turn it is would decide what the cache still holds.
 void begin_counting(entry_t* to, long n) {
+    if (omp_set_max_active_levels) levels = omp_get_max_active_levels(), omp_set_max_active_levels(0);
     entries = to, room = n, used = 0, last_stream = 0;
     for (auto& kind : last) for (auto& entry : kind) entry = 0;
 }
-long counted() { return used; }
+long end_counting() {
+    if (omp_set_max_active_levels) omp_set_max_active_levels(levels);
+    return used;
+}
 void counted_stream(const void* at) { note(at, 32, 2); }
 
 void __tsan_init() {}
