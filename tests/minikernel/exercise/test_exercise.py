@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from artefacts import bench_row
 from handed_in import MISBEHAVING, SHIPPED, softmax_that, solution
 
 from minikernel.exercise.answers import answers_in
-from minikernel.exercise.exercise import NAME, Setting, mark, workshop
+from minikernel.exercise.exercise import NAME, Setting, mark
 from minikernel.exercise.exercises import exercises
 from minikernel.exercise.marks import moved, nothing_yet, steps, verdict
 from minikernel.judge.client import Workshop
@@ -27,12 +26,6 @@ ROOT = Path(__file__).parents[3]
 BENCH = {"shapes": [[64, 600], [256, 600]], "dtype": "float32", "launches": 10, "warmup": 3, "seed": 42}
 LIMITS = {"proof": 120, "bench": 120}
 MINE, TEXTBOOK = exercises()["mine"], exercises()["textbook"]
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Workshop]:
-    with workshop() as place:
-        yield place
 
 
 @pytest.fixture

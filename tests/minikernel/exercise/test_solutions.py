@@ -1,13 +1,12 @@
 """Every exercise is solved by its solution, and each wrong one gets the hint that its mistake needs."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from handed_in import SOLUTIONS, edited, wrong_ones
 
 from minikernel.exercise.diagnosis import next_steps
-from minikernel.exercise.exercise import Setting, mark, workshop
+from minikernel.exercise.exercise import Setting, mark
 from minikernel.exercise.exercises import exercises, graded
 from minikernel.exercise.marks import INTERPRETER, predictions, verdict
 from minikernel.judge.client import Workshop
@@ -15,13 +14,7 @@ from minikernel.report.exercise_report import words
 from minilab.device import has_cpp_compiler
 from minilab.translations import LANGUAGES
 
-HANGS = 3  # seconds until what hangs is ended; nothing else comes near
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Workshop]:
-    with workshop() as place:
-        yield place
+HANGS = 2  # seconds until what hangs is ended, which keeps a core busy until then; nothing else comes near
 
 
 def marked(name: str, file: Path, place: Workshop, seconds: float = 120) -> dict:
