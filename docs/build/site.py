@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -75,7 +75,10 @@ def links(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _words(inside: list[Token], place: int) -> str:
-    return inside[place + 1].content if inside[place].type == "link_open" and place + 1 < len(inside) else ""
+    """The words of the link that begins there, code among them; none of a picture."""
+    if inside[place].type != "link_open":
+        return ""
+    return "".join(token.content for token in takewhile(lambda token: token.type != "link_close", inside[place:]))
 
 
 def target_of(page: Path, href: str) -> Path | None:

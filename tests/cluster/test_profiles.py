@@ -96,7 +96,7 @@ def test_what_is_measured_on_a_gpu_shares_its_allocation():
 
 def test_every_job_that_compiles_on_a_gpu_has_caches_of_its_own():
     scripts = {re.search(r'"\.\./(scripts/\w+\.py)"', text)[1] for text in rules().values() if "\n        gpu=" in text}
-    sharing = {script for script in scripts if "with own_caches():" not in (ROOT / script).read_text()}
+    sharing = {script for script in scripts if "with own_caches()" not in (ROOT / script).read_text()}
     assert sharing == {"scripts/distributed.py"}  # which compiles nothing
 
 

@@ -69,11 +69,6 @@ def test_every_key_of_the_schema_is_in_the_shipped_configuration(config: dict):
             "which is no kernel; write one of naive, smem, warp, fused, triton_textbook, triton.",
         ),
         ("swap_kernel", "loop", "swap_kernel is 'loop', which is written for a CPU; write one of naive, smem"),
-        (
-            "kernels.mine",
-            {"source": "src/minikernel/ops/cpu/probe.cpp", "function": "additions"},
-            "is C++ with no launcher; wrap it in a Python file",
-        ),
         ("references.cpu", ["F.sofmax"], "config.yaml: references.cpu.0 cannot be 'F.sofmax'"),
         ("bench.cuda.launches", 10, "a median of fewer than 100 launches is not shown"),
         (
