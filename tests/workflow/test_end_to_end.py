@@ -132,7 +132,7 @@ def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
     assert name in done.stdout
     assert "transposed" in done.stdout
     assert not (built_copy.root / "results/24/equivalence.json").exists()
-    assert "rule bench_kernel:" not in done.stdout
+    assert "rule bench_on_cpu:" not in done.stdout
 
 
 def test_an_altered_record_is_refused_by_its_schema(built_copy: Lab):

@@ -19,7 +19,7 @@ NEEDS_A_GPU = {
     "head",
     "simulated_vs_real",
     "gemv",
-}  # stand-ins run two of them on the tests' cluster
+}  # stand-ins run some of them on the tests' cluster
 SHIPPED_TABLE = "src/minikernel/ops/dispatch/h200.json"  # by which `softmax` chooses
 
 
@@ -36,7 +36,7 @@ def test_every_rule_runs(asked: Lab):
 
 def test_a_measurement_is_not_compared_with_itself(asked: Lab):
     said = (asked.root / "compare_records.txt").read_text()
-    measuring = r"bench_kernel ceilings distributed profile"
+    measuring = r"bench_on_cpu ceilings distributed profile"
     assert re.search(f"nothing was measured since the record was published; .* --forcerun {measuring}`", said)
 
 
