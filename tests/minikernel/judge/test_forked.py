@@ -11,7 +11,7 @@ from minikernel.judge.client import Failed, KernelProcess
 from minikernel.judge.forked import patch_once
 from minikernel.judge.subject import Subject
 
-KERNEL = '''
+KERNEL = """
 import torch
 import triton
 import triton.language as tl
@@ -35,7 +35,7 @@ def softmax(x):
     y = torch.empty_like(x)
     kernel[(x.shape[0],)](x, y, x.shape[1], triton.next_power_of_2(x.shape[1]))
     return y
-'''
+"""
 
 
 def test_what_is_patched_already_is_not_patched_again():

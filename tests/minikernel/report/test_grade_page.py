@@ -5,39 +5,13 @@ import re
 import pytest
 import yaml
 from handed_in import SOLUTIONS
+from marked_class import WRONG, book
 
 from minikernel.exercise.exercises import graded
-from minikernel.exercise.gradebook import NOTHING, gradebook
 from minikernel.report.grade_page import SHOWN, grade_page
 from minilab.translations import LANGUAGES, Translations
 
 SCHEMA = yaml.safe_load((SOLUTIONS.parents[3] / "schemas/grades.schema.yaml").read_text())
-WRONG = {
-    "verdict": "wrong",
-    "hints": ["maximum", "not_a_number"],
-    "reason": {
-        "code": "raised",
-        "text": "ValueError: <script>alert(1)</script>",
-        "at": {"code": "load", "kernel": "mine", "device": "cpu"},
-    },
-    "digest": "a" * 64,
-    "predicted": dict.fromkeys(("reads", "writes", "megabytes", "share_of_copy"), 1.0),
-    "held": 3,
-    "traffic": {"reads": 2.0, "writes": 1.25},
-    "speed": {"ratio": 0.5, "noise": 0.01},
-}  # fmt: skip
-
-
-def book(**cells: dict) -> dict:
-    rows = [
-        {
-            "student": name,
-            "slug": f"s{number}",
-            "exercises": {one: {**NOTHING, **cells.get(one, {})} for one in graded()},
-        }
-        for number, name in enumerate(("Ana", "<b>Bo</b>"))
-    ]
-    return gradebook("1 < 2", rows)
 
 
 def test_every_verdict_of_the_schema_has_its_words_and_its_looks():
