@@ -1,37 +1,96 @@
-# The exercise: the learner's own softmax marked. Not part of `all`; `snakemake --cores 2 exercise` asks for it.
-# Needs: exercises/softmax_mine.py; the record of a GPU where none is here, for its roofline. No training.
-# Makes: results/exercise/{REPORT.md,roofline.png}.
+# The exercises: what a learner filled in, marked. Not part of `all`; `snakemake --cores 2 exercise` asks for them,
+# `--config exercise=NAME` for one alone.
+# Needs: exercises/; the record of a GPU where none is here, for the roofline of one's own softmax. No training.
+# Makes: results/exercise/REPORT.md; results/exercise/{exercise}/{REPORT.md,marks.json}; results/exercise/mine/roofline.png.
 
 HERE = devices_here()[0]
 SHOWN_GPU = [gpu for gpu in plan.recorded if not is_cpu(gpu)][:1] if is_cpu(HERE) else []
+EXERCISES = refusing(chosen)(config["exercise"])
 
 
-rule exercise:
-    """Mark exercises/softmax_mine.py: right where, in how many passes, how fast, and what to try next."""
+wildcard_constraints:
+    exercise=any_of(exercises()),
+
+
+localrules:
+    exercise,
+
+
+rule mark_exercise:
+    """Mark one exercise: right where, what it moves, how fast, and what to try next."""
     input:
-        mine="exercises/softmax_mine.py",
-        ceilings=expand("results/24/{device}/ceilings.json", device=SHOWN_GPU),
-        bench=expand("results/24/{device}/bench.json", device=SHOWN_GPU),
-        lib=code("scripts/exercise.py"),
+        source=lambda wildcards: exercises()[wildcards.exercise].source,
+        lib=code("scripts/mark_exercise.py"),
     output:
-        report="results/exercise/REPORT.md",
-        picture="results/exercise/roofline.png",
+        marks="results/exercise/{exercise}/marks.json",
+        report="results/exercise/{exercise}/REPORT.md",
     log:
-        "logs/exercise.log",
+        "logs/exercise/{exercise}.log",
     benchmark:
-        "logs/exercise.tsv"
+        "logs/exercise/{exercise}.tsv"
     conda:
         environment(HERE)
     threads: workflow.cores
     resources:
         gpu=0 if is_cpu(HERE) else 1,
         mem_mb=growing(8000),
-        runtime=growing(minutes(2 * config["proof"]["time_limit_seconds"] + config["bench"]["time_limit_seconds"])),
+        runtime=growing(minutes(config["proof"]["time_limit_seconds"] + config["bench"]["time_limit_seconds"])),
     params:
         device=HERE,
         limits={stage: config[stage]["time_limit_seconds"] for stage in ("proof", "bench")},
         bench=artefact("bench").params(config, {"device": HERE, "kernel": ""}),
+        language=lookup(within=config, dpath="language"),
+    script:
+        "../scripts/mark_exercise.py"
+
+
+rule exercise_roofline:
+    """Draw the dot of one's own softmax on the roofline of this machine, and what a recorded GPU would allow."""
+    input:
+        marks="results/exercise/mine/marks.json",
+        ceilings=expand("results/24/{device}/ceilings.json", device=SHOWN_GPU),
+        bench=expand("results/24/{device}/bench.json", device=SHOWN_GPU),
+        lib=code("scripts/exercise_roofline.py"),
+    output:
+        picture="results/exercise/mine/roofline.png",
+    log:
+        "logs/exercise/roofline.log",
+    benchmark:
+        "logs/exercise/roofline.tsv"
+    conda:
+        environment(HERE)
+    threads: workflow.cores
+    resources:
+        gpu=0 if is_cpu(HERE) else 1,
+        mem_mb=growing(8000),
+        runtime=growing(5),
+    params:
+        device=HERE,
+        bench=artefact("bench").params(config, {"device": HERE, "kernel": ""}),
         headline=lookup(within=config, dpath="roofline/headline/cuda"),
+        language=lookup(within=config, dpath="language"),
+    script:
+        "../scripts/exercise_roofline.py"
+
+
+rule exercise:
+    """Say where a learner stands: every exercise with what has become of it, and what to do next."""
+    input:
+        marks=expand("results/exercise/{exercise}/marks.json", exercise=EXERCISES),
+        picture="results/exercise/mine/roofline.png" if has_a_roofline(EXERCISES) else [],
+        lib=code("scripts/exercise.py"),
+    output:
+        report="results/exercise/REPORT.md",
+    log:
+        "logs/exercise.log",
+    benchmark:
+        "logs/exercise.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    params:
         language=lookup(within=config, dpath="language"),
     script:
         "../scripts/exercise.py"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +22,9 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from minicompile.explain.explorer.questions import questions
 from minicompile.explain.explorer.tour import tour
+from minicompile.lowering.captured import Capture
 from minilab import LabError
 from minilab.files import parse_json, write_text
 
@@ -73,7 +75,10 @@ def links(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _words(inside: list[Token], place: int) -> str:
-    return inside[place + 1].content if inside[place].type == "link_open" and place + 1 < len(inside) else ""
+    """The words of the link that begins there, code among them; none of a picture."""
+    if inside[place].type != "link_open":
+        return ""
+    return "".join(token.content for token in takewhile(lambda token: token.type != "link_close", inside[place:]))
 
 
 def target_of(page: Path, href: str) -> Path | None:
@@ -126,23 +131,41 @@ def code_page(path: Path, text: str) -> str:
 
 
 def explorers_page(root: Path, language: str) -> str:
-    """A page that opens each explorer at each of the things to see in it.
+    """A page that opens each explorer at its questions, and at each of the things to see in it.
 
     Args:
         root: the lab.
         language: of the sentences.
     """
     text = "# Explorers\n\nEach link opens a page of its own at one line, with all that is tied to it lit.\n"
-    for capture in captures(root):
-        page = capture.parent / "explorer.html"
-        packed = (root / capture).read_bytes()
-        held = parse_json(lzma.decompress(packed) if capture.suffix == ".xz" else packed)
-        device = capture.parts[2] if "recorded" in capture.parts else capture.parent.name
-        text += f"\n## {held['model']['name']}, {device}\n\n"
+    for title, page, held in explorers(root):
+        text += f"\n## {title}\n\n{asked(page, held, language)}\n"
         for stop in tour([held], language):
             address = f"{page}#{stop['capture']}/{stop['pane']}:{stop['line']}"
             text += f"- [{stop['title']}]({address}): {stop['text']}\n"
     return text
+
+
+def asked(page: Path, held: Capture, language: str) -> str:
+    """The questions of a capture as a list, each of which opens its explorer at the answer."""
+    found = questions(held, language)
+    return "".join(f"- [{one.question}]({page}#0/{one.pane}:{one.line}) {one.answer}\n" for one in found)
+
+
+def start_page(root: Path, text: str, language: str) -> str:
+    """The site's first page: the README, and below it each explorer opened at a question."""
+    for title, page, held in explorers(root):
+        text += f"\n## Explorer: {title}\n\n{asked(page, held, language)}"
+    return f"{text}\n[Every explorer, and what is to be seen in it]({EXPLORERS})\n"
+
+
+def explorers(root: Path) -> Iterator[tuple[str, Path, Capture]]:
+    """Title, page and capture of each explorer that is here."""
+    for capture in captures(root):
+        packed = (root / capture).read_bytes()
+        held = parse_json(lzma.decompress(packed) if capture.suffix == ".xz" else packed)
+        device = capture.parts[2] if "recorded" in capture.parts else capture.parent.name
+        yield f"{held['model']['name']}, {device}", capture.parent / "explorer.html", held
 
 
 def captures(root: Path) -> list[Path]:
@@ -187,7 +210,8 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
         target = sources / as_page(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            write_text(target, rewritten(path, (root / path).read_text()))
+            text = rewritten(path, (root / path).read_text())
+            write_text(target, start_page(root, text, language) if path == Path(START) else text)
         elif target.name != path.name:
             write_text(target, code_page(path, (root / path).read_text()))
         else:

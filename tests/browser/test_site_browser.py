@@ -37,3 +37,12 @@ def test_a_link_opens_the_explorer_at_its_line(built, opened):
     opened.page.wait_for_selector("html[data-ready]")
     assert "#0/groups." in opened.page.url
     assert opened.page.evaluate("app.pinned") is True
+
+
+@pytest.mark.parametrize("question", ["kernels here?", "Why this configuration of"])
+def test_a_question_on_the_first_page_opens_the_explorer_at_its_answer(built, opened, question):
+    opened.page.goto((built / "index.html").as_uri())
+    opened.page.click(f"text={question}")
+    opened.page.wait_for_selector("html[data-ready]")
+    assert "explorer.html#0/" in opened.page.url
+    assert opened.page.evaluate("app.pinned") is True

@@ -85,7 +85,8 @@ def test_what_is_measured_on_a_gpu_shares_its_allocation():
     together = {rule for rule, group in grouped.items() if group == "{device}"}
     on_a_gpu = {name for name, text in rules().items() if "\n        gpu=" in text}
     assert together - on_a_gpu == {"capture_triton"}  # which inherits the resources of `capture`
-    long_or_several = {"contest", "profile", "compile_health", "train_port", "exercise", "distributed", "gemv"}
+    long_or_several = {"contest", "profile", "compile_health", "train_port", "distributed", "gemv"}
+    long_or_several |= {"mark_exercise", "exercise_roofline", "grade_student"}
     assert on_a_gpu - together == long_or_several | {"what_if_compiled"}
     assert {*grouped} - {*rules()} == {"capture_triton"}
     text = (ROOT / "profiles/slurm/config.yaml").read_text()
@@ -95,7 +96,7 @@ def test_what_is_measured_on_a_gpu_shares_its_allocation():
 
 def test_every_job_that_compiles_on_a_gpu_has_caches_of_its_own():
     scripts = {re.search(r'"\.\./(scripts/\w+\.py)"', text)[1] for text in rules().values() if "\n        gpu=" in text}
-    sharing = {script for script in scripts if "with own_caches():" not in (ROOT / script).read_text()}
+    sharing = {script for script in scripts if "with own_caches()" not in (ROOT / script).read_text()}
     assert sharing == {"scripts/distributed.py"}  # which compiles nothing
 
 

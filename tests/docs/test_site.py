@@ -54,6 +54,18 @@ def test_each_stop_of_a_tour_is_a_link_into_its_explorer():
         assert all(re.search(r"explorer\.html#\d+/[\w.]+:\d+$", href) for _, href in links)
 
 
+def test_the_first_page_opens_each_explorer_at_its_questions(built):
+    for language in ("en", "es"):
+        links = list(site.links(site.start_page(ROOT, "# The lab\n", language)))
+        asked = [href for words, href in links if words.endswith("?")]
+        assert len(asked) >= 2
+        assert all(re.search(r"explorer\.html#0/[\w.]+:\d+$", href) for href in asked)
+    page = (built / "index.html").read_text()
+    assert re.search(
+        r'href="results/recorded/\w+/25/minigpt/explorer.html#0/groups[\w.]+:\d+">Why \d+ kernels here', page
+    )
+
+
 def test_a_link_that_leads_nowhere_is_refused(tmp_path):
     (tmp_path / "README.md").write_text("[there](docs/there.md#place), [not](docs/not.py), [theirs](https://a.example)")
     (tmp_path / "docs").mkdir()

@@ -304,15 +304,17 @@ def gpu_bench(triton_us: float = 95.0, **changes) -> dict:
 
 
 def ladder(**changes) -> dict:
-    """The marks of a right kernel in one pass, timed, with some of them changed."""
-    case = {"case": "random", "rows": 5, "cols": 600, "max_rel_err": 1e-7, "reason": None}
-    traffic = {"reads": 1.0, "writes": 1.0, "launches": 1, "operations": []}
+    """The marks of a right softmax of one's own in one pass, timed, with some of them changed."""
+    case = {"case": "random", "rows": 5, "cols": 600, "error": 1e-7, "reason": None}
+    traffic = {"rows": 4, "reads": 1.0, "writes": 1.0, "launches": 1, "tile": 1024, "operations": {}}
     timed = {
         "rows": 64, "cols": 600, "ratio_to_reference": 1.0, "noise_floor": 0.01, "fraction_of_copy": 0.95,
         "median_us": 5.0, "launches": 100,
     }  # fmt: skip
     marks = {
-        "source": "mine.py", "executed_by": "cuda", "unfilled": False, "ended": None, "cases": [case],
+        "exercise": "mine", "source": "mine.py", "executed_by": "cuda", "unfilled": False, "ended": None,
+        "cases": [case],
+        "predicted": dict.fromkeys(("reads", "writes", "megabytes", "share_of_copy")),
         "traffic": [{"cols": 600, **traffic}, {"cols": 50257, **traffic}],
         "timed": [timed, {**timed, "rows": 4096}], "untimed": None,
     }  # fmt: skip

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from handed_in import TEXTBOOK, hand_in, shipped, softmax_that, solution
 from lab import DISPATCH_TABLE, EVERY_RULE, PUBLISHED, SMALL, Lab, copy_lab
 
 from minilab.device import cpu_device
 
 ASKED = {  # what is not part of `all`: rule -> its arguments
     "exercise": [],
+    "exercise_roofline": [],
+    "grade": ["--config", "class=class"],
     "diff_compiles": ["--config", f"before=tiny_head/{cpu_device()}", "after=tiny_head/simulated-h200"],
     "what_if": ["--config", "model=tiny_head", "knob=online_softmax"],
     "verify_records": [],
@@ -20,7 +23,19 @@ ASKED = {  # what is not part of `all`: rule -> its arguments
     "bench_users_kernel": ["--config", "kernels={mine: {source: exercises/softmax_mine.py, function: softmax}}"],
 }
 # Of those that are asked for by a file.
-FILES = {"dispatch_table": DISPATCH_TABLE, "bench_users_kernel": f"results/24/{cpu_device()}/bench/mine.json"}
+FILES = {
+    "dispatch_table": DISPATCH_TABLE,
+    "bench_users_kernel": f"results/24/{cpu_device()}/bench/mine.json",
+    "exercise_roofline": "results/exercise/mine/roofline.png",
+}
+
+
+def small_class(folder: Path) -> None:
+    """A class of four: one who is right, one who is not, one who has not begun, and a link."""
+    hand_in(folder / "ana", {TEXTBOOK: solution("textbook")})
+    hand_in(folder / "bo", {TEXTBOOK: softmax_that("return torch.softmax(x, -1)")})
+    hand_in(folder / "cy", shipped())
+    (folder / "link").symlink_to("ana")
 
 
 def built_from(
@@ -78,6 +93,7 @@ def asked(whole: Lab, once: Callable[[str, Callable[[Path], object]], Path]) -> 
 
     def build(folder: Path) -> None:
         lab = whole.copy(folder / "lab")
+        small_class(lab.root / "class")
         (lab.root / "before.lock.json").write_text((lab.root / "results/lab.lock.json").read_text())
         for rule, arguments in ASKED.items():
             said = lab.snakemake(FILES.get(rule, rule), *EVERY_RULE, *arguments, check=rule != "compare_records").stdout

@@ -77,7 +77,7 @@ class Lab:
 
     def copy(self, target: Path) -> "Lab":
         """A copy that a test may change; times of files are kept, so what was up to date still is."""
-        shutil.copytree(self.root, target, copy_function=shutil.copy2)
+        shutil.copytree(self.root, target, symlinks=True)
         return type(self)(target)
 
     def edit(self, path: str, change=lambda text: text + "\n") -> None:

@@ -1,110 +1,173 @@
-"""Mark a learner's softmax: right where, how many passes, how fast.
+"""Mark what a learner handed in: right where, how much it moves, how fast it is.
 
 The cases and the timing are those that every user's kernel goes through, judged from outside (`minikernel.judge`);
-here a wrong case does not end the proof, because a learner wants to see all of them.
+here a wrong case does not end the proof, because a learner wants to see all of them. What is counted is told by the
+learner's own process, and decides no verdict on what is right.
 """
 
 import logging
-from typing import Any
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
-from minikernel.exercise.marks import INTERPRETER, borrowed, is_right
-from minikernel.judge.bench import bench_users_kernel
-from minikernel.judge.client import Failed, Gone, KernelProcess
-from minikernel.judge.proof import judge_cases
+from minikernel.exercise import yardsticks
+from minikernel.exercise.answers import answers_in
+from minikernel.exercise.cases import cases_of
+from minikernel.exercise.exercises import Exercise
+from minikernel.exercise.marks import INTERPRETER, Marks, borrowed, is_predicted, is_right, nothing_yet
+from minikernel.exercise.operations import OPERATIONS
+from minikernel.judge.bench import WAITING, Compared, bench_users_kernel
+from minikernel.judge.client import FORKED, Failed, Gone, KernelProcess, Workshop
+from minikernel.judge.proof import Rounds, judge_cases
 from minikernel.judge.subject import Subject
 from minikernel.proof.proof import SEED
-from minikernel.reasons import Reason, in_words
+from minikernel.reasons import in_words
+from minilab.sandbox.forks import ForkServer
 
-NAME = "mine"  # what figures and sentences call the learner's softmax
-WIDTHS = (600, 50257)  # at which passes are counted: the lab's vocabulary, and a row too long for one tile
-ROWS = 4
-KNOB = "proof.time_limit_seconds"
-INTERPRETED, COMPILED = {"TRITON_INTERPRET": "1"}, {"TRITON_INTERPRET": "0"}
+NAME = "mine"  # what figures and sentences call what a learner wrote
+NEVER_RUNS = ("not_compiled", "no_compiler")  # reasons that no other case can change
+LAUNCHES, WARMUP = 9, 1
+MOST_NAMES, LONGEST = 50, 80  # of operations that are told, and characters of each
+ROUNDS = {"torch": Rounds((1024,), 64, 16), "cpp": Rounds((1024,), 64, 16), "triton": Rounds((), 16, 16, (True,))}
+COMPILED = {"TRITON_INTERPRET": "0"}
 log = logging.getLogger("minilab")
 
 
-def mark(source: str, function: str, torch_device: str, limits: dict[str, float], bench: dict) -> dict:
-    """Find out everything about a learner's softmax, as far as this machine can.
+class Setting(NamedTuple):
+    """Where and within what limits an exercise is marked.
+
+    Attributes:
+        workshop: of its processes on the CPU, in which Triton is interpreted.
+        device: torch device for what runs on a GPU where there is one.
+        seconds: that proof and bench may take, under `proof` and `bench`.
+        knob: the key of the configuration that holds the proof's.
+        bench: what is timed on a GPU, as `minikernel.judge.bench.bench_users_kernel` takes it.
+        timed: whether anything is timed.
+    """
+
+    workshop: Workshop
+    device: str
+    seconds: Mapping[str, float]
+    knob: str
+    bench: dict
+    timed: bool = True
+
+
+@contextmanager
+def workshop(hidden: tuple[Path, ...] = (), memory_bytes: int = 1 << 62) -> Iterator[Workshop]:
+    """A workshop whose processes are forked, write in a folder of their own, and interpret Triton."""
+    variables = {**WAITING, "TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # what the judge compares is small, and its threads would wait for busy cores
+    with tempfile.TemporaryDirectory(prefix="exercise-") as folder, ForkServer(FORKED, variables) as server:
+        try:
+            yield Workshop(server, Path(folder), hidden, memory_bytes)
+        finally:
+            torch.set_num_threads(before)
+
+
+def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
+    """Find out everything about a learner's solution, as far as this machine can.
 
     Args:
-        source, function: the learner's file and the function in it.
-        torch_device: where it runs: `cpu`, with Triton interpreted, or `cuda:N`.
-        limits: seconds that the proof and the bench may take, under `proof` and `bench`.
-        bench: what the bench measures, as `minikernel.measure.bench.bench_kernel` takes it.
+        exercise: which one it solves.
+        source: the learner's file.
+        setting: where it is marked.
 
     Returns:
-        `source`; `executed_by`: what ran it, `cpu`, `cuda` or `triton-interpreter`; `unfilled` and `cases`, as
-        `mark_cases` gives them; `ended`: the reason why the proof did not end, or None; `traffic`: the rows of
-        `mark_traffic`, none where nothing was counted; `timed`: the rows of `bench_kernel`, none where nothing was
-        timed, and then `untimed` may be the reason.
+        `exercise`, `source`; `executed_by`: what ran it, `cpu`, `cuda` or `triton-interpreter`; `unfilled`: whether
+        the function says that it is not written yet; `predicted`: as `answers.Answers`; `ended`: the reason why the
+        proof did not end, or None; `cases`: a row for each case with case, rows, cols, error (None where wrong),
+        reason (None where right); `traffic`: rows as `traffic.Traffic` with rows and cols, of the operations how often
+        each was called, none where nothing was counted; `timed`: rows of the bench, none where nothing was timed, and
+        then `untimed` may be the reason.
     """
-    on_cpu = torch_device == "cpu"
-    entry = {"source": source, "function": function}
-    marks: dict[str, Any] = {"source": source, "executed_by": "cpu" if on_cpu else "cuda"}
-    marks |= {"traffic": [], "timed": [], "untimed": None, **mark_cases(entry, torch_device, limits["proof"])}
-    if not is_right(marks):
+    answers = answers_in(source)
+    device = setting.device if exercise.means in ("triton", "any") else "cpu"
+    marks = {**nothing_yet(exercise, source, answers), "executed_by": "cpu" if device == "cpu" else "cuda"}
+    if answers.unfilled:
         return marks
-    marks["traffic"], uncounted = mark_traffic(entry, limits["proof"])
-    if uncounted:
-        log.info("its passes were not counted: %s", in_words(uncounted))
-    if on_cpu and any(row["launches"] for row in marks["traffic"]):
+    entry = {"source": os.path.abspath(source), "function": exercise.operation}
+    seconds, knob = setting.seconds["proof"], setting.knob
+    if device != "cpu":
+        with KernelProcess(NAME, device, seconds, knob, COMPILED) as on_a_gpu:
+            marks |= _cases(exercise, on_a_gpu, entry)
+    with KernelProcess(NAME, "cpu", seconds, knob, workshop=setting.workshop) as process:
+        if device == "cpu":
+            marks |= _cases(exercise, process, entry)
+        if not is_right(marks) or not is_predicted(marks):
+            return marks
+        marks["traffic"] = _traffic(exercise, process, entry)
+    if device == "cpu" and any(row["launches"] for row in marks["traffic"]):
         marks["executed_by"] = INTERPRETER  # whose time says nothing
-    elif not borrowed(marks):
-        timed, marks["untimed"] = bench_users_kernel(NAME, entry, bench, torch_device, limits["bench"], log.info)
-        marks["timed"] = timed["rows"]
+    elif setting.timed and not borrowed(marks):
+        _time(exercise, entry, device, setting, marks)
     return marks
 
 
-def mark_cases(entry: dict, device: str, seconds: float) -> dict[str, Any]:
-    """Try every case of the proof on a learner's softmax.
-
-    Args:
-        entry: its source and function.
-        device: torch device to run on; on a CPU Triton is interpreted.
-        seconds: that all cases together may take.
-
-    Returns:
-        `unfilled`: whether the function says that it is not written yet; `ended`: why the proof did not end, or None;
-        `cases`: a row for each case with case, rows, cols, max_rel_err (None where wrong), reason (None where right).
-    """
-    nothing: dict[str, Any] = {"unfilled": False, "ended": None, "cases": []}
-    marked = []
-    with KernelProcess(NAME, device, seconds, KNOB, INTERPRETED if device == "cpu" else COMPILED) as process:
-        try:
-            process.load(NAME, entry)
-            for judged in judge_cases(process, NAME, []):
-                if judged.reason and judged.reason.get("text", "").startswith("NotImplementedError"):
-                    return {**nothing, "unfilled": True}
-                row = {"case": judged.case, "rows": judged.rows, "cols": judged.cols}
-                marked.append({**row, "max_rel_err": judged.error, "reason": judged.reason})
-        except (Failed, Gone) as failure:
-            return {**nothing, "ended": failure.reason}
-    return {**nothing, "cases": marked}
+def _cases(exercise: Exercise, process: KernelProcess, entry: dict) -> dict[str, Any]:
+    """Try every case; what the marks hold of `cases`, `ended` and `unfilled`."""
+    marked: list[dict] = []
+    try:
+        process.load(NAME, entry)
+        operation = OPERATIONS[exercise.operation]
+        subject = Subject(process, NAME, operation.tolerance, operation=operation)
+        rounds = ROUNDS.get(exercise.means) if process.device == "cpu" else None
+        for judged in judge_cases(subject, [], cases_of(exercise.operation), rounds):
+            reason = judged.reason or {"code": ""}
+            if reason["code"] in NEVER_RUNS:
+                return {"ended": reason}
+            if reason["code"] == "raised" and str(reason["text"]).startswith("NotImplementedError"):
+                return {"unfilled": True}
+            row = {"case": judged.case, "rows": judged.rows, "cols": judged.cols}
+            marked.append({**row, "error": judged.error, "reason": judged.reason})
+    except (Failed, Gone) as failure:
+        return {"ended": failure.reason, "cases": marked}
+    return {"cases": marked}
 
 
-def mark_traffic(entry: dict, seconds: float) -> tuple[list[dict], Reason | None]:
-    """Count what a learner's softmax moves, on a CPU with Triton interpreted, at each of `WIDTHS`.
-
-    What is counted is told by the learner's own process, and decides no verdict on what is right.
-
-    Returns:
-        Rows as `traffic.Traffic`, with `cols`, and None; or none, and the reason why.
-    """
+def _traffic(exercise: Exercise, process: KernelProcess, entry: dict) -> list[dict]:
+    """Count what it moves, on the CPU with Triton interpreted; nothing where that cannot run it."""
     generator = torch.Generator().manual_seed(SEED)
-    rows = []
-    with KernelProcess(NAME, "cpu", seconds, KNOB, INTERPRETED) as process:
-        try:
-            process.load(NAME, entry)
-            process.place("count")
-            subject = Subject(process, NAME, tolerance=0)
-            for cols in WIDTHS:
-                layout, _ = subject.lay(torch.randn(ROWS, cols, generator=generator))
-                told = process.ask("traffic", name=NAME, x=layout)
-                figures = {name: process.figure(told, name) for name in ("reads", "writes", "launches")}
-                figures["launches"] = int(figures["launches"])
-                rows.append({"cols": cols, **figures, "operations": [str(name) for name in told["operations"]]})
-        except (Failed, Gone) as failure:
-            return [], failure.reason
-    return rows, None
+    operation, rows = OPERATIONS[exercise.operation], []
+    try:
+        process.load(NAME, entry)
+        process.place("count")
+        subject = Subject(process, NAME, operation.tolerance, operation=operation)
+        for shape in exercise.counted:
+            laid = subject.lay(torch.randn(shape, generator=generator))
+            cache_bytes = exercise.cache_kib << 10
+            told = process.ask("traffic", name=NAME, x=laid.x, more=laid.more, cache_bytes=cache_bytes)
+            figures = {name: process.figure(told, name) for name in ("reads", "writes", "launches", "tile")}
+            whole = {name: int(figures[name]) for name in ("launches", "tile")}
+            names = told.get("operations")
+            operations = Counter(str(name)[:LONGEST] for name in (names if isinstance(names, list) else []))
+            called = dict(operations.most_common(MOST_NAMES))
+            rows.append({"rows": shape[0], "cols": shape[1], **figures, **whole, "operations": called})
+    except (Failed, Gone) as failure:
+        log.info("what it moves was not counted: %s", in_words(failure.reason))
+        return []
+    return rows
+
+
+def _time(exercise: Exercise, entry: dict, device: str, setting: Setting, marks: Marks) -> None:
+    """Time it where that is asked for; what the marks hold of `timed` and `untimed`."""
+    if device == "cpu" and exercise.timed:
+        params = {"shapes": [exercise.timed], "dtype": "float32", "launches": LAUNCHES, "warmup": WARMUP, "seed": SEED}
+        yardstick = {"source": yardsticks.__file__, "function": exercise.faster_than}
+        reference = yardstick if hasattr(yardsticks, exercise.faster_than) else None
+        compared = Compared(reference, alone=True, again=exercise.again, workshop=setting.workshop)
+    elif device != "cpu" or exercise.means == "any":
+        params, compared = setting.bench, Compared()
+    else:
+        return
+    if exercise.operation == "softmax":
+        seconds = setting.seconds["bench"]
+        timed, marks["untimed"] = bench_users_kernel(NAME, entry, params, device, seconds, log.info, compared)
+        marks["timed"] = timed["rows"]

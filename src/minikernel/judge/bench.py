@@ -20,11 +20,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from minikernel.judge.client import Failed, Gone, KernelProcess
+from minikernel.judge.client import Failed, Gone, KernelProcess, Workshop
 from minikernel.judge.memory import Block, aligned, contiguous
 from minikernel.measure.autotune import choose
 from minikernel.measure.bench import REFERENCE, TOLERANCE, row_of
@@ -46,8 +46,30 @@ KNOB = "bench.time_limit_seconds"
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(usable_cores()), "TRITON_INTERPRET": "0"}
 
 
+class Compared(NamedTuple):
+    """What a kernel is timed beside, and how.
+
+    Attributes:
+        reference: entry of the function that takes F.softmax's place.
+        alone: whether a copy at the same shape is the ceiling, rather than the bandwidth of a large one.
+        again: whether the kernel is given memory for its result, the same at every call, as the copy is.
+        workshop: where the processes are forked.
+    """
+
+    reference: dict | None = None
+    alone: bool = False
+    again: bool = False
+    workshop: Workshop | None = None
+
+
 def bench_users_kernel(
-    name: str, entry: dict, params: dict, torch_device: str, seconds: float, log: Callable[[str], None]
+    name: str,
+    entry: dict,
+    params: dict,
+    torch_device: str,
+    seconds: float,
+    log: Callable[[str], None],
+    compared: Compared = Compared(),  # noqa: B008  # which nobody can change
 ) -> tuple[dict, Reason | None]:
     """Tune a user's kernel where it can be and is on a GPU, and time it at every shape.
 
@@ -57,19 +79,22 @@ def bench_users_kernel(
         torch_device: `cpu` or `cuda:N`.
         seconds: its process is ended there; half of them are for tuning.
         log: called with one line a shape.
+        compared: what it is timed beside; F.softmax, unless told.
 
     Returns:
         {"rows": as `bench.json` has them, "autotune": what `minikernel.measure.autotune.autotune` gives, or None}, and
         None; or no row, and the reason why it is left out.
     """
     timed: dict[str, Any] = {"rows": [], "autotune": None}
-    ceiling = large_copy(torch.device(torch_device))
-    log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
+    ceiling = None if compared.alone else large_copy(torch.device(torch_device))
+    if ceiling:
+        log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
+    where = (torch_device, seconds, KNOB, WAITING, compared.workshop)
     with ExitStack() as open_processes:
-        others = open_processes.enter_context(KernelProcess(REFERENCE, torch_device, seconds, KNOB, WAITING))
-        own = open_processes.enter_context(KernelProcess(name, torch_device, seconds, KNOB, WAITING))
-        for other in (REFERENCE, COPY):
-            others.load(other, None)
+        others = open_processes.enter_context(KernelProcess(REFERENCE, *where))
+        own = open_processes.enter_context(KernelProcess(name, *where))
+        others.load(REFERENCE, compared.reference)
+        others.load(COPY, None)
         try:
             if own.load(name, entry)["tuned"] is True and torch_device != "cpu":
                 own.place("tune")
@@ -78,7 +103,7 @@ def bench_users_kernel(
             for shape in params["shapes"]:
                 own.place("time", shape=list(shape), dtype=params["dtype"])
                 config = _chosen(timed["autotune"], shape, params["dtype"], own)
-                row = _Bench(name, own, others, shape, params, config).row(ceiling)
+                row = _Bench(name, own, others, shape, params, config, compared.again).row(ceiling)
                 timed["rows"].append(row)
                 log(
                     f"{name} {shape[0]}x{shape[1]} {params['dtype']}: {row['median_us']:,.1f} us, "
@@ -101,9 +126,16 @@ class _Bench:
     """One shape: its inputs in shared memory, and what each provider took by either clock."""
 
     def __init__(
-        self, name: str, own: KernelProcess, others: KernelProcess, shape: list[int], params: dict, config: dict | None
+        self,
+        name: str,
+        own: KernelProcess,
+        others: KernelProcess,
+        shape: list[int],
+        params: dict,
+        config: dict | None,
+        again: bool,
     ) -> None:
-        self.name, self.own, self.config, self.params = name, own, config, params
+        self.name, self.own, self.config, self.params, self.again = name, own, config, params, again
         self.rows, self.cols = shape
         self.dtype = getattr(torch, params["dtype"])
         n_bytes = self.rows * self.cols * self.dtype.itemsize
@@ -130,8 +162,8 @@ class _Bench:
         self.generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(7)))
         self.error = 0.0
 
-    def row(self, ceiling: Rate) -> BenchRow:
-        """Time the shape; its row.
+    def row(self, ceiling: Rate | None) -> BenchRow:
+        """Time the shape; its row. Where there is no other ceiling it is the copy at this shape.
 
         Raises:
             Failed: the kernel is wrong, or faster than it can be.
@@ -153,9 +185,11 @@ class _Bench:
             if not torch.equal(x, self._content(i)):
                 raise self._failed({"code": "changed_input"})
         self._check_clock()
+        n_bytes = 2 * self.rows * self.cols * self.dtype.itemsize
+        ceiling = ceiling or Rate(n_bytes, self.timings[COPY].samples_us)
         row = row_of(self.name, "forward", [self.rows, self.cols], self.dtype, self.timings, ceiling.giga_per_s)
         if row["above_roof"]:
-            copied = 2 * self.rows * self.cols * self.dtype.itemsize / row["copy_us"] / 1e3
+            copied = n_bytes / row["copy_us"] / 1e3
             roof = max(ceiling.giga_per_s, copied)
             raise self._failed({"code": "above_roof", "gb_per_s": row["gb_per_s"], "roof": roof})
         return {
@@ -179,8 +213,8 @@ class _Bench:
         fresh = self.random.sample(range(self.rows), min(REWRITTEN, -(-self.rows // SHARE_REWRITTEN)))
         x, before = self.inputs[i], self.inputs[i][fresh]
         x[fresh] = rewritten = torch.randn((len(fresh), self.cols), generator=self.generator).to(self.dtype)
-        config = self.config if process is self.own else None
-        answer = process.ask("call", name=name, x=self.layouts[i], key=0, config=config, fresh=fresh)
+        config, again = (self.config, self.again) if process is self.own else (None, False)
+        answer = process.ask("call", name=name, x=self.layouts[i], key=0, config=config, fresh=fresh, again=again)
         x[fresh] = before
         took = process.figure(answer, "microseconds")
         if timed:
@@ -196,7 +230,8 @@ class _Bench:
 
     def _look_at_all(self, i: int) -> None:
         """Judge a whole result."""
-        answer = self.own.ask("call", name=self.name, x=self.layouts[i], key=0, config=self.config)
+        x, own = self.layouts[i], self.own
+        answer = own.ask("call", name=self.name, x=x, key=0, config=self.config, again=self.again)
         self._judge(self._shown(answer, i, None), self._content(i))
 
     def _shown(self, answer: dict, i: int, rows: list[int] | None) -> torch.Tensor:

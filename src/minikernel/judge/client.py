@@ -13,15 +13,18 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from minikernel.judge.memory import Block
 from minikernel.reasons import Place, Reason, Refusal, in_words, place_in_words
+from minilab.sandbox.forks import Forked, ForkServer
 from minilab.sandbox.process import LONGEST_SECONDS, Confined, Ending, memory_limit, signal_name
 from minilab.user_code import printable
 
 WORKER = "minikernel.judge.worker"
+FORKED = "minikernel.judge.forked:main"  # what a `ForkServer` of kernels' processes calls
 GRACE_SECONDS = 5  # after its limit the process ends itself and says where it was; a little later it is ended
 PRINTED_BYTES = 1 << 13  # of the last that it printed, kept for the log
 LONGEST_ANSWER = 1 << 24  # bytes
@@ -36,6 +39,22 @@ class Gone(Refusal):
     """The kernel's process has ended, or has been ended: nothing more can be asked of it."""
 
 
+class Workshop(NamedTuple):
+    """Where kernels' processes begin at once, and what they may touch.
+
+    Attributes:
+        server: forks them; it is for `FORKED`.
+        folder: where they may write.
+        hidden: folders that they may not read.
+        memory_bytes: that each may hold, as far as it is free.
+    """
+
+    server: ForkServer
+    folder: Path
+    hidden: tuple[Path, ...] = ()
+    memory_bytes: int = 1 << 62
+
+
 class KernelProcess:
     """A process with one kernel, or several, in it, as a context manager.
 
@@ -44,24 +63,37 @@ class KernelProcess:
         seconds: the process is ended there.
         knob: the key of the configuration that holds the limit, for the reason.
         variables: of its environment, over this process's own.
+        workshop: where it is forked; its environment is then the server's.
     """
 
     def __init__(
-        self, kernel: str, device: str, seconds: float, knob: str, variables: dict[str, str] | None = None
+        self,
+        kernel: str,
+        device: str,
+        seconds: float,
+        knob: str,
+        variables: dict[str, str] | None = None,
+        workshop: Workshop | None = None,
     ) -> None:
         self.kernel, self.device, self.seconds, self.knob = kernel, device, min(seconds, LONGEST_SECONDS / 2), knob
         self.at: Place = {"code": "begin", "kernel": kernel, "device": device}
         self._began = time.monotonic()
         self._talk, theirs = socket.socketpair()
         self._memory = memory_limit()
+        deadline = str(self._began + self.seconds)
         with theirs:
-            self._process = Confined(
-                [sys.executable, "-u", "-m", WORKER, str(theirs.fileno()), str(self.seconds)],
-                self._memory,
-                {**os.environ, **(variables or {})},
-                (theirs.fileno(),),
-                subprocess.PIPE,
-            )
+            if workshop:
+                self._memory = min(self._memory, workshop.memory_bytes)
+                arguments = [deadline, str(workshop.folder), *map(str, workshop.hidden)]
+                self._process: Confined = Forked(workshop.server, arguments, self._memory, (theirs.fileno(),))
+            else:
+                self._process = Confined(
+                    [sys.executable, "-u", "-m", WORKER, str(theirs.fileno()), deadline],
+                    self._memory,
+                    {**os.environ, **(variables or {})},
+                    (theirs.fileno(),),
+                    subprocess.PIPE,
+                )
         self._printed = bytearray()
         assert self._process.printed is not None
         self._reader = threading.Thread(target=_keep_tail, args=(self._process.printed, self._printed), daemon=True)
@@ -153,7 +185,7 @@ class KernelProcess:
         """A reason out of an answer, with its place; one without sentence is the kernel's invention."""
         if not isinstance(reason, dict):
             raise self._gone("meddled")
-        told = {name: value for name, value in reason.items() if name != "at"}
+        told = {name: value for name, value in reason.items() if name not in ("at", "mistake")}  # which the judge knows
         told = {name: printable(value) if isinstance(value, str) else value for name, value in told.items()}
         told = told if "kind" in told else {**told, "at": self.at}  # of a file's own sentence the name is a part
         try:

@@ -2,9 +2,9 @@
 
 Four things more than `minikernel.proof.proof` asks of the lab's own, which are read rather than tried:
 
-- called again: `CALLS` calls on fresh rows in the same memory, and on rows of which two elements have changed places,
-  so that neither their address nor their sum tells that they are others. A kernel that is wrong every so many calls, up
-  to that number, is found for certain.
+- called again: hundreds of calls on fresh rows in the same memory, and on rows of which two elements have changed
+  places, so that neither their address nor their sum tells that they are others. A kernel that is wrong every so many
+  calls, up to that number, is found for certain.
 - results kept: results that are looked at only after other calls, a little time, and another content of the input's
   memory, are still what they were. A kernel that returns one buffer each time, or computes later, is found.
 - many rows: more than any grid's second dimension has.
@@ -13,7 +13,7 @@ Four things more than `minikernel.proof.proof` asks of the lab's own, which are 
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -21,16 +21,15 @@ import torch
 
 from minikernel.judge.client import Failed, Gone, KernelProcess
 from minikernel.judge.subject import Subject
-from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED, adversarial_cases
+from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED, Case, adversarial_cases
 from minikernel.reasons import Reason
 
-CALLS, SLOW_CALLS = 512, 128  # in a row; a kernel that takes longer than `SLOW_SECONDS`, as interpreted ones do, fewer
-SLOW_SECONDS = 2e-3
+SLOW_SECONDS = 2e-3  # a kernel that takes longer, as interpreted ones do, is called fewer times in a row
 CALLED_SHAPE = (3, 129)
 KEPT, KEPT_SECONDS = 8, 0.2  # results, and how long they lie before they are looked at
 KEPT_SHAPES = ((5, 600), (3, 1000))
-MANY_ROWS, COLS = (1024, 70001), 8  # the second where the first takes less than `MANY_SECONDS`
-MANY_SECONDS = 0.1
+COLS = 8  # of many rows
+MANY_SECONDS = 0.1  # more rows than the first number of them only where they are likely to take less
 SHARE_OF_LIMIT = 0.02  # of the proof's time, that one call at a timed shape is likely to take; else it is not tried
 KINDS = ("many rows", "results kept", "called again", "as timed")
 
@@ -45,32 +44,50 @@ class Judged(NamedTuple):
     reason: Reason | None
 
 
-def judge_cases(process: KernelProcess, name: str, shapes: list[list[int]]) -> Iterator[Judged]:
+class Rounds(NamedTuple):
+    """How often a kernel is called beside the adversarial cases.
+
+    Attributes:
+        many_rows: numbers of rows to try it on.
+        calls, slow_calls: in a row, of one that takes up to `SLOW_SECONDS` and of one that takes longer.
+        with_redzones: one run a case for each, between redzones or not.
+    """
+
+    many_rows: tuple[int, ...] = (1024, 70001)
+    calls: int = 512
+    slow_calls: int = 128
+    with_redzones: tuple[bool, ...] = (True, False)
+
+
+def judge_cases(
+    subject: Subject, shapes: list[list[int]], cases: Iterable[Case] | None = None, rounds: Rounds | None = None
+) -> Iterator[Judged]:
     """Try every case on a kernel that is loaded, whatever becomes of the others.
 
     Args:
-        process: where it is.
-        name: what it is loaded as.
+        subject: the kernel.
         shapes: [rows, cols] each, at which it will be timed.
+        cases: `adversarial_cases()` unless given.
+        rounds: `Rounds()` unless given.
 
     Raises:
         Gone: its process is.
     """
-    subject = Subject(process, name, REFERENCE_TOLERANCE["float32"])
-    for case in adversarial_cases():
-        yield _judged(subject, case.name, case.x.shape, partial(_error, subject, case.x))
+    rounds = rounds or Rounds()
+    for case in adversarial_cases() if cases is None else cases:
+        yield _judged(subject, case.name, case.x.shape, partial(_error, subject, case.x, rounds.with_redzones))
     a_row = 0.0
-    for rows in MANY_ROWS:
+    for rows in rounds.many_rows:
         if a_row * rows > MANY_SECONDS:
             continue
         x = torch.randn((rows, COLS), generator=torch.Generator().manual_seed(SEED))
         yield _judged(subject, "many rows", x.shape, partial(_error, subject, x, (False,)))
         a_row = subject.seconds / rows
     yield _judged(subject, "results kept", torch.Size(KEPT_SHAPES[0]), partial(error_of_kept, subject))
-    yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), partial(error_of_calls, subject))
+    yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), partial(error_of_calls, subject, rounds))
     an_element = 0.0
     for shape in shapes:
-        if max(a_row, an_element * shape[1]) * shape[0] < SHARE_OF_LIMIT * process.seconds:
+        if max(a_row, an_element * shape[1]) * shape[0] < SHARE_OF_LIMIT * subject.process.seconds:
             x = torch.randn(shape, generator=torch.Generator().manual_seed(SEED))
             yield _judged(subject, "as timed", x.shape, partial(_error, subject, x, (False,)))
             an_element = subject.seconds / x.numel()
@@ -85,7 +102,7 @@ def _judged(subject: Subject, case: str, shape: torch.Size, error_of: Callable[[
         return Judged(case, rows, cols, None, failure.reason)
 
 
-def _error(subject: Subject, x: torch.Tensor, with_redzones: tuple[bool, ...] = (True, False)) -> float:
+def _error(subject: Subject, x: torch.Tensor, with_redzones: tuple[bool, ...]) -> float:
     return max(subject.error(x, redzones) for redzones in with_redzones)
 
 
@@ -95,27 +112,27 @@ def error_of_kept(subject: Subject) -> float:
     made = []
     for key in range(KEPT):
         x = torch.randn(KEPT_SHAPES[key % len(KEPT_SHAPES)], generator=generator)
-        layout, _ = subject.lay(x)
-        subject.call(layout, key)
-        made.append((layout, x))
+        laid = subject.lay(x)
+        subject.call(laid, key)
+        made.append(laid)
     subject.lay(torch.randn(max(KEPT_SHAPES, key=lambda shape: shape[0] * shape[1]), generator=generator))
     time.sleep(KEPT_SECONDS)
     errors = []
-    for key, (layout, x) in enumerate(made):
+    for key, laid in enumerate(made):
         try:
-            errors.append(subject.judged(subject.result(layout, key), x))
+            errors.append(subject.judged(subject.result(laid, key), laid.values))
         except Failed:
             raise subject.failed({"code": "not_kept", "call": key + 1, "calls": KEPT}) from None
     return max(errors)
 
 
-def error_of_calls(subject: Subject) -> float:
+def error_of_calls(subject: Subject, rounds: Rounds | None = None) -> float:
     """The largest error of many calls in a row."""
+    rounds = rounds or Rounds()
     generator = torch.Generator().manual_seed(SEED)
     x = torch.randn(CALLED_SHAPE, generator=generator)
-    layout, _ = subject.lay(x)
-    subject.call(layout)
-    calls = SLOW_CALLS if subject.seconds > SLOW_SECONDS else CALLS
+    subject.call(subject.lay(x))
+    calls = rounds.slow_calls if subject.seconds > SLOW_SECONDS else rounds.calls
     worst = 0.0
     for call in range(1, calls + 1):
         if call % 2:
@@ -153,7 +170,7 @@ def prove_users_kernel(
     with KernelProcess(name, device, seconds, "proof.time_limit_seconds", variables) as process:
         try:
             process.load(name, entry)
-            for judged in judge_cases(process, name, shapes):
+            for judged in judge_cases(Subject(process, name, tolerance), shapes):
                 if judged.reason:
                     return [], judged.reason
                 case = {"case": judged.case, "dtype": "float32", "rows": judged.rows, "cols": judged.cols}

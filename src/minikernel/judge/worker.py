@@ -1,6 +1,6 @@
 """The process in which a user's kernel runs: it does what the judge asks, one request a line, and decides nothing.
 
-`python -m minikernel.judge.worker SOCKET SECONDS`. A request is a line of JSON, {"number", "do", ...}; the answer is
+`python -m minikernel.judge.worker SOCKET DEADLINE`. A request is a line of JSON, {"number", "do", ...}; the answer is
 one too, with the same number, and {"reason": ...} where the kernel failed. Whatever stands in an answer may be the
 kernel's own invention, since both live in one process: the judge believes nothing of it but bytes of results, which it
 compares itself.
@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from minilab import LabError
 
 Answer = dict[str, Any]
 COPY = "copy"  # a provider that copies, for the roof
+SOON = 1e-3  # seconds; the least that a timer takes
 SPIN_CYCLES = 200_000  # as in minikernel.measure.timing: longer than the host takes to queue a launch
 
 
@@ -85,6 +87,8 @@ class Worker:
         redzones: bool = False,
         config: dict | None = None,
         fresh: list | None = None,
+        more: list[list] | None = None,
+        again: bool = False,
     ) -> Answer:
         """Call a kernel on an input of the block and keep its result.
 
@@ -92,6 +96,8 @@ class Worker:
             name: the kernel's.
             x: the input's `Layout`.
             key: what the result is kept under.
+            more: the `Layout` of each operand that the kernel takes after it.
+            again: give it memory for its result, the same at every call; it takes that as its last argument.
             redzones: between redzones, in a place of its own; otherwise where it lies, on a GPU in a copy that stays.
             config: of a tuned kernel.
             fresh: on a GPU, rows of the input that the judge has rewritten since.
@@ -100,15 +106,17 @@ class Worker:
             `microseconds` by this process's own clock, the result's `shape` and `dtype`.
         """
         zones = Redzones()
-        given = self._placed(Layout(*x), zones if redzones else None, fresh)
-        before = given.clone() if redzones or (given.is_cuda and fresh is None) else None
-        function = self.kernels[name] if config is None else lambda given: self.kernels[name](given, config=config)
+        given = [self._placed(Layout(*one), zones if redzones else None, fresh) for one in [x, *(more or [])]]
+        before = [one.clone() if redzones or (one.is_cuda and fresh is None) else None for one in given]
+        function = self.kernels[name] if config is None else partial(self.kernels[name], config=config)
+        memory = [self._result_memory(given[0])] if again else []
         with poisoned_memory() if redzones else nullcontext(), zones if redzones else nullcontext():
-            result, took = self._timed(function, given)
+            result, took = self._timed(function, *given, *memory)
         if type(result) is not torch.Tensor:
             raise Failure({"code": "no_tensor", "type": type(result).__name__})
-        if before is not None and not torch.equal(given.nan_to_num(0.5), before.nan_to_num(0.5)):
-            raise Failure({"code": "changed_input"})
+        for was, now in zip(before, given, strict=True):
+            if was is not None and not torch.equal(now.nan_to_num(0.5), was.nan_to_num(0.5)):
+                raise Failure({"code": "changed_input"})
         if redzones and (damage := zones.damage()):
             raise Failure(damage)
         self.results[key] = result.detach()
@@ -152,11 +160,12 @@ class Worker:
         inputs = [self._placed(Layout(*x), None, None) for x in xs]
         return {"microseconds": measure({name: function}, inputs, 1, launches)[name].graph_samples_us}
 
-    def traffic(self, name: str, x: list) -> Answer:
+    def traffic(self, name: str, x: list, more: list[list] | None = None, cache_bytes: int = 0) -> Answer:
         """Count what a kernel moves, on a CPU: the fields of `minikernel.exercise.traffic.Traffic`."""
         from minikernel.exercise.traffic import count_traffic
 
-        return count_traffic(self.kernels[name], self._placed(Layout(*x), None, None))._asdict()
+        given = [self._placed(Layout(*one), None, None) for one in [x, *(more or [])]]
+        return count_traffic(self.kernels[name], *given, cache_bytes=cache_bytes)._asdict()
 
     def _placed(self, layout: Layout, zones: Redzones | None, fresh: list | None) -> torch.Tensor:
         """An input where the kernel shall find it: between redzones, in shared memory itself, or on the GPU."""
@@ -173,25 +182,29 @@ class Worker:
             here.view(-1, here.shape[-1])[fresh] = shared.reshape(-1, shared.shape[-1])[fresh].to(self.device)
         return here
 
-    def _timed(self, function: Callable, x: torch.Tensor) -> tuple[Any, float]:
+    def _timed(self, function: Callable, *given: torch.Tensor) -> tuple[Any, float]:
         """A call's result, and the microseconds that it took: on a GPU between two events behind a short spin."""
-        if not x.is_cuda:
+        if not given[0].is_cuda:
             began = time.perf_counter_ns()
-            result = function(x)
+            result = function(*given)
             return result, (time.perf_counter_ns() - began) / 1e3
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         torch.cuda._sleep(SPIN_CYCLES)
         start.record()
-        result = function(x)
+        result = function(*given)
         end.record()
         torch.cuda.synchronize()
         return result, start.elapsed_time(end) * 1e3
 
     def _copied(self, x: torch.Tensor) -> torch.Tensor:
+        return self._result_memory(x).copy_(x)
+
+    def _result_memory(self, x: torch.Tensor) -> torch.Tensor:
+        """Memory for a result as large as `x`, the same at every call."""
         if self.target is None or self.target.shape != x.shape:
             self.target = torch.empty_like(x)
-        return self.target.copy_(x)
+        return self.target
 
     def answer(self, request: dict, descriptors: list[int]) -> Answer:
         """Do what is asked; what the kernel raised is a reason."""
@@ -234,12 +247,12 @@ def _own_storage(shared: torch.Tensor) -> torch.Tensor:
     return memory.as_strided(shared.shape, shared.stride(), offset).copy_(shared)
 
 
-def main(descriptor: int, seconds: float) -> None:
-    """Serve the judge at the other end of a socket, for so many seconds at most."""
+def main(descriptor: int, deadline: float) -> None:
+    """Serve the judge at the other end of a socket, until `time.monotonic()`, which all processes share, is there."""
     os.set_inheritable(descriptor, False)
     faulthandler.enable()
     # A thread of C runs this, so that code that holds the GIL cannot stop it.
-    faulthandler.dump_traceback_later(seconds, exit=True)
+    faulthandler.dump_traceback_later(max(deadline - time.monotonic(), SOON), exit=True)
     Worker(socket.socket(fileno=descriptor)).serve()
     os._exit(0)  # what the kernel left to be done at exit is its own affair
 

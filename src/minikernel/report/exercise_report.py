@@ -1,26 +1,36 @@
-"""The report of a marked exercise: the steps that are done, what to try next, and the marks themselves.
+"""The reports of marked exercises: the steps that are done, what to try next, and the marks themselves.
 
-`minikernel.exercise.marks` judges, in codes with fields; `locale/*/exercise.yaml` has their sentences.
+`minikernel.exercise.marks` judges and `minikernel.exercise.diagnosis` advises, in codes with fields;
+`locale/*/exercise.yaml` has their sentences.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minikernel.exercise.marks import Marks, Step, next_steps, steps
+from minikernel.exercise.diagnosis import next_steps
+from minikernel.exercise.marks import Marks, Step, exercise_of, predictions, steps, verdict
 from minikernel.reasons import in_words
 from minilab import templates
 from minilab.translations import Translations, is_number
 
 # How a number of a sentence is written, where not as it is.
 FORMS = {
-    "cols": ",", "rows": ",", "moved": ".3g", "noise": ".1%", "ratio": ".2f", "reads": ".3g", "share": ".0%",
-    "writes": ".3g",
+    "calls": ",", "cols": ",", "most": ",", "moved": ".3g", "noise": ".1%", "ratio": ".2f", "reads": ".3g",
+    "rows": ",", "share": ".0%", "tile": ",", "writes": ".3g",
 }  # fmt: skip
+PREDICTED = {"reads": ".3g", "writes": ".3g", "megabytes": ",.1f", "share_of_copy": ".0%"}
+DONE = {True: "yes", False: "no", None: "unjudged"}
 
 
 def words(language: str) -> Translations:
-    """The words of the exercise's report."""
+    """The words of the exercises' reports."""
     return Translations("minikernel.report", "exercise", language)
+
+
+def done_in_words(step: Step, language: str = "en") -> str:
+    """Say whether a step is done."""
+    in_noise = step.done is None and step.why["code"] == "faster"
+    return words(language)(f"steps.done.{'noise' if in_noise else DONE[step.done]}")
 
 
 def why_in_words(step: Step, source: str, language: str = "en") -> str:
@@ -37,9 +47,9 @@ def advice_in_words(marks: Marks, language: str = "en") -> list[str]:
 
 
 def _worded(group: str, coded: Mapping[str, Any], text: Translations) -> str:
-    fields = {name: _written(name, value, text) for name, value in coded.items() if name != "code"}
     if coded["code"] == "hint":
-        fields = {"case": text(f"case.{coded['case']}"), "hint": text(f"hint.{coded['case']}")}
+        return text(f"hint.{coded['name']}")
+    fields = {name: _written(name, value, text) for name, value in coded.items() if name != "code"}
     return text(f"{group}.{coded['code']}", **fields)
 
 
@@ -51,30 +61,79 @@ def _written(name: str, value: Any, text: Translations) -> str:
     return text.number(value, FORMS.get(name, "")) if is_number(value) else str(value)
 
 
-def report(marks: Marks, device: str, picture: str, language: str = "en") -> str:
-    """The marked exercise in Markdown, from `templates/exercise.md` or its twin.
+def _values(marks: Marks, language: str) -> dict[str, Any]:
+    """What a template asks for of one exercise's marks."""
+    text = words(language)
+    return {
+        "marks": marks,
+        "title": text(f"title.{marks['exercise']}"),
+        "ended": in_words(marks["ended"], language) if marks["ended"] else None,
+        "steps": [
+            (text(f"step.{step.name}"), done_in_words(step, language), why_in_words(step, marks["source"], language))
+            for step in steps(marks)
+        ],
+        "advice": advice_in_words(marks, language),
+        "verdict": text(f"ladder.verdict.{verdict(marks)}"),
+    }
+
+
+def report(marks: Marks, device: str, picture: str | None = None, language: str = "en") -> str:
+    """One marked exercise in Markdown, from `templates/exercise.md` or its twin.
 
     Args:
         marks: as `minikernel.exercise.exercise.mark` gives them.
         device: slug of the machine that marked it.
-        picture: the roofline's path, relative to the report.
+        picture: the roofline's path, relative to the report; None where there is none.
         language: of the words.
     """
     text = words(language)
     values = {
+        **_values(marks, language),
         "text": text,
-        "marks": marks,
-        "ended": in_words(marks["ended"], language) if marks["ended"] else None,
         "device": device,
-        "steps": [
-            (step, text(f"step.{step.number}"), why_in_words(step, marks["source"], language)) for step in steps(marks)
+        "predictions": [
+            (
+                text(f"question.{one.question}"),
+                *(None if number is None else text.number(number, PREDICTED[one.question]) for number in one[1:3]),
+                text(f"holds.{'unknown' if one.holds is None else DONE[one.holds]}"),
+            )
+            for one in predictions(marks)
         ],
-        "advice": advice_in_words(marks, language),
         "picture": picture,
-        "cases": list(dict.fromkeys(row["case"] for row in marks["cases"])),
-        "widths": sorted({row["cols"] for row in marks["cases"]}),
-        "at": {(row["case"], row["cols"]): row for row in marks["cases"]},
-        "wrong": {row["case"]: in_words(row["reason"], language) for row in reversed(marks["cases"]) if row["reason"]},
+        "cases": _cases(marks, language),
+        "than": exercise_of(marks).faster_than or "F.softmax",
     }
-    filters = {"number": text.number}
-    return templates.render("minikernel.report", "exercise", language, values, filters=filters, trimmed=True)
+    return _rendered("exercise", values, language)
+
+
+def _cases(marks: Marks, language: str) -> list[dict[str, Any]]:
+    """Each case with the widths at which it is right and wrong, its largest error, and why it is wrong."""
+    by_name: dict[str, list[dict]] = {}
+    for row in marks["cases"]:
+        by_name.setdefault(row["case"], []).append(row)
+    return [
+        {
+            "case": name,
+            "right": [row["cols"] for row in rows if not row["reason"]],
+            "wrong": [row["cols"] for row in rows if row["reason"]],
+            "error": max((row["error"] for row in rows if not row["reason"]), default=None),
+            "reason": next((in_words(row["reason"], language) for row in rows if row["reason"]), None),
+        }
+        for name, rows in by_name.items()
+    ]
+
+
+def ladder(all_marks: Sequence[Marks], language: str = "en") -> str:
+    """Where a learner stands, in Markdown: every exercise with what has become of it, and what to do next.
+
+    Args:
+        all_marks: of each exercise, in the order in which they are done.
+        language: of the words.
+    """
+    values = {"text": words(language), "exercises": [_values(marks, language) for marks in all_marks]}
+    return _rendered("exercise_ladder", values, language)
+
+
+def _rendered(page: str, values: dict[str, Any], language: str) -> str:
+    filters = {"number": words(language).number}
+    return templates.render("minikernel.report", page, language, values, filters=filters, trimmed=True)

@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple
@@ -91,12 +91,9 @@ class Confined:
         keep: Sequence[int] = (),
         output: int | None = None,
     ) -> None:
-        life, self._life = os.pipe()
-        self._report, report = os.pipe()
-        numbers = [str(life), str(report), str(memory_bytes)]
-        try:
+        with self._watched() as (life, report):
             self._supervisor = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(SUPERVISOR), *numbers, *command],
+                [sys.executable, "-I", "-S", str(SUPERVISOR), str(life), str(report), str(memory_bytes), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT if output is not None else None,
@@ -104,15 +101,32 @@ class Confined:
                 pass_fds=(life, report, *keep),
                 start_new_session=True,
             )
+        self._pid = self._supervisor.pid
+
+    @contextmanager
+    def _watched(self) -> Iterator[tuple[int, int]]:
+        """Make both pipes; the supervisor's ends of them are for the block."""
+        life, self._life = os.pipe()
+        self._report, report = os.pipe()
+        self._ending: Ending | None = None
+        try:
+            yield life, report
         finally:
             os.close(life)
             os.close(report)
-        self._ending: Ending | None = None
 
     @property
     def printed(self) -> IO[bytes] | None:
         """What it prints, where `output` is a pipe."""
         return self._supervisor.stdout
+
+    def _await_supervisor(self, seconds: float) -> None:
+        """Wait for the supervisor's own end.
+
+        Raises:
+            subprocess.TimeoutExpired: it does not end.
+        """
+        self._supervisor.wait(seconds)
 
     def fileno(self) -> int:
         """A descriptor that can be read once the command has ended, for `select`."""
@@ -139,10 +153,10 @@ class Confined:
             self._life = -1
         ending = self.wait(ENDING_SECONDS)
         try:
-            self._supervisor.wait(ENDING_SECONDS if ending is None else 5)
+            self._await_supervisor(ENDING_SECONDS if ending is None else 5)
         except subprocess.TimeoutExpired:
             raise LabError(
-                f"process {self._supervisor.pid}, or one that it started, cannot be ended, and nothing can be measured "
+                f"process {self._pid}, or one that it started, cannot be ended, and nothing can be measured "
                 "beside it; free the device, then mend your code or take it out of the configuration."
             ) from None
         return ending or Ending(None)

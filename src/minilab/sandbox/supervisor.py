@@ -1,6 +1,7 @@
 """The process between the lab and somebody else's code: it sees to it that nothing of that code outlives the lab.
 
-It runs by itself, with the standard library alone: `python supervisor.py LIFE REPORT MEMORY COMMAND...`.
+It runs by itself, with the standard library alone: `python supervisor.py LIFE REPORT MEMORY COMMAND...`; or in a fork
+of a process that has imported what the code needs (`minilab.sandbox.forks`).
 
 - The lab holds the other end of the pipe LIFE. When that end closes, however the lab ended, the supervisor ends all. It
   has a session of its own, so a signal to Snakemake's group does not reach it first.
@@ -23,6 +24,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -39,8 +41,8 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
-def start(command: list[str]) -> int:
-    """Start the command; the process number of what runs it."""
+def start(run: Callable[[], object]) -> int:
+    """Fork, and run it there; the process number of the fork."""
     supervisor = os.getpid()
     child = os.fork()
     if child:
@@ -54,7 +56,7 @@ def start(command: list[str]) -> int:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")  # when the machine's memory runs out it is this that goes
-        os.execv(command[0], command)
+        run()
     finally:
         os._exit(127)
 
@@ -109,13 +111,22 @@ def end_all(command: int) -> None:
         time.sleep(LOOK_SECONDS / 4)
 
 
-def supervise(life: int, memory: int, command: list[str]) -> dict:
-    """Run the command until it ends, takes too much, or the lab is gone; then end what is left of it."""
+def supervise(life: int, report: int, memory: int, run: Callable[[], object]) -> None:
+    """Run it in a fork until it ends, takes too much, or the lab is gone; end what is left of it, and report."""
+    os.set_inheritable(life, False)
+    os.set_inheritable(report, False)
+    ending = watch(life, memory, run)
+    with suppress(OSError):
+        os.write(report, json.dumps(ending).encode())
+
+
+def watch(life: int, memory: int, run: Callable[[], object]) -> dict:
+    """How it ended: `status` and `limit`."""
     asked = []
     for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(caught, lambda number, frame: asked.append(number))
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    child = start(command)
+    child = start(run)
     report: dict = {"status": None, "limit": None}
     counted = 0.0
     while not asked and not select.select([life], [], [], LOOK_SECONDS)[0]:
@@ -140,8 +151,4 @@ def exceeded(pids: list[int], memory: int) -> str | None:
 
 if __name__ == "__main__":
     LIFE, REPORT, MEMORY = map(int, sys.argv[1:4])
-    os.set_inheritable(LIFE, False)
-    os.set_inheritable(REPORT, False)
-    ending = supervise(LIFE, MEMORY, sys.argv[4:])
-    with suppress(OSError):
-        os.write(REPORT, json.dumps(ending).encode())
+    supervise(LIFE, REPORT, MEMORY, lambda: os.execv(sys.argv[4], sys.argv[4:]))

@@ -1,143 +1,123 @@
-"""The exercise marks what a learner hands in: right where, in how many passes, how fast, and what to try next."""
+"""An exercise is marked from outside: right where, what it moves, how fast; and its report says so."""
 
 import os
 import re
 import subprocess
 import sys
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from artefacts import ladder
+from artefacts import bench_row
+from handed_in import MISBEHAVING, SHIPPED, softmax_that, solution
 
-from minikernel.exercise.exercise import NAME, mark, mark_traffic
-from minikernel.exercise.marks import moved_bytes_ratio, step_of_case, steps
-from minikernel.judge.proof import KINDS
-from minikernel.proof.proof import adversarial_cases
+from minikernel.exercise.answers import answers_in
+from minikernel.exercise.exercise import NAME, Setting, mark
+from minikernel.exercise.exercises import exercises
+from minikernel.exercise.marks import moved, nothing_yet, steps, verdict
+from minikernel.judge.client import Workshop
 from minikernel.report.exercise_plot import draw_exercise, panel_of
-from minikernel.report.exercise_report import advice_in_words, report, why_in_words, words
+from minikernel.report.exercise_report import advice_in_words, ladder, report, why_in_words
 from minilab.files import read_json
+from minilab.sandbox.landlock import version
 
-HERE = Path(__file__).parents[1]
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[3]
 BENCH = {"shapes": [[64, 600], [256, 600]], "dtype": "float32", "launches": 10, "warmup": 3, "seed": 42}
 LIMITS = {"proof": 120, "bench": 120}
+MINE, TEXTBOOK = exercises()["mine"], exercises()["textbook"]
 
 
-@cache
-def marked(function: str, proof_seconds: float = 120) -> dict:
-    limits = {**LIMITS, "proof": proof_seconds}
-    return mark(str(HERE / "exercise_solutions.py"), function, "cpu", limits, BENCH)
+@pytest.fixture
+def marked(place: Workshop, tmp_path: Path):
+    """A function that marks a text as a solution of an exercise."""
+
+    def marked(text: str, exercise=MINE, device: str = "cpu", **limits: float) -> dict:
+        (tmp_path / "solution.py").write_text(text)
+        setting = Setting(place, device, {**LIMITS, **limits}, "proof.time_limit_seconds", BENCH)
+        return mark(exercise, str(tmp_path / "solution.py"), setting)
+
+    return marked
 
 
 def done(marks: dict) -> list[bool | None]:
     return [step.done for step in steps(marks)]
 
 
-def test_every_case_of_the_proof_has_its_step_and_a_hint():
-    cases, text = {*(case.name for case in adversarial_cases()), *KINDS} - {"as timed"}, words("en")
-    assert cases == set(step_of_case()) == set(text.under("case")) == set(text.under("hint"))
-    assert set(step_of_case().values()) == {1, 2}
+@pytest.mark.parametrize("name", exercises())
+def test_the_file_that_the_lab_ships_is_empty_and_says_where_to_begin(name: str, place: Workshop):
+    exercise = exercises()[name]
+    marks = mark(exercise, str(SHIPPED / exercise.file), Setting(place, "cpu", LIMITS, "knob", BENCH))
+    assert (marks["unfilled"], verdict(marks)) == (True, "unfilled")
+    assert True not in done(marks)
+    assert f"{exercise.file}` is not filled in yet" in report(marks, "cpu-x")
+    assert "the questions at the top of the file" in advice_in_words(marks)[0]
 
 
-def test_the_empty_one_says_so_and_where_to_begin():
-    marks = marked("unfilled")
-    assert done(marks) == [False] * 4
-    assert "exercise_solutions.py` is not filled in yet" in report(marks, "cpu-x", "roofline.png")
-    assert "exercises/README.md" in advice_in_words(marks)[0]
+def test_one_that_raises_not_implemented_further_down_is_empty_too(marked):
+    assert marked(softmax_that("if True: raise NotImplementedError('not yet')"), TEXTBOOK)["unfilled"]
 
 
-def test_the_file_that_the_lab_ships_is_the_empty_one():
-    marks = mark(str(ROOT / "exercises/softmax_mine.py"), "softmax", "cpu", LIMITS, BENCH)
-    assert marks["unfilled"]
-    assert "exercises/softmax_mine.py` is not filled in yet" in report(marks, "cpu-x", "roofline.png")
-
-
-def test_a_right_one_of_torch_s_operations_is_timed_and_told_of_its_passes():
-    marks = marked("stable")
+def test_a_right_one_of_torch_s_operations_is_timed_and_told_of_its_passes(marked):
+    marks = marked(solution("textbook"))
     assert done(marks)[:3] == [True, True, False]
     assert [row["rows"] for row in marks["timed"]] == [64, 256]
-    assert moved_bytes_ratio(marks) == pytest.approx(4, rel=0.01)
+    assert moved(marks) == pytest.approx(4, rel=0.01)
     assert "Each of PyTorch's 5 operations" in advice_in_words(marks)[0]
 
 
-def test_a_right_triton_kernel_in_one_pass_is_interpreted_and_not_timed():
-    marks = marked("in_one_read")
+def test_an_exercise_is_timed_against_the_rung_before_it(marked):
+    marks = marked(solution("blocks"), replace(exercises()["blocks"], timed=[256, 600]))
+    [row] = marks["timed"]
+    assert (row["rows"], row["launches"]) == (256, 9)
+    assert row["fraction_of_copy"] == pytest.approx(row["copy_us"] / row["median_us"])
+    assert "of the time of textbook at 256 x 600" in why_in_words(steps(marks)[-1], "blocks.py")
+
+
+def test_a_right_triton_kernel_in_one_pass_is_interpreted_and_not_timed(marked):
+    pytest.importorskip("triton")
+    marks = marked(solution("row"))
     assert done(marks) == [True, True, True, None]
-    assert "run by Triton's interpreter." in report(marks, "cpu-x", "roofline.png")
+    assert "run by Triton's interpreter." in report(marks, "cpu-x")
     why = why_in_words(steps(marks)[3], marks["source"])
     assert why == "there is no GPU here, and the interpreter's time says nothing"
-    assert (marks["timed"], moved_bytes_ratio(marks)) == ([], 1)
+    assert (marks["timed"], moved(marks)) == ([], 1)
 
 
-def test_a_second_read_is_counted():
-    counted, _ = mark_traffic({"source": str(HERE / "exercise_solutions.py"), "function": "in_two_reads"}, 120)
-    assert [(row["reads"], row["writes"], row["launches"]) for row in counted] == [(2, 1, 1)] * 2
-    marks = {**ladder(), "traffic": counted}
-    assert done(marks)[2] is False
-    assert "67% of a copy" in advice_in_words(marks)[0]
-
-
-def test_a_wrong_one_is_told_on_which_cases_and_what_to_look_at():
-    marks = marked("unstable")
+def test_a_wrong_one_is_told_on_which_cases_and_what_to_look_at(marked):
+    marks = marked(solution("textbook").replace("(x - x.amax(-1, keepdim=True))", "x"))
     assert done(marks) == [True, False, False, False]
-    assert advice_in_words(marks)[0].startswith("`spread`: exp overflows")
-    text = report(marks, "cpu-x", "roofline.png")
-    assert re.search(r"^\| random \|(?=(.* \d\.\de[-+]\d\d \|){5}$)( –| \d\.\de[-+]\d\d| \|)+$", text, re.M)
-    assert re.search(r"^\| far from zero \|(?=(.* wrong \|){5}$)( –| wrong| \|)+$", text, re.M)
+    assert advice_in_words(marks)[0].startswith("exp overflows")
+    text = report(marks, "cpu-x")
+    assert re.search(r"^\| random \| 1, 7, 64, 600, 1,000, 2,500, 50,257 \| \d\.\de-\d\d \|  \|$", text, re.M)
+    assert re.search(r"^\| far from zero \|  \| – \| \*\*600\*\* \|$", text, re.M)
     assert re.search(r"^- \*\*spread\*\*: kernel mine on cpu, case 'spread' of shape .* has a NaN", text, re.M)
+    begun = SHIPPED / TEXTBOOK.file
+    page = ladder([marks, nothing_yet(TEXTBOOK, str(begun), answers_in(begun))])
+    assert "| wrong on some rows | [report](mine/REPORT.md) |" in page
+    assert "| not begun | – |" in page
 
 
-def test_torch_s_own_softmax_does_not_count():
-    marks = ladder(traffic={"operations": ["aten::_softmax"]})
-    assert done(marks) == [True, True, False, False]
-    assert "race against" in advice_in_words(marks)[0]
-    assert moved_bytes_ratio(marks) is None
+def test_one_that_hangs_is_ended_and_the_report_says_where(marked):
+    marks = marked(MISBEHAVING["hangs"][0], TEXTBOOK, proof=3)
+    assert done(marks)[1:] == [False] * 4
+    text = report(marks, "cpu-x")
+    assert re.search(r"^\*\*kernel mine.*: it did not end within 3 seconds, the limit of proof", text, re.M)
 
 
-def test_one_that_hangs_is_ended_and_the_report_says_where():
-    marks = marked("hangs", proof_seconds=4)
-    assert done(marks) == [False] * 4
-    text = report(marks, "cpu-x", "roofline.png")
-    assert re.search(r"^\*\*kernel mine.*: it did not end within 4 seconds, the limit of proof", text, re.M)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({}, "Put it among the lab's kernels"),
-        ({"timed": {"ratio_to_reference": 3.0, "fraction_of_copy": 0.3}}, "Neighbouring threads"),
-        ({"timed": {"ratio_to_reference": 1.3, "fraction_of_copy": 0.7}}, "num_warps"),
-        ({"timed": {"ratio_to_reference": 1.04, "fraction_of_copy": 0.96}}, "last percents"),
-        ({"timed": [], "executed_by": "triton-interpreter"}, "docs/cluster.md"),
-        ({"timed": [], "untimed": {"code": "raised", "text": "no GPU"}}, "It was not timed"),
-        ({"traffic": {"reads": 2.0}}, "keep it"),
-    ],
-)
-def test_the_advice_follows_the_measurement(changes: dict, said: str):
-    assert said in " ".join(advice_in_words(ladder(**changes)))
-
-
-def test_long_rows_and_slow_launches_are_spoken_of_once_the_rest_is_done():
-    marks = ladder()
-    marks["traffic"][1]["reads"] = 2.0
-    marks["timed"][0]["ratio_to_reference"] = 1.5
-    advice = " ".join(advice_in_words(marks))
-    assert "At 50,257 columns it reads each element 2 times" in advice
-    assert "At 64 rows it takes 1.50 of F.softmax's time" in advice
-
-
-def test_the_noise_floor_decides_what_is_as_fast():
-    just = ladder(timed={"ratio_to_reference": 1.02, "noise_floor": 0.03})
-    assert done(just)[3] is True
-    assert done(ladder(timed={"ratio_to_reference": 1.04, "noise_floor": 0.03}))[3] is False
+@pytest.mark.skipif(not version(), reason="this kernel has no Landlock")
+def test_one_can_write_in_its_own_folder_alone(marked, tmp_path: Path):
+    writes = softmax_that(f"pathlib.Path({str(tmp_path / 'mine')!r}).write_text('')", "pathlib")
+    assert "PermissionError" in marked(writes, TEXTBOOK)["cases"][0]["reason"]["text"]
+    assert not (tmp_path / "mine").exists()
+    in_its_own = softmax_that("tempfile.NamedTemporaryFile().write(b'mine')", "tempfile")
+    assert verdict(marked(in_its_own, TEXTBOOK)) == "done"
 
 
 def test_the_picture_has_the_learner_s_dot_and_what_the_record_s_roof_allows(tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr("matplotlib.axes.Axes.annotate", _listening(said))
-    row = marked("stable")["timed"][-1]
+    row = bench_row("mine", 4096, 1500.0, launches=100)
     ceilings = read_json(ROOT / "results/recorded/h200/24/ceilings.json")
     here = panel_of(row, ceilings, "cpu-x", "a processor", "2026-11-21")
     draw_exercise([here, {**here, "restored": True}], NAME, 4.0, tmp_path / "roofline.png")
@@ -197,10 +177,18 @@ def test_the_frames_in_triton_and_cuda_double_their_input_on_a_gpu(number: int, 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_a_gpu_a_triton_kernel_is_timed():
-    marks = mark(str(HERE / "exercise_solutions.py"), "in_one_read", "cuda:0", LIMITS, BENCH)
+def test_on_a_gpu_a_triton_kernel_is_timed(marked):
+    marks = marked(solution("row"), device="cuda:0")
     assert done(marks)[:3] == [True, True, True]
     assert [row["rows"] for row in marks["timed"]] == [64, 256]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["row", "online", "layer_norm", "cross_entropy"])
+def test_on_a_gpu_the_solutions_in_triton_are_right(marked, name: str):
+    marks = marked(solution(name), exercises()[name], "cuda:0")
+    assert verdict(marks, with_speed=False) == "done"
 
 
 def test_every_file_that_the_marking_names_exists():

@@ -93,8 +93,8 @@ def test_one_that_gives_one_value_to_all(subject_of):
     ("function", "case"),
     [("right_up_to_600_rows", "many rows"), ("wrong_in_the_last_row", "many rows"), ("wrong_when_large", "as timed")],
 )
-def test_one_that_is_wrong_at_some_shapes(process: KernelProcess, subject_of, function: str, case: str):
-    judged = list(judge_cases(process, subject_of(function).name, SHAPES))
+def test_one_that_is_wrong_at_some_shapes(subject_of, function: str, case: str):
+    judged = list(judge_cases(subject_of(function), SHAPES))
     assert {one.case for one in judged if one.reason} >= {case}
     assert not any(one.reason for one in judged[:38])
 
@@ -116,8 +116,8 @@ def test_one_that_is_wrong_at_some_shapes(process: KernelProcess, subject_of, fu
         ("returns_another_class", r"its result is a Lazy; return a plain torch.Tensor$"),
     ],
 )
-def test_misbehaviour_is_one_sentence_with_kernel_case_and_reason(process: KernelProcess, subject_of, function, said):
-    judged = next(judge_cases(process, subject_of(function).name, []))
+def test_misbehaviour_is_one_sentence_with_kernel_case_and_reason(subject_of, function: str, said: str):
+    judged = next(judge_cases(subject_of(function), []))
     assert judged.error is None
     assert re.match(FIRST_CASE + said, in_words(judged.reason))
     assert "\n" not in in_words(judged.reason)
@@ -182,11 +182,11 @@ def test_a_triton_kernel_that_writes_outside_its_output_is_seen_in_the_interpret
 
 @pytest.mark.parametrize("function", ["hangs", "hangs_in_c"])
 def test_one_that_hangs_is_ended_at_the_limit_and_its_place_is_logged(function: str, caplog: pytest.LogCaptureFixture):
-    for limit in (5, 30, 180):  # the first in which this machine gets to where the kernel hangs
+    for limit in (5, 30, 180):  # the first in which this machine, perhaps a busy one, gets to where the kernel hangs
         caplog.clear()
         with caplog.at_level("INFO"):
             _, reason = proof_of(function, limit)
-        if reason and "while it was loaded" not in reason:
+        if f" in {function}" in caplog.text:
             break
     said = rf"it did not end within {limit} seconds, the limit of proof.time_limit_seconds$"
     assert re.match(FIRST_CASE + said, reason or "")

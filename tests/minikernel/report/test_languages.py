@@ -29,13 +29,15 @@ from artefacts import (
 )
 from matplotlib.text import Text
 
-from minikernel.exercise.marks import step_of_case
+from minikernel.exercise.exercises import known_cases
+from minikernel.exercise.operations import OPERATIONS
 from minikernel.measure.head import head_standards
 from minikernel.measure.standards import standards
 from minikernel.report import bandwidth_plot, ladder_plot, roofline_plot
 from minikernel.report.contest_report import PLACE, explanations
 from minikernel.report.exercise_plot import draw_exercise, panel_of
-from minikernel.report.exercise_report import report
+from minikernel.report.exercise_report import ladder as exercise_ladder
+from minikernel.report.exercise_report import report, words
 from minikernel.report.ladder import ladder as cpu_ladder
 from minikernel.report.roofline import panel
 from minikernel.report.stage_24 import contest_24, report_24
@@ -135,16 +137,20 @@ REPORTS = {
 }
 
 NOTHING = {"cases": [], "traffic": [], "timed": []}
-WRONG = [
-    {"case": case, "rows": 5, "cols": cols, "max_rel_err": None, "reason": RAISED}
-    for cols in (7, 600)
-    for case in step_of_case()
-]
+WRONG = {
+    operation: [
+        {"case": case, "rows": 5, "cols": cols, "error": None, "reason": RAISED}
+        for cols in (7, 600)
+        for case in known_cases(operation)
+    ]
+    for operation in OPERATIONS
+}
+PREDICTED = {"reads": 1.0, "writes": 2.0, "megabytes": 19.66, "share_of_copy": 0.5}
 MARKS = {
     "fast": ladder(),
     "long rows": ladder(traffic={"reads": 2.0}),
-    "operations": ladder(traffic={"reads": 4.0, "writes": 4.0, "operations": ["aten::exp", "aten::div"]}),
-    "borrowed": ladder(traffic={"operations": ["aten::_softmax"]}),
+    "operations": ladder(traffic={"reads": 4.0, "writes": 4.0, "operations": {"aten::exp": 1, "aten::div": 2}}),
+    "borrowed": ladder(traffic={"operations": {"aten::_softmax": 1}}),
     "uncounted": ladder(traffic=[], timed=[], untimed=RAISED),
     "interpreted": ladder(executed_by="triton-interpreter", timed=[]),
     "far": ladder(timed={"ratio_to_reference": 3.0, "fraction_of_copy": 0.3}),
@@ -152,8 +158,18 @@ MARKS = {
     "near": ladder(timed={"ratio_to_reference": 1.04, "fraction_of_copy": 0.96}),
     "unfilled": ladder(executed_by="cpu", unfilled=True, **NOTHING),
     "ended": ladder(ended=RAISED, **NOTHING),
-    **{f"wrong: {row['case']}": ladder(cases=[row], traffic=[], timed=[]) for row in WRONG[:14]},
-    "wrong": ladder(cases=WRONG, traffic=[], timed=[]),
+    "done": ladder(exercise="row", predicted=PREDICTED),
+    "unpredicted": ladder(exercise="blocks"),
+    "calls": ladder(exercise="blocks", predicted=PREDICTED, traffic={"operations": {"aten::exp": 5}}),
+    "tile": ladder(exercise="online", predicted=PREDICTED, traffic={"tile": 8192}),
+    "faster": ladder(exercise="machine", predicted=PREDICTED, timed={"ratio_to_reference": 0.4}),
+    "within the noise": ladder(exercise="machine", predicted=PREDICTED),
+    **{
+        f"wrong: {operation}, {row['case']}": ladder(exercise=exercise, cases=[row], traffic=[], timed=[])
+        for exercise, operation in (("mine", "softmax"), *((name, name) for name in ("layer_norm", "cross_entropy")))
+        for row in WRONG[operation][len(known_cases(operation)) :]
+    },
+    "wrong": ladder(cases=WRONG["softmax"], traffic=[], timed=[]),
 }
 
 
@@ -191,6 +207,17 @@ def test_the_pages_of_stage_24(parts: dict, page: Callable):
 @pytest.mark.parametrize("marks", MARKS.values(), ids=MARKS)
 def test_the_report_of_the_exercise(marks: dict):
     assert_spanish(report(marks, "cpu-x", "roofline.png"), report(marks, "cpu-x", "roofline.png", "es"))
+
+
+def test_the_page_of_all_exercises():
+    assert_spanish(exercise_ladder(list(MARKS.values())), exercise_ladder(list(MARKS.values()), "es"))
+
+
+@pytest.mark.parametrize("group", ["hint", "why", "next", "title", "question"])
+def test_what_the_exercises_say_is_told_in_spanish(group: str):
+    told = {way: words(way).under(group) for way in ("en", "es")}
+    assert told["en"].keys() == told["es"].keys()
+    assert [key for key, sentence in told["es"].items() if english(re.sub(r"\{\w+\}", "", sentence))] == []
 
 
 def test_every_layout_of_fused_says_what_is_new_in_it():

@@ -1,0 +1,127 @@
+"""Questions that a capture answers, each with the line at which the explorer opens on the answer.
+
+They are asked of what is in the capture, so that any model has its own: how many kernels there are and why not fewer,
+which two were not fused, what no kernel writes, which configuration the clock chose. What a capture has nothing for is
+not asked.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from minicompile.explain.explorer.links import Line
+from minicompile.explain.wording import Wording
+from minicompile.lowering.captured import Capture
+from minilab.translations import Translations
+
+MOST = 3  # questions of a capture
+WRITTEN_FOR = ("inlined", "fused away")  # fates of a result that no kernel stores
+
+
+class Question(NamedTuple):
+    """A question, its answer, and where the explorer shows it.
+
+    Attributes:
+        question, answer: in words; `backquotes` mark code.
+        pane, line: what the address of the explorer names.
+    """
+
+    question: str
+    answer: str
+    pane: str
+    line: int
+
+
+class _Asker:
+    """Asks about the first graph of a capture."""
+
+    def __init__(self, capture: Capture, language: str) -> None:
+        self.capture, self.graph = capture, capture["graphs"][0]
+        self.text = Translations("minicompile.explain", "questions", language)
+        self.wording = Wording(language)
+        self.at = {node["name"]: node["lines"]["groups"] for node in self.graph["scheduler_nodes"]}
+
+    def _question(self, name: str, line: Line, **fields: Any) -> Question:
+        return Question(self.text(f"{name}.question", **fields), self.text(f"{name}.answer", **fields), *line)
+
+    def _in_groups(self, *names: str) -> Line | None:
+        """The line of the first of these scheduler nodes that has one, in the pane of groups."""
+        line = next((self.at[name] for name in names if self.at.get(name)), None)
+        return (self.graph["panes"]["groups"], line) if line else None
+
+    def kernels(self) -> Iterator[Question]:
+        """Why there are so many kernels: what became of the fusions that were tried."""
+        decisions = self.graph["decisions"]
+        refused = [each for each in decisions if not each["taken"]]
+        if not refused or not self.graph["kernels"]:
+            return
+        code, times = Counter(each["reason"]["code"] for each in refused).most_common(1)[0]
+        one = next(each for each in refused if each["reason"]["code"] == code)
+        if line := self._in_groups(*one["first"], *one["second"]):
+            fields = {
+                "count": len(self.graph["kernels"]),
+                "tried": len(decisions),
+                "taken": len(decisions) - len(refused),
+                "refused": len(refused),
+                "times": times,
+                "reason": self.wording.fusion(one["reason"], named=False),
+            }
+            yield self._question("kernels", line, **fields)
+
+    def refused(self) -> Iterator[Question]:
+        """Why two of its loops are not one kernel: the refusal that shared most buffers, for the rarest reason."""
+        refused = [each for each in self.graph["decisions"] if not each["taken"] and each["shared_buffers"]]
+        often = Counter(each["reason"]["code"] for each in refused)
+        for each in sorted(refused, key=lambda one: (often[one["reason"]["code"]], -len(one["shared_buffers"])))[:1]:
+            if line := self._in_groups(*each["first"], *each["second"]):
+                first, second = (", ".join(f"`{name}`" for name in each[side]) for side in ("first", "second"))
+                yield self._question(
+                    "refused", line, first=first, second=second, reason=self.wording.fusion(each["reason"])
+                )
+
+    def never_written(self) -> Iterator[Question]:
+        """Why the largest result that no kernel stores is in no memory."""
+        spared = [
+            node for node in self.graph["nodes"] if node["fate"] in WRITTEN_FOR and node["bytes"] and node["line"]
+        ]
+        if spared:
+            node = max(spared, key=lambda one: one["bytes"] or 0)
+            line = (self.graph["panes"]["aten"], node["line"] or 0)
+            how = self.text(f"never_written.{str(node['fate']).replace(' ', '_')}")
+            yield self._question("never_written", line, node=node["name"], bytes=node["bytes"], how=how)
+
+    def chosen(self) -> Iterator[Question]:
+        """Why a kernel runs in the configuration that it has, where a clock chose among several."""
+        kernels = {kernel["name"]: kernel for kernel in self.graph["kernels"]}
+        timed = []
+        for choice in self.capture["choices"]:
+            if choice["kind"] == "heuristic" and choice["decided"] == "timed" and choice["kernel"] in kernels:
+                ran = sorted(
+                    (one["milliseconds"], one["chosen"], place)
+                    for place, one in enumerate(choice["configurations"])
+                    if one["milliseconds"]
+                )
+                if len(ran) > 1 and ran[0][1]:
+                    timed.append((len(ran), choice, ran))
+        for count, choice, ran in sorted(timed, key=lambda one: -one[0])[:1]:
+            configuration = choice["configurations"][ran[0][2]]["configuration"]
+            fields = {
+                "count": count,
+                "kernel": choice["kernel"],
+                "configuration": ", ".join(f"{name}={value}" for name, value in configuration.items()),
+                "microseconds": self.text.number(1e3 * ran[0][0], ".1f"),
+                "slowest": self.text.number(1e3 * ran[-1][0], ".1f"),
+            }
+            yield self._question("chosen", (self.graph["panes"]["code"], kernels[choice["kernel"]]["first"]), **fields)
+
+
+def questions(capture: Capture, language: str = "en") -> list[Question]:
+    """Up to `MOST` questions of a capture, the most general first.
+
+    Args:
+        capture: of a model.
+        language: of question and answer.
+    """
+    asker = _Asker(capture, language)
+    found = [*asker.kernels(), *asker.chosen(), *asker.refused(), *asker.never_written()]
+    return found[:MOST]

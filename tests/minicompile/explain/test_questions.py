@@ -1,0 +1,67 @@
+"""An explorer's questions follow from its capture, and each opens at a line that is there."""
+
+import copy
+import json
+import lzma
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from explored import tiny_head, tiny_head_simulated
+
+from minicompile.explain.explorer.questions import MOST, questions
+from minilab.translations import LANGUAGES
+
+ROOT = Path(__file__).parents[3]
+
+
+@cache
+def minigpt() -> dict:
+    return json.loads(lzma.decompress((ROOT / "results/recorded/h200/25/minigpt/capture.json.xz").read_bytes()))
+
+
+CAPTURES = {"minigpt": minigpt, "tiny_head": tiny_head, "tiny_head, simulated": tiny_head_simulated}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", CAPTURES)
+def test_each_opens_at_a_line_of_a_pane(name: str, language: str):
+    capture = CAPTURES[name]()
+    asked = questions(capture, language)
+    assert 1 <= len(asked) <= MOST
+    lines = {pane["id"]: len(pane["lines"]) for pane in capture["panes"]}
+    for one in asked:
+        assert 1 <= one.line <= lines[one.pane]
+        assert one.question.endswith("?")
+        assert one.answer.endswith(".")
+
+
+def test_the_kernels_and_fusions_are_counted():
+    first, graph = questions(minigpt())[0], minigpt()["graphs"][0]
+    taken = sum(each["taken"] for each in graph["decisions"])
+    assert first.question == f"Why {len(graph['kernels'])} kernels here?"
+    refused = len(graph["decisions"]) - taken
+    assert re.match(
+        rf"Inductor tried {taken + refused} fusions and took {taken}. Of the {refused} that it", first.answer
+    )
+
+
+def test_the_clock_s_choice_is_the_fastest_that_it_timed():
+    chosen = next(one for one in questions(minigpt()) if "configuration" in one.question)
+    kernel = re.search(r"`(\w+)`", chosen.question)[1]
+    [choice] = [one for one in minigpt()["choices"] if one.get("kernel") == kernel and one["kind"] == "heuristic"]
+    times = [one["milliseconds"] for one in choice["configurations"]]
+    assert f"the fastest of {len(times)} by the clock: {1e3 * min(times):.1f} µs" in chosen.answer
+    pane = next(pane for pane in minigpt()["panes"] if pane["id"] == chosen.pane)
+    assert kernel in "".join(pane["lines"][chosen.line - 1 : chosen.line + 30])
+
+
+def test_what_a_capture_has_nothing_for_is_not_asked():
+    bare = copy.deepcopy(tiny_head())
+    bare["choices"] = []
+    for graph in bare["graphs"]:
+        graph["decisions"] = []
+        for node in graph["nodes"]:
+            node["fate"] = "materialised"
+    assert questions(bare) == []

@@ -1,0 +1,80 @@
+"""A class is marked twice with the same verdicts, and whoever misbehaves is named, contained, and alone in it."""
+
+from pathlib import Path
+
+import pytest
+from handed_in import MISBEHAVING, TEXTBOOK, all_right, all_wrong, class_of, hand_in, softmax_that, solution
+
+from minikernel.exercise.exercises import graded
+from minikernel.exercise.grade import Limits, mark_submission
+from minikernel.exercise.gradebook import gradebook, verdicts
+from minikernel.exercise.submissions import submissions
+from minikernel.judge.client import Workshop
+from minilab.device import has_cpp_compiler
+from minilab.sandbox.landlock import version
+
+LIMITS = Limits(seconds=60, memory_bytes=1 << 30)
+SIGNALS = 6  # the version of Landlock that keeps them back
+needs_all = pytest.mark.skipif(not has_cpp_compiler(), reason="no C++ compiler")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("class")
+
+
+@pytest.fixture
+def contained(folder: Path, place: Workshop) -> Workshop:
+    """Where the class is hidden from what runs, which may hold no more memory than a student is given."""
+    return place._replace(hidden=(folder,), memory_bytes=LIMITS.memory_bytes)
+
+
+def marked(folder: Path, place: Workshop) -> dict[str, dict[str, str]]:
+    """Student -> exercise -> verdict."""
+    rows = [mark_submission(one, place, LIMITS) for one in submissions(folder)]
+    by_slug = verdicts(gradebook(folder.name, rows))
+    return {row["student"]: by_slug[row["slug"]] for row in rows}
+
+
+@needs_all
+def test_a_class_marked_twice_has_the_same_verdicts(folder: Path, contained: Workshop):
+    pytest.importorskip("triton")
+    hand_in(folder / "right", all_right())
+    hand_in(folder / "wrong", all_wrong(3))
+    for name in ("crashes", "torch's own", "no Python", "no prediction"):
+        hand_in(folder / name, {TEXTBOOK: MISBEHAVING[name][0]})
+    first, second = marked(folder, contained), marked(folder, contained)
+    assert first == second
+    assert set(first["right"].values()) == {"done"}
+    assert "done" not in first["wrong"].values()
+    for name in ("crashes", "torch's own", "no Python", "no prediction"):
+        assert first[name] == {**dict.fromkeys(graded(), "missing"), "textbook": MISBEHAVING[name][1]}
+
+
+@pytest.mark.parametrize("name", MISBEHAVING)
+def test_one_that_misbehaves_is_named_and_its_others_are_marked(name: str, contained: Workshop, tmp_path: Path):
+    expected = class_of(tmp_path, 0, 0, [name], odd=False)
+    if name == "kills its parent" and version() >= SIGNALS:
+        expected[name] = "wrong"  # it may not
+    # The first limit in which this machine, perhaps a busy one, marks the other exercise.
+    for seconds in (2, 30, 120) if "hangs" in name else (LIMITS.seconds,):
+        row = mark_submission(submissions(tmp_path)[0], contained, LIMITS._replace(seconds=seconds))
+        got = {exercise: cell["verdict"] for exercise, cell in row["exercises"].items()}
+        if got["blocks"] == "done":
+            break
+    assert (got["textbook"], got["blocks"], got["row"]) == (expected[name], "done", "missing")
+    cell = row["exercises"]["textbook"]
+    assert bool(cell["reason"]) == (cell["verdict"] in ("ended", "wrong"))
+
+
+@pytest.mark.skipif(not version(), reason="this kernel has no Landlock")
+def test_nobody_reads_or_spoils_what_others_handed_in(folder: Path, contained: Workshop):
+    hand_in(folder / "neighbour", {TEXTBOOK: solution("textbook")})
+    reads = softmax_that(f"open({str(folder / 'neighbour' / TEXTBOOK)!r}).read()")
+    spoils = softmax_that(f"open({str(folder / 'neighbour' / TEXTBOOK)!r}, 'w').write('')")
+    for name, text in (("reads", reads), ("spoils", spoils)):
+        one = hand_in(folder / name, {TEXTBOOK: text})
+        row = mark_submission(next(one for one in submissions(folder) if one.student == name), contained, LIMITS)
+        assert "PermissionError" in row["exercises"]["textbook"]["reason"]["text"]
+        assert one.exists()
+    assert (folder / "neighbour" / TEXTBOOK).read_text() == solution("textbook")

@@ -1,0 +1,54 @@
+"""Every exercise is solved by its solution, and each wrong one gets the hint that its mistake needs."""
+
+from pathlib import Path
+
+import pytest
+from handed_in import SOLUTIONS, edited, wrong_ones
+
+from minikernel.exercise.diagnosis import next_steps
+from minikernel.exercise.exercise import Setting, mark
+from minikernel.exercise.exercises import exercises, graded
+from minikernel.exercise.marks import INTERPRETER, predictions, verdict
+from minikernel.judge.client import Workshop
+from minikernel.report.exercise_report import words
+from minilab.device import has_cpp_compiler
+from minilab.translations import LANGUAGES
+
+HANGS = 2  # seconds until what hangs is ended, which keeps a core busy until then; nothing else comes near
+
+
+def marked(name: str, file: Path, place: Workshop, seconds: float = 120) -> dict:
+    setting = Setting(place, "cpu", {"proof": seconds, "bench": seconds}, "knob", {}, timed=False)
+    return mark(exercises()[name], str(file), setting)
+
+
+def skip_what_cannot_run(name: str) -> None:
+    if exercises()[name].means == "triton":
+        pytest.importorskip("triton")
+    if exercises()[name].means == "cpp" and not has_cpp_compiler():
+        pytest.skip("no C++ compiler")
+
+
+@pytest.mark.parametrize("name", graded())
+def test_the_solution_is_done_and_its_prediction_holds(name: str, place: Workshop):
+    skip_what_cannot_run(name)
+    marks = marked(name, SOLUTIONS / exercises()[name].file, place)
+    assert verdict(marks) == "done", next_steps(marks)
+    assert [one.holds for one in predictions(marks)] == [True] * 4
+    assert (marks["executed_by"] == INTERPRETER) == (exercises()[name].means == "triton")
+
+
+@pytest.mark.parametrize("name", graded())
+def test_ten_wrong_ones_get_their_hints(name: str, place: Workshop, tmp_path: Path):
+    skip_what_cannot_run(name)
+    got = []
+    for number, wrong in enumerate(wrong_ones()[name]):
+        file = tmp_path / f"wrong_{number}.py"
+        file.write_text(edited(name, wrong["edits"]))
+        marks = marked(name, file, place, HANGS if wrong["hint"] == "endless" else 120)
+        first = next_steps(marks)[0]
+        assert verdict(marks) not in ("done", "unfilled")
+        got.append(first.get("name", first["code"]))
+        for language in LANGUAGES:
+            assert words(language)(f"hint.{got[-1]}")
+    assert got == [wrong["hint"] for wrong in wrong_ones()[name]]
