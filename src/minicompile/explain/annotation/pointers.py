@@ -4,26 +4,27 @@ Both come out as pointer and expression, the casts and suffixes of C++ taken off
 """
 
 import re
+from functools import cache
 
 from minicompile.explain.annotation.view import KernelView
 
 CAST = "static_cast<int64_t>("
-LOCAL = re.compile(r"^\s*\w[\w:]*\* (?P<name>\w+) = ")
 
 
 def pointer_accesses(text: str, view: KernelView) -> list[tuple[str, str]]:
     """(pointer, expression) of each place in a line of the kernel that goes through one of its pointers."""
-    found = []
-    for pointer in (*view.parameters, *view.aliases, *local_pointers(view)):
-        name = re.escape(pointer)
-        for match in re.finditer(rf"(?<![\w.]){name}(?: \+ |\[)|\batomic_add_vec<[^>]*>\({name}, ", text):
-            found.append((pointer, plain(_operand(text[match.end() :]))))
-    return found
+    return [
+        (pointer, plain(_operand(text[match.end() :])))
+        for pointer in view.pointers if pointer in text
+        for match in _through(pointer).finditer(text)
+    ]  # fmt: skip
 
 
-def local_pointers(view: KernelView) -> list[str]:
-    """Pointers that the kernel declares itself, to scratch memory of its own."""
-    return [match["name"] for _, text in view.lines if (match := LOCAL.match(text))]
+@cache
+def _through(pointer: str) -> re.Pattern:
+    """Where memory is reached through a pointer."""
+    name = re.escape(pointer)
+    return re.compile(rf"(?<![\w.]){name}(?: \+ |\[)|\batomic_add_vec<[^>]*>\({name}, ")
 
 
 def plain(expression: str) -> str:
