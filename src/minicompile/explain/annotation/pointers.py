@@ -4,20 +4,28 @@ Both come out as pointer and expression, the casts and suffixes of C++ taken off
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from minicompile.explain.annotation.view import KernelView
 
 CAST = "static_cast<int64_t>("
+LOCAL = re.compile(r"^\s*\w[\w:]*\* (?P<name>\w+) = ")
 
 
 def pointer_accesses(text: str, view: KernelView) -> list[tuple[str, str]]:
     """(pointer, expression) of each place in a line of the kernel that goes through one of its pointers."""
     return [
         (pointer, plain(_operand(text[match.end() :])))
-        for pointer in view.pointers if pointer in text
+        for pointer in pointers(view) if pointer in text
         for match in _through(pointer).finditer(text)
     ]  # fmt: skip
+
+
+@lru_cache(maxsize=1)  # asked for each line of a kernel in turn
+def pointers(view: KernelView) -> list[str]:
+    """The kernel's pointers: its parameters, their other names, and those to scratch memory of its own."""
+    local = [match["name"] for _, text in view.lines if (match := LOCAL.match(text))]
+    return [*view.parameters, *view.aliases, *local]
 
 
 @cache

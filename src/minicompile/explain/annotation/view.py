@@ -18,7 +18,6 @@ IR_ACCESS = re.compile(r"= ops\.(?:load|load_seed|store|store_reduction|atomic_a
 IR_SEARCH = re.compile(r"= ops\.bucketize\((?P<given>.*)\)$")
 IR_SEARCHED = re.compile(r"\('(\w+)', ")
 IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
-LOCAL = re.compile(r"^\s*\w[\w:]*\* (?P<name>\w+) = ")
 ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
 
@@ -52,7 +51,7 @@ class KernelView:
         self._panes = {pane["id"]: pane for pane in capture["panes"]}
         self.code = self._panes[graph["panes"]["code"]]["lines"]
 
-    @cached_property
+    @property
     def lines(self) -> list[tuple[int, str]]:
         """(number in the code pane, text) of each of the kernel's lines."""
         first, last = self.kernel["first"], self.kernel["last"]
@@ -62,7 +61,7 @@ class KernelView:
         """The lines of a pane."""
         return self._panes[name]["lines"]
 
-    @cached_property
+    @property
     def parameters(self) -> dict[str, str]:
         """What the wrapper hands to each of the kernel's parameters."""
         return {name: value for name, value in self.call["arguments"] if name and value}
@@ -72,12 +71,6 @@ class KernelView:
         """Other names that the kernel's text gives its pointers."""
         matches = (ALIAS.match(text) for _, text in self.lines)
         return {match["alias"]: match["pointer"] for match in matches if match and match["pointer"] in self.parameters}
-
-    @cached_property
-    def pointers(self) -> list[str]:
-        """The kernel's pointers: its parameters, their other names, and those to scratch memory of its own."""
-        local = [match["name"] for _, text in self.lines if (match := LOCAL.match(text))]
-        return [*self.parameters, *self.aliases, *local]
 
     @cached_property
     def written(self) -> set[str]:
