@@ -67,7 +67,7 @@ def concept_page(name: str) -> Page:
     facts = concept_pages.facts(ROOT / "results/recorded/h200/24", config, capture)
     sources = [
         *(Source(recorded(f"24/{file}.json")) for file in ("bench", "ceilings", "autotune", "kernel_swap")),
-        Source([facts["floats"], facts["compiler"], config["equivalence"]], derived=stage_24.concepts_derived(facts)),
+        Source([facts["floats"], facts["compiler"], facts["ladder"], config["equivalence"]], derived=stage_24.concepts_derived(facts)),
     ]
     return Page(lambda language: concept_pages.page(name, facts), sources)
 
@@ -88,6 +88,7 @@ PAGES: dict[str, Callable[[], Page]] = {
     **{f"docs/{name}": partial(concept_page, name) for name in concept_pages.PAGES},
 }
 DOC_WORDS = {
+    "docs/cpu_ladder": ("under 60 lines", "--cores 4 ", "results/24/", "for 4, 8 or 16 elements", "= 2ⁿ", "x / ln 2"),
     "docs/reducing_a_row": ("32 bytes", "16 bytes"),
     "docs/floating_point": ("Between 1 and 2", "times 0.1"),
     "docs/inductor": ("--cores 4\n", "results/25/"),
