@@ -67,7 +67,10 @@ def concept_page(name: str) -> Page:
     facts = concept_pages.facts(ROOT / "results/recorded/h200/24", config, capture)
     sources = [
         *(Source(recorded(f"24/{file}.json")) for file in ("bench", "ceilings", "autotune", "kernel_swap")),
-        Source([facts["floats"], facts["compiler"], facts["ladder"], config["equivalence"]], derived=stage_24.concepts_derived(facts)),
+        Source(
+            [facts["floats"], facts["compiler"], facts["ladder"], config["equivalence"]],
+            derived=stage_24.concepts_derived(facts),
+        ),
     ]
     return Page(lambda language: concept_pages.page(name, facts), sources)
 
