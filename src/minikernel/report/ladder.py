@@ -3,7 +3,7 @@
 Each sentence is a code and fields, chosen by the figures; `templates/ladder_24.md` and its twin word them.
 """
 
-from statistics import median
+from statistics import median, quantiles
 
 from minikernel.ops.ladder.table import LADDERS
 from minilab.device import short_name
@@ -41,7 +41,7 @@ def ladder(bench: dict, allocation: dict, headline: list[int]) -> dict | None:
         "shape": headline,
         "threads": allocation["threads"],
         "bars": [_bar(name, us[name], rows, allocation) for name in us],
-        "sentences": sentences(allocation),
+        "sentences": sentences(allocation, rows[rungs[-1]]),
     }
 
 
@@ -82,8 +82,13 @@ def share_alike(row: dict, allocation: dict) -> float | None:
     return median(row["samples_us"][copy]) / row["median_us"]
 
 
-def sentences(allocation: dict) -> list[dict]:
-    """What follows from the calls that were counted, each as a code with its fields."""
+def sentences(allocation: dict, timed: dict) -> list[dict]:
+    """What follows from the calls that were counted, each as a code with its fields.
+
+    Args:
+        allocation: a CPU's `allocation.json`.
+        timed: a row of its bench, beside which copies were timed; empty where no rung was.
+    """
     ways = allocation["ways"]
     rungs = [rung for rung in RUNGS if rung in ways]
     if not rungs:
@@ -91,7 +96,7 @@ def sentences(allocation: dict) -> list[dict]:
     return [
         *_pages(allocation, rungs),
         *_exponential(allocation["exponential"]),
-        _memory(allocation, rungs),
+        _memory(allocation, rungs, timed.get("samples_us", {})),
         *({"code": f"without_{code}"} for code in allocation["build"]["left_out"]),
         *([{"code": "one_thread"}] if allocation["threads"] == 1 else []),
     ]
@@ -124,7 +129,7 @@ def _exponential(alone: dict) -> list[dict]:
     return [{"code": "exponential", "clock_ghz": alone["clock_ghz"], **told}] if times > 1 else []
 
 
-def _memory(allocation: dict, rungs: list[str]) -> dict:
+def _memory(allocation: dict, rungs: list[str], samples: dict[str, list[float]]) -> dict:
     ways = allocation["ways"]
     fetched = {rung: gigabytes(ways[rung], allocation["line_bytes"]) for rung in rungs}
     before, last = fetched[rungs[-2]], fetched[rungs[-1]]
@@ -132,8 +137,7 @@ def _memory(allocation: dict, rungs: list[str]) -> dict:
         told = {"before": rungs[-2], "last": rungs[-1], "before_gb": before, "last_gb": last}
         return {"code": "fetched", "logits_gb": allocation["bytes"] / 1e9, **told}
     told = {"state": allocation["counters"]["cache_misses"]}
-    plain, streaming = (ways[copy]["samples_us"] for copy in (COPY, STREAMING_COPY))
-    if max(streaming) < min(plain):
-        ratio = ways[STREAMING_COPY]["median_us"] / ways[COPY]["median_us"]
-        return {"code": "copies", "share": ratio, **told}
+    plain, streaming = samples.get(COPY, []), samples.get(STREAMING_COPY, [])
+    if len(plain) > 1 and len(streaming) > 1 and quantiles(streaming, n=5)[-1] < quantiles(plain, n=5)[0]:
+        return {"code": "copies", "share": median(streaming) / median(plain), **told}
     return {"code": "copies_level", **told}

@@ -114,6 +114,11 @@ def views(made: Artefacts, language: str = "en") -> dict:
     }
 
 
+def _last_rung(at: dict[tuple, dict], shape: tuple[int, int]) -> dict:
+    """The row of the last of a CPU's rungs that was timed at a shape; empty where none was."""
+    return next((at[rung, *shape] for rung in reversed(LADDERS["C++"]) if (rung, *shape) in at), {})
+
+
 def device_view(bench: dict, datasheet: dict | None = None, allocation: dict | None = None) -> dict:
     """What there is to say about one device's bench, a CPU's beside what its calls run into."""
     made = bench["provenance"]
@@ -133,7 +138,7 @@ def device_view(bench: dict, datasheet: dict | None = None, allocation: dict | N
         "distrusted": [row for row in rows if row["above_roof"]],
         "steps": [step for ladder in LADDERS.values() for step in steps(ladder, at, shapes[-1], datasheet, allocation)],
         "triton": expectation(at, shapes[-1]),
-        "ran_into": sentences(allocation) if allocation else [],
+        "ran_into": sentences(allocation, _last_rung(at, shapes[-1])) if allocation else [],
         "has_ladder_picture": bool(allocation and any((rung, *shapes[-1]) in at for rung in LADDERS["C++"])),
         "left_out": bench.get("left_out", []),
         "targets": [] if is_cpu(made["device"]) else [target(at, shapes, kernel) for kernel in TARGETS],
