@@ -1,12 +1,9 @@
 """What tests of all rooms use: which cases a plain `pytest` leaves out, the order of the files, what is made once."""
 
-import atexit
 import fcntl
-import gc
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,11 +15,6 @@ HERE = Path(__file__).parent
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # Threads that wait for work sleep: two workers and what they start would otherwise burn each other's cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# The same C++ is compiled once in a session. Workers have this from the process that started them.
-if "CXX" not in os.environ and shutil.which("g++"):
-    os.environ["CXX"] = str(HERE / "compiler/g++")
-    os.environ["KEPT_COMPILES"] = tempfile.mkdtemp(prefix="kept-compiles-")
-    atexit.register(shutil.rmtree, os.environ["KEPT_COMPILES"], ignore_errors=True)
 
 # A busy machine is no fault of what is tested.
 settings.register_profile("lab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -123,18 +115,6 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return next((rank for rank, known in enumerate(LONGEST_FIRST) if name(item).startswith(known)), 99)
 
     items.sort(key=place)
-
-
-def pytest_collection_finish() -> None:
-    """Let the garbage collector look at what tests make, and not at what was imported for them, again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-
-
-def pytest_unconfigure() -> None:
-    """Give everything back to the collector, for what looks for leaks as the process ends."""
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
