@@ -36,6 +36,8 @@ EACH = {
     "unwatched": {},
     "memory": {"gigabytes": 2.1},
     "processes": {},
+    "not_compiled": {"text": "expected ';'"},
+    "no_compiler": {"compiler": "g++"},
     "edited": {},
 }
 
