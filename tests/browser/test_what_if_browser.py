@@ -5,10 +5,6 @@ from what_if_models import found
 
 from minicompile.explain.what_if import render_what_if
 
-RULES = {
-    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]},
-    "resultTypes": ["violations"],  # of the rest, one place each
-}
 LOOKS = [
     {
         "viewport": {"width": width, "height": 900},
@@ -60,12 +56,11 @@ def test_a_changed_kernel_is_a_link_into_the_code(opened, page):
 
 @pytest.mark.parametrize("opened", LOOKS, indirect=True, ids=lambda look: f"{look['viewport']['width']}")
 def test_axe_finds_nothing(opened, page):
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="no axe: pip install axe-playwright-python"
-    )
+    pytest.importorskip("axe_playwright_python", reason="no axe: pip install axe-playwright-python")
+    from test_accessibility import violations
+
     opened.go(page)
     for press in ("#theme", "form button", "summary"):
-        found = axe.Axe().run(opened.page, options=RULES).response
-        assert [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]] == []
+        assert violations(opened) == []
         opened.page.locator(press).first.click()
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

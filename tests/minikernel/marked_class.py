@@ -15,7 +15,7 @@ WRONG = {
     "predicted": dict.fromkeys(("reads", "writes", "megabytes", "share_of_copy"), 1.0),
     "held": 3,
     "traffic": {"reads": 2.0, "writes": 1.25},
-    "speed": {"ratio": 0.5, "noise": 0.01},
+    "speed": {"ratio": 0.5, "noise": 0.05},
 }  # fmt: skip
 
 

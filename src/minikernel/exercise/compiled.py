@@ -9,11 +9,9 @@ import ctypes
 import hashlib
 import os
 import platform
-import shlex
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,27 +19,18 @@ import numpy as np
 import torch
 
 from minikernel.exercise.cache import Cache
+from minikernel.ops.cpu.build import NATIVE, OPENMP
 from minikernel.reasons import Refusal
+from minilab.device import cpp_compiler, has_cpp_compiler
 from minilab.user_code import printable
 
 HERE = Path(__file__).parent
 HEADER, COUNTING = "cpp/exercise.h", "cpp/counting.cpp"
-FLAGS = ("-std=c++17", "-fPIC", "-shared", "-Wno-psabi", "-march=native")
-THREADS, OWN_FIRST = ((), ()) if platform.system() == "Darwin" else (("-fopenmp",), ("-Wl,-Bsymbolic",))
+FLAGS = ("-std=c++17", "-fPIC", "-shared", "-Wno-psabi")
+OWN_FIRST = () if platform.system() == "Darwin" else ("-Wl,-Bsymbolic",)
+SOURCE = "exercise.cpp"
 MOST_LINES = 1 << 21  # touched in one count
 COMPILE_SECONDS = 60
-
-
-def compiler() -> str:
-    """The command of the C++ compiler: $CXX, or g++, as torch.compile has it.
-
-    Raises:
-        Refusal: there is none.
-    """
-    command = os.environ.get("CXX", "g++")
-    if not shutil.which(shlex.split(command)[0]):
-        raise Refusal({"code": "no_compiler", "compiler": command})
-    return command
 
 
 class Compiled:
@@ -116,33 +105,49 @@ def _count(library: ctypes.CDLL, function: str, arguments: tuple[int, int, int, 
 
 @cache
 def _built(source: str, counted: bool = False) -> ctypes.CDLL:
-    """The library of a source, built once in this process's folder for temporary files."""
+    """The library of a source, built once in this process's folder for temporary files.
+
+    An option that the compiler does not have is left out; what it says of the source is the learner's.
+    """
+    if not has_cpp_compiler():
+        raise Refusal({"code": "no_compiler", "compiler": cpp_compiler()})
     name = hashlib.sha256(f"{counted}{source}".encode()).hexdigest()[:16]
     library = Path(tempfile.gettempdir(), f"exercise-{name}.so")
     if not library.exists():
         with tempfile.TemporaryDirectory() as folder:
-            file, made = Path(folder, "exercise.cpp"), Path(folder, library.name)
+            file, made = Path(folder, SOURCE), Path(folder, library.name)
             file.write_text(source)
-            flags = [*FLAGS, *THREADS, f"-I{(HERE / HEADER).parent}"]
-            if counted:
-                part = Path(folder, "exercise.o")
-                instrumented = [flag for flag in flags if flag != "-shared"]
-                _compile(*instrumented, "-O1", "-fsanitize=thread", "-DCOUNTED", "-c", file, "-o", part)
-                _compile(*flags, *OWN_FIRST, "-O2", HERE / COUNTING, part, "-o", made)
-            else:
-                _compile(*flags, "-O3", file, "-o", made)
+            said = ""
+            for extra in ((NATIVE, OPENMP), (NATIVE,), (OPENMP,), ()):
+                said = _build(file, made, extra, counted)
+                if not said or SOURCE in said:
+                    break
+            if said:
+                raise Refusal(
+                    {"code": "not_compiled", "text": printable((said.partition(f"{SOURCE}:")[2] or said).strip())}
+                )
             os.replace(made, library)
     return ctypes.CDLL(str(library))
 
 
-def _compile(*arguments: str | Path) -> None:
-    command = [*shlex.split(compiler()), *map(str, arguments)]
+def _build(file: Path, made: Path, extra: Sequence[str], counted: bool) -> str:
+    """Build a library with these options besides; what the compiler said first where it did not, else nothing."""
+    flags = [*FLAGS, *extra, f"-I{(HERE / HEADER).parent}"]
+    if not counted:
+        return _compiled(*flags, "-O3", file, "-o", made)
+    part = file.with_suffix(".o")
+    instrumented = [flag for flag in flags if flag != "-shared"]
+    said = _compiled(*instrumented, "-O1", "-fsanitize=thread", "-DCOUNTED", "-c", file, "-o", part)
+    return said or _compiled(*flags, *OWN_FIRST, "-O2", HERE / COUNTING, part, "-o", made)
+
+
+def _compiled(*arguments: str | Path) -> str:
+    command = [cpp_compiler(), *map(str, arguments)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMPILE_SECONDS)
     except subprocess.TimeoutExpired:
         raise Refusal({"code": "not_compiled", "text": f"it took more than {COMPILE_SECONDS} seconds"}) from None
-    if done.returncode:
-        lines = done.stderr.splitlines() or ["the compiler said nothing"]
-        first = next((line for line in lines if "error" in line), lines[0])
-        said = first.partition("exercise.cpp:")[2] or first
-        raise Refusal({"code": "not_compiled", "text": printable(said.strip())})
+    if not done.returncode:
+        return ""
+    lines = done.stderr.splitlines() or ["the compiler said nothing"]
+    return next((line for line in lines if "error" in line), lines[0])

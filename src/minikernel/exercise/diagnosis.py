@@ -85,6 +85,9 @@ def _about_cases(marks: Marks) -> Iterator[str]:
     pattern = _pattern(marks, wrong)
     if pattern in SURE:
         yield pattern
+    elif _raises_always(marks):
+        yield "raises"
+        return
     yield from (hint for kind, hint in BY_CODE.items() if kind in kinds)
     if looks:
         yield looks.most_common(1)[0][0]
@@ -94,6 +97,12 @@ def _about_cases(marks: Marks) -> Iterator[str]:
         yield "kept"
     known = known_cases(exercise_of(marks).operation)
     yield from (known[name].hint for name in known if name in {row["case"] for row in wrong})
+
+
+def _raises_always(marks: Marks) -> bool:
+    """Whether no ordinary row has a result: then nothing is known of what the function computes."""
+    ordinary = [row["reason"] for row in marks["cases"] if row["case"] == "random"]
+    return bool(ordinary) and all(reason and reason["code"] == "raised" for reason in ordinary)
 
 
 def _pattern(marks: Marks, wrong: list[dict]) -> str | None:

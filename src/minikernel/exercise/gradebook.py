@@ -124,10 +124,3 @@ def as_csv(book: dict[str, Any]) -> str:
         verdicts = [row["exercises"][exercise]["verdict"] for exercise in book["exercises"]]
         table.writerow([f"'{name}" if name.startswith(FORMULA) else name, *verdicts, row["done"]])
     return text.getvalue()
-
-
-def verdicts(book: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Student's slug -> exercise -> verdict: what is the same each time a class is marked."""
-    return {
-        row["slug"]: {name: row["exercises"][name]["verdict"] for name in book["exercises"]} for row in book["students"]
-    }

@@ -6,6 +6,7 @@ from the exact one is the operation's to measure: relative error for a softmax, 
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -19,11 +20,6 @@ LOOKED_AT = 1 << 14  # elements up to which mistakes are looked for; a wrong fun
 CLEARLY = 0.1  # and how much nearer it must be to that than to the exact one
 
 Mistake = Callable[..., Iterable[torch.Tensor]]  # (x, *operands) in float64 -> the results that it may give
-
-
-def softmax_float64(x: torch.Tensor) -> torch.Tensor:
-    """The softmax of a float64 tensor over its last axis."""
-    return torch.softmax(x, -1)
 
 
 class Operation(NamedTuple):
@@ -84,4 +80,4 @@ def error_of_softmax(result: torch.Tensor, x: torch.Tensor) -> float:
     return softmax_error(result.reshape(-1, x.shape[-1]), x.reshape(-1, x.shape[-1]))
 
 
-SOFTMAX = Operation(softmax_float64, error_of_softmax, REFERENCE_TOLERANCE["float32"])
+SOFTMAX = Operation(partial(torch.softmax, dim=-1), error_of_softmax, REFERENCE_TOLERANCE["float32"])

@@ -7,7 +7,6 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from minikernel.exercise.marks import LEAST_NOISE
 from minikernel.reasons import in_words
 from minikernel.report.exercise_report import words
 from minilab.translations import Translations
@@ -97,9 +96,8 @@ def _said(cell: Mapping[str, Any], text: Translations, exercise: Translations, l
     if cell["held"] is not None:
         said.append(text("held", count=cell["held"], of=len(cell["predicted"])))
     if cell["speed"]:
-        noise = max(cell["speed"]["noise"], LEAST_NOISE)
-        ratio = text.number(cell["speed"]["ratio"], ".2f")
-        said.append(text("speed", ratio=ratio, noise=text.number(noise, ".0%")))
+        ratio, noise = text.number(cell["speed"]["ratio"], ".2f"), text.number(cell["speed"]["noise"], ".0%")
+        said.append(text("speed", ratio=ratio, noise=noise))
     if cell["alike"]:
         said.append(text("alike", names=", ".join(cell["alike"])))
     return said

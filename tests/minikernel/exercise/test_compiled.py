@@ -5,8 +5,9 @@ import shutil
 import pytest
 import torch
 
-from minikernel.exercise.compiled import compiled, compiler
+from minikernel.exercise.compiled import compiled
 from minikernel.exercise.traffic import count_traffic
+from minikernel.ops.cpu.build import NATIVE, OPENMP
 from minikernel.reasons import Refusal
 from minilab.device import has_cpp_compiler
 
@@ -100,6 +101,20 @@ def test_what_does_not_compile_is_one_sentence(source: str, said: str):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("option", [NATIVE, OPENMP])
+def test_an_option_that_the_compiler_does_not_have_is_left_out(option: str, monkeypatch: pytest.MonkeyPatch, tmp_path):
+    picky = tmp_path / "picky"
+    picky.write_text(
+        f'#!/bin/sh\ncase " $* " in *" {option} "*) echo "error: no {option}" >&2; exit 1;; esac\nexec g++ "$@"\n'
+    )
+    picky.chmod(0o755)
+    monkeypatch.setenv("CXX", str(picky))
+    each = "for (long i = 0; i < rows * cols; i += LANES) stream(y + i, load(x + i));"
+    copy = body(f"#pragma omp parallel for\n{each} // without {option}")
+    assert torch.equal(copy(X), X)
+    assert count_traffic(copy, X, cache_bytes=64 << 10)[:2] == pytest.approx((1, 1), rel=0.01)
+
+
 def test_other_types_are_refused():
     with pytest.raises(Refusal, match=r"takes float32 on the CPU, not torch\.float64 on cpu"):
         body("")(X.double())
@@ -108,7 +123,7 @@ def test_other_types_are_refused():
 def test_a_machine_without_a_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(Refusal, match=r"no C\+\+ compiler no-such-compiler here; install g\+\+, or set CXX") as refused:
-        compiler()
+        compiled(HEAD)(X)
     assert refused.value.reason["code"] == "no_compiler"
 
 

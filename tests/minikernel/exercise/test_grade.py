@@ -7,7 +7,6 @@ from handed_in import MISBEHAVING, TEXTBOOK, all_right, all_wrong, class_of, han
 
 from minikernel.exercise.exercises import graded
 from minikernel.exercise.grade import Limits, mark_submission
-from minikernel.exercise.gradebook import gradebook, verdicts
 from minikernel.exercise.submissions import submissions
 from minikernel.judge.client import Workshop
 from minilab.device import has_cpp_compiler
@@ -32,8 +31,7 @@ def contained(folder: Path, place: Workshop) -> Workshop:
 def marked(folder: Path, place: Workshop) -> dict[str, dict[str, str]]:
     """Student -> exercise -> verdict."""
     rows = [mark_submission(one, place, LIMITS) for one in submissions(folder)]
-    by_slug = verdicts(gradebook(folder.name, rows))
-    return {row["student"]: by_slug[row["slug"]] for row in rows}
+    return {row["student"]: {name: cell["verdict"] for name, cell in row["exercises"].items()} for row in rows}
 
 
 @needs_all

@@ -9,7 +9,7 @@ from artefacts import ladder
 from handed_in import all_right, hand_in, shipped
 
 from minikernel.exercise.exercises import graded
-from minikernel.exercise.gradebook import NOTHING, as_csv, gradebook, not_marked, read_only, row_of, verdicts
+from minikernel.exercise.gradebook import NOTHING, as_csv, gradebook, not_marked, read_only, row_of
 from minikernel.exercise.submissions import submissions
 from minilab.config import check_schema, read_schema
 
@@ -28,7 +28,7 @@ def test_rows_fit_the_schema_and_count_what_is_done():
     book = gradebook("a class", [row("ana", row=right), row("bo", row=wrong), row("cy")])
     check_schema(book, SCHEMA, "grades.json")
     assert [one["done"] for one in book["students"]] == [1, 0, 0]
-    assert verdicts(book)["bo"]["row"] == "traffic"
+    assert book["students"][1]["exercises"]["row"]["verdict"] == "traffic"
     assert book["students"][1]["exercises"]["row"]["hints"] == ["second_read"]
     assert (right["held"], right["traffic"]) == (3, {"reads": 1.0, "writes": 1.0})
     assert book["stumbles"]["row"] == [{"hint": "second_read", "students": 1}]

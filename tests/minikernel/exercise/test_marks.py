@@ -141,6 +141,9 @@ def test_what_was_wrong_before_a_crash_explains_it():
         ("base", [wrong("random", mistake="base"), wrong("random", 7, mistake="base"), wrong("equal", mistake="axis")]),
         ("not_a_number", [right("random"), wrong("NaN, inf and extremes")]),
         ("many_rows", [right("random"), wrong("many rows", 8)]),
+        ("raises", [wrong("random", 7, "raised"), wrong("random", code="raised"), wrong("equal", code="raised")]),
+        ("width", [right("random"), wrong("random", 7, "raised"), wrong("random", 64, "raised")]),
+        ("no_rows", [right("random"), wrong("zero rows", code="raised")]),
     ],
 )  # fmt: skip
 def test_which_cases_are_wrong_says_why(hint: str, cases: list[dict]):
