@@ -50,7 +50,7 @@ def test_pictures(built: Lab):
     for text in (
         "NVIDIA H200",
         "(record of",
-        "(measured here",
+        "(measured on",
         "naive",
         "smem",
         "fused",

@@ -165,7 +165,7 @@ def test_the_largest_difference_names_its_step():
 def test_the_picture_is_drawn_and_says_where_its_figures_come_from(made: dict, tmp_path: Path):
     draw(made, tmp_path / "training.png")
     assert (tmp_path / "training.png").stat().st_size > 20_000
-    assert heading(made) == "MiniGPT trained on Some Chip (measured here, 2026-11-21)"
+    assert heading(made) == "MiniGPT trained on Some Chip (measured on 2026-11-21)"
     restored = {**made, "restored": {"stale": True}}
     assert heading(restored) == "MiniGPT trained on Some Chip (record of 2026-11-21, stale)"
 
