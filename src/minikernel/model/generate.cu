@@ -7,6 +7,8 @@
 // No block can be two exchanges ahead: for the next one it needs what every warp of every block sends after reading this.
 // Weights are packed by the host (packing.py) in the order in which threads read them, free of bank conflicts.
 
+#include "ptx.cuh"
+
 constexpr int WIDTH = 64, HEADS = 4, HEAD = WIDTH / HEADS, HIDDEN = 4 * WIDTH;
 constexpr int BLOCKS = 8, THREADS = 256, WARPS = THREADS / 32, PER_WARP = 16;  // positions that a warp attends to
 constexpr float EPSILON = 1e-5f;
@@ -14,57 +16,6 @@ constexpr float EPSILON = 1e-5f;
 constexpr int QKV = 3 * HEAD * WIDTH, PROJ = WIDTH * HEAD / 2, FC = HIDDEN / BLOCKS * WIDTH;
 constexpr int VECTORS = 3 * HEAD + WIDTH + HIDDEN / BLOCKS + WIDTH;  // the biases of a layer
 constexpr int LAYER = QKV + PROJ + 2 * FC + VECTORS;  // floats of a layer in a block
-
-__device__ __forceinline__ unsigned address(const void* shared) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
-__device__ __forceinline__ unsigned block_of_cluster() {
-  unsigned rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-__device__ __forceinline__ unsigned remote(unsigned local, unsigned block) {
-  unsigned there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(local), "r"(block));
-  return there;
-}
-
-__device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// Write floats into another block's shared memory; that block's mbarrier counts their bytes.
-__device__ __forceinline__ void send(unsigned to, unsigned barrier, float2 value) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to),
-               "r"(__float_as_uint(value.x)), "r"(__float_as_uint(value.y)), "r"(barrier)
-               : "memory");
-}
-
-__device__ __forceinline__ void send(unsigned to, unsigned barrier, float4 value) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
-               "r"(__float_as_uint(value.x)), "r"(__float_as_uint(value.y)), "r"(__float_as_uint(value.z)),
-               "r"(__float_as_uint(value.w)), "r"(barrier)
-               : "memory");
-}
-
-__device__ __forceinline__ void expect(unsigned barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void await(unsigned barrier, unsigned parity) {
-  unsigned done = 0;
-  while (!done) {
-    asm volatile(
-        "{\n.reg .pred p;\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  }
-}
 
 __device__ __forceinline__ float dot(float4 a, float4 b) {
   return fmaf(a.x, b.x, a.y * b.y) + fmaf(a.z, b.z, a.w * b.w);
@@ -155,11 +106,11 @@ struct Stream {
     const unsigned side = turn & 1, to = thread % BLOCKS;
     const int lane = thread % 32;
     unsigned long long* const barrier = &shared.barriers[side];
-    if (thread == 0) expect(address(barrier), BLOCKS * WIDTH * sizeof(float));
-    send(remote(address(&shared.sent[side][block][thread / 8 * 2]), to), remote(address(barrier), to),
+    if (thread == 0) expect(shared_address(barrier), BLOCKS * WIDTH * sizeof(float));
+    send(remote(shared_address(&shared.sent[side][block][thread / 8 * 2]), to), remote(shared_address(barrier), to),
          make_float2(made[0], made[1]));
     x = x + two_of(bias, lane);
-    await(address(barrier), turn / 2 & 1);
+    await(shared_address(barrier), turn / 2 & 1);
     ++turn;
     float2 parts[BLOCKS];
 #pragma unroll
@@ -272,10 +223,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
   for (int i = thread; i < 2 * LAYERS * ROOM * HEAD; i += THREADS) keys[i] = 0;  // and values: 0 times garbage is garbage
   if (lane < HEAD) shared.mixed[warp][lane] = 0;
   if (lane == 0) shared.top[warp] = -INFINITY, shared.weight[warp] = 0;
-  if (thread < 3) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(&shared.barriers[thread])) : "memory");
-  }
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  if (thread < 3) make_barrier(shared_address(&shared.barriers[thread]), 1);
+  fence_barriers();
   __syncthreads();
   cluster_barrier();
 
@@ -372,7 +321,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
     }
     const float4* const head = reinterpret_cast<const float4*>(own + LAYERS * LAYER);
     const float* const bias = reinterpret_cast<const float*>(head) + WORDS * WIDTH;
-    const unsigned barrier = address(&shared.barriers[2]);
+    const unsigned barrier = shared_address(&shared.barriers[2]);
     if (thread == 0) expect(barrier, BLOCKS * WORDS * sizeof(float));
     float of_words[ROWS];
     row_products(head, thread, layer_norm(x, lane), of_words);
@@ -384,7 +333,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
     __syncthreads();
     for (int i = thread; i < BLOCKS * WORDS / 4; i += THREADS) {
       const int four = i / BLOCKS, to = i % BLOCKS;
-      send(remote(address(logits + block * WORDS + 4 * four), to), remote(barrier, to),
+      send(remote(shared_address(logits + block * WORDS + 4 * four), to), remote(barrier, to),
            reinterpret_cast<const float4*>(own_logits)[four]);
     }
     await(barrier, chosen & 1);
