@@ -157,7 +157,7 @@ def test_an_exchange_without_a_part_is_wrong(missing, said):
     [
         (
             "if (threadIdx.x < 32) __syncthreads();  else named_barrier(1, 64);",
-            r"thread 0 and the 31 after it wait for barrier 0, where 32 of 64 .*; block 0, thread 32 and the 31 after it wait",
+            r"thread 0 and the 31 after it wait for barrier 0, where 32 of 64 .*, thread 32 and the 31 after it wait",
         ),
         (
             "if (threadIdx.x % 2) __syncwarp(); else named_barrier(1, 64);",

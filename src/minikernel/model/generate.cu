@@ -1,34 +1,40 @@
-// A whole text in one launch: MiniGPT token by token, its weights in shared memory from the first token to the last.
+// A whole text in one launch: MiniGPT token by token, its weights in registers from the first token to the last.
 //
-// A cluster of 8 blocks writes one sequence. Block c holds head c / 2 and an eighth of each feed-forward layer and of the
-// LM head; the residual stream is in the registers of every warp, the same in all. A layer then needs two exchanges: each
-// block adds up what its share contributes to the 64 elements of the stream, and sends that to every block. It goes by
-// st.async into the receiver's shared memory, whose mbarrier counts the bytes: no barrier of the cluster is needed.
-// No block can be two exchanges ahead: for the next one it needs what every warp of every block sends after reading this.
-// Weights are packed by the host (packing.py) in the order in which threads read them, free of bank conflicts.
+// A cluster of 8 blocks writes one sequence. Block c holds head c / 2 of the attention, an eighth of each feed-forward
+// layer and an eighth of the LM head; the residual stream is in the registers of every warp, the same in all. A layer
+// takes two exchanges, in which each block sends every block what its share adds to the stream: by st.async, into memory
+// whose mbarrier counts the bytes, so that no barrier of the cluster is needed. Between two exchanges of a kind lies one
+// of another, for which a block needs what every warp of every block sends after reading the first: none is overwritten.
+//
+// What the host has done to the weights (packing.py), so that less is left to do here:
+// - All that is added to the stream has mean 0, so that LayerNorm needs no mean; its weight and bias are in the matrix
+//   that follows, and its scale is applied to the products, which need not wait for it.
+// - A head's values have been through the projection: what attention mixes is what the head adds to the stream. A block
+//   has half of these 64 numbers, and the block beside it the other half.
+// - Scores are exponents of two, and keys have no bias, which softmax would not notice.
+// Registers hold the model (the lab's own: 148 of a thread's), as far as there are enough; shared memory holds the rest,
+// keys and values. Chosen greedily, a token costs one exchange more: each block sends its likeliest word, with the
+// embedding of that word.
 
 #include "ptx.cuh"
 
 constexpr int WIDTH = 64, HEADS = 4, HEAD = WIDTH / HEADS, HIDDEN = 4 * WIDTH;
 constexpr int BLOCKS = 8, THREADS = 256, WARPS = THREADS / 32, PER_WARP = 16;  // positions that a warp attends to
 constexpr float EPSILON = 1e-5f;
+#undef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
-constexpr int QKV = 3 * HEAD * WIDTH, PROJ = WIDTH * HEAD / 2, FC = HIDDEN / BLOCKS * WIDTH;
-constexpr int VECTORS = 3 * HEAD + WIDTH + HIDDEN / BLOCKS + WIDTH;  // the biases of a layer
-constexpr int LAYER = QKV + PROJ + 2 * FC + VECTORS;  // floats of a layer in a block
+constexpr int VALUE = WIDTH / 2;                                     // of a head's values, those of a block
+constexpr int QKV_ROWS = (2 * HEAD + VALUE) / WARPS, FC_ROWS = HIDDEN / BLOCKS / WARPS;  // of a warp
+constexpr int QKV = QKV_ROWS / 2, FC = FC_ROWS / 2, OUT = 2;  // 16-byte vectors that a thread has of each matrix
+constexpr int VECTORS = QKV + FC + OUT;
+constexpr int QKV_BIAS = 2 * HEAD + VALUE, FC_BIAS = HIDDEN / BLOCKS, BIASES = QKV_BIAS + FC_BIAS + 2 * WIDTH;
+constexpr int HELD_LAYERS = 4, HELD_VECTORS = 40;  // registers hold so many layers, and with the head so many vectors
 
 __device__ __forceinline__ float dot(float4 a, float4 b) {
   return fmaf(a.x, b.x, a.y * b.y) + fmaf(a.z, b.z, a.w * b.w);
 }
 
-// Each of COUNT values summed over LANES neighbouring lanes, in all of them; the values' shuffles overlap.
-template <int LANES, int COUNT>
-__device__ __forceinline__ void add_up(float (&values)[COUNT]) {
-#pragma unroll
-  for (int lane = 1; lane < LANES; lane *= 2)
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) values[i] += __shfl_xor_sync(~0u, values[i], lane);
-}
+__device__ __forceinline__ float2 operator+(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 
 // An integer that is ordered as the float is, and back: the largest of a warp's integers takes one instruction.
 __device__ __forceinline__ int ordered(float value) {
@@ -41,86 +47,74 @@ __device__ __forceinline__ float largest(float value) {
   return __int_as_float(bits ^ (bits >> 31 & 0x7fffffff));
 }
 
-// Rows of a matrix times a vector of 64, of which a lane has four elements: each half of a warp takes ROWS rows, and all
-// of its lanes have the products in the end.
-template <int ROWS>
-__device__ __forceinline__ void row_products(const float4* weights, int thread, float4 vector, float (&products)[ROWS]) {
+// COUNT values summed over a warp's lanes, and `squares` besides. Lanes part with half of the values at each step, and
+// have one in the end: number `row`, if `left` is positive, as it is unless COUNT is no power of two.
+template <int DISTANCE, int COUNT>
+__device__ __forceinline__ float sum_of_row(const float (&values)[COUNT], float& squares, int lane, int& row,
+                                            int& left) {
+  if constexpr (DISTANCE == 0) {
+    static_assert(COUNT == 1, "a lane ends with one value");
+    return values[0];
+  } else {
+    constexpr int KEPT = (COUNT + 1) / 2;
+    const bool upper = COUNT > 1 && lane & DISTANCE;
+    float kept[KEPT];
 #pragma unroll
-  for (int row = 0; row < ROWS; ++row) products[row] = dot(weights[row * THREADS + thread], vector);
-  add_up<16>(products);
+    for (int i = 0; i < KEPT; ++i) {
+      const bool lacks = 2 * KEPT > COUNT && i == KEPT - 1;  // of an odd number: the last value has no other
+      const float first = values[i], second = COUNT == 1 ? first : lacks ? 0 : values[lacks ? 0 : KEPT + i];
+      kept[i] = (upper ? second : first) + exchanged(upper ? first : second, DISTANCE);
+    }
+    squares += exchanged(squares, DISTANCE);
+    if (upper) row += KEPT, left -= KEPT;
+    else left = min(left, KEPT);
+    return sum_of_row<DISTANCE / 2>(kept, squares, lane, row, left);
+  }
 }
 
-// Of an array's elements the one at a lane's own index.
+// A warp's rows of a matrix times the normalised stream, of which a lane has two elements; a vector of weights has them
+// of two rows. A lane has the product of its `row` in the end.
 template <int COUNT>
-__device__ __forceinline__ float own_of(const float (&values)[COUNT], int index) {
-  float own = values[0];
+__device__ __forceinline__ float row_product(const float4 (&weights)[COUNT], float2 x, int lane, int& row, int& left) {
+  float products[2 * COUNT], squares = fmaf(x.x, x.x, x.y * x.y);
 #pragma unroll
-  for (int i = 1; i < COUNT; ++i) own = index == i ? values[i] : own;
-  return own;
+  for (int i = 0; i < COUNT; ++i) {
+    products[2 * i] = fmaf(weights[i].x, x.x, weights[i].y * x.y);
+    products[2 * i + 1] = fmaf(weights[i].z, x.x, weights[i].w * x.y);
+  }
+  row = 0, left = 2 * COUNT;
+  const float product = sum_of_row<16>(products, squares, lane, row, left);
+  return product * inverse_root(squares * (1.0f / WIDTH) + EPSILON);
 }
 
 // A lane's two elements of a row of 64.
-__device__ __forceinline__ float2 two_of(const float* row, int lane) { return reinterpret_cast<const float2*>(row)[lane]; }
-
-__device__ __forceinline__ float2 operator+(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
-
-// LayerNorm of the stream: elements 4 i to 4 i + 3, where i is the lane modulo 16. Its weight and bias are in the matrix
-// that follows (packing.py).
-__device__ __forceinline__ float4 layer_norm(float2 x, int lane) {
-  float sums[2] = {x.x + x.y, fmaf(x.x, x.x, x.y * x.y)};
-  add_up<32>(sums);
-  const float mean = sums[0] / WIDTH, variance = fmaxf(fmaf(-mean, mean, sums[1] / WIDTH), 0.0f);
-  const float scale = rsqrtf(variance + EPSILON);
-  x = make_float2((x.x - mean) * scale, (x.y - mean) * scale);
-  const int from = 2 * lane % 32;
-  return make_float4(__shfl_sync(~0u, x.x, from), __shfl_sync(~0u, x.y, from), __shfl_sync(~0u, x.x, from + 1),
-                     __shfl_sync(~0u, x.y, from + 1));
+__device__ __forceinline__ float2 two_of(const float* row, int lane) {
+  return reinterpret_cast<const float2*>(row)[lane];
 }
 
 // x / 2 (1 + tanh u) is x / (1 + exp(-2 u)), without a difference of neighbours
 __device__ __forceinline__ float gelu(float x) {
-  return __fdividef(x, 1.0f + __expf(-1.5957691216057308f * x * fmaf(0.044715f * x, x, 1.0f)));
+  return x * reciprocal(1.0f + power_of_two(-2.302208198f * x * fmaf(0.044715f * x, x, 1.0f)));
 }
 
-struct Shared {
-  float sent[2][BLOCKS][WIDTH];      // what each block contributes to the stream, by turns
-  float mixed[WARPS][HEAD];          // of each warp's positions: values, weighed
-  float top[WARPS], weight[WARPS];   // the largest score there, and the sum of the exponentials
+struct alignas(16) Shared {
+  float mixed_by[HEADS][WIDTH];    // what each head adds to the stream
+  float fed_by[BLOCKS][WIDTH];     // what each block's share of a feed-forward layer does
+  float likeliest[BLOCKS][WIDTH];  // the embedding of each block's likeliest word
+  float2 candidate[BLOCKS];        // its logit, and its number
   float query[HEAD];
+  float weights[WARPS][PER_WARP];  // of each warp's positions: exponentials of the scores,
+  float mixed[WARPS][VALUE];       // values, weighed,
+  float total[WARPS];              // the sum of the weights
+  int top[WARPS];                  // and what power of two they are to be multiplied by
   float hidden[HIDDEN / BLOCKS];
-  double total[WARPS];
+  double sum[WARPS];
   float best[WARPS];
   int place[WARPS];
-  unsigned long long barriers[3];  // two for the stream, by turns, and one for the logits
+  unsigned long long barriers[4];
   int token;
 };
-
-// The exchange: blocks' contributions to the stream, summed in the blocks' order.
-struct Stream {
-  Shared& shared;
-  unsigned block;
-  unsigned turn = 0;
-
-  // eight neighbouring threads have what this block adds to two elements of the stream: 2 * (thread / 8) and the next
-  __device__ __forceinline__ float2 exchange(float2 x, const float (&made)[2], int thread, const float* bias) {
-    const unsigned side = turn & 1, to = thread % BLOCKS;
-    const int lane = thread % 32;
-    unsigned long long* const barrier = &shared.barriers[side];
-    if (thread == 0) expect(shared_address(barrier), BLOCKS * WIDTH * sizeof(float));
-    send(remote(shared_address(&shared.sent[side][block][thread / 8 * 2]), to), remote(shared_address(barrier), to),
-         make_float2(made[0], made[1]));
-    x = x + two_of(bias, lane);
-    await(shared_address(barrier), turn / 2 & 1);
-    ++turn;
-    float2 parts[BLOCKS];
-#pragma unroll
-    for (int from = 0; from < BLOCKS; ++from) parts[from] = two_of(shared.sent[side][from], lane);
-#pragma unroll
-    for (int half = BLOCKS / 2; half; half /= 2)
-      for (int from = 0; from < half; ++from) parts[from] = parts[from] + parts[from + half];
-    return x + parts[0];
-  }
-};
+enum { MIXED, FED, LIKELIEST, LOGITS };  // the exchanges, each with a barrier
 
 // Philox4x32-10 (Salmon et al. 2011): the first word for a counter (position, sequence, 0, 0).
 __device__ unsigned philox(unsigned position, unsigned sequence, unsigned long long seed) {
@@ -170,7 +164,8 @@ __device__ int choose(Shared& shared, const float* logits, float temperature, in
     if (word < VOCABULARY) {
       int before = 0;  // words that are likelier, or as likely and of lower id
       if (top_k < VOCABULARY)
-        for (int j = 0; j < VOCABULARY; ++j) before += logits[j] > logits[word] || (logits[j] == logits[word] && j < word);
+        for (int j = 0; j < VOCABULARY; ++j)
+          before += logits[j] > logits[word] || (logits[j] == logits[word] && j < word);
       if (before < top_k) own[i] = exp((double)logits[word] / temperature - (double)best / temperature);
     }
     sum += own[i];
@@ -181,13 +176,13 @@ __device__ int choose(Shared& shared, const float* logits, float temperature, in
     const double theirs = __shfl_up_sync(~0u, reached, other);
     if (lane >= other) reached += theirs;
   }
-  if (lane == 31) shared.total[warp] = reached;
+  if (lane == 31) shared.sum[warp] = reached;
   if (thread == 0) shared.token = VOCABULARY - 1;
   __syncthreads();
   double before = reached - sum, total = 0;
   for (int i = 0; i < WARPS; ++i) {
-    if (i < warp) before += shared.total[i];
-    total += shared.total[i];
+    if (i < warp) before += shared.sum[i];
+    total += shared.sum[i];
   }
   const double aim = (philox(position, sequence, seed) >> 8) * 0x1p-24 * total;
   for (int i = 0; i < EACH; ++i)
@@ -197,151 +192,239 @@ __device__ int choose(Shared& shared, const float* logits, float temperature, in
   return shared.token;
 }
 
+// The likeliest of a block's words, whose logits its lanes have, one or none each: the logit and the word's number.
+__device__ __forceinline__ void best_of_block(Shared& shared, float& logit, int& word, int warp, int lane) {
+  const float best = largest(logit);
+  word = __reduce_min_sync(~0u, logit == best ? word : 0x7fffffff);
+  if (lane == 0) shared.best[warp] = best, shared.place[warp] = word;
+  __syncthreads();
+  const float theirs = shared.best[lane % WARPS];
+  logit = largest(theirs);
+  word = __reduce_min_sync(~0u, theirs == logit ? shared.place[lane % WARPS] : 0x7fffffff);
+}
+
 // The text of a sequence for each cluster: `prompt` (sequences, given) int64, `written` (sequences, wanted) int64.
-// packed: (BLOCKS, floats of a block); tokens (VOCABULARY, WIDTH) and places (POSITIONS, WIDTH): the embeddings.
+// packed: (BLOCKS, floats of a block); tokens (VOCABULARY, WIDTH) and places (POSITIONS, WIDTH): the embeddings, each
+// without its mean.
 template <int LAYERS, int VOCABULARY, int POSITIONS>
-__global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS)
-    write_text(const float* packed, const float* tokens, const float* places, const long long* prompt,
+__global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
+    write_text(const float4* packed, const float* tokens, const float* places, const long long* prompt,
                long long* written, float* last_logits, int given, int wanted, float temperature, int top_k,
                unsigned long long seed) {
-  constexpr int ROWS = (VOCABULARY + 16 * BLOCKS - 1) / (16 * BLOCKS), WORDS = 16 * ROWS;  // of the LM head: of a half
-  // warp, and of a block
+  constexpr int PAIRS = (VOCABULARY + 2 * BLOCKS * WARPS - 1) / (2 * BLOCKS * WARPS);  // a warp's words, by twos
+  constexpr int WORDS = 2 * PAIRS * WARPS;                                              // a block's
   constexpr int ROOM = (POSITIONS + PER_WARP - 1) / PER_WARP * PER_WARP;
-  constexpr int OWN = LAYERS * LAYER + WORDS * WIDTH + WORDS;  // floats of a block
-  static_assert(ROWS <= 16 && POSITIONS <= WARPS * PER_WARP, "the model does not fit");
+  constexpr int HELD = LAYERS < HELD_LAYERS ? LAYERS : HELD_LAYERS;
+  constexpr bool HEAD_HELD = HELD * VECTORS + PAIRS <= HELD_VECTORS;
+  constexpr int KEPT_LAYERS = LAYERS - HELD;  // in shared memory, as the head is where registers do not hold it
+  constexpr int KEPT = KEPT_LAYERS * VECTORS + (HEAD_HELD ? 0 : PAIRS);
+  constexpr int REST = LAYERS * BIASES + WORDS + WORDS * WIDTH;  // floats: biases, the head's, the words' embeddings
+  constexpr int OWN = (LAYERS * VECTORS + PAIRS) * THREADS + REST / 4;  // vectors of a block
+  static_assert(PAIRS <= 16 && POSITIONS <= WARPS * PER_WARP, "the model does not fit");
   extern __shared__ float4 memory[];
-  float* const own = reinterpret_cast<float*>(memory);
-  float* const keys = own + OWN;                          // (LAYERS, HEAD / 4, ROOM, 4)
-  float* const values = keys + LAYERS * ROOM * HEAD;  // (LAYERS, ROOM, HEAD)
-  float* const logits = values + LAYERS * ROOM * HEAD;
+  float* const biases = reinterpret_cast<float*>(memory + KEPT * THREADS);
+  float* const head_bias = biases + LAYERS * BIASES;
+  float* const embeddings = head_bias + WORDS;
+  float* const keys = embeddings + WORDS * WIDTH;     // (LAYERS, HEAD / 4, ROOM, 4)
+  float* const values = keys + LAYERS * ROOM * HEAD;  // (LAYERS, ROOM, VALUE)
+  float* const logits = values + LAYERS * ROOM * VALUE;
   Shared& shared = *reinterpret_cast<Shared*>(logits + BLOCKS * WORDS + WORDS);
+  int* const given_tokens = reinterpret_cast<int*>(&shared + 1);
 
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const unsigned block = block_of_cluster(), sequence = blockIdx.x / BLOCKS;
-  for (int i = thread; i < OWN / 4; i += THREADS)
-    memory[i] = reinterpret_cast<const float4*>(packed + static_cast<size_t>(block) * OWN)[i];
-  for (int i = thread; i < 2 * LAYERS * ROOM * HEAD; i += THREADS) keys[i] = 0;  // and values: 0 times garbage is garbage
-  if (lane < HEAD) shared.mixed[warp][lane] = 0;
-  if (lane == 0) shared.top[warp] = -INFINITY, shared.weight[warp] = 0;
-  if (thread < 3) make_barrier(shared_address(&shared.barriers[thread]), 1);
+  packed += static_cast<size_t>(block) * OWN;
+  float4 held[HELD][VECTORS], head_held[PAIRS];
+#pragma unroll
+  for (int layer = 0; layer < HELD; ++layer)
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i) held[layer][i] = packed[(layer * VECTORS + i) * THREADS + thread];
+#pragma unroll
+  for (int i = 0; i < PAIRS; ++i)
+    if (HEAD_HELD) head_held[i] = packed[(LAYERS * VECTORS + i) * THREADS + thread];
+  const auto keep = [&](int at, int from, int count) {
+    for (int i = thread; i < count; i += THREADS) memory[at + i] = packed[from + i];
+  };
+  keep(0, HELD * VECTORS * THREADS, KEPT_LAYERS * VECTORS * THREADS);
+  if (!HEAD_HELD) keep(KEPT_LAYERS * VECTORS * THREADS, LAYERS * VECTORS * THREADS, PAIRS * THREADS);
+  keep(KEPT * THREADS, (LAYERS * VECTORS + PAIRS) * THREADS, REST / 4);
+  for (int i = thread; i < LAYERS * ROOM * (HEAD + VALUE); i += THREADS) keys[i] = 0;  // and values: 0 times NaN is NaN
+  for (int i = thread; i < given; i += THREADS) given_tokens[i] = prompt[sequence * given + i];
+  shared.mixed[warp][lane] = 0;
+  if (lane == 0) shared.top[warp] = -0x40000000, shared.total[warp] = 0;
+  if (thread < 4) make_barrier(shared_address(&shared.barriers[thread]), 1);
   fence_barriers();
   __syncthreads();
   cluster_barrier();
 
-  Stream stream{shared, block};
-  unsigned chosen = 0;
-  long long token = prompt[sequence * given];
-  for (int position = 0; position < given + wanted - 1; ++position) {
-    float2 x = two_of(tokens + token * WIDTH, lane) + two_of(places + position * WIDTH, lane);
-#pragma unroll 1
-    for (int layer = 0; layer < LAYERS; ++layer) {
-      const float* const weights = own + layer * LAYER;
-      const float4* const qkv = reinterpret_cast<const float4*>(weights);
-      const float* const proj = weights + QKV;
-      const float4* const fc = qkv + (QKV + PROJ) / 4;
-      const float4* const out = fc + FC / 4;
-      const float* const qkv_bias = reinterpret_cast<const float*>(out + FC / 4);
-      const float* const proj_bias = qkv_bias + 3 * HEAD;
-      const float* const fc_bias = proj_bias + WIDTH;
-      const float* const out_bias = fc_bias + HIDDEN / BLOCKS;
-      float* const own_keys = keys + layer * ROOM * HEAD;
-      float* const own_values = values + layer * ROOM * HEAD;
+  // where a lane's product goes: the query, or a position of the keys or of the values
+  const int own_row = warp * QKV_ROWS + lane / (32 / QKV_ROWS), element = own_row % HEAD;
+  float* const product_to = own_row < HEAD       ? shared.query + element
+                            : own_row < 2 * HEAD ? keys + element / 4 * ROOM * 4 + element % 4
+                                                 : values + own_row - 2 * HEAD;
+  const int position_stride = own_row < HEAD ? 0 : own_row < 2 * HEAD ? 4 : VALUE;
+  const int layer_stride = own_row < HEAD ? 0 : own_row < 2 * HEAD ? ROOM * HEAD : ROOM * VALUE;
 
-      float of_head[3];  // rows of query, key and value
-      row_products(qkv, thread, layer_norm(x, lane), of_head);
-      if (lane % 16 < 3) {
-        const int row = thread / 16 * 3 + lane % 16, element = row % HEAD;
-        const float made = own_of(of_head, lane % 16) + qkv_bias[row];
-        if (row < HEAD) shared.query[element] = made;
-        else if (row < 2 * HEAD) own_keys[(element / 4 * ROOM + position) * 4 + element % 4] = made;
-        else own_values[position * HEAD + element] = made;
+  unsigned turn = 0, chosen = 0;  // exchanges of layers, and of words
+  const auto barrier = [&](int exchange) { return shared_address(&shared.barriers[exchange]); };
+  float2 x = two_of(tokens + given_tokens[0] * WIDTH, lane) + two_of(places, lane);
+  for (int position = 0;; ++position) {
+    const int next = position + 1;
+    const bool is_given = next < given;
+    float2 upcoming = make_float2(0, 0);  // of the next token's embedding what is known by now
+    if (next < POSITIONS) upcoming = two_of(places + next * WIDTH, lane);
+    float2 given_token = make_float2(0, 0);
+    if (is_given) given_token = two_of(tokens + given_tokens[next] * WIDTH, lane);
+#pragma unroll
+    for (int layer = 0; layer < LAYERS; ++layer) {
+      const float* const qkv_bias = biases + layer * BIASES;
+      const float* const fc_bias = qkv_bias + QKV_BIAS;
+      const float* const proj_bias = fc_bias + FC_BIAS;
+      const float* const out_bias = proj_bias + WIDTH;
+      float* const own_keys = keys + layer * ROOM * HEAD;
+      float* const own_values = values + layer * ROOM * VALUE;
+      float4 qkv[QKV], fc[FC], out[OUT];
+#pragma unroll
+      for (int i = 0; i < VECTORS; ++i) {
+        const float4 vector = layer < HELD ? held[layer < HELD ? layer : 0][i]
+                                           : memory[((layer - HELD) * VECTORS + i) * THREADS + thread];
+        if (i < QKV) qkv[i] = vector;
+        else if (i < QKV + FC) fc[i - QKV] = vector;
+        else out[i - QKV - FC] = vector;
+      }
+
+      int row, left;
+      {
+        const float bias = qkv_bias[own_row];
+        const float product = row_product(qkv, x, lane, row, left) + bias;
+        if (lane % (32 / QKV_ROWS) == 0) product_to[position * position_stride + layer * layer_stride] = product;
       }
       __syncthreads();
 
-      if (warp <= position / PER_WARP) {  // two lanes for a position, then a lane for an element of every other position
-        const int place = warp * PER_WARP + lane % 16, half = lane / 16;
+      if (warp <= position / PER_WARP) {  // two lanes for a position, then a lane for an element of all
+        const int place = warp * PER_WARP + lane % PER_WARP, half = lane / PER_WARP;
         const float4* const key = reinterpret_cast<const float4*>(own_keys) + 2 * half * ROOM + place;
         const float4* const query = reinterpret_cast<const float4*>(shared.query) + 2 * half;
-        const float* const value = own_values + (warp * PER_WARP + lane / HEAD) * HEAD + lane % HEAD;
-        float column[PER_WARP / 2];
+        float score = dot(query[0], key[0]) + dot(query[1], key[ROOM]);
+        score += exchanged(score, PER_WARP);
+        float column[PER_WARP];
 #pragma unroll
-        for (int i = 0; i < PER_WARP / 2; ++i) column[i] = value[2 * i * HEAD];
-        float product = dot(query[0], key[0]) + dot(query[1], key[ROOM]);
-        product += __shfl_xor_sync(~0u, product, 16);
-        const float score = place <= position ? product * 0.25f : -INFINITY;  // 1 / sqrt(HEAD)
-        const float top = largest(score), weight = __expf(score - top);
-        float mixed = 0, total = 0;
+        for (int i = 0; i < PER_WARP; ++i) column[i] = own_values[(warp * PER_WARP + i) * VALUE + lane];
+        score = place <= position ? fminf(fmaxf(score, -1e9f), 1e9f) : -INFINITY;  // an integer can hold it
+        const int top = __float2int_ru(largest(score));
+        if (half == 0) shared.weights[warp][place % PER_WARP] = power_of_two(score - top);
+        __syncwarp();
+        float mixed[2] = {0, 0}, total[2] = {0, 0};
 #pragma unroll
-        for (int i = 0; i < PER_WARP / 2; ++i) {
-          const float share = __shfl_sync(~0u, weight, 2 * i + lane / HEAD);
-          mixed = fmaf(share, column[i], mixed);
-          total += share;
+        for (int i = 0; i < PER_WARP; i += 4) {
+          const float4 weight = *reinterpret_cast<const float4*>(&shared.weights[warp][i]);
+          mixed[0] = fmaf(weight.x, column[i], fmaf(weight.y, column[i + 1], mixed[0]));
+          mixed[1] = fmaf(weight.z, column[i + 2], fmaf(weight.w, column[i + 3], mixed[1]));
+          total[0] += weight.x + weight.y;
+          total[1] += weight.z + weight.w;
         }
-        mixed += __shfl_xor_sync(~0u, mixed, HEAD);
-        total += __shfl_xor_sync(~0u, total, HEAD);
-        if (lane < HEAD) shared.mixed[warp][lane] = mixed;
-        if (lane == 0) shared.top[warp] = top, shared.weight[warp] = total;
+        shared.mixed[warp][lane] = mixed[0] + mixed[1];
+        if (lane == 0) shared.top[warp] = top, shared.total[warp] = total[0] + total[1];
       }
       __syncthreads();
 
-      float made[2];
-      {  // a lane for an element of this block's half of its head; the warps' sums are brought to one largest score
-        const int i = lane % WARPS;
-        const float own_top = shared.top[i], scale = __expf(own_top - largest(own_top));
-        float mixed = 0, total = 0;
+      if (thread == 0) expect(barrier(MIXED), BLOCKS * VALUE * sizeof(float));
+      {  // the warps' sums, brought to one power of two: a lane for an element, a warp for the block that it is sent to
+        int tops[WARPS], top;
+        float totals[WARPS], mixed = 0, total = 0;
+#pragma unroll
+        for (int i = 0; i < WARPS; i += 4) {
+          *reinterpret_cast<int4*>(tops + i) = *reinterpret_cast<const int4*>(shared.top + i);
+          *reinterpret_cast<float4*>(totals + i) = *reinterpret_cast<const float4*>(shared.total + i);
+        }
+        top = max(max(max(tops[0], tops[1]), max(tops[2], tops[3])), max(max(tops[4], tops[5]), max(tops[6], tops[7])));
 #pragma unroll
         for (int from = 0; from < WARPS; ++from) {
-          const float share = __shfl_sync(~0u, scale, from);
-          mixed = fmaf(share, shared.mixed[from][block % 2 * (HEAD / 2) + i], mixed);
-          total = fmaf(share, shared.weight[from], total);
+          const float scale = __int_as_float(max(tops[from] - top + 127, 0) << 23);
+          mixed = fmaf(scale, shared.mixed[from][lane], mixed);
+          total = fmaf(scale, totals[from], total);
         }
-        mixed = __fdividef(mixed, total);
-        made[0] = proj[thread] * mixed;
-        made[1] = proj[THREADS + thread] * mixed;
-        add_up<8>(made);
+        const float* const to = &shared.mixed_by[block / 2][block % 2 * VALUE + lane];
+        send(remote(shared_address(to), warp), remote(barrier(MIXED), warp), mixed * reciprocal(total));
       }
-      x = stream.exchange(x, made, thread, proj_bias);
+      x = x + two_of(proj_bias, lane);
+      const float bias = fc_bias[warp * FC_ROWS + lane / (32 / FC_ROWS)];
+      await(barrier(MIXED), turn & 1);
+      x = x + ((two_of(shared.mixed_by[0], lane) + two_of(shared.mixed_by[1], lane)) +
+               (two_of(shared.mixed_by[2], lane) + two_of(shared.mixed_by[3], lane)));
 
-      float hidden[2];
-      row_products(fc, thread, layer_norm(x, lane), hidden);
-      if (lane % 16 < 2) {
-        const int row = thread / 16 * 2 + lane % 16;
-        shared.hidden[row] = gelu(own_of(hidden, lane % 16) + fc_bias[row]);
-      }
+      const float hidden = gelu(row_product(fc, x, lane, row, left) + bias);
+      if (lane % (32 / FC_ROWS) == 0) shared.hidden[warp * FC_ROWS + row] = hidden;
       __syncthreads();
-      const float4 activated = reinterpret_cast<const float4*>(shared.hidden)[lane % 8];
-      made[0] = dot(out[thread], activated);
-      made[1] = dot(out[THREADS + thread], activated);
-      add_up<8>(made);
-      x = stream.exchange(x, made, thread, out_bias);
+      if (thread == 0) expect(barrier(FED), BLOCKS * WIDTH * sizeof(float));
+      {  // eight lanes for two rows, and one of them for each block that these are sent to
+        const float4 activated = reinterpret_cast<const float4*>(shared.hidden)[lane % 8];
+        float2 made = make_float2(dot(out[0], activated), dot(out[1], activated));
+#pragma unroll
+        for (int distance = 1; distance < 8; distance *= 2)
+          made = made + make_float2(exchanged(made.x, distance), exchanged(made.y, distance));
+        const unsigned to = lane % BLOCKS;
+        send(remote(shared_address(&shared.fed_by[block][thread / 8 * 2]), to), remote(barrier(FED), to), made);
+      }
+      x = x + two_of(out_bias, lane);
+      await(barrier(FED), turn & 1);
+      ++turn;
+      float2 parts[BLOCKS];
+#pragma unroll
+      for (int from = 0; from < BLOCKS; ++from) parts[from] = two_of(shared.fed_by[from], lane);
+#pragma unroll
+      for (int half = BLOCKS / 2; half; half /= 2)
+        for (int from = 0; from < half; ++from) parts[from] = parts[from] + parts[from + half];
+      x = x + parts[0];
     }
-    if (position + 1 < given) {
-      token = prompt[sequence * given + position + 1];
+    if (is_given) {
+      x = given_token + upcoming;
       continue;
     }
-    const float4* const head = reinterpret_cast<const float4*>(own + LAYERS * LAYER);
-    const float* const bias = reinterpret_cast<const float*>(head) + WORDS * WIDTH;
-    const unsigned barrier = shared_address(&shared.barriers[2]);
-    if (thread == 0) expect(barrier, BLOCKS * WORDS * sizeof(float));
-    float of_words[ROWS];
-    row_products(head, thread, layer_norm(x, lane), of_words);
-    float* const own_logits = logits + BLOCKS * WORDS;  // before they are sent, to this block too
-    if (lane % 16 < ROWS) {
-      const int row = thread / 16 * ROWS + lane % 16;
-      own_logits[row] = own_of(of_words, lane % 16) + bias[row];
+
+    int row, left;
+    float4 head[PAIRS];
+#pragma unroll
+    for (int i = 0; i < PAIRS; ++i)
+      head[i] = HEAD_HELD ? head_held[i] : memory[(KEPT_LAYERS * VECTORS + i) * THREADS + thread];
+    float logit = row_product(head, x, lane, row, left);
+    const int own = warp * 2 * PAIRS + row;  // of the block's words
+    int word = block * WORDS + own;
+    if (left > 0) logit += head_bias[own];
+    const bool is_word = left > 0 && word < VOCABULARY;
+    if (last_logits && next == given + wanted - 1 && is_word) last_logits[sequence * VOCABULARY + word] = logit;
+    if (temperature == 0) {
+      if (!(is_word && logit > -INFINITY)) logit = -INFINITY, word = VOCABULARY - 1;  // where no logit is a number
+      best_of_block(shared, logit, word, warp, lane);
+      if (thread == 0) expect(barrier(LIKELIEST), BLOCKS * (WIDTH + 2) * sizeof(float));
+      if (lane == 0)
+        send(remote(shared_address(&shared.candidate[block]), warp), remote(barrier(LIKELIEST), warp),
+             make_float2(logit, __int_as_float(word)));
+      const int mine = min(max(word - static_cast<int>(block) * WORDS, 0), WORDS - 1);
+      send(remote(shared_address(&shared.likeliest[block][2 * lane]), warp), remote(barrier(LIKELIEST), warp),
+           two_of(embeddings + mine * WIDTH, lane));
+      await(barrier(LIKELIEST), chosen & 1);
+      const float2 theirs = shared.candidate[lane % BLOCKS];
+      const float best = largest(theirs.x);
+      word = __reduce_min_sync(~0u, theirs.x == best ? __float_as_int(theirs.y) : VOCABULARY - 1);
+      x = two_of(shared.likeliest[word / WORDS], lane) + upcoming;
+    } else {
+      float* const own_logits = logits + BLOCKS * WORDS;  // before they are sent, to this block too
+      if (left > 0) own_logits[own] = logit;
+      __syncthreads();
+      if (thread == 0) expect(barrier(LOGITS), BLOCKS * WORDS * sizeof(float));
+      for (int i = thread; i < BLOCKS * WORDS / 4; i += THREADS) {
+        const int four = i / BLOCKS, to = i % BLOCKS;
+        send(remote(shared_address(logits + block * WORDS + 4 * four), to), remote(barrier(LOGITS), to),
+             reinterpret_cast<const float4*>(own_logits)[four]);
+      }
+      await(barrier(LOGITS), chosen & 1);
+      word = choose<VOCABULARY>(shared, logits, temperature, top_k, next, sequence, seed);
+      x = two_of(tokens + word * WIDTH, lane) + upcoming;
     }
-    __syncthreads();
-    for (int i = thread; i < BLOCKS * WORDS / 4; i += THREADS) {
-      const int four = i / BLOCKS, to = i % BLOCKS;
-      send(remote(shared_address(logits + block * WORDS + 4 * four), to), remote(barrier, to),
-           reinterpret_cast<const float4*>(own_logits)[four]);
-    }
-    await(barrier, chosen & 1);
     ++chosen;
-    if (last_logits && block == 0 && position == given + wanted - 2)
-      for (int i = thread; i < VOCABULARY; i += THREADS) last_logits[sequence * VOCABULARY + i] = logits[i];
-    token = choose<VOCABULARY>(shared, logits, temperature, top_k, position + 1, sequence, seed);
-    if (block == 0 && thread == 0) written[sequence * wanted + position + 1 - given] = token;
+    if (block == 0 && thread == 0) written[sequence * wanted + next - given] = word;
+    if (next == given + wanted - 1) break;
   }
   cluster_barrier();  // none ends while another may still write into it
 }

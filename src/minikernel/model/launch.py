@@ -1,4 +1,4 @@
-"""`generate`: a whole text in one launch, where the model fits into a cluster's shared memory; elsewhere, torch.
+"""`generate`: a whole text in one launch, where the model fits into a cluster of blocks; elsewhere, torch.
 
 The kernel is `generate.cu`, for GPUs with thread-block clusters (compute capability 9.0 and later). The weights are
 packed once for each model, and again when one of them has changed.
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minikernel.model.packing import BLOCKS, THREADS, check_fits, packed, shared_bytes
+from minikernel.model.packing import BLOCKS, THREADS, check_fits, embedding, packed, shared_bytes
 from minikernel.ops import softmax_cuda
 from minilab import LabError
 from minimodel.port import torch_name
@@ -27,7 +27,7 @@ class Packed(NamedTuple):
     """A model's weights on its GPU: as the kernel reads them, both embeddings, and what they were packed from."""
 
     weights: Tensor  # (BLOCKS, floats of a block) float32
-    tokens: Tensor  # (V, d) float32
+    tokens: Tensor  # (V, d) float32, each row without its mean, as in `places`
     places: Tensor  # (block_size, d) float32
     versions: tuple
 
@@ -127,7 +127,10 @@ def _packed_once(model: GrammarMiniGPT) -> Packed:
     found = _packed.get(model)
     if found is None or found.versions != versions:
         arrays = {name: parameters[torch_name(name)].detach().cpu().numpy() for name in model.config.shapes}
-        weights = torch.from_numpy(packed(model.config, arrays)).to(model.lm_head.weight.device)
-        tokens, places = model.token_embedding.weight.detach(), model.position_embedding.weight.detach()
-        found = _packed[model] = Packed(weights, tokens.contiguous(), places.contiguous(), versions)
+        tables = (
+            packed(model.config, arrays),
+            *(embedding(arrays[f"{kind}_embedding"]) for kind in ("token", "position")),
+        )
+        weights, tokens, places = (torch.from_numpy(table).to(model.lm_head.weight.device) for table in tables)
+        found = _packed[model] = Packed(weights, tokens, places, versions)
     return found

@@ -1,8 +1,10 @@
-"""MiniGPT's weights in the order in which the blocks of a cluster read them (`generate.cu`).
+"""MiniGPT's weights in the order in which the blocks of a cluster read them (`generate.cu`), and made easier to use.
 
-Block c of 8 holds head c // 2 of the attention, half of that head's share of the projection, an eighth of each
+Block c of 8 holds head c // 2 of the attention, half of what that head adds to the stream, an eighth of each
 feed-forward layer, and an eighth of the LM head's words. A matrix is cut into 16-byte pieces; the piece that a thread
-reads at a step lies beside those that its neighbours read at that step.
+reads at a step lies beside those that its neighbours read at that step. All that is added to the stream loses its mean,
+which no LayerNorm would see, and so do the embeddings; each of these has the weight and bias of the LayerNorm before
+it; scores come out as powers of two; and a head's values have been through the projection.
 """
 
 import numpy as np
@@ -10,11 +12,14 @@ import numpy as np
 from minilab import LabError
 from minimodel.model_config import MiniGPTConfig
 
-BLOCKS, THREADS = 8, 256
+BLOCKS, THREADS, WARPS = 8, 256, 8
 WIDTH, HEADS = 64, 4
-POSITIONS = 128  # at most: 16 for each of a block's 8 warps
-MOST_WORDS = 2048  # at most: 16 for each half of a warp
-SCRATCH_BYTES = 5120  # of `Shared`, rounded up
+HEAD, HIDDEN = WIDTH // HEADS, 4 * WIDTH // BLOCKS  # of a block
+POSITIONS = 128  # at most: 16 for each of a block's warps
+MOST_WORDS = 2048  # at most: 32 for each warp
+HELD_LAYERS, HELD_VECTORS, LAYER_VECTORS = 4, 40, 8  # what registers hold, and a layer has, as generate.cu says
+LAYER_BIASES = 2 * HEAD + WIDTH // 2 + HIDDEN + 2 * WIDTH
+SCRATCH_BYTES = 8192  # of `Shared` and the prompt, rounded up
 SHARED_BYTES = 232448  # that a block may have, on compute capability 9.0
 
 
@@ -50,17 +55,17 @@ def check_fits(config: MiniGPTConfig) -> None:
 
 
 def shared_bytes(config: MiniGPTConfig) -> int:
-    """Shared memory of a block: its share of the weights, its head's keys and values, the logits, and scratch."""
-    cache = 2 * config.n_layer * _rounded(config.block_size, 16) * WIDTH // HEADS
-    return 4 * (block_floats(config) + cache + (BLOCKS + 1) * _words(config)) + SCRATCH_BYTES
+    """Shared memory of a block: the weights that registers do not hold, biases, embeddings, keys, values, logits."""
+    held, pairs = min(config.n_layer, HELD_LAYERS) * LAYER_VECTORS, _words(config) // (2 * WARPS)
+    vectors = config.n_layer * LAYER_VECTORS - held + (0 if held + pairs <= HELD_VECTORS else pairs)
+    cache = config.n_layer * _rounded(config.block_size, 16) * (HEAD + WIDTH // 2)
+    return 16 * THREADS * vectors + 4 * (_rest(config) + cache + (BLOCKS + 1) * _words(config)) + SCRATCH_BYTES
 
 
 def block_floats(config: MiniGPTConfig) -> int:
     """How many float32 a block's share of the weights is."""
-    head, hidden = WIDTH // HEADS, 4 * WIDTH // BLOCKS
-    matrices = 3 * head * WIDTH + WIDTH * head // 2 + 2 * hidden * WIDTH
-    biases = 3 * head + WIDTH + hidden + WIDTH
-    return config.n_layer * (matrices + biases) + _words(config) * (WIDTH + 1)
+    vectors = config.n_layer * LAYER_VECTORS + _words(config) // (2 * WARPS)
+    return 4 * THREADS * vectors + _rest(config)
 
 
 def packed(config: MiniGPTConfig, arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -73,46 +78,74 @@ def packed(config: MiniGPTConfig, arrays: dict[str, np.ndarray]) -> np.ndarray:
         LabError: the model does not fit, as `check_fits` says.
     """
     check_fits(config)
-    return np.stack([np.concatenate(list(_share(config, arrays, block))) for block in range(BLOCKS)])
+    layers = [_layer(arrays, f"blocks.{i}") for i in range(config.n_layer)]
+    head, head_bias = _with_norm(arrays, "ln_f", "lm_head")
+    tokens, words = embedding(arrays["token_embedding"]), _words(config)
+    blocks = []
+    for block in range(BLOCKS):
+        matrices, biases = zip(*(_share(layer, block) for layer in layers), strict=True)
+        own = slice(block * words, (block + 1) * words)
+        parts = [*matrices, _by_warps(_padded(head[own], words)), *biases]
+        parts += [_padded(head_bias[own], words), _padded(tokens[own], words)]
+        blocks.append(np.concatenate([part.astype(np.float32).ravel() for part in parts]))
+    return np.stack(blocks)
 
 
-def _share(config: MiniGPTConfig, arrays: dict[str, np.ndarray], block: int):
-    head_size, hidden = WIDTH // HEADS, 4 * WIDTH // BLOCKS
+def embedding(table: np.ndarray) -> np.ndarray:
+    """An embedding (rows, d) without the mean of each row, float32."""
+    return _without_mean(table.astype(np.float64), 1).astype(np.float32)
+
+
+def _layer(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    """A layer's matrices and biases as the kernel uses them, float64; `value` is (HEADS, WIDTH, WIDTH)."""
+    qkv, qkv_bias = _with_norm(arrays, f"{name}.ln_1", f"{name}.attention.qkv")
+    fc, fc_bias = _with_norm(arrays, f"{name}.ln_2", f"{name}.mlp.fc")
+    proj, proj_bias, out, out_bias = (
+        _without_mean(arrays[f"{name}.{part}"].astype(np.float64), 0)
+        for part in ("attention.proj.weight", "attention.proj.bias", "mlp.proj.weight", "mlp.proj.bias")
+    )
+    query, key, value = qkv.reshape(3, HEADS, HEAD, WIDTH)
+    query_bias, _, value_bias = qkv_bias.reshape(3, WIDTH)
+    to_powers_of_two = np.log2(np.e) / np.sqrt(HEAD)
+    return {
+        "query": query * to_powers_of_two,
+        "query_bias": query_bias.reshape(HEADS, HEAD) * to_powers_of_two,
+        "key": key,
+        "value": proj.reshape(WIDTH, HEADS, HEAD).transpose(1, 0, 2) @ value,
+        "proj_bias": proj_bias + proj @ value_bias,
+        "fc": fc,
+        "fc_bias": fc_bias,
+        "out": out,
+        "out_bias": out_bias,
+    }
+
+
+def _share(layer: dict[str, np.ndarray], block: int) -> tuple[np.ndarray, np.ndarray]:
+    """A block's matrices of a layer, as its threads read them, and its biases."""
     head, half = divmod(block, 2)
-    of_head = np.concatenate([part * WIDTH + head * head_size + np.arange(head_size) for part in range(3)])
-    of_half = head * head_size + half * head_size // 2 + np.arange(head_size // 2)
-    of_hidden = block * hidden + np.arange(hidden)
-    for layer in range(config.n_layer):
-        name = f"blocks.{layer}"
-        qkv, qkv_bias = _with_norm(arrays, f"{name}.ln_1", f"{name}.attention.qkv")
-        fc, fc_bias = _with_norm(arrays, f"{name}.ln_2", f"{name}.mlp.fc")
-        yield _by_threads(qkv[of_head], 16)
-        yield _by_threads(arrays[f"{name}.attention.proj.weight"][:, of_half], 8)
-        yield _by_threads(fc[of_hidden], 16)
-        yield _by_threads(arrays[f"{name}.mlp.proj.weight"][:, of_hidden], 8)
-        yield qkv_bias[of_head]
-        yield arrays[f"{name}.attention.proj.bias"]
-        yield fc_bias[of_hidden]
-        yield arrays[f"{name}.mlp.proj.bias"]
-    words = _words(config)
-    of_words = slice(block * words, (block + 1) * words)
-    head_weights, head_bias = _with_norm(arrays, "ln_f", "lm_head")
-    yield _by_threads(_padded(head_weights[of_words], words), 16)
-    yield _padded(head_bias[of_words], words)
+    of_half, of_hidden = slice(half * WIDTH // 2, (half + 1) * WIDTH // 2), slice(block * HIDDEN, (block + 1) * HIDDEN)
+    qkv = np.concatenate([layer["query"][head], layer["key"][head], layer["value"][head][of_half]])
+    qkv_bias = np.concatenate([layer["query_bias"][head], np.zeros(HEAD + WIDTH // 2)])
+    # eight lanes for two rows, four columns each
+    out = layer["out"][:, of_hidden].reshape(THREADS // 8, 2, 8, 4).transpose(1, 0, 2, 3)
+    matrices = np.concatenate([_by_warps(qkv).ravel(), _by_warps(layer["fc"][of_hidden]).ravel(), out.ravel()])
+    biases = [qkv_bias, layer["fc_bias"][of_hidden], layer["proj_bias"], layer["out_bias"]]
+    return matrices, np.concatenate(biases)
+
+
+def _by_warps(matrix: np.ndarray) -> np.ndarray:
+    """(rows, WIDTH), as many rows for each warp, two columns for each lane and two rows in each of its pieces."""
+    return matrix.reshape(WARPS, -1, 2, 32, 2).transpose(1, 0, 3, 2, 4)
 
 
 def _with_norm(arrays: dict[str, np.ndarray], norm: str, linear: str) -> tuple[np.ndarray, np.ndarray]:
-    """A linear layer that has the weight and bias of the LayerNorm before it in its own: W diag(w), b + W c."""
+    """A linear layer with the weight and bias of the LayerNorm before it in its own: W diag(w), b + W c; float64."""
     weight, bias = (arrays[f"{linear}.{part}"].astype(np.float64) for part in ("weight", "bias"))
-    scaled = weight * arrays[f"{norm}.weight"]
-    return scaled.astype(np.float32), (bias + weight @ arrays[f"{norm}.bias"]).astype(np.float32)
+    return weight * arrays[f"{norm}.weight"], bias + weight @ arrays[f"{norm}.bias"].astype(np.float64)
 
 
-def _by_threads(matrix: np.ndarray, lanes: int) -> np.ndarray:
-    """(rows, columns), each row read by `lanes` neighbouring threads, which take as many rows as the others do."""
-    rows, columns = matrix.shape
-    groups = THREADS // lanes
-    return matrix.reshape(groups, rows // groups, lanes, columns // lanes).transpose(1, 0, 2, 3).ravel()
+def _without_mean(array: np.ndarray, axis: int) -> np.ndarray:
+    return array - array.mean(axis, keepdims=True)
 
 
 def _padded(array: np.ndarray, rows: int) -> np.ndarray:
@@ -121,7 +154,12 @@ def _padded(array: np.ndarray, rows: int) -> np.ndarray:
 
 def _words(config: MiniGPTConfig) -> int:
     """Words of the LM head in a block, the last block's filled up with zeros."""
-    return _rounded(-(-config.vocab_size // BLOCKS), 16)
+    return _rounded(-(-config.vocab_size // BLOCKS), 2 * WARPS)
+
+
+def _rest(config: MiniGPTConfig) -> int:
+    """Floats of a block besides its matrices: biases, and its words' embeddings."""
+    return config.n_layer * LAYER_BIASES + _words(config) * (1 + WIDTH)
 
 
 def _rounded(number: int, to: int) -> int:

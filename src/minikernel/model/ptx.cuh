@@ -129,6 +129,37 @@ __device__ __forceinline__ unsigned multiprocessor() {
   return number;
 }
 
+// 2^x by the special function unit; results below 2^-126 are 0.
+__device__ __forceinline__ float power_of_two(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
+// 1 / x and 1 / sqrt(x), likewise.
+__device__ __forceinline__ float reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ __forceinline__ float inverse_root(float x) {
+  float result;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// What the lane at an exclusive-or distance has. As __shfl_xor_sync, but the compiler keeps the order of these and of
+// what else touches memory: several are under way at once where the source has them side by side.
+__device__ __forceinline__ float exchanged(float value, int distance) {
+  float theirs;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=f"(theirs)
+               : "f"(value), "r"(distance)
+               : "memory");
+  return theirs;
+}
+
 // ---- 16-bit floats and tensor cores
 
 __device__ __forceinline__ word pack_float16(float first, float second) {

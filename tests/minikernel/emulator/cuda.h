@@ -168,9 +168,11 @@ inline float __fsqrt_rn(float x) { return sqrtf(x); }
 inline float __frsqrt_rn(float x) { return rsqrtf(x); }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
-inline int __float2int_rn(float x) { return int(nearbyintf(x)); }
-inline int __float2int_rz(float x) { return int(x); }
-inline int __float2int_rd(float x) { return int(floorf(x)); }
+inline int emulated_int(double x) { return x != x ? 0 : x >= 2147483647.0 ? 2147483647 : x <= -2147483648.0 ? -2147483647 - 1 : int(x); }
+inline int __float2int_rn(float x) { return emulated_int(nearbyint(double(x))); }
+inline int __float2int_rz(float x) { return emulated_int(trunc(double(x))); }
+inline int __float2int_rd(float x) { return emulated_int(floor(double(x))); }
+inline int __float2int_ru(float x) { return emulated_int(ceil(double(x))); }
 inline unsigned __float2uint_rn(float x) { return unsigned(nearbyintf(x)); }
 inline float __int2float_rn(int x) { return float(x); }
 inline float __uint2float_rn(unsigned x) { return float(x); }

@@ -401,6 +401,9 @@ inline void redux_sync_max_s32(Bits& to, Bits value, Bits mask) { to = u32(__red
 inline void redux_sync_min_s32(Bits& to, Bits value, Bits mask) { to = u32(__reduce_min_sync(u32(mask), s(value))); }
 inline void redux_sync_max_u32(Bits& to, Bits value, Bits mask) { to = __reduce_max_sync(u32(mask), u32(value)); }
 inline void redux_sync_min_u32(Bits& to, Bits value, Bits mask) { to = __reduce_min_sync(u32(mask), u32(value)); }
+inline void shfl_bfly_b32(Bits& to, Bits value, Bits with, Bits, Bits mask) {
+  to = __shfl_xor_sync(u32(mask), u32(value), s(with));
+}
 inline void nanosleep_u32(Bits) { give_way(); }
 inline void trap() { fail("trap"); }
 

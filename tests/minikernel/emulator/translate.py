@@ -72,7 +72,7 @@ def function_name(opcode: str) -> str:
         if not name.startswith("barrier.cluster")
         else re.sub(r"\.(aligned|release|acquire|relaxed)", "", name)
     )
-    if name.startswith(("mma", "ldmatrix", "movmatrix")):
+    if name.startswith(("mma", "ldmatrix", "movmatrix", "shfl")):
         name = name.replace(".sync", "")
     name = (
         name.replace("shared::cta", "shared").replace("shared::cluster", "shared").replace(".to.shared", ".to_shared")

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from minikernel.model.packing import BLOCKS, SHARED_BYTES, THREADS, block_floats, check_fits, packed, shared_bytes
+from minikernel.model.packing import (
+    BLOCKS,
+    SHARED_BYTES,
+    THREADS,
+    WARPS,
+    block_floats,
+    check_fits,
+    embedding,
+    packed,
+    shared_bytes,
+)
 from minilab import LabError
 from minimodel.model_config import MiniGPTConfig
 from minimodel.numpy_minigpt import NumpyMiniGPT
@@ -21,55 +31,64 @@ class Share:
         self.place += size
         return self.floats[self.place - size : self.place]
 
-    def matrix(self, rows, columns, lanes):
-        """What each thread reads of each of its rows, put back where it belongs."""
-        groups, width = THREADS // lanes, columns // lanes
-        pieces = self.vector(rows * columns).reshape(rows // groups, THREADS, width)
-        made = np.empty((rows, columns))
-        for step, thread in np.ndindex(pieces.shape[:2]):
-            row, first = thread // lanes * (rows // groups) + step, thread % lanes * width
-            made[row, first : first + width] = pieces[step, thread]
+    def rows_of_warps(self, rows):
+        """(rows, 64): what each lane reads, two columns of two rows at a step, put back where it belongs."""
+        pieces = self.vector(rows * 64).reshape(-1, THREADS, 2, 2)
+        made = np.empty((rows, 64))
+        for step, thread, row in np.ndindex(*pieces.shape[:3]):
+            warp, lane = divmod(thread, 32)
+            made[warp * rows // WARPS + 2 * step + row, 2 * lane : 2 * lane + 2] = pieces[step, thread, row]
+        return made
+
+    def rows_of_eight_lanes(self):
+        """(64, 32): eight lanes read four columns each of two rows."""
+        pieces = self.vector(64 * 32).reshape(2, THREADS, 4)
+        made = np.empty((64, 32))
+        for step, thread in np.ndindex(2, THREADS):
+            made[thread // 8 * 2 + step, thread % 8 * 4 : thread % 8 * 4 + 4] = pieces[step, thread]
         return made
 
 
-def normed(x):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+def scaled(x):
+    """LayerNorm of what has no mean."""
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
 
 
 def gelu(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def layer_of(share):
-    """(qkv, proj, fc, out) and their biases of the next layer in a block's floats."""
-    matrices = [share.matrix(48, 64, 16), share.matrix(64, 8, 8), share.matrix(32, 64, 16), share.matrix(64, 32, 8)]
-    return matrices, [share.vector(size) for size in (48, 64, 32, 64)]
-
-
 def logits_of(sizes, blocks, arrays, ids):
-    """The logits (T, V) that the cluster makes for ids (T,)."""
+    """The logits (T, V) that the cluster makes for ids (T,), and the embeddings (V, 64) that its blocks hold."""
     shares = [Share(floats.astype(np.float64)) for floats in blocks]
-    x = arrays["token_embedding"][ids] + arrays["position_embedding"][: len(ids)]
+    words = -(-sizes.vocab_size // (16 * BLOCKS)) * 16
+    matrices = [
+        [(share.rows_of_warps(64), share.rows_of_warps(32), share.rows_of_eight_lanes()) for _ in range(sizes.n_layer)]
+        for share in shares
+    ]
+    heads = [share.rows_of_warps(words) for share in shares]
+    biases = [[[share.vector(size) for size in (64, 32, 64, 64)] for _ in range(sizes.n_layer)] for share in shares]
+
+    x = (embedding(arrays["token_embedding"])[ids] + embedding(arrays["position_embedding"])[: len(ids)]).astype(float)
     future = np.triu(np.full((len(ids), len(ids)), -np.inf), 1)
-    for _ in range(sizes.n_layer):
-        layers = [layer_of(share) for share in shares]
-        sent = []
-        for block, ((qkv, proj, _, _), (qkv_bias, _, _, _)) in enumerate(layers):
-            query, key, value = np.split(normed(x) @ qkv.T + qkv_bias, 3, axis=1)
-            weights = np.exp(query @ key.T / 4 + future)
-            mixed = weights / weights.sum(-1, keepdims=True) @ value
-            sent.append(mixed[:, 8 * (block % 2) :][:, :8] @ proj.T)
-        x = x + sum(sent) + layers[0][1][1]
-        sent = [gelu(normed(x) @ fc.T + fc_bias) @ out.T for (_, _, fc, out), (_, _, fc_bias, _) in layers]
-        x = x + sum(sent) + layers[0][1][3]
-    words = []
-    for share in shares:
-        rows = (len(share.floats) - share.place) // 65
-        head, bias = share.matrix(rows, 64, 16), share.vector(rows)
-        assert share.place == len(share.floats)
-        words.append(normed(x) @ head.T + bias)
-    return np.concatenate(words, 1)[:, : sizes.vocab_size]
+    for layer in range(sizes.n_layer):
+        added = np.zeros_like(x)
+        for block in range(BLOCKS):
+            rows = scaled(x) @ matrices[block][layer][0].T + biases[block][layer][0]
+            query, key, value = rows[:, :16], rows[:, 16:32], rows[:, 32:]
+            weights = np.exp2(query @ key.T + future)
+            added[:, block % 2 * 32 :][:, :32] += weights / weights.sum(-1, keepdims=True) @ value
+        x = x + added + biases[0][layer][2]
+        added = [
+            gelu(scaled(x) @ matrices[block][layer][1].T + biases[block][layer][1]) @ matrices[block][layer][2].T
+            for block in range(BLOCKS)
+        ]
+        x = x + sum(added) + biases[0][layer][3]
+        assert np.abs(x.mean(-1)).max() < 1e-6 * np.abs(x).max()
+    logits = [scaled(x) @ head.T + share.vector(words) for head, share in zip(heads, shares, strict=True)]
+    embeddings = [share.vector(words * 64).reshape(words, 64) for share in shares]
+    assert all(share.place == len(share.floats) for share in shares)
+    return np.concatenate(logits, 1)[:, : sizes.vocab_size], np.concatenate(embeddings)[: sizes.vocab_size]
 
 
 def test_the_blocks_together_make_the_models_logits():
@@ -79,7 +98,9 @@ def test_the_blocks_together_make_the_models_logits():
     assert blocks.shape == (BLOCKS, block_floats(SIZES))
     ids = np.random.default_rng(7).integers(0, SIZES.vocab_size, 20)
     exact = model.astype(np.float64).forward(ids[None])[0]
-    assert np.abs(logits_of(SIZES, blocks, model.arrays, ids) - exact).max() < 1e-5 * np.abs(exact).max()
+    logits, embeddings = logits_of(SIZES, blocks, model.arrays, ids)
+    assert np.abs(logits - exact).max() < 1e-5 * np.abs(exact).max()
+    assert embeddings.tolist() == embedding(model.arrays["token_embedding"]).tolist()
 
 
 def test_the_labs_model_fits_with_room_to_spare():
@@ -93,7 +114,7 @@ def test_the_labs_model_fits_with_room_to_spare():
         ({"n_head": 8}, "and this one 64 and 8"),
         ({"block_size": 129}, "at most 128 positions, and this one 129"),
         ({"vocab_size": 2049}, "at most 2048 words, and this one 2049"),
-        ({"n_layer": 5}, "takes 2.* bytes of shared memory, and a block has 232,448"),
+        ({"n_layer": 6}, "takes 2.* bytes of shared memory, and a block has 232,448"),
     ],
 )
 def test_a_model_that_does_not_fit_is_refused(change, said):
