@@ -329,5 +329,5 @@ class Plan:
         if entry.name in by_model:
             return [{"model": model, "device": device} for model, device in by_model[entry.name]]
         devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "gemv": self.multiplied}
-        devices |= {name: self.headline_with(name) for name in ("contest", "head")}
+        devices |= {name: self.headline_with(name) for name in ("contest", "head", "model_contest")}
         return [{"device": device} for device in devices.get(entry.name, self.devices)]

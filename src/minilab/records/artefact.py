@@ -279,6 +279,15 @@ TABLE = (
         params.port_training,
         recompute="minicompile.recompute:training",
     ),
+    Artefact(
+        "model_contest",
+        "results/26/{device}/model.json",
+        "scripts/model_contest.py",
+        params.model_contest,
+        recompute="minikernel.measure.model.recompute:model_contest",
+        timed=True,
+        gpu_only=True,
+    ),
 )
 
 
@@ -299,6 +308,7 @@ class Page:
 
 KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench", "head"))
 CONTEST_SHOWN = (f"{BY_DEVICE}/contest.json",)
+MODEL_SHOWN = ("results/26/{device}/model.json", f"{BY_DEVICE}/ceilings.json")
 
 PAGES = (
     Page("results/24/roofline.png", "scripts/roofline.py", KERNELS_SHOWN),
@@ -311,6 +321,9 @@ PAGES = (
         "scripts/training_picture.py",
         ("results/25/minigpt/{device}/training.json",),
     ),
+    Page("results/26/model.png", "scripts/model_picture.py", MODEL_SHOWN),
+    Page("results/26/model.svg", "scripts/model_picture.py", MODEL_SHOWN),
+    Page("results/26/timeline.html", "scripts/timeline.py", MODEL_SHOWN[:1]),
     Page(
         "results/25/minigpt/{device}/explorer.html",
         "scripts/explorer.py",

@@ -95,6 +95,13 @@ def port_training(config: Config, at: Wildcards) -> dict:
     return {**{section: config[section] for section in ("model", "corpus", "training")}, **own}
 
 
+def model_contest(config: Config, at: Wildcards) -> dict:
+    """How the whole model is timed, and what it was trained with."""
+    contract = {name: config["equivalence"][name] for name in ("atol", "rtol")}
+    made_of = {section: config[section] for section in ("model", "corpus", "training")}
+    return {**config["model_contest"], "contract": contract, **made_of}
+
+
 def section(name: str) -> Params:
     """One section of the configuration, its keys as parameters."""
     return lambda config, at: config[name]

@@ -1,0 +1,51 @@
+"""Where the time of a forward pass goes: what the lab's kernels write down, what the profiler sees of the others."""
+
+from functools import partial
+
+from minikernel.measure.model import profiled, rungs
+from minikernel.measure.model.bars import best_compiled
+from minikernel.measure.model.place import Timed
+from minikernel.measure.model.stamps import Block, blocks_of, parts_of, stamped, tick_ns
+from minikernel.reasons import of_exception
+
+PASSES = 5  # of which the one in the middle is kept
+
+
+def take_apart(timed: Timed, result: dict, shapes: list[list[int]]) -> None:
+    """Fill in what the device's time of each row at a place consists of, and keep timelines at some shapes in float32.
+
+    What cannot be taken apart is an entry of `left_out`.
+
+    Args:
+        timed: the place.
+        result: `model.json` as it is made; `timelines` and `left_out` grow.
+        shapes: [sequences, tokens] at which timelines are kept.
+    """
+    place, rows = timed.place, timed.rows
+    keep = place["dtype"] == "float32" and [place["batch"], place["time"]] in shapes
+    at = {(place["batch"], place["time"], place["dtype"], rung): row for rung, row in rows.items()}
+    best = best_compiled(at, (place["batch"], place["time"]), place["dtype"])
+    shown = {rungs.GRAPH, rungs.ONE, "compile", best["rung"] if best else ""}
+    for rung, row in rows.items():
+        line: dict = {"rung": rung, **place, "tick_ns": None, "blocks": None, "kernels": None}
+        try:
+            if rung in rungs.OURS:
+                line["blocks"] = blocks = stamped_pass(timed, rung)
+                line["tick_ns"] = tick_ns(blocks)
+                row["stamped"] = figures = stamped(blocks, result["cycles_per_us"])
+                row["parts"] = parts_of(figures, row["device_us"], result["empty_us"])
+            elif place["dtype"] == "float32":
+                line["kernels"] = kernels = profiled.kernels_of(partial(timed.forwards[rung], timed.ids))
+                row["kernels_us"] = spent = sum(kernel["duration_us"] for kernel in kernels)
+                row["parts"] = profiled.parts_of(spent, row["device_us"])
+        except Exception as failure:  # a kernel without stamps, a profiler that sees nothing
+            result["left_out"].append({**place, "rung": rung, "part": "timeline", "reason": of_exception(failure)})
+            continue
+        if keep and rung in shown:
+            result["timelines"].append(line)
+
+
+def stamped_pass(timed: Timed, rung: str) -> list[Block]:
+    """The blocks of one pass of one of the lab's rungs: of several, of the one in the middle by its longest block."""
+    passes = [blocks_of(rungs.stamps(rung, timed.model, timed.ids)) for _ in range(PASSES)]
+    return sorted(passes, key=lambda blocks: max(sum(block["cycles"]) for block in blocks))[PASSES // 2]

@@ -1,0 +1,52 @@
+"""What follows from the raw samples of `model.json`, computed again by the functions that made it."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from minikernel.measure.model import profiled, stamps
+from minikernel.measure.model.bars import bars
+from minikernel.measure.model.clocks import Clocked
+from minikernel.measure.model.figures import forward_figures, median, writing_figures
+
+PLACE = ("batch", "time", "dtype")
+
+
+def model_contest(artefact: dict) -> dict:
+    """All figures of `model.json` that its samples, its timelines and its sums of spans give."""
+    again: dict = {"empty_us": median(artefact["empty_samples_us"]), "forward": [], "generate": []}
+    for together in _places(artefact["forward"], PLACE):
+        clocked = {
+            name: Clocked(taken, row["wall_samples_us"][name])
+            for row in together
+            for name, taken in row["samples_us"].items()
+        }
+        for row in together:
+            figures = forward_figures(row["rung"], row["duplicated"], clocked, row["flop"])
+            again["forward"].append({**figures, **_taken_apart(row, figures["device_us"], artefact)})
+    for together in _places(artefact["generate"], ("sequences",)):
+        samples = {name: taken for row in together for name, taken in row["samples_us"].items()}
+        for row in together:
+            again["generate"].append(writing_figures(row["rung"], row["duplicated"], row["sequences"], samples))
+    return {**again, "bars": bars(artefact)}
+
+
+def _taken_apart(row: dict, device_us: float, artefact: dict) -> dict:
+    """The parts of a row, and where its timeline is kept the figures that they follow from."""
+    line = next((one for one in artefact["timelines"] if all(one[key] == row[key] for key in (*PLACE, "rung"))), None)
+    stamped, kernels_us = row["stamped"], row["kernels_us"]
+    if line and line["blocks"]:
+        stamped = stamps.stamped(line["blocks"], artefact["cycles_per_us"])
+    if line and line["kernels"]:
+        kernels_us = sum(kernel["duration_us"] for kernel in line["kernels"])
+    parts = None
+    if stamped:
+        parts = stamps.parts_of(stamped, device_us, artefact["empty_us"])
+    elif kernels_us:
+        parts = profiled.parts_of(kernels_us, device_us)
+    return {"stamped": stamped, "kernels_us": kernels_us, "parts": parts}
+
+
+def _places(rows: Iterable[dict], keys: tuple[str, ...]) -> Iterator[list[dict]]:
+    """Rows that were measured together; they follow one another."""
+    for _, together in groupby(rows, key=lambda row: tuple(row[key] for key in keys)):
+        yield list(together)

@@ -1,0 +1,135 @@
+"""The rows of `model.json` as types: what it holds of each rung. Times are microseconds."""
+
+from typing import TypedDict
+
+Samples = dict[str, list[float]]  # rung -> every call
+
+
+class Place(TypedDict):
+    """Where forward passes are timed beside one another: sequences, tokens of each, and the model's dtype."""
+
+    batch: int
+    time: int
+    dtype: str
+
+
+class Parts(TypedDict):
+    """What the device's time of a rung consists of; what is not known is None.
+
+    `launches_us` is the time in which no kernel runs. Of a rung whose kernels write stamps, the rest is
+    `memory_us`, `arithmetic_us` and `waiting_us`; of any other rung it is `kernels_us`.
+    """
+
+    launches_us: float
+    memory_us: float | None
+    arithmetic_us: float | None
+    waiting_us: float | None
+    kernels_us: float | None
+
+
+class ForwardFigures(TypedDict):
+    """The part of a forward pass's row that follows from its samples."""
+
+    device_us: float
+    p20_us: float
+    p80_us: float
+    wall_us: float
+    wall_p20_us: float
+    wall_p80_us: float
+    noise_floor: float
+    wall_noise_floor: float
+    tflop_per_s: float
+
+
+class Stamped(TypedDict):
+    """What the blocks of one forward pass wrote down, in figures; `KIND_us` are sums over all blocks.
+
+    `blocks` ran, `side_by_side` of them at the same moment at most, and at least one for `covered_us`.
+    """
+
+    blocks: int
+    side_by_side: int
+    covered_us: float
+    memory_us: float
+    arithmetic_us: float
+    waiting_us: float
+
+
+class ForwardRow(Place, ForwardFigures):
+    """A row of `forward`: one rung at one place.
+
+    Attributes:
+        in_graph: whether the device's clock was read around the replay of a CUDA graph.
+        max_rel_err: of the probabilities, against float64.
+        tolerance_used: how much of the port's tolerances their logarithms use, at most 1 where they are allclose to
+            float64's; None for other dtypes than float32.
+        loss: on the held-out text, nats a token; None where it is not finite.
+        stamped, kernels_us: what the kernels wrote down, and what torch's profiler saw them take; None where not known.
+        parts: what the device's time consists of, by one of the two.
+        samples_us, wall_samples_us: every call under each clock; in a place's first row the duplicate's too.
+    """
+
+    rung: str
+    in_graph: bool
+    max_rel_err: float
+    tolerance_used: float | None
+    loss: float | None
+    loss_tokens: int
+    first_call_seconds: float
+    launches: int
+    duplicated: str
+    flop: int
+    bytes: int
+    flop_per_byte: float
+    stamped: Stamped | None
+    kernels_us: float | None
+    parts: Parts | None
+    samples_us: Samples
+    wall_samples_us: Samples
+
+
+class WritingFigures(TypedDict):
+    """The part of a text's row that follows from its samples.
+
+    `us_per_token`: the wall time of a text over its steps, each of which takes a token of every sequence.
+    """
+
+    us_per_token: float
+    p20_us: float
+    p80_us: float
+    noise_floor: float
+    tokens_per_s: float
+
+
+class GenerateRow(WritingFigures):
+    """A row of `generate`: a rung that writes `new_tokens` after `given` ones, for some sequences side by side.
+
+    `same_tokens`: the share of its tokens that are eager's.
+    """
+
+    rung: str
+    sequences: int
+    dtype: str
+    given: int
+    new_tokens: int
+    same_tokens: float
+    first_call_seconds: float
+    duplicated: str
+    samples_us: Samples
+
+
+class Bar(TypedDict):
+    """A value held against what was asked for; None is what could not be measured, which is not met."""
+
+    what: str
+    batch: int | None
+    time: int | None
+    sequences: int | None
+    dtype: str
+    ours_us: float | None
+    peer: str | None
+    peer_us: float | None
+    value: float | None
+    bar: float
+    met: bool
+    within_noise: bool

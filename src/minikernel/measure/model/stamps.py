@@ -1,0 +1,113 @@
+"""What kernels write down about themselves: on which multiprocessor a block ran, and when each of its spans ended.
+
+A kernel that is timed so writes an int64 array (blocks, events, 2). A block's first row is (multiprocessor, nanoseconds
+of the clock that all share, at its start), its second (0, cycles of its multiprocessor's own clock at its start). Each
+further row is (kind of the span, cycles at which it ended); rows that are not used are zero.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+
+from minikernel.measure.model.rows import Parts, Stamped
+
+MEMORY, ARITHMETIC, WAITING = 1, 2, 3
+KINDS = {MEMORY: "memory", ARITHMETIC: "arithmetic", WAITING: "waiting"}
+HEADER = 2  # rows of a block before its spans
+
+
+class Block(TypedDict):
+    """A block's spans, one after the other: their kinds, and how many cycles each lasted."""
+
+    sm: int
+    start_ns: int
+    kinds: list[int]
+    cycles: list[int]
+
+
+def blocks_of(stamps: np.ndarray) -> list[Block]:
+    """The blocks of stamps (blocks, events, 2) int64, neighbouring spans of a kind as one; starts count from the first.
+
+    Raises:
+        ValueError: a span ended before it began, or is of no known kind.
+    """
+    first = int(stamps[:, 0, 1].min())
+    blocks: list[Block] = []
+    for number, block in enumerate(stamps):
+        kinds: list[int] = []
+        cycles: list[int] = []
+        ended = int(block[1, 1])
+        for kind, end in block[HEADER:].tolist():
+            if kind == 0:
+                continue
+            if kind not in KINDS or end < ended:
+                raise ValueError(f"block {number} has a span of kind {kind} that ends {end - ended} cycles on")
+            if kinds and kinds[-1] == kind:
+                cycles[-1] += end - ended
+            elif end > ended:
+                kinds.append(kind)
+                cycles.append(end - ended)
+            ended = end
+        blocks.append({"sm": int(block[0, 0]), "start_ns": int(block[0, 1]) - first, "kinds": kinds, "cycles": cycles})
+    return blocks
+
+
+def tick_ns(blocks: Sequence[Block]) -> int:
+    """The step in which the clock that all share moves on, as the blocks' starts tell; 0 where all are the same."""
+    return math.gcd(*(block["start_ns"] for block in blocks))
+
+
+def stamped(blocks: Sequence[Block], rate: float) -> Stamped:
+    """The figures of blocks whose multiprocessors' clocks make `rate` cycles a microsecond."""
+    spent = dict.fromkeys(KINDS, 0)
+    for block in blocks:
+        for kind, cycles in zip(block["kinds"], block["cycles"], strict=True):
+            spent[kind] += cycles
+    runs = [(block["start_ns"] / 1e3, block["start_ns"] / 1e3 + sum(block["cycles"]) / rate) for block in blocks]
+    side_by_side, covered = _together(runs)
+    return {
+        "blocks": len(blocks),
+        "side_by_side": side_by_side,
+        "covered_us": covered,
+        "memory_us": spent[MEMORY] / rate,
+        "arithmetic_us": spent[ARITHMETIC] / rate,
+        "waiting_us": spent[WAITING] / rate,
+    }
+
+
+def _together(runs: list[tuple[float, float]]) -> tuple[int, float]:
+    """How many of some (start, end) overlap at most, and how long at least one lasts."""
+    moments = sorted([(start, 1) for start, _ in runs] + [(end, -1) for _, end in runs])
+    running = most = 0
+    covered = since = 0.0
+    for moment, step in moments:
+        if running == 0:
+            since = moment
+        running += step
+        most = max(most, running)
+        if running == 0:
+            covered += moment - since
+    return most, covered
+
+
+def parts_of(found: Stamped, device_us: float, floor_us: float) -> Parts:
+    """Share the device's time of a pass out by what its blocks did.
+
+    What lies outside the blocks is `launches_us`, at least what an empty kernel takes (a kernel that writes stamps may
+    be a little slower than one that does not). A block that has ended, or has not begun, while others run counts as
+    waiting.
+    """
+    inside = min(found["covered_us"], device_us - floor_us)
+    offered = found["side_by_side"] * found["covered_us"]
+    worked = {kind: found[f"{kind}_us"] for kind in KINDS.values()}  # type: ignore[literal-required]
+    worked["waiting"] += max(0.0, offered - sum(worked.values()))
+    shares = {kind: spent / sum(worked.values()) for kind, spent in worked.items()}
+    return {
+        "launches_us": device_us - inside,
+        "memory_us": inside * shares["memory"],
+        "arithmetic_us": inside * shares["arithmetic"],
+        "waiting_us": inside * shares["waiting"],
+        "kernels_us": None,
+    }

@@ -1,0 +1,123 @@
+"""Whole texts written by three rungs: one launch, torch.compile with a static cache and CUDA graphs, and eager.
+
+The compiled writer has the layout of gpt-fast (github.com/meta-pytorch/gpt-fast): a step that takes one token of each
+sequence, compiled once, and nothing is read back before the end.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minikernel.measure.model.clocks import DIGITS, wait, wall_us
+from minikernel.measure.model.figures import writing_figures
+from minikernel.measure.model.rows import GenerateRow, Samples
+from minikernel.measure.noise import DUPLICATE
+from minikernel.measure.timing import turns
+from minikernel.reasons import Reason, of_exception
+from minimodel.torch_minigpt import GrammarMiniGPT
+from minimodel.writing.generate import generate as plain
+from minimodel.writing.torch_writer import TorchWriter
+
+EAGER, COMPILE, ONE = "eager", "compile", "one"
+WARM = 3  # texts before those that count: the second records a CUDA graph
+Write = Callable[[Tensor], Tensor]  # prompts (B, given) int64 -> tokens (B, new_tokens) int64
+
+
+def writers(model: GrammarMiniGPT, sequences: int, given: int, new_tokens: int) -> dict[str, Write]:
+    """Every rung's greedy writer, by name."""
+    from minikernel.model.launch import generate
+
+    return {
+        EAGER: lambda ids: torch.as_tensor(plain(model, ids, new_tokens)),
+        COMPILE: compiled_writer(model, sequences, given, new_tokens),
+        ONE: lambda ids: generate(model, ids, new_tokens, fall_back=False),
+    }
+
+
+def compiled_writer(model: GrammarMiniGPT, sequences: int, given: int, new_tokens: int, **options: Any) -> Write:
+    """Greedy text by a compiled step; `options` are torch.compile's, CUDA graphs by default."""
+    writer = TorchWriter(model, sequences)
+    for tensor in (tensor for pair in writer.cache for tensor in pair):
+        torch._dynamo.mark_static_address(tensor)  # or no CUDA graph is made of what writes to it
+
+    @torch.compile(**{"mode": "reduce-overhead", "fullgraph": True, **options})
+    def step(ids: Tensor, place: Tensor) -> Tensor:
+        return writer.forward(ids, place).argmax(-1)
+
+    places = [torch.tensor([place], device=writer.device) for place in range(given + new_tokens)]
+
+    @torch.no_grad()
+    def write(prompt: Tensor) -> Tensor:
+        made = []
+        newest = prompt[:, 0].contiguous()
+        for place in range(given + new_tokens - 1):
+            torch.compiler.cudagraph_mark_step_begin()
+            after = step(newest, places[place]).clone()
+            newest = prompt[:, place + 1].contiguous() if place + 1 < given else after
+            if place + 1 >= given:
+                made.append(newest)
+        return torch.stack(made, 1)
+
+    return write
+
+
+def time_writers(
+    writers: dict[str, Write], prompt: Tensor, new_tokens: int, texts: int
+) -> tuple[list[GenerateRow], dict[str, Reason]]:
+    """Time every writer after the same prompts, in turn, one of them a second time.
+
+    Args:
+        writers: name -> writer.
+        prompt: (B, given) int64.
+        new_tokens: that each writes.
+        texts: that are timed of each.
+
+    Returns:
+        A row for each writer, and why others are left out.
+    """
+    first_seconds: dict[str, float] = {}
+    made: dict[str, Tensor] = {}
+    reasons: dict[str, Reason] = {}
+    for name, write in writers.items():
+        began = time.perf_counter()
+        try:
+            write(prompt)
+            wait()
+            first_seconds[name] = time.perf_counter() - began
+            for _ in range(WARM):
+                text = write(prompt).cpu()
+        except Exception as failure:  # a kernel may refuse, a compiler may fail
+            reasons[name] = of_exception(failure)
+        else:
+            made[name] = text
+    if not made:
+        return [], reasons
+    twice = ONE if ONE in made else next(iter(made))
+    sides = {**{name: writers[name] for name in made}, DUPLICATE: writers[twice]}
+    steps = prompt.shape[1] + new_tokens - 1
+    samples: Samples = {name: [] for name in sides}
+    for order in turns(sides, texts):
+        for name in order:
+            samples[name].append(round(wall_us(partial(sides[name], prompt)) / steps, DIGITS))
+    rows: list[GenerateRow] = []
+    for name, text in made.items():
+        kept = (name, *(() if rows else (DUPLICATE,)))
+        rows.append(
+            {
+                **writing_figures(name, twice, len(prompt), samples),
+                "rung": name,
+                "sequences": len(prompt),
+                "dtype": "float32",
+                "given": prompt.shape[1],
+                "new_tokens": new_tokens,
+                "same_tokens": (text == made.get(EAGER, text)).double().mean().item(),
+                "first_call_seconds": first_seconds[name],
+                "duplicated": twice,
+                "samples_us": {side: samples[side] for side in kept},
+            }
+        )
+    return rows, reasons
