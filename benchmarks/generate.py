@@ -55,7 +55,7 @@ def on_gpu(checkpoint: Checkpoint, sequences: int) -> bool:
     medians = {row["rung"]: row["us_per_token"] for row in rows}
     if ONE not in medians:
         return False
-    ours, best = medians[ONE], min(us for name, us in medians.items() if name != ONE)
+    ours, best = medians[ONE], min((us for name, us in medians.items() if name != ONE), default=0.0)
     return sequences > 1 or (ours <= TARGET_US and best >= TARGET_RATIO * ours)
 
 

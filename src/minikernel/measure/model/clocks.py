@@ -42,11 +42,6 @@ class Clocked:
     wall_us: list[float] = field(default_factory=list)
 
 
-def side_of(call: Callable[[], object], in_graph: bool) -> Side:
-    """What is timed of a call; with `in_graph` the device's clock is read around the replay of a CUDA graph of it."""
-    return Side(call, captured(call), True) if in_graph else Side(call, call)
-
-
 def captured(call: Callable[[], object]) -> Callable[[], None]:
     """The replay of a CUDA graph that holds one call."""
     call()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from minikernel.measure.model import accuracy, rungs
-from minikernel.measure.model.clocks import Clocked, Side, clock, side_of, wait
+from minikernel.measure.model.clocks import Clocked, Side, captured, clock, wait
 from minikernel.measure.model.cost import fewest_bytes, flop
 from minikernel.measure.model.figures import forward_figures
 from minikernel.measure.model.rows import ForwardRow, Place
@@ -19,7 +19,6 @@ from minikernel.reasons import Reason, of_exception, wrong
 from minimodel.corpus import TokenStream
 from minimodel.torch_minigpt import GrammarMiniGPT
 
-CAPTURED = (rungs.ONE,)  # whose launch a CUDA graph can hold; the others bring one of their own, or have none
 WARM = 2  # calls before a rung is timed: a mode with CUDA graphs records one at its second call
 
 
@@ -120,7 +119,7 @@ def _able(made: Timed, exact: Tensor, rate: float, compiling: dict[str, float]) 
                 continue
             for _ in range(WARM):
                 call()
-            side = side_of(call, bool(rate) and rung in CAPTURED)
+            side = _side(rung, forward, call, bool(rate))
         except Exception as failure:  # a kernel may refuse, a compiler may fail
             made.reasons[rung] = of_exception(failure)
             continue
@@ -129,6 +128,18 @@ def _able(made: Timed, exact: Tensor, rate: float, compiling: dict[str, float]) 
                 compiling[rung] -= time.monotonic() - started
         made.forwards[rung] = forward
         yield rung, side, seconds
+
+
+def _side(rung: str, forward: rungs.Forward, call: Callable[[], Tensor], on_gpu: bool) -> Side:
+    """What is timed of a rung; of the lab's own, the device's clock sees the replay of a CUDA graph.
+
+    Those of torch.compile's modes that bring graphs copy the ids into one at each call; what that takes is theirs.
+    """
+    if isinstance(forward, rungs.Replayed):
+        return Side(call, forward.replay, True)
+    if on_gpu and rung == rungs.ONE:
+        return Side(call, captured(call), True)
+    return Side(call, call)
 
 
 def _kept(clocked: dict[str, Clocked], rung: str, first: bool, clock: str) -> dict[str, list[float]]:

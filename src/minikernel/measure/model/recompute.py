@@ -22,15 +22,19 @@ def model_contest(artefact: dict) -> dict:
         }
         for row in together:
             figures = forward_figures(row["rung"], row["duplicated"], clocked, row["flop"])
-            again["forward"].append({**figures, **_taken_apart(row, figures["device_us"], artefact)})
+            again["forward"].append({**figures, **_taken_apart(row, figures["device_us"], artefact, again["empty_us"])})
     for together in _places(artefact["generate"], ("sequences",)):
         samples = {name: taken for row in together for name, taken in row["samples_us"].items()}
         for row in together:
             again["generate"].append(writing_figures(row["rung"], row["duplicated"], row["sequences"], samples))
-    return {**again, "bars": bars(artefact)}
+    rows = {
+        part: [{**row, **figures} for row, figures in zip(artefact[part], again[part], strict=True)]
+        for part in ("forward", "generate")
+    }
+    return {**again, "bars": bars({**artefact, **rows})}
 
 
-def _taken_apart(row: dict, device_us: float, artefact: dict) -> dict:
+def _taken_apart(row: dict, device_us: float, artefact: dict, empty_us: float) -> dict:
     """The parts of a row, and where its timeline is kept the figures that they follow from."""
     line = next((one for one in artefact["timelines"] if all(one[key] == row[key] for key in (*PLACE, "rung"))), None)
     stamped, kernels_us = row["stamped"], row["kernels_us"]
@@ -40,7 +44,7 @@ def _taken_apart(row: dict, device_us: float, artefact: dict) -> dict:
         kernels_us = sum(kernel["duration_us"] for kernel in line["kernels"])
     parts = None
     if stamped:
-        parts = stamps.parts_of(stamped, device_us, artefact["empty_us"])
+        parts = stamps.parts_of(stamped, device_us, empty_us)
     elif kernels_us:
         parts = profiled.parts_of(kernels_us, device_us)
     return {"stamped": stamped, "kernels_us": kernels_us, "parts": parts}

@@ -2,7 +2,8 @@
 
 A kernel that is timed so writes an int64 array (blocks, events, 2). A block's first row is (multiprocessor, nanoseconds
 of the clock that all share, at its start), its second (0, cycles of its multiprocessor's own clock at its start). Each
-further row is (kind of the span, cycles at which it ended); rows that are not used are zero.
+further row is (code of the span, cycles at which it ended); rows that are not used are zero. A code is the kind of
+the span, and 256 times the phase of the pass that it belongs to.
 """
 
 import math
@@ -15,20 +16,21 @@ from minikernel.measure.model.rows import Parts, Stamped
 
 MEMORY, ARITHMETIC, WAITING = 1, 2, 3
 KINDS = {MEMORY: "memory", ARITHMETIC: "arithmetic", WAITING: "waiting"}
+PHASE = 256
 HEADER = 2  # rows of a block before its spans
 
 
 class Block(TypedDict):
-    """A block's spans, one after the other: their kinds, and how many cycles each lasted."""
+    """A block's spans, one after the other: their codes, and how many cycles each lasted."""
 
     sm: int
     start_ns: int
-    kinds: list[int]
+    codes: list[int]
     cycles: list[int]
 
 
 def blocks_of(stamps: np.ndarray) -> list[Block]:
-    """The blocks of stamps (blocks, events, 2) int64, neighbouring spans of a kind as one; starts count from the first.
+    """The blocks of stamps (blocks, events, 2) int64, neighbouring spans of a code as one; starts count from the first.
 
     Raises:
         ValueError: a span ended before it began, or is of no known kind.
@@ -36,21 +38,21 @@ def blocks_of(stamps: np.ndarray) -> list[Block]:
     first = int(stamps[:, 0, 1].min())
     blocks: list[Block] = []
     for number, block in enumerate(stamps):
-        kinds: list[int] = []
+        codes: list[int] = []
         cycles: list[int] = []
         ended = int(block[1, 1])
-        for kind, end in block[HEADER:].tolist():
-            if kind == 0:
+        for code, end in block[HEADER:].tolist():
+            if code == 0:
                 continue
-            if kind not in KINDS or end < ended:
-                raise ValueError(f"block {number} has a span of kind {kind} that ends {end - ended} cycles on")
-            if kinds and kinds[-1] == kind:
+            if code % PHASE not in KINDS or end < ended:
+                raise ValueError(f"block {number} has a span of code {code} that ends {end - ended} cycles on")
+            if codes and codes[-1] == code:
                 cycles[-1] += end - ended
             elif end > ended:
-                kinds.append(kind)
+                codes.append(code)
                 cycles.append(end - ended)
             ended = end
-        blocks.append({"sm": int(block[0, 0]), "start_ns": int(block[0, 1]) - first, "kinds": kinds, "cycles": cycles})
+        blocks.append({"sm": int(block[0, 0]), "start_ns": int(block[0, 1]) - first, "codes": codes, "cycles": cycles})
     return blocks
 
 
@@ -63,8 +65,8 @@ def stamped(blocks: Sequence[Block], rate: float) -> Stamped:
     """The figures of blocks whose multiprocessors' clocks make `rate` cycles a microsecond."""
     spent = dict.fromkeys(KINDS, 0)
     for block in blocks:
-        for kind, cycles in zip(block["kinds"], block["cycles"], strict=True):
-            spent[kind] += cycles
+        for code, cycles in zip(block["codes"], block["cycles"], strict=True):
+            spent[code % PHASE] += cycles
     runs = [(block["start_ns"] / 1e3, block["start_ns"] / 1e3 + sum(block["cycles"]) / rate) for block in blocks]
     side_by_side, covered = _together(runs)
     return {

@@ -1,0 +1,1 @@
+"""Stage 26's picture and pages: the whole model in one kernel, against what torch and its compiler make of it."""
