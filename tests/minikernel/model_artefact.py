@@ -25,6 +25,7 @@ DEVICE_US = {
     (64, 64): (455.0, 301.0, 249.0, 257.0, 118.0, 74.1),
     (512, 128): (4466.0, 2507.0, 2451.0, 2279.0, 1102.0, 702.0),
 }
+KERNELS = dict(zip(RUNGS, (124, 28, 29, 31, 13, 1), strict=True))
 HOST_US = (1340.0, 770.0, 190.0, 160.0, 17.1, 14.3)
 LOSS = {"float32": 2.171, "bfloat16": 2.1716}
 TOKEN_US = {1: (1180.0, 96.1, 6.31), 16: (1190.0, 101.0, 6.52), 128: (1230.0, 131.0, 9.87)}
@@ -114,7 +115,8 @@ def _rows(shape: tuple[int, int], dtype: str, samples) -> list[dict]:
                 "bytes": moved,
                 "flop_per_byte": work / moved,
                 "stamped": stamped if own else None,
-                "kernels_us": None if own or dtype == "bfloat16" else 0.73 * us,
+                "kernels": None if dtype == "bfloat16" else KERNELS[rung],
+                "kernels_us": None if dtype == "bfloat16" else 0.73 * us,
                 "parts": None,
                 "samples_us": {rung: samples(us * faster)} | first,
                 "wall_samples_us": {rung: samples(us * faster + host)} | first_wall,

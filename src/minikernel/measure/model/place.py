@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -93,6 +93,7 @@ def time_place(
             "bytes": moved,
             "flop_per_byte": work / moved,
             "stamped": None,
+            "kernels": None,
             "kernels_us": None,
             "parts": None,
             "samples_us": _kept(clocked, rung, first=not made.rows, clock="device_us"),

@@ -42,11 +42,8 @@ def _taken_apart(row: dict, device_us: float, artefact: dict, empty_us: float) -
         stamped = stamps.stamped(line["blocks"], artefact["cycles_per_us"])
     if line and line["kernels"]:
         kernels_us = sum(kernel["duration_us"] for kernel in line["kernels"])
-    parts = None
-    if stamped:
-        parts = stamps.parts_of(stamped, device_us, empty_us)
-    elif kernels_us:
-        parts = profiled.parts_of(kernels_us, device_us)
+    parts = profiled.parts_of(kernels_us, device_us) if kernels_us else None
+    parts = stamps.parts_of(stamped, device_us, empty_us) if stamped else parts
     return {"stamped": stamped, "kernels_us": kernels_us, "parts": parts}
 
 

@@ -64,8 +64,10 @@ class ForwardRow(Place, ForwardFigures):
         tolerance_used: how much of the port's tolerances their logarithms use, at most 1 where they are allclose to
             float64's; None for other dtypes than float32.
         loss: on the held-out text, nats a token; None where it is not finite.
-        stamped, kernels_us: what the kernels wrote down, and what torch's profiler saw them take; None where not known.
-        parts: what the device's time consists of, by one of the two.
+        kernels, kernels_us: how many kernels and copies torch's profiler saw in a pass, and the sum of what they took;
+            None where it was not asked.
+        stamped: what the kernels wrote down; None where they write nothing.
+        parts: what the device's time consists of, by what the kernels wrote down, or else by the profiler.
         samples_us, wall_samples_us: every call under each clock; in a place's first row the duplicate's too.
     """
 
@@ -82,6 +84,7 @@ class ForwardRow(Place, ForwardFigures):
     bytes: int
     flop_per_byte: float
     stamped: Stamped | None
+    kernels: int | None
     kernels_us: float | None
     parts: Parts | None
     samples_us: Samples

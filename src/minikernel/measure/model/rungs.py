@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 import torch
@@ -69,7 +70,8 @@ class Replayed:
     """The lab's fused kernels in a CUDA graph, which is captured at the first call and replayed at each."""
 
     def __init__(self, model: GrammarMiniGPT) -> None:
-        self._model, self._graph = model, None
+        self._model = model
+        self._graph: Any = None
 
     def __call__(self, ids: Tensor) -> Tensor:
         from minikernel.model.graph import GraphForward

@@ -80,7 +80,7 @@ def _place(made: dict, batch: int, time: int) -> Place:
 def floor(batch: int, time: int) -> float | None:
     """The argued floor of a shape, microseconds."""
     found = next((one for one in _floors() if (one["batch"], one["time"]) == (batch, time)), None)
-    return found and found["us"]
+    return found["us"] if found else None
 
 
 @cache

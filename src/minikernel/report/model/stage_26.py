@@ -1,0 +1,148 @@
+"""Write stage 26's report: every figure from `model.json`, every sentence decided by the figures.
+
+This module works out what there is to say; the template `report_26` and its twin say it, each figure on one.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from minikernel.measure.model.rungs import EAGER, GRAPH, ONE
+from minikernel.reasons import in_words
+from minikernel.report.model.findings import findings
+from minikernel.report.model.views import Place, Shown, shown
+from minilab import templates
+from minilab.records.words import worded
+from minilab.translations import Translations
+
+HERE = Path(__file__).parent
+AT_MOST = ("contract", "loss", "token")  # bars from above; of the others more is better
+SHOWN_DIGITS = 12  # of a checkpoint's digest
+
+
+def report_26(made: dict, language: str = "en") -> str:
+    """Write `results/26/README.md`, in Markdown.
+
+    Args:
+        made: `model.json`.
+        language: of the page.
+    """
+    text = Translations("minikernel.report", "model", language)
+    words, values = filters(text), views(made)
+    found = findings(values["places"], values["name"], values["timeline"])
+    values["findings"] = templates.sentences("minikernel.report", "findings_26", language, found, filters=words)
+    page = templates.render("minikernel.report", "report_26", language, {"text": text, **values}, filters=words)
+    return re.sub(r"\n{3,}", "\n\n", page).rstrip() + "\n"  # parts that are absent leave their blank lines behind
+
+
+def filters(text: Translations) -> dict[str, Callable]:
+    """Name of a filter -> what it makes of a value, in the language of `text`."""
+    number = text.number
+    return {
+        "number": number,
+        "us": lambda us: number(us, ",.3g" if us < 999.5 else ",.0f"),
+        "shape": lambda place: text("shape", batch=place.batch, time=place.time),
+        "reason": lambda reason: in_words(reason, text.language),
+        "stale_reason": lambda reason: worded(reason, text.language),
+    }
+
+
+def views(made: dict) -> dict:
+    """What the page asks for, by name."""
+    seen = shown(made)
+    return {
+        "name": seen.name,
+        "date": seen.date,
+        "restored": seen.restored,
+        "empty_us": seen.empty_us,
+        "places": [place_view(place) for place in seen.places],
+        "steps": steps(seen.places[0]) if seen.places else [],
+        "rungs": list(dict.fromkeys(rung for place in seen.places for rung in place.rows)),
+        "parts": list(parts(seen)),
+        "bars": [bar_view(bar) for bar in made["bars"]],
+        "losses": list(losses(seen)),
+        "generate": made["generate"],
+        "left_out": made["left_out"],
+        "studies": studies(),
+        "checkpoint": made["weights_sha256"][:SHOWN_DIGITS],
+        "timeline": bool(made["timelines"]),
+    }
+
+
+def place_view(place: Place) -> dict:
+    """What there is to say of one shape: the rungs, and the one kernel beside the best compiled mode and the graph."""
+    one, graph, best = place.rows.get(ONE), place.rows.get(GRAPH), place.best
+    return {
+        "place": place,
+        "rows": place.rows,
+        "best": best,
+        "one": one,
+        "graph": graph,
+        "over_best": best["device_us"] / one["device_us"] if one and best else None,
+        "graph_over_best": best["device_us"] / graph["device_us"] if graph and best else None,
+        "over_graph": graph["device_us"] / one["device_us"] if one and graph else None,
+        "within_noise": bool(one and graph and apart(graph, one) <= one["noise_floor"]),
+        "over_floor": one["device_us"] / place.floor_us if one and place.floor_us else None,
+        "gaps": best["parts"]["launches_us"] / best["device_us"] if best and best["parts"] else None,
+    }
+
+
+def apart(row: dict, other: dict) -> float:
+    """How far one row's time lies from another's, as a share."""
+    return abs(row["device_us"] / other["device_us"] - 1)
+
+
+def steps(place: Place) -> list[dict]:
+    """Every rung of a shape from the bottom, each with how many times as fast as the one before it is."""
+    rows = list(place.rows.values())
+    return [
+        {
+            "row": row,
+            "factor": before and before["device_us"] / row["device_us"],
+            "within_noise": before is not None and apart(before, row) <= row["noise_floor"],
+        }
+        for before, row in zip([None, *rows], rows, strict=False)
+    ]
+
+
+def parts(seen: Shown) -> Iterator[dict]:
+    """Of each of the lab's rungs at each shape, what its time consists of, as microseconds."""
+    for place in seen.places:
+        for name, row in place.ours:
+            if row["parts"]:
+                yield {"place": place, "rung": name, "device_us": row["device_us"], **row["parts"]}
+
+
+def bar_view(bar: dict) -> dict:
+    """A bar, and by what share it is missed; None where it is met or nothing was measured."""
+    missed = None
+    if not bar["met"] and bar["value"] is not None:
+        missed = bar["value"] / bar["bar"] - 1 if bar["what"] in AT_MOST else 1 - bar["value"] / bar["bar"]
+    return {**bar, "missed_by": missed}
+
+
+def losses(seen: Shown) -> Iterator[dict]:
+    """At each shape the loss of the one kernel in bfloat16, beside eager's in both dtypes."""
+    for place in seen.places:
+        coarse, exact = place.coarse.get(ONE), place.rows.get(EAGER)
+        if coarse and exact and coarse["loss"] and exact["loss"]:
+            eager = place.coarse.get(EAGER)
+            yield {
+                "place": place,
+                "loss": coarse["loss"],
+                "exact": exact["loss"],
+                "eager": eager["loss"] if eager else None,
+                "excess": coarse["loss"] / exact["loss"] - 1,
+                "device_us": coarse["device_us"],
+            }
+
+
+@cache
+def studies() -> dict[str, dict]:
+    """What others have measured, by what they compared with: against, least and most."""
+    found = yaml.safe_load((HERE / "data/studies.yaml").read_text())
+    engines = [study for study in found if study["against"] == "engines"]
+    return {"engines": engines, "graphs": next(study for study in found if study["against"] == "graphs")}

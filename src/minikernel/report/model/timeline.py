@@ -1,0 +1,136 @@
+"""Write results/26/timeline.html: one forward pass, every multiprocessor a row, beside the compiled model's kernels.
+
+One file that asks nothing of the network. The page draws; what it draws is worked out here: which blocks ran on which
+multiprocessor, and how much of each pass no kernel ran.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from minikernel.measure.model.profiled import length
+from minikernel.measure.model.stamps import KINDS, PHASE
+from minikernel.report.model.views import shown
+from minilab.translations import Translations
+from minilab.web_page import asset, base_style, embedded_json, script_text
+
+PACKAGE = "minikernel.report.model"
+DIGITS = 3  # of a microsecond
+
+
+def timeline_page(made: dict, language: str = "en") -> str:
+    """The page of all passes that `model.json` keeps.
+
+    Args:
+        made: `model.json`.
+        language: of the page.
+    """
+    text, seen = Translations("minikernel.report", "timeline", language), shown(made)
+    shapes = [shape_view(made, *shape) for shape in kept(made)]
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["number"] = text.number
+    data = {"shapes": shapes, "kinds": list(KINDS.values()), "language": language, "text": text.under("program")}
+    return environment.from_string(asset(PACKAGE, "timeline.html")).render(
+        text=text,
+        language=language,
+        seen=seen,
+        shapes=shapes,
+        kinds=[*KINDS.values(), "kernel", "gap"],
+        base=base_style(),
+        style=Markup(asset(PACKAGE, "timeline.css")),
+        program=script_text(("minilab", "theme.js"), (PACKAGE, "timeline.js")),
+        data=embedded_json(data),
+    )
+
+
+def kept(made: dict) -> list[tuple[int, int]]:
+    """The shapes of which passes are kept."""
+    return list(dict.fromkeys((line["batch"], line["time"]) for line in made["timelines"]))
+
+
+def shape_view(made: dict, batch: int, time: int) -> dict[str, Any]:
+    """All passes of a shape, the compiler's first."""
+    lines = [line for line in made["timelines"] if (line["batch"], line["time"]) == (batch, time)]
+    rows = {
+        row["rung"]: row
+        for row in made["forward"]
+        if (row["batch"], row["time"], row["dtype"]) == (batch, time, "float32")
+    }
+    strips = [strip(line, rows[line["rung"]], made["cycles_per_us"]) for line in lines]
+    tick = max((line["tick_ns"] for line in lines if line["tick_ns"]), default=None)
+    return {
+        "batch": batch,
+        "time": time,
+        "strips": strips,
+        "length": max(one["length"] for one in strips),
+        "tick": tick,
+    }
+
+
+def strip(line: dict, row: dict, rate: float) -> dict[str, Any]:
+    """One pass as the page draws it.
+
+    Returns:
+        `rows`: each has its multiprocessor, None where it is not known, and `spans` as [start, length, kind, name or
+        phase], in microseconds from the start of the pass. `kind` is the place in `KINDS`, or -1 for a whole kernel.
+        `device`: the same pass by the device's clock, without stamps and profiler.
+    """
+    if line["blocks"]:
+        rows = by_multiprocessor(line["blocks"], rate)
+        taken = max(span[0] + span[1] for one in rows for span in one["spans"])
+        run = [[span[0], span[0] + span[1]] for one in rows for span in one["spans"]]
+    else:
+        kernels = line["kernels"]
+        spans = [[kernel["start_us"], kernel["duration_us"], -1, kernel["name"]] for kernel in kernels]
+        rows, taken = [{"sm": None, "spans": spans}], length(kernels)
+        run = [[kernel["start_us"], kernel["start_us"] + kernel["duration_us"]] for kernel in kernels]
+    empty = gaps(run, taken)
+    return {
+        "rung": line["rung"],
+        "rows": rows,
+        "length": round(taken, DIGITS),
+        "device": row["device_us"],
+        "kernels": row["kernels"],
+        "blocks": len(line["blocks"] or ()),
+        "multiprocessors": len({one["sm"] for one in rows}) if line["blocks"] else None,
+        "gaps": empty,
+        "idle": sum(end - start for start, end in empty) / taken,
+    }
+
+
+def by_multiprocessor(blocks: Sequence[dict], rate: float) -> list[dict[str, Any]]:
+    """A row for each multiprocessor, in their order, and further ones where several blocks ran on one side by side."""
+    rows: list[dict[str, Any]] = []
+    ends: dict[int, list[tuple[float, dict]]] = {}
+    for block in sorted(blocks, key=lambda block: block["start_ns"]):
+        start = at = block["start_ns"] / 1e3
+        spans = []
+        for code, cycles in zip(block["codes"], block["cycles"], strict=True):
+            taken = cycles / rate
+            kind = list(KINDS).index(code % PHASE)
+            spans.append([round(at, DIGITS), round(taken, DIGITS), kind, code // PHASE])
+            at += taken
+        mine = ends.setdefault(block["sm"], [])
+        place = next((place for place, (end, _) in enumerate(mine) if end <= start), None)
+        if place is None:
+            rows.append(row := {"sm": block["sm"], "spans": spans})
+            mine.append((at, row))
+        else:
+            row = mine[place][1]
+            row["spans"] += spans
+            mine[place] = (at, row)
+    return sorted(rows, key=lambda row: row["sm"])
+
+
+def gaps(run: list[list[float]], until: float) -> list[list[float]]:
+    """When nothing ran, as [start, end], from 0 to the end of a pass."""
+    found, covered = [], 0.0
+    for start, end in sorted(run):
+        if start > covered + 10**-DIGITS:
+            found.append([round(covered, DIGITS), round(start, DIGITS)])
+        covered = max(covered, end)
+    if until > covered + 10**-DIGITS:
+        found.append([round(covered, DIGITS), round(until, DIGITS)])
+    return found
