@@ -35,6 +35,7 @@ localrules:
     restore_of_model,
     restore_distributed,
     restore_gemv,
+    restore_model,
     record,
     verify_records,
     lock,
@@ -42,6 +43,7 @@ localrules:
     manifest_24,
     report_24,
     report_25,
+    report_26,
     phase_reports,
     dag,
     lab_page,
@@ -57,6 +59,7 @@ rule all:
         "results/24/roofline.png",
         ["results/24/bandwidth.png"] if plan.headline_with("contest") else [],
         "results/25/REPORT.md",
+        ["results/26/README.md"] if plan.headline_with("model_contest") else [],
         "results/PHASE_24_REPORT.md",
         "results/PHASE_25_REPORT.md",
         "results/lab.lock.json",
@@ -81,4 +84,5 @@ include: "rules/report_25.smk"
 include: "rules/lock.smk"
 include: "rules/exercise.smk"
 include: "rules/grade.smk"
+include: "rules/model.smk"
 include: "rules/front_door.smk"

@@ -15,6 +15,8 @@ FIRST: dict[str, tuple[str, ...]] = {
 }
 THEN: dict[str, tuple[str, ...]] = {
     "compiler": ("results/25/REPORT.md",),
+    "model": ("results/26/README.md",),
+    "timeline": ("results/26/timeline.html",),
     "survey": ("results/25/DISTRIBUTED.md",),
     "exercise": ("exercises/README.md",),
 }

@@ -1,5 +1,6 @@
 """What there is to show of `model.json`: its rows by shape and rung, the best compiled mode, the floors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,7 @@ import yaml
 
 from minikernel.measure.model.bars import best_compiled
 from minikernel.measure.model.rungs import OURS
+from minilab import LabError
 from minilab.device import short_name
 
 HERE = Path(__file__).parent
@@ -55,6 +57,20 @@ class Shown:
     @property
     def stale(self) -> bool:
         return bool(self.restored and self.restored["stale"])
+
+
+def the_only(paths: Sequence[str], wanted: str) -> str:
+    """The path of the headline GPU's `model.json`.
+
+    Raises:
+        LabError: no GPU is here or in the record.
+    """
+    if not paths:
+        raise LabError(
+            f"there is no GPU here or in the record, so the whole model was timed on none; on a machine with one run "
+            f"`snakemake --cores 4 {wanted}`."
+        )
+    return paths[0]
 
 
 def shown(made: dict) -> Shown:
