@@ -5,6 +5,7 @@ from functools import partial
 
 from minikernel.measure.model import profiled, rungs
 from minikernel.measure.model.bars import best_compiled
+from minikernel.measure.model.names import GRAPH, ONE, OURS
 from minikernel.measure.model.place import Timed
 from minikernel.measure.model.stamps import Block, blocks_of, parts_of, stamped, tick_ns
 from minikernel.reasons import of_exception
@@ -26,7 +27,7 @@ def take_apart(timed: Timed, result: dict, shapes: list[list[int]]) -> None:
     keep = place["dtype"] == "float32" and [place["batch"], place["time"]] in shapes
     at = {(place["batch"], place["time"], place["dtype"], rung): row for rung, row in rows.items()}
     best = best_compiled(at, (place["batch"], place["time"]), place["dtype"])
-    shown = {rungs.GRAPH, rungs.ONE, "compile", best["rung"] if best else ""}
+    shown = {GRAPH, ONE, "compile", best["rung"] if best else ""}
     for rung, row in rows.items():
         line: dict = {"rung": rung, **place, "tick_ns": None, "blocks": None, "kernels": None}
         try:
@@ -35,7 +36,7 @@ def take_apart(timed: Timed, result: dict, shapes: list[list[int]]) -> None:
                 row["kernels"] = len(kernels)
                 row["kernels_us"] = spent = sum(kernel["duration_us"] for kernel in kernels)
                 row["parts"] = profiled.parts_of(spent, row["device_us"])
-            if rung in rungs.OURS:
+            if rung in OURS:
                 line["blocks"] = blocks = stamped_pass(timed, rung)
                 line["tick_ns"] = tick_ns(blocks)
                 row["stamped"] = figures = stamped(blocks, result["cycles_per_us"])

@@ -7,8 +7,8 @@ could not be measured is not met.
 from collections.abc import Iterator
 from typing import Any
 
+from minikernel.measure.model.names import COMPILED, EAGER, ONE
 from minikernel.measure.model.rows import Bar
-from minikernel.measure.model.rungs import COMPILED, EAGER, ONE
 
 TIMES_AS_FAST = {(1, 16): 6.0, (2, 16): 7.0, (64, 64): 3.0, (512, 128): 3.0}  # as the best mode of torch.compile
 WALL_AT, WALL_TIMES = (1, 16), 8.0

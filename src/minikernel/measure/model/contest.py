@@ -16,6 +16,7 @@ from minikernel.measure.model.apart import take_apart
 from minikernel.measure.model.bars import bars
 from minikernel.measure.model.clocks import Side, captured, clock, cycles_per_us
 from minikernel.measure.model.figures import median
+from minikernel.measure.model.names import MAX_AUTOTUNE
 from minikernel.measure.model.place import Timed, time_place
 from minikernel.measure.model.rows import Place
 from minikernel.measure.model.writers import time_writers, writers
@@ -59,7 +60,7 @@ def run_contest(
         **_empty(params, rate),
         **{name: [] for name in ("forward", "generate", "timelines", "left_out", "bars")},
     }
-    compiling = {rungs.MAX_AUTOTUNE: params["max_autotune_seconds"]}
+    compiling = {MAX_AUTOTUNE: params["max_autotune_seconds"]}
     timed: list[Timed] = []
     with torch.no_grad():
         for dtype, (batch, length) in product(params["dtypes"], params["shapes"]):

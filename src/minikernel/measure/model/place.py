@@ -13,6 +13,7 @@ from minikernel.measure.model import accuracy, rungs
 from minikernel.measure.model.clocks import Clocked, Side, captured, clock, wait
 from minikernel.measure.model.cost import fewest_bytes, flop
 from minikernel.measure.model.figures import forward_figures
+from minikernel.measure.model.names import ONE
 from minikernel.measure.model.rows import ForwardRow, Place
 from minikernel.measure.noise import DUPLICATE
 from minikernel.reasons import Reason, of_exception, wrong
@@ -64,7 +65,7 @@ def time_place(
         sides[rung], first_seconds[rung] = side, seconds
     if not sides:
         return made
-    twice = rungs.ONE if rungs.ONE in sides else next(iter(sides))
+    twice = ONE if ONE in sides else next(iter(sides))
     clocked = clock({**sides, DUPLICATE: sides[twice]}, params["launches"], params["warmup"], rate)
     held_out = accuracy.held_out(text, *shape, device)
     work = flop(model.config, *shape)
@@ -138,7 +139,7 @@ def _side(rung: str, forward: rungs.Forward, call: Callable[[], Tensor], on_gpu:
     """
     if isinstance(forward, rungs.Replayed):
         return Side(call, forward.replay, True)
-    if on_gpu and rung == rungs.ONE:
+    if on_gpu and rung == ONE:
         return Side(call, captured(call), True)
     return Side(call, call)
 

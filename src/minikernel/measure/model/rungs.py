@@ -15,13 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from minikernel.measure.model.names import COMPILED, EAGER, GRAPH, ONE
 from minimodel.torch_minigpt import GrammarMiniGPT
 
-EAGER, GRAPH, ONE = "eager", "graph", "one"
-COMPILED = {"compile": "default", "compile-reduce-overhead": "reduce-overhead", "compile-max-autotune": "max-autotune"}
-MAX_AUTOTUNE = "compile-max-autotune"
-OURS = (GRAPH, ONE)
-RUNGS = (EAGER, *COMPILED, *OURS)
 Forward = Callable[[Tensor], Tensor]  # ids (B, T) int64 -> probabilities (B, T, V)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from minikernel.measure.model.rungs import EAGER, GRAPH, ONE
+from minikernel.measure.model.names import EAGER, GRAPH, ONE
 from minikernel.reasons import in_words
 from minikernel.report.model.findings import findings
 from minikernel.report.model.views import Place, Shown, shown

@@ -10,7 +10,6 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from minikernel.measure.model.profiled import length
 from minikernel.measure.model.stamps import KINDS, PHASE
 from minikernel.report.model.views import shown
 from minilab.translations import Translations
@@ -79,13 +78,13 @@ def strip(line: dict, row: dict, rate: float) -> dict[str, Any]:
     """
     if line["blocks"]:
         rows = by_multiprocessor(line["blocks"], rate)
-        taken = max(span[0] + span[1] for one in rows for span in one["spans"])
         run = [[span[0], span[0] + span[1]] for one in rows for span in one["spans"]]
     else:
         kernels = line["kernels"]
         spans = [[kernel["start_us"], kernel["duration_us"], -1, kernel["name"]] for kernel in kernels]
-        rows, taken = [{"sm": None, "spans": spans}], length(kernels)
+        rows = [{"sm": None, "spans": spans}]
         run = [[kernel["start_us"], kernel["start_us"] + kernel["duration_us"]] for kernel in kernels]
+    taken = max(end for _, end in run)
     empty = gaps(run, taken)
     return {
         "rung": line["rung"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from minikernel.measure.model.bars import best_compiled
-from minikernel.measure.model.rungs import OURS
+from minikernel.measure.model.names import OURS
 from minilab import LabError
 from minilab.device import short_name
 
