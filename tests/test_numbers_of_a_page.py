@@ -19,6 +19,7 @@ import jinja2
 import pytest
 import stage_24_pages as stage_24
 import stage_25_pages as stage_25
+import stage_26_pages as stage_26
 import yaml
 from numbers_of_a_page import SPELLED, TAG, Figure, Source, strangers, unwritten, watched
 from recorded_pages import CPU, GPU, Page, elsewhere, recorded
@@ -71,6 +72,7 @@ def concept_page(name: str) -> Page:
             [facts["floats"], facts["compiler"], facts["ladder"], config["equivalence"]],
             derived=stage_24.concepts_derived(facts),
         ),
+        Source([], derived=stage_26.concept_derived(facts)),
     ]
     return Page(lambda language: concept_pages.page(name, facts), sources)
 
@@ -85,6 +87,7 @@ PAGES: dict[str, Callable[[], Page]] = {
     "25/tiny_head/PROFILE": partial(stage_25.profile_of, "tiny_head"),
     "25/minigpt/PROFILE": partial(stage_25.profile_of, "minigpt"),
     "25/safety": stage_25.training_of,
+    "26/README": stage_26.report_26_page,
     "PHASE_24_REPORT": stage_25.phase_24,
     "PHASE_25_REPORT": stage_25.phase_25,
     "lab.html": lab_page,
@@ -96,6 +99,7 @@ DOC_WORDS = {
     "docs/floating_point": ("Between 1 and 2", "times 0.1"),
     "docs/inductor": ("--cores 4\n", "results/25/"),
     "docs/reading_kernels": ("0 for a sum", "above 0"),
+    "docs/one_kernel": ("other 16 bytes", "--cores 4 ", "results/26/", "hold 11 bits"),
 }
 EVERY = [
     pytest.param(name, language, id=f"{name}-{language}")

@@ -8,6 +8,7 @@ from docs.build import cpu_ladder
 from docs.build.compiler_facts import compiler_facts
 from docs.build.figures import FIGURES, draw
 from docs.build.float_facts import float_facts
+from docs.build.model_facts import model_facts
 from docs.build.softmax_facts import softmax_facts
 from minilab import templates, translations
 from minilab.files import write_text
@@ -20,6 +21,7 @@ PAGES = (
     "floating_point",
     "inductor",
     "reading_kernels",
+    "one_kernel",
 )
 LADDER_PICTURE = "images/cpu_ladder.svg"
 ON_THE_COMPILER = ("inductor", "reading_kernels")  # which quote the installed torch
@@ -29,7 +31,7 @@ def facts(recorded: Path, config: dict, capture: dict) -> dict:
     """Collect the facts that all pages quote.
 
     Args:
-        recorded: the record of one GPU's stage 24, e.g. results/recorded/h200/24.
+        recorded: the record of one GPU's stage 24, e.g. results/recorded/h200/24; that of stage 26 lies beside it.
         config: the lab's configuration.
         capture: of tiny_head for the simulated H200.
     """
@@ -39,6 +41,7 @@ def facts(recorded: Path, config: dict, capture: dict) -> dict:
         "floats": float_facts(config["equivalence"], softmax["cols"]),
         "compiler": compiler_facts(capture),
         "ladder": cpu_ladder.ladder_facts(),
+        "model": model_facts(recorded.parent / "26"),
         "record": recorded.as_posix(),
     }
 

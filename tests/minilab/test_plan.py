@@ -50,7 +50,7 @@ def test_a_gpu_publishes_what_a_cpu_has_not(config: dict):
     plan = Plan(config, ["h200", "cpu-x"])
     gpu, cpu = ({artefact_at(path)[0].name for path in plan.to_publish(device)} for device in ("h200", "cpu-x"))
     assert gpu == {entry.name for entry in TABLE if entry.recorded}
-    assert gpu - cpu == {"autotune", "contest", "head", "capture", "simulated_vs_real", "gemv"}
+    assert gpu - cpu == {"autotune", "contest", "head", "capture", "simulated_vs_real", "gemv", "model_contest"}
 
 
 def test_pages_are_published_beside_what_they_show(config: dict):

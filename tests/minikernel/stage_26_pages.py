@@ -1,0 +1,75 @@
+"""Stage 26's page with the artefact that it is written from, and what follows from it."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import model_artefact
+from numbers_of_a_page import Source
+from recorded_pages import RECORD, Page, recorded
+
+
+from minikernel.report.model.stage_26 import report_26, studies
+from minikernel.report.model.views import floor
+
+AT_MOST = ("contract", "loss", "token")
+
+
+def report_26_page() -> Page:
+    """The report of the record's model.json; of one that is made up, as long as none has been recorded."""
+    made = recorded("26/model.json") if Path(RECORD, "26/model.json").exists() else model_artefact.model_artefact()
+    places = [floor(*shape) for shape in made["shapes"]]
+    sources = [Source(made, derived=derived(made)), Source([studies(), [one for one in places if one]])]
+    return Page(lambda language: report_26(made, language), sources, ("16 bytes",))
+
+
+def derived(made: dict) -> dict:
+    """What follows from the times of all rungs at each shape."""
+    at = {(row["batch"], row["time"], row["dtype"], row["rung"]): row for row in made["forward"]}
+    ratios, floors, gaps, factors, losses = [], [], [], [], []
+    for batch, time in map(tuple, made["shapes"]):
+        here = {rung: row for (*place, dtype, rung), row in at.items() if place == [batch, time] and dtype == "float32"}
+        compiled = [row for rung, row in here.items() if rung.startswith("compile")]
+        best = min(compiled, key=lambda row: row["device_us"], default=None)
+        factors += [one["device_us"] / other["device_us"] for one, other in pairwise(here.values())]
+        for slow, fast in ((best, here.get("one")), (best, here.get("graph")), (here.get("graph"), here.get("one"))):
+            if slow and fast:
+                ratios += [slow["device_us"] / fast["device_us"], fast["device_us"] / slow["device_us"]]
+        if "one" in here and floor(batch, time):
+            floors.append(here["one"]["device_us"] / floor(batch, time))
+        if best and best["parts"]:
+            gaps.append(best["parts"]["launches_us"] / best["device_us"])
+        coarse = at.get((batch, time, "bfloat16", "one"))
+        if coarse and coarse["loss"] and "eager" in here:
+            losses.append(coarse["loss"] / here["eager"]["loss"] - 1)
+    missed = [bar for bar in made["bars"] if not bar["met"] and bar["value"] is not None]
+    return {
+        "times as fast": ratios,
+        "times as fast as the one before": factors,
+        "times the floor": floors,
+        "no kernel runs": gaps,
+        "loss above float32's": losses,
+        "missed by": [
+            bar["value"] / bar["bar"] - 1 if bar["what"] in AT_MOST else 1 - bar["value"] / bar["bar"] for bar in missed
+        ],
+    }
+
+
+def concept_derived(facts: dict) -> dict:
+    """What the concept page says besides: waits in microseconds, and ratios of recorded times."""
+    costs = facts["model"]["costs"]
+    waits = [clocks for name, clocks in costs.items() if name.endswith("_clocks") and not isinstance(clocks, dict)]
+    waits += costs["exchange_clocks"].values()
+    ratios = [one[name] for one in facts["model"]["places"] for name in ("over_best", "over_graph") if one[name]]
+    rows = [
+        one[name]["device_us"] for one in facts["model"]["places"] for name in ("best", "graph", "one") if one[name]
+    ]
+    return {
+        "launches, seconds": [costs[name] * 1e-6 for name in costs if name.endswith("launch_us")],
+        "waits, clocks and seconds": [*waits, *(clocks / costs["clocks_per_us"] * 1e-6 for clocks in waits)],
+        "bytes a clock": [costs["neighbour_bytes_per_clock"], costs["cache_bytes_per_clock"]],
+        "recorded": [
+            *ratios,
+            *(us * 1e-6 for us in rows),
+            *(n for one in facts["model"]["places"] for n in one["place"].shape),
+        ],
+    }
