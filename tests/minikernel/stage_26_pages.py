@@ -7,7 +7,6 @@ import model_artefact
 from numbers_of_a_page import Source
 from recorded_pages import RECORD, Page, recorded
 
-
 from minikernel.report.model.stage_26 import report_26, studies
 from minikernel.report.model.views import floor
 
