@@ -5,12 +5,13 @@ from minikernel import softmax, kernels
 softmax(x, dim=-1)        the best kernel for the tensor's device and dtype (minikernel.ops.operator)
 kernels["fused"](x)       one kernel by name, over the last axis
 linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel (minikernel.ops.lm_head)
+minigpt_forward(m, ids)   MiniGPT's logits or probabilities, in one launch (minikernel.model.forward)
 generate(model, ids, n)   the n tokens after a prompt, in one launch (minikernel.model.launch)
 """
 
 import importlib
 
-__all__ = ["generate", "kernels", "linear_softmax", "load_user_kernel", "softmax"]
+__all__ = ["generate", "kernels", "linear_softmax", "load_user_kernel", "minigpt_forward", "softmax"]
 
 # Imported when they are asked for, and named by strings: a job that uses one does not depend on the others.
 HOMES = {
@@ -18,6 +19,7 @@ HOMES = {
     "kernels": "minikernel.ops.ladder.table",
     "linear_softmax": "minikernel.ops.lm_head",
     "load_user_kernel": "minikernel.ops.registry",
+    "minigpt_forward": "minikernel.model.forward",
     "softmax": "minikernel.ops.operator",
 }
 

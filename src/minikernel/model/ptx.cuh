@@ -8,6 +8,13 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
+// The thread's number, read anew where it is asked for: what follows from it need not stay in registers until then.
+__device__ __forceinline__ int thread_index() {
+  int index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return index;
+}
+
 // ---- a cluster of blocks
 
 __device__ __forceinline__ unsigned block_of_cluster() {
@@ -129,24 +136,27 @@ __device__ __forceinline__ unsigned multiprocessor() {
   return number;
 }
 
-// 2^x by the special function unit; results below 2^-126 are 0.
+// ---- powers, 16-bit floats and tensor cores
+
+// 2^x within 2 units of the last place; below 2^-126 it is 0.
 __device__ __forceinline__ float power_of_two(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
 }
 
-// 1 / x and 1 / sqrt(x), likewise.
+// 1 / x within 1 unit of the last place.
 __device__ __forceinline__ float reciprocal(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
 }
 
+// 1 / sqrt(x), likewise.
 __device__ __forceinline__ float inverse_root(float x) {
-  float result;
-  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
+  float inverse;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
 }
 
 // What the lane at an exclusive-or distance has. As __shfl_xor_sync, but the compiler keeps the order of these and of
@@ -159,8 +169,6 @@ __device__ __forceinline__ float exchanged(float value, int distance) {
                : "memory");
   return theirs;
 }
-
-// ---- 16-bit floats and tensor cores
 
 __device__ __forceinline__ word pack_float16(float first, float second) {
   word packed;

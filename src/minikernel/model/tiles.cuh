@@ -44,6 +44,19 @@ struct Float32 {
     multiply_float16(sum, a.high, b.x, b.y);
   }
 
+  // A sum over several chunks. Tensor cores truncate what they add: the small products, added up apart, lose nothing.
+  struct Sum {
+    float large[4], small[4];
+
+    __device__ __forceinline__ void add(const Left& a, const Right& b) {
+      multiply_float16(small, a.low, b.x, b.y);
+      multiply_float16(large, a.high, b.x, b.y);
+      multiply_float16(small, a.high, b.z, b.w);
+    }
+
+    __device__ __forceinline__ float total(int i) const { return large[i] + small[i]; }
+  };
+
   // keys of 8 tokens, rows g (`lower` 0) or g + 8 (`lower` 2) of the tiles of dimensions 0 to 7 and 8 to 15
   template <int LOWER>
   static __device__ __forceinline__ Right keys(const float (&u)[4], const float (&v)[4]) {
@@ -79,6 +92,13 @@ struct Bfloat16 {
     multiply_bfloat16(sum, a.pairs, b.x, b.y);
   }
 
+  struct Sum {
+    float all[4];
+
+    __device__ __forceinline__ void add(const Left& a, const Right& b) { multiply(all, a, b); }
+    __device__ __forceinline__ float total(int i) const { return all[i]; }
+  };
+
   template <int LOWER>
   static __device__ __forceinline__ Right keys(const float (&u)[4], const float (&v)[4]) {
     return Right{pack_bfloat16(u[LOWER], u[LOWER + 1]), pack_bfloat16(v[LOWER], v[LOWER + 1])};
@@ -102,7 +122,8 @@ __device__ __forceinline__ float largest_of_row(float value) {
 
 // x / 2 (1 + tanh u) is x / (1 + exp(-2 u)), without a difference of neighbours
 __device__ __forceinline__ float gelu(float x) {
-  return __fdividef(x, 1.0f + __expf(-1.5957691216057308f * x * fmaf(0.044715f * x, x, 1.0f)));
+  const float square = x * x;
+  return x * reciprocal(1.0f + power_of_two(x * fmaf(square, -0.10294324f, -2.3022082f)));
 }
 
 // LayerNorm of 16 rows, ready to multiply. Its weight and bias are in the matrix that follows (fragments.py).

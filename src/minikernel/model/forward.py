@@ -1,0 +1,69 @@
+"""`minigpt_forward`: MiniGPT's whole forward pass in one launch, where the model and its GPU allow it; else, torch."""
+
+import torch
+from torch import Tensor
+
+from minikernel.model import forward_block
+from minikernel.model.weights import Weights, weights_of
+from minikernel.ops import softmax_cuda
+from minilab import LabError
+from minimodel.torch_minigpt import GrammarMiniGPT
+
+
+def minigpt_forward(
+    model: GrammarMiniGPT, ids: Tensor, *, probabilities: bool = False, rung: str = "one", fall_back: bool = True
+) -> Tensor:
+    """Logits of the next word at each position, or its probabilities: `model(ids)` or `model.probabilities(ids)`.
+
+    Made for inference: no gradient flows through it. The launch goes to torch's current stream and can be captured in a
+    CUDA graph; nothing waits for the device. A position whose id is not in the vocabulary comes out as NaN, and so do
+    those after it.
+
+    Args:
+        model: all its parameters float32 or all bfloat16, n_embd 64, n_head 4, at most 2,048 words and 128 positions,
+            any number of layers.
+        ids: (B, T) int64 on the model's device, T at most the model's block_size.
+        probabilities: a softmax over the words, instead of logits.
+        rung: `one`, the whole pass in one launch.
+        fall_back: call the model where the kernels do not take it, its device or its ids.
+
+    Returns:
+        (B, T, V) of the model's dtype on its device.
+
+    Raises:
+        LabError: `rung` is unknown; without `fall_back`, also why the kernels do not take the model or the ids.
+    """
+    if rung not in RUNGS:
+        raise LabError(f"minigpt_forward has no rung {rung!r}; take one of {', '.join(RUNGS)}.")
+    try:
+        weights = weights_of(model)
+        _check_ids(weights, ids)
+    except LabError:
+        if not fall_back:
+            raise
+        return model.probabilities(ids) if probabilities else model(ids)
+    out = torch.empty((*ids.shape, weights.config.vocab_size), dtype=weights.dtype, device=ids.device)
+    if ids.numel():
+        RUNGS[rung](weights, ids.contiguous(), out, probabilities)
+    return out
+
+
+def _one(weights: Weights, ids: Tensor, out: Tensor, probabilities: bool) -> None:
+    spread = forward_block.plan(*ids.shape, softmax_cuda.multiprocessors(ids.get_device()))
+    forward_block.launch(weights, ids, out, probabilities, spread)
+
+
+RUNGS = {"one": _one}
+
+
+def _check_ids(weights: Weights, ids: Tensor) -> None:
+    if ids.dim() != 2 or ids.dtype != torch.int64 or ids.device != weights.device:
+        raise LabError(
+            f"the forward pass in one kernel takes ids (batch, sequence), int64, on {weights.device}, and got "
+            f"{tuple(ids.shape)}, {ids.dtype}, on {ids.device}."
+        )
+    if ids.shape[1] > weights.config.block_size:
+        raise LabError(
+            f"minigpt_forward got a sequence of {ids.shape[1]} ids, and the model's positions end at block_size = "
+            f"{weights.config.block_size}; give it the last {weights.config.block_size} ids."
+        )

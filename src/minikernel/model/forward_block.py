@@ -1,0 +1,137 @@
+"""MiniGPT's forward pass with whole sequences in a block (`forward_block.cu`): how a batch is spread, and the launch."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minikernel.model.block_units import PIECE_WORDS, Units, unit_bytes, units
+from minikernel.model.fragments import HEADS, WIDTH
+from minikernel.model.weights import NAMES, Weights
+from minikernel.ops import softmax_cuda
+
+SOURCE = "../model/forward_block.cu"
+PRECISION = {torch.float32: "Float32", torch.bfloat16: "Bfloat16"}
+ROWS, MOST_TILES = 16, 8  # tokens of a tile; tiles of a block
+SHARED_BYTES = {1: 232448, 2: 115712}  # of a block, where one or two are on a multiprocessor of compute capability 9.0
+SLOT_BYTES, MOST_SLOTS = 12, 8  # a slot's barrier and counter
+EVENTS = 1024  # rows of a block's timeline
+
+
+class Plan(NamedTuple):
+    """How a batch is spread: warps that share 16 tokens, and sequences of a block.
+
+    Attributes:
+        team: 1, 2 or 4.
+        sequences: of a block.
+        tiles: of a block, 16 tokens each.
+        blocks: of a multiprocessor, among which its registers and shared memory are divided.
+    """
+
+    team: int
+    sequences: int
+    tiles: int
+    blocks: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * self.team * self.tiles
+
+    def slots(self, dtype: str) -> int:
+        """Units of the ring of each member of a team: as many as there is room for, up to 8."""
+        unit = unit_bytes(dtype) + SLOT_BYTES
+        left = SHARED_BYTES[self.blocks] - self._fixed_bytes(dtype)
+        return min(MOST_SLOTS, left // (unit * self.team))
+
+    def shared_bytes(self, dtype: str) -> int:
+        """Dynamic shared memory of a block, as forward_block.cu lays it out."""
+        return self._fixed_bytes(dtype) + self.team * self.slots(dtype) * (unit_bytes(dtype) + SLOT_BYTES)
+
+    def _fixed_bytes(self, dtype: str) -> int:
+        cache = self.tiles * HEADS * 16 * PIECE_WORDS[dtype]  # keys and values: two pieces each
+        sent = self.tiles * self.team * ROWS * WIDTH * 4 if self.team > 1 else 0
+        return cache + sent + 16 * self.team
+
+
+def plan(sequences: int, length: int, multiprocessors: int) -> Plan:
+    """How to spread `sequences` of `length` tokens, at most 128.
+
+    Where every multiprocessor has at least eight tiles, a warp has one to itself, and two blocks share a multiprocessor;
+    where there are fewer, teams of two or four keep its warps as busy.
+    """
+    each, together = tiles_of(length), sequences_of(length)
+    tiles = -(-sequences // together) * each
+    share = tiles / multiprocessors
+    team, most = (1, MOST_TILES) if share >= MOST_TILES else (2, MOST_TILES) if share > 4 or each > 4 else (4, 4)
+    wanted = min(max(each, int(share)), most) // each  # sequences, or tiles of several, of a block
+    return Plan(team, wanted * together, wanted * each, 2 if team == 1 else 1)
+
+
+def tiles_of(length: int) -> int:
+    """Tiles of a sequence."""
+    return -(-length // ROWS)
+
+
+def sequences_of(length: int) -> int:
+    """Sequences of a tile."""
+    return max(ROWS // length, 1)
+
+
+def expression(dtype: torch.dtype, spread: Plan, timed: bool = False) -> str:
+    """The C++ name of the kernel for a plan."""
+    threads = 256 if spread.threads <= 256 else 512
+    slots = spread.slots(NAMES[dtype])
+    return (
+        f"forward_block<{PRECISION[dtype]}, {spread.team}, {slots}, {threads}, {spread.blocks}, {str(timed).lower()}>"
+    )
+
+
+def instances() -> list[str]:
+    """Kernels that are launched, of all divisions of a block, as the tests compile them for a GPU that is not here."""
+    plans = [plan(512, 128, 132), plan(64, 128, 132), plan(256, 64, 132), plan(64, 64, 132), plan(128, 32, 132)]
+    return sorted({expression(dtype, each) for each in plans for dtype in PRECISION})
+
+
+def launch(
+    weights: Weights, ids: Tensor, out: Tensor, probabilities: bool, spread: Plan, stamps: Tensor | None = None
+) -> None:
+    """Launch the kernel on torch's current stream: ids (B, T) int64 to out (B, T, V), both contiguous, on one GPU."""
+    config, dtype, device = weights.config, out.dtype, ids.get_device()
+    of_team = weights.once(("block", spread.team), lambda: _units(weights, spread.team))
+    sequences, length = ids.shape
+    with torch.cuda.device(device):
+        kernel = softmax_cuda.compiled(SOURCE, expression(dtype, spread, stamps is not None), device)
+        stream = softmax_cuda.stream_of(torch._C._cuda_getCurrentRawStream(device))
+        numbers = (EVENTS, sequences, length, config.n_layer, config.vocab_size, spread.sequences)
+        numbers += (of_team.of_head, int(probabilities), int(of_team.bounded))
+        arguments = (
+            of_team.words.data_ptr(), weights.tokens.data_ptr(), weights.places.data_ptr(), ids.data_ptr(),
+            out.data_ptr(), 0 if stamps is None else stamps.data_ptr(), *(np.int32(number) for number in numbers),
+        )  # fmt: skip
+        grid = -(-sequences // spread.sequences)
+        kernel((grid,), (spread.threads,), arguments, shared_mem=spread.shared_bytes(NAMES[dtype]), stream=stream)
+
+
+def timeline(weights: Weights, ids: Tensor, probabilities: bool = True) -> np.ndarray:
+    """What the first thread of each block waited for and did.
+
+    Returns:
+        (blocks, EVENTS, 2) int64: (multiprocessor, nanoseconds at the start), (0, clocks at the start), then (code,
+        clocks) for each span where it ended: 1 memory, 2 arithmetic, 3 waiting for other warps, plus 256 times the
+        phase: 0 start, 1 keys and values, 2 attention, 3 feed-forward, 4 sum of the words' exponentials, 5 writing.
+        Rows that were not used are 0.
+    """
+    spread = plan(*ids.shape, softmax_cuda.multiprocessors(ids.get_device()))
+    blocks = -(-len(ids) // spread.sequences)
+    stamps = torch.zeros((blocks, EVENTS, 2), dtype=torch.int64, device=ids.device)
+    out = torch.empty((*ids.shape, weights.config.vocab_size), dtype=weights.dtype, device=ids.device)
+    launch(weights, ids, out, probabilities, spread, stamps)
+    return stamps.cpu().numpy()
+
+
+def _units(weights: Weights, team: int) -> Units:
+    """The model's units with their words on its GPU."""
+    made = units(weights.config, weights.arrays, NAMES[weights.dtype], team)
+    return made._replace(words=torch.from_numpy(made.words.view(np.int32)).to(weights.device))

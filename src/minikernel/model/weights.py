@@ -1,0 +1,98 @@
+"""A model's weights on its GPU, packed once for each kernel that reads them, and anew when one has changed."""
+
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+
+from minikernel.model.fragments import check_fits, check_range
+from minikernel.ops import softmax_cuda
+from minilab import LabError
+from minimodel.port import torch_name
+from minimodel.torch_minigpt import GrammarMiniGPT
+
+NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+
+
+class Weights:
+    """What the kernels need of a model.
+
+    Attributes:
+        config: its sizes.
+        dtype: of all its parameters, float32 or bfloat16.
+        device: theirs.
+        arrays: its parameters in float32 on the CPU, named as `MiniGPTConfig.shapes` names them.
+        tokens, places: both embeddings, (V, d) and (block_size, d), contiguous.
+    """
+
+    def __init__(self, model: GrammarMiniGPT) -> None:
+        """Take a model's weights.
+
+        Raises:
+            LabError: the kernels do not take the model or its device.
+        """
+        self.config, self.dtype, self.device = model.config, model.lm_head.weight.dtype, model.lm_head.weight.device
+        _check_place(self.dtype, self.device)
+        check_fits(self.config)
+        parameters = dict(model.named_parameters())
+        others = {each.dtype for each in parameters.values()} | {each.device for each in parameters.values()}
+        if others != {self.dtype, self.device}:
+            raise LabError(
+                "the forward pass in one kernel takes parameters of one dtype on one device; move them there."
+            )
+        self.arrays = {name: parameters[torch_name(name)].detach().float().cpu().numpy() for name in self.config.shapes}
+        if self.dtype == torch.float32:
+            check_range(self.config, self.arrays)
+        self.tokens, self.places = (
+            each.weight.detach().contiguous() for each in (model.token_embedding, model.position_embedding)
+        )
+        self._seen = [
+            (module._parameters, name, parameter, parameter._version, parameter.data_ptr())
+            for module in model.modules()
+            for name, parameter in module._parameters.items()
+            if parameter is not None
+        ]
+        self._packed: dict[Hashable, Any] = {}
+
+    def current(self) -> bool:
+        """Whether the model still has these weights."""
+        return all(
+            here.get(name) is parameter and parameter._version == version and parameter.data_ptr() == place
+            for here, name, parameter, version, place in self._seen
+        )
+
+    def once(self, key: Hashable, pack: Callable[[], Any]) -> Any:
+        """What `pack` makes of the weights, made at the first call with this key."""
+        if key not in self._packed:
+            self._packed[key] = pack()
+        return self._packed[key]
+
+
+_found: "weakref.WeakKeyDictionary[GrammarMiniGPT, Weights]" = weakref.WeakKeyDictionary()
+
+
+def weights_of(model: GrammarMiniGPT) -> Weights:
+    """The model's weights, taken anew where a parameter has changed.
+
+    Raises:
+        LabError: the kernels do not take the model or its device.
+    """
+    found = _found.get(model)
+    if found is None or not found.current():
+        found = _found[model] = Weights(model)
+    return found
+
+
+def _check_place(dtype: torch.dtype, device: torch.device) -> None:
+    if device.type != "cuda":
+        raise LabError(
+            f"the forward pass in one kernel runs on a GPU, and this model is on {device}; move it with .to."
+        )
+    if dtype not in NAMES:
+        raise LabError(f"the forward pass in one kernel computes in float32 or bfloat16, and this model is {dtype}.")
+    if softmax_cuda.limits_of(device.index).blocks < 8:
+        raise LabError(
+            "the forward pass in one kernel needs compute capability 9.0 or later, and this GPU is older; call the model "
+            "itself."
+        )
