@@ -8,8 +8,8 @@
 // tokens share a tile.
 //
 // Weights stream from L2 through a ring in shared memory, in units of 16 pieces that lie in the order of use
-// (forward_block.py): the copy engine fills a slot, all warps read it, and the last one that has starts the copy of the
-// unit that comes into that slot next. Nobody waits for a warp that is behind, other than for its keys and values.
+// (block_units.py): the copy engine fills a slot, all warps read it, and then the unit that comes into that slot next is
+// copied.
 //
 // The head goes over the words twice: for the sum of the exponentials, then to write them; 16 x 600 logits are more than
 // a warp's registers. A bound on the logits that the host knows makes their largest unnecessary, as in linear_softmax.cu.
@@ -56,22 +56,26 @@ struct Timeline {
   }
 };
 
-// The weights of one member of the teams, unit by unit.
+// The weights of one member of the teams, unit by unit. Its warps share the slots out among them: whose slot it is has, when
+// it comes to that slot, the unit before the last replaced, once all have read it.
 template <class Precision, int SLOTS, bool TIMED>
 struct Ring {
+  static constexpr int LAG = 2;
   const Unit<Precision>* source;
   Unit<Precision>* slots;
-  unsigned full;            // address of an mbarrier for each slot
-  unsigned* counters;       // of warps that have read a slot
-  int units, again;         // to be read, the last `again` of them for the second time
-  int readers;              // warps
+  unsigned full, empty;  // addresses of an mbarrier for each slot
+  int units, again;      // to be read, the last `again` of them for the second time
+  unsigned duties;       // a bit for each slot that is this warp's
   Timeline<TIMED>& timeline;
   int current = 0, slot = 0, parity = 0;
-  bool refill = false;
+
+  __device__ __forceinline__ void make(int readers) const {
+    for (int i = 0; i < SLOTS; ++i) make_barrier(full + 8 * i, 1), make_barrier(empty + 8 * i, readers);
+  }
 
   __device__ __forceinline__ void copy(int unit, int into) const {
-    expect(full + 8 * into, sizeof(Unit<Precision>));
     const int place = unit < units - again ? unit : unit - again;
+    expect(full + 8 * into, sizeof(Unit<Precision>));
     bulk_copy(shared_address(slots + into), source + place, sizeof(Unit<Precision>), full + 8 * into);
   }
 
@@ -79,26 +83,25 @@ struct Ring {
     for (int unit = 0; unit < min(SLOTS, units); ++unit) copy(unit, unit);
   }
 
-  __device__ __forceinline__ const Unit<Precision>& next(int phase) const {
+  __device__ __forceinline__ const Unit<Precision>& next(int phase) {
     timeline.mark(ARITHMETIC, phase);
-    await(full + 8 * slot, parity);
+    if (duties >> slot & 1 && current >= LAG && current - LAG + SLOTS < units) {
+      if (threadIdx.x % 32 == 0) {
+        const bool wrapped = slot < LAG;
+        const int into = wrapped ? slot - LAG + SLOTS : slot - LAG;
+        await_here(empty + 8 * into, parity ^ wrapped);
+        copy(current - LAG + SLOTS, into);
+      }
+      __syncwarp();
+    }
+    await_here(full + 8 * slot, parity);
     timeline.mark(MEMORY, phase);
     return slots[slot];
   }
 
-  // The warp has read the unit. Whether it was the last to do so is looked at a unit later: no one waits for the answer.
   __device__ __forceinline__ void release() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
-      if (refill) {
-        __threadfence_block();
-        fence_copy_engine();
-        copy(current - 1 + SLOTS, slot ? slot - 1 : SLOTS - 1);
-      }
-      __threadfence_block();  // those that read before they counted come before the one that counts last
-      const unsigned before = atomicInc(counters + slot, readers - 1);
-      refill = before == readers - 1 && current + SLOTS < units;
-    }
+    if (threadIdx.x % 32 == 0) arrive(empty + 8 * slot);
     ++current;
     if (++slot == SLOTS) slot = 0, parity ^= 1;
   }
@@ -163,16 +166,16 @@ __device__ __forceinline__ void clear(float (&x)[TILES][4]) {
 // Add up what the warps of a team have of the stream, one half of its features after the other: who writes the first
 // half the next time has seen everybody pass the second barrier of this time. `sent`: [half][TEAM][TILES / 2][32].
 template <int TEAM>
-__device__ __forceinline__ void exchange(float (&x)[TILES][4], float4* sent, int member, int lane, int barrier) {
+__device__ __forceinline__ void exchange(float (&x)[TILES][4], float4* sent, int tile, int member, int lane) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float4* const here = sent + half * TEAM * TILES / 2 * 32 + lane;
+    float4* const here = sent + (2 * tile + half) * TEAM * TILES / 2 * 32 + lane;
 #pragma unroll
     for (int i = 0; i < TILES / 2; ++i) {
       const float(&own)[4] = x[half * TILES / 2 + i];
       here[(member * TILES / 2 + i) * 32] = make_float4(own[0], own[1], own[2], own[3]);
     }
-    named_barrier(barrier, 32 * TEAM);
+    named_barrier(1 + tile, 32 * TEAM);
 #pragma unroll
     for (int i = 0; i < TILES / 2; ++i) {
       float4 sum = here[i * 32];
@@ -305,11 +308,12 @@ __device__ __forceinline__ float2 two_numbers(const unsigned short* from) {
   return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
 }
 
-// Which of a block's tiles a warp takes: tiles of later tokens have more to attend to, so that the warps of a
-// multiprocessor's quarter get early and late ones.
+// Which of a block's tiles a warp takes, found anew where it is asked for, to keep no register. Tiles of later tokens have
+// more to attend to, so that the warps of a multiprocessor's quarter get early and late ones.
 template <int TEAM>
-__device__ __forceinline__ int tile_of(int number, int tiles) {
-  if (tiles % 8 || TEAM > 2) return number;
+__device__ __forceinline__ int own_tile() {
+  const int number = __shfl_sync(~0u, thread_index() / 32, 0) / TEAM;
+  if (TEAM > 2 || block_threads() != 32 * TEAM * 8) return number;
   return TEAM == 2 ? number ^ (number >> 1 & 1) : number & 4 ? number ^ 3 : number;
 }
 
@@ -341,42 +345,46 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
                   int units_of_head, int probabilities, int bounded) {
   typedef typename Precision::Right Right;
   typedef typename Precision::Left Left;
-  constexpr int OWN_HEADS = HEADS / TEAM, OWN_HIDDEN = HIDDEN / ROWS / TEAM;
+  constexpr int OWN_HEADS = HEADS / TEAM, OWN_HIDDEN = HIDDEN / ROWS / TEAM, OF_LAYER = 2 * OWN_HEADS + OWN_HIDDEN;
   extern __shared__ uint4 memory[];
   Timeline<TIMED> timeline;
   timeline.start(stamps, events);
 
   const int tiles = blockDim.x / 32 / TEAM, lane = threadIdx.x % 32;
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // so that the compiler sees that it is the same in all lanes
-  const int tile = tile_of<TEAM>(warp / TEAM, tiles), member = warp % TEAM, group = lane / 4, pair = 2 * (lane % 4);
+  const int member = warp % TEAM, group = lane / 4, pair = 2 * (lane % 4);
+  // the ring's slots, the barriers of slots, keys and values, a byte for each thread, then keys and values, [tile][head][keys, keys, values,
+  // values][lane], and what teams exchange, [tile][half][member][TILES / 2][lane]
   Unit<Precision>* const slots = reinterpret_cast<Unit<Precision>*>(memory);
-  Right* const cache = reinterpret_cast<Right*>(slots + TEAM * SLOTS);  // [tile][head][keys, keys, values, values][lane]
-  float4* const sent = reinterpret_cast<float4*>(cache + tiles * HEADS * 4 * 32);  // [tile][half][member][TILES / 2][lane]
-  unsigned long long* const barriers =
-      reinterpret_cast<unsigned long long*>(sent + (TEAM > 1) * tiles * TEAM * TILES * 32);
-  const unsigned ready = shared_address(barriers + TEAM * SLOTS + 2 * member), done = ready + 8;  // of the keys, values
-  const int total = layers * (2 * OWN_HEADS + OWN_HIDDEN) + units_of_head;
+  unsigned long long* const barriers = reinterpret_cast<unsigned long long*>(slots + TEAM * SLOTS);
+  unsigned char* const unseen = reinterpret_cast<unsigned char*>(barriers + TEAM * (2 * SLOTS + 2)) + threadIdx.x;
+  Right* const cache = reinterpret_cast<Right*>(unseen - threadIdx.x + blockDim.x);
+  float4* const sent = reinterpret_cast<float4*>(cache + tiles * HEADS * 4 * 32);
+  const unsigned ready = shared_address(barriers + 2 * member), done = ready + 8;  // of the keys and values
+  const int units_of_member = layers * OF_LAYER + units_of_head;
   const int again = probabilities ? units_of_head : 0;  // the head's units are read twice
-  unsigned* const counters = reinterpret_cast<unsigned*>(barriers + TEAM * (SLOTS + 2));
-  Ring<Precision, SLOTS, TIMED> ring{units + member * total,
+  const unsigned of_slots = shared_address(barriers + 2 * TEAM + 2 * SLOTS * member);
+  unsigned duties = 0;
+  for (int slot = warp / TEAM; slot < SLOTS; slot += tiles) duties |= 1u << slot;
+  Ring<Precision, SLOTS, TIMED> ring{units + member * units_of_member,
                                      slots + member * SLOTS,
-                                     shared_address(barriers + member * SLOTS),
-                                     counters + member * SLOTS,
-                                     total + again,
+                                     of_slots,
+                                     of_slots + 8 * SLOTS,
+                                     units_of_member + again,
                                      again,
-                                     tiles,
+                                     duties,
                                      timeline};
   if (warp < TEAM && lane == 0) {
-    for (int slot = 0; slot < SLOTS; ++slot) make_barrier(ring.full + 8 * slot, 1), counters[member * SLOTS + slot] = 0;
+    ring.make(tiles);
     make_barrier(ready, tiles);
     make_barrier(done, tiles);
     fence_barriers();
     ring.fill();
   }
 
-  const Rows tokens_here(tile, sequences, length, per_block);
+  const Rows tokens_here(own_tile<TEAM>(), sequences, length, per_block);
   const int before = tokens_here.before;
-  int unseen = 0;
+  int hidden = 0;  // a bit for each of a lane's scores of the tile's own keys
   float x[TILES][4];
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
@@ -384,7 +392,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int key = i / 2 * 8 + pair + i % 2;
-      unseen |= (key < first || key > line) << (i / 2 * 4 + 2 * row + i % 2);
+      hidden |= (key < first || key > line) << (i / 2 * 4 + 2 * row + i % 2);
     }
     const bool is_token = line < tokens_here.count;
     const long long id = is_token ? ids[tokens_here.token + line] : 0;
@@ -397,19 +405,20 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       x[i][2 * row] = known ? a.x + b.x : NOT_A_NUMBER, x[i][2 * row + 1] = known ? a.y + b.y : NOT_A_NUMBER;
     }
   }
+  *unseen = hidden;
   __syncthreads();
   timeline.mark(MEMORY, START);
 
 #pragma unroll 1
-  for (int layer = 0; layer < layers; ++layer) {
+  while (ring.current < layers * OF_LAYER) {
     Left normed[CHUNKS];
     layer_norm<Precision>(x, normed);
-    if (layer) await(done, ~layer & 1);  // the keys and values of the layer before have been read
+    if (ring.current) await_here(done, ~(ring.current / OF_LAYER) & 1);  // the keys and values of the layer before have been read
     timeline.mark(WAITING, KEYS);
 #pragma unroll 1
     for (int head = member * OWN_HEADS; head < (member + 1) * OWN_HEADS; ++head) {
       const Unit<Precision>& unit = ring.next(KEYS);
-      Right* const own = cache + (tile * HEADS + head) * 4 * 32 + lane;
+      Right* const own = cache + (own_tile<TEAM>() * HEADS + head) * 4 * 32 + lane;
       float made[2][4];
       linear<Precision>(normed, unit.pieces, lane, unit.bias + pair, unit.factor, made);
       own[0] = Precision::template keys<0>(made[0], made[1]);
@@ -430,12 +439,12 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       const Left query = Precision::left(made[0], made[1]);
       if (head == member * OWN_HEADS) {
         timeline.mark(ARITHMETIC, ATTENTION);
-        await(ready, layer & 1);
+        await_here(ready, ring.current / OF_LAYER & 1);
         timeline.mark(WAITING, ATTENTION);
       }
       Attention<Precision> attention;
-      const Right* keys = cache + (tile * HEADS + head) * 4 * 32 + lane;
-      attention.own(query, keys, unseen);
+      const Right* keys = cache + (own_tile<TEAM>() * HEADS + head) * 4 * 32 + lane;
+      attention.own(query, keys, *unseen);
 #pragma unroll 1
       for (int earlier = 0; earlier < before; ++earlier) {
         keys -= HEADS * 4 * 32;
@@ -448,7 +457,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (lane == 0) arrive(done);
     if (TEAM > 1) {
       timeline.mark(ARITHMETIC, ATTENTION);
-      exchange<TEAM>(x, sent + tile * TEAM * TILES * 32, member, lane, 1 + tile);
+      exchange<TEAM>(x, sent, own_tile<TEAM>(), member, lane);
       timeline.mark(WAITING, ATTENTION);
     }
 
@@ -467,7 +476,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     if (TEAM > 1) {
       timeline.mark(ARITHMETIC, FEED_FORWARD);
-      exchange<TEAM>(x, sent + tile * TEAM * TILES * 32, member, lane, 1 + tile);
+      exchange<TEAM>(x, sent, own_tile<TEAM>(), member, lane);
       timeline.mark(WAITING, FEED_FORWARD);
     }
   }
@@ -509,6 +518,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     if (TEAM > 1) {
       timeline.mark(ARITHMETIC, SUM_OF_WORDS);
+      const int tile = own_tile<TEAM>();
       float4* const here = sent + tile * TEAM * TILES * 32 + group;  // [member][8]
       if (lane % 4 == 0) here[member * 8] = make_float4(sum[0], sum[1], top[0], top[1]);
       named_barrier(1 + tile, 32 * TEAM);
@@ -530,8 +540,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     scale[0] = reciprocal(sum[0]), scale[1] = reciprocal(sum[1]);
   }
-  const int again_tile = tile_of<TEAM>(__shfl_sync(~0u, thread_index() / 32, 0) / TEAM, tiles);
-  const Rows written(again_tile, sequences, length, per_block);
+  const Rows written(own_tile<TEAM>(), sequences, length, per_block);
 #pragma unroll 1
   for (int step = 0; step < units_of_head; ++step) {
     const Unit<Precision>& unit = ring.next(WRITING);

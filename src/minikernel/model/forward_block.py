@@ -15,7 +15,7 @@ SOURCE = "../model/forward_block.cu"
 PRECISION = {torch.float32: "Float32", torch.bfloat16: "Bfloat16"}
 ROWS, MOST_TILES = 16, 8  # tokens of a tile; tiles of a block
 SHARED_BYTES = {1: 232448, 2: 115712}  # of a block, where one or two are on a multiprocessor of compute capability 9.0
-SLOT_BYTES, MOST_SLOTS = 12, 8  # a slot's barrier and counter
+SLOT_BYTES, MOST_SLOTS = 16, 8  # a slot's barriers
 EVENTS = 1024  # rows of a block's timeline
 
 
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
     def _fixed_bytes(self, dtype: str) -> int:
         cache = self.tiles * HEADS * 16 * PIECE_WORDS[dtype]  # keys and values: two pieces each
         sent = self.tiles * self.team * ROWS * WIDTH * 4 if self.team > 1 else 0
-        return cache + sent + 16 * self.team
+        return cache + sent + 16 * self.team + self.threads
 
 
 def plan(sequences: int, length: int, multiprocessors: int) -> Plan:

@@ -15,6 +15,13 @@ __device__ __forceinline__ int thread_index() {
   return index;
 }
 
+// Threads of a block, likewise.
+__device__ __forceinline__ int block_threads() {
+  int threads;
+  asm volatile("mov.u32 %0, %%ntid.x;" : "=r"(threads));
+  return threads;
+}
+
 // ---- a cluster of blocks
 
 __device__ __forceinline__ unsigned block_of_cluster() {
@@ -81,13 +88,27 @@ __device__ __forceinline__ void expect(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Wait until the phase of this parity is over; what others sent by then is visible.
+// Wait until the phase of this parity is over; what others sent by then is visible, from all blocks of the cluster.
 __device__ __forceinline__ void await(unsigned barrier, unsigned parity) {
   unsigned done = 0;
   while (!done) {
     asm volatile(
         "{\n.reg .pred p;\n"
         "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  }
+}
+
+// The same for what came from this block and the copy engine alone: it leaves the L1 cache as it is.
+__device__ __forceinline__ void await_here(unsigned barrier, unsigned parity) {
+  unsigned done = 0;
+  while (!done) {
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
         "selp.u32 %0, 1, 0, p;\n}"
         : "=r"(done)
         : "r"(barrier), "r"(parity)
