@@ -147,10 +147,11 @@ def addresses(weights: Weights, ids: Tensor, output: Tensor, buffers: tuple[Tens
     """Where everything is that the launches read and write."""
     first, second, qkv, mixed = (buffer.data_ptr() for buffer in buffers)
     qkv_weights, ffn_weights = ([layer.data_ptr() for layer in each] for each in (weights.qkv, weights.feed_forward))
-    others = (each.data_ptr() for each in (weights.head, weights.tokens, weights.places))
+    head, tokens, places = (each.data_ptr() for each in (weights.head, weights.tokens, weights.places))
     return Buffers(
-        qkv_weights, ffn_weights, *others, ids.data_ptr(), output.data_ptr(), (first, second), qkv, mixed, stamps
-    )
+        qkv_weights, ffn_weights, head, tokens, places, ids.data_ptr(), output.data_ptr(), (first, second), qkv, mixed,
+        stamps,
+    )  # fmt: skip
 
 
 def launch(kernels: list[Kernel], *, dependent: bool = True) -> None:
@@ -235,7 +236,10 @@ def timeline(model: GrammarMiniGPT, ids: Tensor, *, probabilities: bool = True, 
 
 def instances() -> list[str]:
     """The kernels for the lab's own model, as the tests compile them for a GPU that is not here."""
-    config, nowhere = MiniGPTConfig(vocab_size=600, block_size=128), Buffers([0] * 4, [0] * 4, *[0] * 5, (0, 0), 0, 0)
+    config, nowhere = (
+        MiniGPTConfig(vocab_size=600, block_size=128),
+        Buffers([0] * 4, [0] * 4, 0, 0, 0, 0, 0, (0, 0), 0, 0),
+    )
     shapes = [(1, 16), (64, 64), (512, 128)]
     assert len(shapes) == len(PLANS)
     made = [
