@@ -94,6 +94,33 @@ class GraphForward:
         return self.output
 
 
+def forward(model: GrammarMiniGPT, ids: Tensor, *, probabilities: bool = True, dependent: bool = True) -> Tensor:
+    """The forward pass without a graph: 13 launches on torch's current stream, weights packed for this call.
+
+    Args:
+        model: as `GraphForward` takes it.
+        ids: (B, T) int64 on the model's device.
+        probabilities: softmax over the last axis, or logits.
+        dependent: launches may begin before the one before them ends.
+
+    Returns:
+        (B, T, V) of the model's dtype.
+
+    Raises:
+        LabError: as `GraphForward` raises it.
+    """
+    shape, weight = (ids.shape[0], ids.shape[1]), model.lm_head.weight
+    check_takes(model, shape)
+    weights, buffers, ids = pack(model), workspace(model, shape), ids.contiguous()
+    output = torch.empty((*shape, model.config.vocab_size), dtype=weight.dtype, device=weight.device)
+    multiprocessors = softmax_cuda.multiprocessors(weight.get_device())
+    own = addresses(weights, ids, output, buffers)
+    kernels = launches(model.config, shape, DTYPES[weight.dtype], multiprocessors, own, probabilities=probabilities)
+    with torch.cuda.device(weight.device):
+        launch(kernels, dependent=dependent)
+    return output
+
+
 def check_takes(model: GrammarMiniGPT, shape: tuple[int, int]) -> None:
     """Refuse what the kernels do not take.
 

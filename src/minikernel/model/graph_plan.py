@@ -16,6 +16,7 @@ from minimodel.model_config import MiniGPTConfig
 ROWS, TILES, WARP = 16, WIDTH // 8, 32
 PRECISIONS = {"float32": "Float32", "bfloat16": "Bfloat16"}
 MOST_PAIRS = 10  # of word tiles that a warp of the head keeps in registers
+MOST_PAIRS_OF_BLOCK = 52  # that shared memory holds, in float32
 
 
 class Plan(NamedTuple):
@@ -114,9 +115,9 @@ def tiles_of_sequence(shape: tuple[int, int]) -> int:
 
 
 def head_of(plan: Plan, vocabulary: int) -> Head:
-    """How a plan divides the words: over as many blocks as keep a warp's words in its registers."""
+    """How a plan divides the words: over as many blocks as hold their weights, and the logits in registers."""
     pairs, split, cluster = -(-vocabulary // 16), plan.head_split, plan.cluster
-    while -(-pairs // (split * cluster)) > MOST_PAIRS:
+    while -(-pairs // (split * cluster)) > min(MOST_PAIRS, MOST_PAIRS_OF_BLOCK // split):
         cluster *= 2
     return Head(split, cluster, -(-pairs // (split * cluster)))
 
@@ -210,4 +211,4 @@ def launches(
 def _blocks(tiles: int, of_block: int, multiprocessors: int, shared_bytes: int, warps: int) -> int:
     """Blocks along the rows: one for each `of_block` tiles, at most as many as fit onto the GPU at once."""
     at_once = max(1, min(227 * 1024 // (shared_bytes + 3072), 16 // warps))
-    return min(-(-tiles // of_block), at_once * multiprocessors)
+    return min(-(-tiles // of_block), max(1, at_once * multiprocessors))
