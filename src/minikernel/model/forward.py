@@ -1,5 +1,6 @@
 """`minigpt_forward`: MiniGPT's whole forward pass in one launch, where the model and its GPU allow it; else, torch."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,3 +68,14 @@ def _check_ids(weights: Weights, ids: Tensor) -> None:
             f"minigpt_forward got a sequence of {ids.shape[1]} ids, and the model's positions end at block_size = "
             f"{weights.config.block_size}; give it the last {weights.config.block_size} ids."
         )
+
+
+def timeline(model: GrammarMiniGPT, ids: Tensor) -> np.ndarray:
+    """What the blocks of one launch waited for and did, as `forward_block.timeline` has it.
+
+    Raises:
+        LabError: why the kernels do not take the model or the ids.
+    """
+    weights = weights_of(model)
+    _check_ids(weights, ids)
+    return forward_block.timeline(weights, ids.contiguous())

@@ -73,7 +73,7 @@ class Replayed:
         from minikernel.model.graph import GraphForward
 
         if self._graph is None:
-            self._graph = GraphForward(self._model, tuple(ids.shape))
+            self._graph = GraphForward(self._model, (ids.shape[0], ids.shape[1]))
         return self._graph(ids)
 
     def replay(self) -> None:
@@ -83,11 +83,9 @@ class Replayed:
 
 def stamps(rung: str, model: GrammarMiniGPT, ids: Tensor) -> np.ndarray:
     """What the kernels of one of the lab's rungs wrote down in one forward pass, as `stamps.blocks_of` takes it."""
-    if rung == GRAPH:
-        from minikernel.model.graph import timeline
-    else:
-        from minikernel.model.forward import timeline
-    found = timeline(model, ids)
+    from minikernel.model import forward, graph
+
+    found = (graph if rung == GRAPH else forward).timeline(model, ids)
     return found.cpu().numpy() if isinstance(found, Tensor) else np.asarray(found)
 
 
