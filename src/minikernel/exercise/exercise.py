@@ -43,7 +43,7 @@ class Setting(NamedTuple):
     """Where and within what limits an exercise is marked.
 
     Attributes:
-        workshop: of its processes on the CPU, in which Triton is interpreted.
+        workshop: of its processes; in those on the CPU Triton is interpreted.
         device: torch device for what runs on a GPU where there is one.
         seconds: that proof and bench may take, under `proof` and `bench`.
         knob: the key of the configuration that holds the proof's.
@@ -96,7 +96,7 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
     entry = {"source": os.path.abspath(source), "function": exercise.operation}
     seconds, knob = setting.seconds["proof"], setting.knob
     if device != "cpu":
-        with KernelProcess(NAME, device, seconds, knob, COMPILED) as on_a_gpu:
+        with KernelProcess(NAME, device, seconds, knob, COMPILED, setting.workshop) as on_a_gpu:
             marks |= _cases(exercise, on_a_gpu, entry)
     with KernelProcess(NAME, "cpu", seconds, knob, workshop=setting.workshop) as process:
         if device == "cpu":
@@ -164,7 +164,7 @@ def _time(exercise: Exercise, entry: dict, device: str, setting: Setting, marks:
         reference = yardstick if hasattr(yardsticks, exercise.faster_than) else None
         compared = Compared(reference, alone=True, again=exercise.again, workshop=setting.workshop)
     elif device != "cpu" or exercise.means == "any":
-        params, compared = setting.bench, Compared()
+        params, compared = setting.bench, Compared(workshop=None if device == "cpu" else setting.workshop)
     else:
         return
     if exercise.operation == "softmax":

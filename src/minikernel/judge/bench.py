@@ -53,7 +53,7 @@ class Compared(NamedTuple):
         reference: entry of the function that takes F.softmax's place.
         alone: whether a copy at the same shape is the ceiling, rather than the bandwidth of a large one.
         again: whether the kernel is given memory for its result, the same at every call, as the copy is.
-        workshop: where the processes are forked.
+        workshop: what the processes may touch, and on a CPU where they are forked.
     """
 
     reference: dict | None = None

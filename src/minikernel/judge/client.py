@@ -18,12 +18,13 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple
 
 from minikernel.judge.memory import Block
+from minikernel.measure.caches import CACHE_VARIABLES
 from minikernel.reasons import Place, Reason, Refusal, in_words, place_in_words
 from minilab.sandbox.forks import Forked, ForkServer
 from minilab.sandbox.process import LONGEST_SECONDS, Confined, Ending, memory_limit, signal_name
 from minilab.user_code import printable
 
-WORKER = "minikernel.judge.worker"
+WORKER, CONFINED = "minikernel.judge.worker", "minikernel.judge.confined"
 FORKED = "minikernel.judge.forked:main"  # what a `ForkServer` of kernels' processes calls
 GRACE_SECONDS = 5  # after its limit the process ends itself and says where it was; a little later it is ended
 PRINTED_BYTES = 1 << 13  # of the last that it printed, kept for the log
@@ -40,10 +41,10 @@ class Gone(Refusal):
 
 
 class Workshop(NamedTuple):
-    """Where kernels' processes begin at once, and what they may touch.
+    """Where kernels' processes begin at once, and what they may touch; on a GPU each begins by itself.
 
     Attributes:
-        server: forks them; it is for `FORKED`.
+        server: forks those on the CPU; it is for `FORKED`.
         folder: where they may write.
         hidden: folders that they may not read.
         memory_bytes: that each may hold, as far as it is free.
@@ -63,7 +64,7 @@ class KernelProcess:
         seconds: the process is ended there.
         knob: the key of the configuration that holds the limit, for the reason.
         variables: of its environment, over this process's own.
-        workshop: where it is forked; its environment is then the server's.
+        workshop: what it may touch, and on the CPU where it is forked; its environment is then the server's.
     """
 
     def __init__(
@@ -81,16 +82,22 @@ class KernelProcess:
         self._talk, theirs = socket.socketpair()
         self._memory = memory_limit()
         deadline = str(self._began + self.seconds)
+        limits = [deadline, str(workshop.folder), *map(str, workshop.hidden)] if workshop else []
+        if workshop:
+            self._memory = min(self._memory, workshop.memory_bytes)
         with theirs:
-            if workshop:
-                self._memory = min(self._memory, workshop.memory_bytes)
-                arguments = [deadline, str(workshop.folder), *map(str, workshop.hidden)]
-                self._process: Confined = Forked(workshop.server, arguments, self._memory, (theirs.fileno(),))
+            if workshop and device == "cpu":
+                self._process: Confined = Forked(workshop.server, limits, self._memory, (theirs.fileno(),))
             else:
+                command = [WORKER, str(theirs.fileno()), deadline]
+                own = {}
+                if workshop:
+                    command = [CONFINED, str(theirs.fileno()), deadline, device, *limits[1:]]
+                    own = {name: str(workshop.folder / name) for name in CACHE_VARIABLES}
                 self._process = Confined(
-                    [sys.executable, "-u", "-m", WORKER, str(theirs.fileno()), deadline],
+                    [sys.executable, "-u", "-m", *command],
                     self._memory,
-                    {**os.environ, **(variables or {})},
+                    {**os.environ, **(variables or {}), **own},
                     (theirs.fileno(),),
                     subprocess.PIPE,
                 )

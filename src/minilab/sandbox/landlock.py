@@ -21,6 +21,7 @@ OF_FILES = EXECUTE | READ_FILE | 1 << 1 | 1 << 14  # what a rule may say of a fi
 TCP = {4: 3}  # to bind and to connect
 SCOPES = {6: 3}  # abstract sockets and signals
 WRITABLE = ("/dev/null", "/dev/zero", "/dev/shm", "/dev/tty")
+GPUS = "nvidia*"  # in /dev: what a driver opens to write, some of it long after it began
 
 
 class _Ruleset(ctypes.Structure):
@@ -60,7 +61,7 @@ def confine(writable: Path, hidden: Sequence[Path] = ()) -> bool:
     try:
         for path in outside([one.resolve() for one in hidden]):
             _allow(ruleset, path, READS)
-        for path in (writable, *map(Path, WRITABLE)):
+        for path in (writable, *map(Path, WRITABLE), *Path("/dev").glob(GPUS)):
             _allow(ruleset, path, READS | writes)
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         return _call(RESTRICT, ruleset, 0) == 0

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from minikernel.exercise.exercise import workshop
 from minikernel.judge.client import Failed, Gone, KernelProcess
 from minikernel.judge.memory import Block
 from minikernel.judge.subject import Subject
+from minilab.sandbox.landlock import version
 
 HERE = Path(__file__).parents[1]
 GOOD = {"source": str(HERE / "misbehaving.py"), "function": "good"}
@@ -56,3 +58,26 @@ def test_what_it_printed_is_cut_and_logged(caplog: pytest.LogCaptureFixture):
 def test_a_limit_beyond_any_timer_is_none():
     with KernelProcess("mine", "cpu", 1e10, "proof.time_limit_seconds") as process:
         assert process.load("mine", GOOD)["tuned"] is False
+
+
+@pytest.mark.skipif(not version(), reason="this kernel has no Landlock")
+def test_a_process_that_cannot_be_forked_is_kept_from_what_is_hidden_too(tmp_path: Path):
+    hidden = tmp_path / "class"
+    hidden.mkdir()
+    (hidden / "answer").write_text("")
+    source = tmp_path / "mine.py"
+    entry = {"source": str(source), "function": "softmax"}
+    tries = {
+        "open(ANSWER)": "PermissionError",
+        "open(ANSWER + '2', 'w')": "PermissionError",
+        "open(os.environ['TRITON_CACHE_DIR'] + '2', 'w'), tempfile.TemporaryFile()": None,
+    }
+    with workshop((hidden,)) as place:
+        for does, raised in tries.items():
+            source.write_text(f"import os, tempfile\nANSWER = {str(hidden / 'answer')!r}\n{does}\nsoftmax = print\n")
+            with KernelProcess("mine", "meta", 60, "knob", workshop=place) as process:  # of every GPU's kind
+                if raised:
+                    with pytest.raises(Failed, match=raised):
+                        process.load("mine", entry)
+                else:
+                    assert process.load("mine", entry)["tuned"] is False
