@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -115,12 +115,20 @@ def as_page(path: Path) -> Path:
     return path if path.suffix in (".md", *SHOWN) else path.with_name(f"{path.name}.md")
 
 
-def rewritten(page: Path, text: str) -> str:
-    """A page's text with its links to files of code leading to the pages that those become."""
+def rewritten(page: Path, text: str, opened: Mapping[Path, str]) -> str:
+    """A page's text with its links to files of code leading to the pages that those become.
+
+    Args:
+        page: the page.
+        text: its Markdown.
+        opened: explorer -> the question at which a link to it opens it.
+    """
     for _, href in links(text):
-        target = target_of(page, href)
+        target, parts = target_of(page, href), urlsplit(href)
         if target is not None and as_page(target) != target:
-            text = text.replace(f"]({href})", f"]({urlsplit(href).path}.md)")
+            text = text.replace(f"]({href})", f"]({parts.path}.md)")
+        elif target in opened and not parts.fragment:
+            text = text.replace(f"]({href})", f"]({parts.path}#ask/{opened[target]})")
     return text
 
 
@@ -149,7 +157,7 @@ def explorers_page(root: Path, language: str) -> str:
 def asked(page: Path, held: Capture, language: str) -> str:
     """The questions of a capture as a list, each of which opens its explorer at the answer."""
     found = questions(held, language)
-    return "".join(f"- [{one.question}]({page}#0/{one.pane}:{one.line}) {one.answer}\n" for one in found)
+    return "".join(f"- [{one.question}]({page}#ask/{one.name}) {one.answer}\n" for one in found)
 
 
 def start_page(root: Path, text: str, language: str) -> str:
@@ -204,13 +212,14 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
         LabError: a link leads to nothing.
     """
     reports = [path.relative_to(root) for pattern in BUILT for path in sorted(root.glob(pattern))]
-    explorers = [path.parent / "explorer.html" for path in captures(root)]
+    asked = {page: questions(held, language) for _, page, held in explorers(root)}
+    opened = {page: found[0].name for page, found in asked.items() if found}
     sources = folder / "sources"
-    for path in reachable(root, [Path(START), Path(CONTENTS), *reports, *explorers]):
+    for path in reachable(root, [Path(START), Path(CONTENTS), *reports, *asked]):
         target = sources / as_page(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            text = rewritten(path, (root / path).read_text())
+            text = rewritten(path, (root / path).read_text(), opened)
             write_text(target, start_page(root, text, language) if path == Path(START) else text)
         elif target.name != path.name:
             write_text(target, code_page(path, (root / path).read_text()))

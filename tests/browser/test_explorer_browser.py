@@ -10,6 +10,7 @@ from layered import layered
 
 from minicompile import render_explorer
 from minicompile.explain.explorer.links import Links
+from minicompile.explain.explorer.questions import questions
 from minicompile.explain.standalone import script
 
 SOFTMAX = "return F.softmax(logits"
@@ -345,6 +346,30 @@ def test_the_tour_leads_through_all_its_stops(opened, pages, name):
         appears(opened.page.locator(".pane.pointed").locator(".line.chosen, .line.exact").first)
         opened.page.locator("#tour-next").click()
     assert not opened.page.locator("#tour").is_visible()
+
+
+@pytest.mark.parametrize("opened", widths(390, 1280), indirect=True)
+@pytest.mark.parametrize(("name", "language"), [("simulated", "en"), ("both", "en"), ("spanish", "es")])
+def test_an_address_opens_at_a_question_with_its_answer(opened, pages, name, language):
+    capture = tiny_head_simulated() if name == "simulated" else tiny_head()
+    for number, one in enumerate(questions(capture, language), 1):
+        opened.go(pages / "cpu.html")  # which has other questions, so that the page is loaded anew
+        opened.go(pages / f"{name}.html", f"#ask/{one.name}")
+        page = opened.page
+        assert page.locator("#tour-title").inner_text() == one.question.replace("`", "")
+        assert page.locator("#tour-text").inner_text() == one.answer.replace("`", "")
+        assert re.search(rf"\b{number}\b", page.locator("#tour-step").inner_text())
+        assert page.evaluate("app.chosen.line") == f"{one.pane}:{one.line}"
+        assert page.url.endswith(f"#ask/{one.name}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+        page.locator("#tour-end").click()
+        assert page.evaluate("document.activeElement.id") == "start-questions"
+
+
+def test_an_address_of_no_question_opens_as_any_other(opened, pages):
+    opened.go(pages / "cpu.html", "#ask/nothing")
+    assert not opened.page.locator("#tour").is_visible()
+    assert opened.page.evaluate("app.chosen !== null")
 
 
 def test_the_page_speaks_spanish_wherever_the_tour_leads(opened, pages):

@@ -1,5 +1,6 @@
 """The static site in a browser, opened as files: widths, search, and explorers that open at a line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -44,5 +45,13 @@ def test_a_question_on_the_first_page_opens_the_explorer_at_its_answer(built, op
     opened.page.goto((built / "index.html").as_uri())
     opened.page.click(f"text={question}")
     opened.page.wait_for_selector("html[data-ready]")
-    assert "explorer.html#0/" in opened.page.url
+    assert "explorer.html#ask/" in opened.page.url
+    assert question in opened.page.inner_text("#tour-title")
+    assert opened.page.is_visible("#tour-text")
     assert opened.page.evaluate("app.pinned") is True
+
+
+def test_no_page_opens_an_explorer_without_a_question_or_a_line(built):
+    bare = re.compile(r'href="[^"]*explorer\.html"')
+    pages = [path for path in built.rglob("*.html") if path.name != "explorer.html"]
+    assert not {str(page.relative_to(built)) for page in pages if bare.search(page.read_text())}

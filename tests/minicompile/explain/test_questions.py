@@ -30,6 +30,7 @@ def test_each_opens_at_a_line_of_a_pane(name: str, language: str):
     capture = CAPTURES[name]()
     asked = questions(capture, language)
     assert 1 <= len(asked) <= MOST
+    assert len({one.name for one in asked}) == len(asked)
     lines = {pane["id"]: len(pane["lines"]) for pane in capture["panes"]}
     for one in asked:
         assert 1 <= one.line <= lines[one.pane]
@@ -45,6 +46,30 @@ def test_the_kernels_and_fusions_are_counted():
     assert re.match(
         rf"Inductor tried {taken + refused} fusions and took {taken}. Of the {refused} that it", first.answer
     )
+
+
+def test_a_line_that_ends_in_several_kernels_names_those_that_its_layer_was_computed_in():
+    asked = next(one for one in questions(minigpt()) if one.name == "several")
+    graph = minigpt()["graphs"][0]
+    layer = re.search(r"in the layer `([\w.]+)`", asked.answer)[1]
+    source = next(pane for pane in minigpt()["panes"] if pane["id"] == asked.pane)["lines"][asked.line - 1]
+    assert re.search(r"`(.+?)`", asked.question)[1] in source
+    named = re.search(r"is computed in (.+?)\. ", asked.answer)[1].replace("`", "").split(", ")
+    assert f"in {len(named)} kernels?" in asked.question
+    of_layer = {node["name"] for node in graph["nodes"] if node["layer"] == layer}
+    for name in named:
+        assert any(call["kernel"] == name and of_layer & {*call["aten_nodes"]} for call in graph["calls"])
+    library = {call["kernel"] for call in graph["calls"] if call["extern"]}
+    assert ("calls? of a library" if library & {*named} else "") in asked.answer.replace("a call", "calls?")
+
+
+def test_no_refusal_is_told_twice_and_none_without_a_reason():
+    found = {one.name: one.answer for one in questions(minigpt())}
+    assert "refused" not in found or found["refused"] not in found["several"]
+    bare = copy.deepcopy(minigpt())
+    for each in bare["graphs"][0]["decisions"]:
+        each["reason"] = {"code": "ungiven"}
+    assert "refused" not in {one.name for one in questions(bare)}
 
 
 def test_the_clock_s_choice_is_the_fastest_that_it_timed():

@@ -10,7 +10,8 @@ from typing import Any
 from minicompile.explain.explorer.highlight import highlight, highlight_line
 from minicompile.explain.explorer.intrinsics import used
 from minicompile.explain.explorer.links import body_links
-from minicompile.explain.explorer.tour import tour
+from minicompile.explain.explorer.questions import questions
+from minicompile.explain.explorer.tour import stop, tour
 from minicompile.explain.standalone import script_parts
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Kernel, Pane
@@ -172,6 +173,10 @@ def payload(captures: list[Capture], profiles: list[dict | None], language: str 
     return {
         "captures": packed,
         "tour": tour(captures, language),
+        "questions": [
+            {"name": one.name, **stop(0, (one.pane, one.line), one.question, one.answer)}
+            for one in questions(captures[0], language)
+        ],
         "intrinsics": used(captures, language),
         "lines": texts.lines,
         "classes": texts.classes,

@@ -1,20 +1,21 @@
 """Questions that a capture answers, each with the line at which the explorer opens on the answer.
 
 They are asked of what is in the capture, so that any model has its own: how many kernels there are and why not fewer,
-which two were not fused, what no kernel writes, which configuration the clock chose. What a capture has nothing for is
-not asked.
+which line of the source ends in several, which two loops were not fused, what no kernel writes, which configuration
+the clock chose. What a capture has nothing for is not asked.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from minicompile.explain.explorer.links import Line
+from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture
+from minicompile.lowering.captured import Call, Capture, Coded
 from minilab.translations import Translations
 
-MOST = 3  # questions of a capture
+MOST = 4  # questions of a capture
+UNGIVEN = "ungiven"  # the code of a refusal for which Inductor gives no reason
 WRITTEN_FOR = ("inlined", "fused away")  # fates of a result that no kernel stores
 
 
@@ -22,10 +23,12 @@ class Question(NamedTuple):
     """A question, its answer, and where the explorer shows it.
 
     Attributes:
+        name: what the address of the explorer names it by.
         question, answer: in words; `backquotes` mark code.
-        pane, line: what the address of the explorer names.
+        pane, line: where the explorer opens.
     """
 
+    name: str
     question: str
     answer: str
     pane: str
@@ -39,10 +42,11 @@ class _Asker:
         self.capture, self.graph = capture, capture["graphs"][0]
         self.text = Translations("minicompile.explain", "questions", language)
         self.wording = Wording(language)
+        self.told: Coded | None = None  # of a refusal, in an answer
         self.at = {node["name"]: node["lines"]["groups"] for node in self.graph["scheduler_nodes"]}
 
     def _question(self, name: str, line: Line, **fields: Any) -> Question:
-        return Question(self.text(f"{name}.question", **fields), self.text(f"{name}.answer", **fields), *line)
+        return Question(name, self.text(f"{name}.question", **fields), self.text(f"{name}.answer", **fields), *line)
 
     def _in_groups(self, *names: str) -> Line | None:
         """The line of the first of these scheduler nodes that has one, in the pane of groups."""
@@ -68,13 +72,51 @@ class _Asker:
             }
             yield self._question("kernels", line, **fields)
 
+    def several(self) -> Iterator[Question]:
+        """Why one line of the source, in one layer, ends in more kernels than any other."""
+        links, panes = Links(self.capture), {pane["id"]: pane for pane in self.capture["panes"]}
+        nodes = {node["name"]: node for node in self.graph["nodes"] if node["line"]}
+        made: dict[tuple[Line, str | None], dict[str, list[Call]]] = defaultdict(lambda: defaultdict(list))
+        for call in self.graph["calls"]:
+            for node in (nodes[name] for name in call["aten_nodes"] if name in nodes):
+                for line in links.up((self.graph["panes"]["aten"], node["line"] or 0), {"source"}):
+                    if panes[line[0]]["kind"] == "source":
+                        made[line, node["layer"]][call["kernel"]].append(call)
+        if not made:
+            return
+        (line, layer), kernels = max(made.items(), key=lambda one: len(one[1]))
+        if len(kernels) > 1:
+            library = [name for name, calls in kernels.items() if calls[0]["extern"]]
+            fields = {
+                "code": panes[line[0]]["lines"][line[1] - 1].partition("#")[0].strip(),
+                "count": len(kernels),
+                "layer": self.text("several.layer", layer=layer) if layer else "",
+                "kernels": _code(kernels),
+                "library": self.text("several.library", count=len(library), names=_code(library)) if library else "",
+                "refused": self._refused_among(call for calls in kernels.values() for call in calls),
+            }
+            yield self._question("several", line, **fields)
+
+    def _refused_among(self, calls: Iterable[Call]) -> str:
+        """Why two loops of some calls were not fused; nothing where none were tried."""
+        members = {name for call in calls for name in call["scheduler_nodes"]}
+        for each in self.graph["decisions"]:
+            if not each["taken"] and {*each["first"], *each["second"]} <= members:
+                self.told = each["reason"]
+                reason = self.wording.fusion(each["reason"])
+                return self.text(
+                    "several.refused", first=_code(each["first"]), second=_code(each["second"]), reason=reason
+                )
+        return ""
+
     def refused(self) -> Iterator[Question]:
         """Why two of its loops are not one kernel: the refusal that shared most buffers, for the rarest reason."""
-        refused = [each for each in self.graph["decisions"] if not each["taken"] and each["shared_buffers"]]
+        known = [each for each in self.graph["decisions"] if not each["taken"] and each["reason"]["code"] != UNGIVEN]
+        refused = [each for each in known if each["shared_buffers"] and each["reason"] != self.told]
         often = Counter(each["reason"]["code"] for each in refused)
         for each in sorted(refused, key=lambda one: (often[one["reason"]["code"]], -len(one["shared_buffers"])))[:1]:
             if line := self._in_groups(*each["first"], *each["second"]):
-                first, second = (", ".join(f"`{name}`" for name in each[side]) for side in ("first", "second"))
+                first, second = _code(each["first"]), _code(each["second"])
                 yield self._question(
                     "refused", line, first=first, second=second, reason=self.wording.fusion(each["reason"])
                 )
@@ -115,6 +157,10 @@ class _Asker:
             yield self._question("chosen", (self.graph["panes"]["code"], kernels[choice["kernel"]]["first"]), **fields)
 
 
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def questions(capture: Capture, language: str = "en") -> list[Question]:
     """Up to `MOST` questions of a capture, the most general first.
 
@@ -123,5 +169,5 @@ def questions(capture: Capture, language: str = "en") -> list[Question]:
         language: of question and answer.
     """
     asker = _Asker(capture, language)
-    found = [*asker.kernels(), *asker.chosen(), *asker.refused(), *asker.never_written()]
+    found = [*asker.kernels(), *asker.several(), *asker.chosen(), *asker.refused(), *asker.never_written()]
     return found[:MOST]

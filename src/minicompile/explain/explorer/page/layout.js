@@ -47,7 +47,7 @@ class Layout {
   room() {
     const all = this.columns.filter((column) => column.view.panes?.length !== 0).length;
     const fits = (open) => open * NARROWEST + Math.min((all - open) * STRIP, 4 * STACK) <= innerWidth;
-    return [6, 5, 4, 3].find(fits) ?? 2;
+    return [6, 5, 4, 3].find(fits) ?? (innerWidth < 2 * NARROWEST ? 1 : 2); // a phone shows one
   }
 
   /** Close the columns that there is no room for, those used longest ago first; the source and the chosen line stay if they can. */

@@ -14,7 +14,7 @@ class App {
     this.search = new Search(this);
   }
 
-  start(stops, intrinsics) {
+  start(stops, questions, intrinsics) {
     this.columns = this.makeColumns();
     this.byId = new Map(this.columns.map((column) => [column.id, column]));
     this.targets();
@@ -23,7 +23,7 @@ class App {
     this.intrinsics = new Intrinsics(this, intrinsics);
     this.layout = new Layout(this);
     this.offerPanes();
-    this.tour = new Tour(this, stops);
+    this.tour = new Tour(this, stops, questions);
     listen(this);
     offerChoices(this);
     if (this.followAddress()) return;
@@ -196,8 +196,11 @@ class App {
 
   point(view) { for (const column of this.columns) column.view.element.classList.toggle("pointed", column.view === view); }
 
+  /** Show what the address names: a question, or a line; whether it names one. */
   followAddress() {
-    const [, position, line] = decodeURIComponent(location.hash).match(/^#(\d+)\/(.+:\d+)$/) ?? [];
+    const address = decodeURIComponent(location.hash), [, question] = address.match(/^#ask\/(\w+)$/) ?? [];
+    if (question) return this.tour.ask(question);
+    const [, position, line] = address.match(/^#(\d+)\/(.+:\d+)$/) ?? [];
     const capture = this.captures[position], pane = line && capture?.paneById.get(paneOf(line));
     if (!pane || numberOf(line) < 1 || numberOf(line) > pane.lines.length) return false;
     this.choose(capture, line);
@@ -246,7 +249,7 @@ let app; // for the tests and the curious
 
 readData().then((data) => {
   app = new App(data);
-  app.start(data.tour, data.intrinsics);
+  app.start(data.tour, data.questions, data.intrinsics);
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for
 }).catch((error) => {
   document.getElementById("columns").textContent = typeof DecompressionStream === "undefined"

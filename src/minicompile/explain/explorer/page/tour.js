@@ -1,31 +1,42 @@
-// The guided tour; its stops come with the data.
+// The guided tour, and the questions that the capture answers; their stops come with the data.
 
 class Tour {
-  constructor(app, stops) {
-    Object.assign(this, { app, stops, at: -1, element: document.getElementById("tour") });
+  constructor(app, stops, questions) {
+    Object.assign(this, { app, stops, questions, shown: stops, at: -1, element: document.getElementById("tour") });
     const on = (id, act) => document.getElementById(id).addEventListener("click", act);
     on("start-tour", () => this.go(0));
-    on("tour-back", () => this.go(this.at - 1));
-    on("tour-next", () => (this.at + 1 < stops.length ? this.go(this.at + 1) : this.end()));
+    on("start-questions", () => this.go(0, questions));
+    on("tour-back", () => this.go(this.at - 1, this.shown));
+    on("tour-next", () => (this.at + 1 < this.shown.length ? this.go(this.at + 1, this.shown) : this.end()));
     on("tour-end", () => this.end());
     document.getElementById("start-tour").hidden = !stops.length;
+    document.getElementById("start-questions").hidden = !questions.length;
   }
 
   get running() { return !this.element.hidden; }
 
-  go(at) {
-    const stop = this.stops[at];
+  /** Open at the question of that name, as an address does; whether there is one. */
+  ask(name) {
+    const at = this.questions.findIndex((question) => question.name === name);
+    this.go(at, this.questions);
+    return at >= 0;
+  }
+
+  go(at, shown = this.stops) {
+    const stop = shown[at], asked = shown === this.questions;
     if (!stop) return;
-    this.at = at;
+    Object.assign(this, { at, shown });
     this.element.hidden = false;
     const capture = this.app.captures[stop.capture];
     this.app.choose(capture, `${stop.pane}:${stop.line}`);
-    this.element.querySelector("#tour-step").textContent = say("stops.step", { place: at + 1, count: this.stops.length });
-    const title = this.element.querySelector("#tour-title");
-    title.textContent = stop.title;
-    this.element.querySelector("#tour-text").replaceChildren(...stop.text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part)));
+    if (asked) history.replaceState(null, "", `#ask/${stop.name}`);
+    this.element.querySelector("#tour-step").textContent = say(asked ? "stops.question" : "stops.step", { place: at + 1, count: shown.length });
+    const title = this.element.querySelector("#tour-title"), coded = (text) => text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part));
+    title.replaceChildren(...coded(stop.title));
+    this.element.querySelector("#tour-text").replaceChildren(...coded(stop.text));
     document.getElementById("tour-back").disabled = at === 0;
-    document.getElementById("tour-next").textContent = say(at + 1 < this.stops.length ? "stops.next" : "stops.finish");
+    document.getElementById("tour-next").textContent = say(at + 1 < shown.length ? "stops.next" : "stops.finish");
+    document.getElementById("tour-end").textContent = say(asked ? "stops.close" : "stops.end");
     const { view } = this.app.columnOf(capture, stop.shows);
     this.app.layout.open(view.column);
     view.show(stop.shows);
@@ -37,6 +48,6 @@ class Tour {
   end() {
     this.element.hidden = true;
     this.app.point(null);
-    document.getElementById("start-tour").focus();
+    document.getElementById(this.shown === this.questions ? "start-questions" : "start-tour").focus();
   }
 }
