@@ -6,7 +6,6 @@ theme Material make the HTML, with a search that needs no network and no server.
 """
 
 import argparse
-import lzma
 import os
 import shutil
 import subprocess
@@ -22,36 +21,18 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from minicompile.explain.explorer.questions import questions
-from minicompile.explain.explorer.tour import tour
-from minicompile.lowering.captured import Capture
+from docs.build.site_explorers import EXPLORERS, bring, explorers, explorers_page, start_page, words
 from minilab import LabError
-from minilab.files import parse_json, write_text
+from minilab.files import write_text
+from minilab.translations import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
-START, CONTENTS, EXPLORERS = "README.md", "docs/README.md", "explorers.md"
+START, CONTENTS, EXERCISES = "README.md", "docs/README.md", "exercises/README.md"
 WORKER = Path(__file__).parent / "data/iframe-worker.js"  # lets the search run where a page is opened as a file
 FETCHED = "https://unpkg.com/iframe-worker/shim"  # where Material would have it from
 SHOWN = (".html", ".png", ".svg", ".css", ".js")  # as they are; any other file becomes a page of its text
 BUILT = ("results/24/*.md", "results/25/*.md", "results/PHASE_*.md")
-CAPTURES = ("results/25/*/*/capture.json", "results/recorded/*/25/*/capture.json.xz")
 SETTINGS = {
-    "theme": {
-        "name": "material",
-        "font": False,  # those would come from a server
-        "features": ["navigation.indexes", "navigation.top", "search.highlight", "content.code.copy"],
-        "palette": [
-            {
-                "media": f"(prefers-color-scheme: {scheme})",
-                "scheme": name,
-                "toggle": {"icon": f"material/weather-{icon}", "name": said},
-            }
-            for scheme, name, icon, said in (
-                ("light", "default", "sunny", "Dark"),
-                ("dark", "slate", "night", "Light"),
-            )
-        ],
-    },
     "plugins": ["search", "offline"],
     "use_directory_urls": False,
     "markdown_extensions": [
@@ -63,6 +44,29 @@ SETTINGS = {
     ],
     "validation": {"links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "warn"}},
 }
+
+
+def theme(language: str) -> dict:
+    """The settings of the theme Material."""
+    say = words(language)
+    palette = [
+        {
+            "media": f"(prefers-color-scheme: {scheme})",
+            "scheme": name,
+            "toggle": {"icon": f"material/weather-{icon}", "name": said},
+        }
+        for scheme, name, icon, said in (
+            ("light", "default", "sunny", say("dark")),
+            ("dark", "slate", "night", say("light")),
+        )
+    ]
+    return {
+        "name": "material",
+        "language": language,
+        "font": False,  # those would come from a server
+        "features": ["navigation.indexes", "navigation.top", "search.highlight", "content.code.copy"],
+        "palette": palette,
+    }
 
 
 def links(text: str) -> Iterator[tuple[str, str]]:
@@ -133,62 +137,20 @@ def rewritten(page: Path, text: str, opened: Mapping[Path, str]) -> str:
 
 
 def code_page(path: Path, text: str) -> str:
-    """A file of code as a page."""
+    """A file of code as a page, which a search finds after pages of words."""
     language = {".cu": "cuda", ".cuh": "cuda", ".smk": "python", ".cff": "yaml"}.get(path.suffix, path.suffix[1:])
-    return f"# {path.name}\n\n`{path}`\n\n````{language}\n{text}\n````\n"
+    return f"---\nsearch: {{boost: 0.3}}\n---\n# {path.name}\n\n`{path}`\n\n````{language}\n{text}\n````\n"
 
 
-def explorers_page(root: Path, language: str) -> str:
-    """A page that opens each explorer at its questions, and at each of the things to see in it.
-
-    Args:
-        root: the lab.
-        language: of the sentences.
-    """
-    text = "# Explorers\n\nEach link opens a page of its own at one line, with all that is tied to it lit.\n"
-    for title, page, held in explorers(root):
-        text += f"\n## {title}\n\n{asked(page, held, language)}\n"
-        for stop in tour([held], language):
-            address = f"{page}#{stop['capture']}/{stop['pane']}:{stop['line']}"
-            text += f"- [{stop['title']}]({address}): {stop['text']}\n"
-    return text
-
-
-def asked(page: Path, held: Capture, language: str) -> str:
-    """The questions of a capture as a list, each of which opens its explorer at the answer."""
-    found = questions(held, language)
-    return "".join(f"- [{one.question}]({page}#ask/{one.name}) {one.answer}\n" for one in found)
-
-
-def start_page(root: Path, text: str, language: str) -> str:
-    """The site's first page: the README, and below it each explorer opened at a question."""
-    for title, page, held in explorers(root):
-        text += f"\n## Explorer: {title}\n\n{asked(page, held, language)}"
-    return f"{text}\n[Every explorer, and what is to be seen in it]({EXPLORERS})\n"
-
-
-def explorers(root: Path) -> Iterator[tuple[str, Path, Capture]]:
-    """Title, page and capture of each explorer that is here."""
-    for capture in captures(root):
-        packed = (root / capture).read_bytes()
-        held = parse_json(lzma.decompress(packed) if capture.suffix == ".xz" else packed)
-        device = capture.parts[2] if "recorded" in capture.parts else capture.parent.name
-        yield f"{held['model']['name']}, {device}", capture.parent / "explorer.html", held
-
-
-def captures(root: Path) -> list[Path]:
-    """The captures, built here or recorded, that have an explorer beside them."""
-    found = [path for pattern in CAPTURES for path in sorted(root.glob(pattern))]
-    return [path.relative_to(root) for path in found if (path.parent / "explorer.html").is_file()]
-
-
-def contents(root: Path, reports: list[Path]) -> list[dict]:
+def contents(root: Path, reports: list[Path], language: str) -> list[dict]:
     """The navigation: what the README of docs/ lists under each heading, the explorers, the reports.
 
     Args:
         root: the lab.
         reports: pages that have been built.
+        language: of the headings that are the site's own.
     """
+    say = words(language)
     sections: dict[str, list[dict]] = {}
     tokens = MarkdownIt().parse((root / CONTENTS).read_text())
     heading = ""
@@ -196,13 +158,14 @@ def contents(root: Path, reports: list[Path]) -> list[dict]:
         if before.type == "heading_open" and before.tag == "h2":
             heading = token.content
         elif token.type == "inline" and heading:
-            for words, href in links(token.content):
+            for called, href in links(token.content):
                 target = target_of(Path(CONTENTS), href)
                 if target is not None and target.suffix == ".md":
-                    sections.setdefault(heading, []).append({words[:1].upper() + words[1:]: str(target)})
-    listed: list[dict] = [{"The lab": START}, {"Pages": CONTENTS}]
-    listed += [{name: pages} for name, pages in sections.items()] + [{"Explorers": EXPLORERS}]
-    return listed + ([{"Reports": [str(page) for page in reports]}] if reports else [])
+                    sections.setdefault(heading, []).append({called[:1].upper() + called[1:]: str(target)})
+    listed: list[dict] = [{say("lab"): START}, {say("pages"): CONTENTS}]
+    listed += [{name: pages} for name, pages in sections.items()]
+    listed += [{say("exercises"): EXERCISES}, {say("explorers"): EXPLORERS}]
+    return listed + ([{say("reports"): [str(page) for page in reports]}] if reports else [])
 
 
 def gather(root: Path, folder: Path, language: str = "en") -> None:
@@ -212,10 +175,10 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
         LabError: a link leads to nothing.
     """
     reports = [path.relative_to(root) for pattern in BUILT for path in sorted(root.glob(pattern))]
-    asked = {page: questions(held, language) for _, page, held in explorers(root)}
-    opened = {page: found[0].name for page, found in asked.items() if found}
+    here = {one.page: one for one in explorers(root, language)}
+    opened = {page: one.questions[0].name for page, one in here.items() if one.questions}
     sources = folder / "sources"
-    for path in reachable(root, [Path(START), Path(CONTENTS), *reports, *asked]):
+    for path in reachable(root, [Path(START), Path(CONTENTS), *reports, *here]):
         target = sources / as_page(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
@@ -223,11 +186,18 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
             write_text(target, start_page(root, text, language) if path == Path(START) else text)
         elif target.name != path.name:
             write_text(target, code_page(path, (root / path).read_text()))
+        elif path in here:
+            bring(root, here[path], language, target)
         else:
             shutil.copyfile(root / path, target)
     write_text(sources / EXPLORERS, explorers_page(root, language))
-    settings = {"site_name": "MiniGPT Lab", "docs_dir": "sources", "nav": contents(root, reports), **SETTINGS}
-    write_text(folder / "mkdocs.yml", yaml.safe_dump(settings, sort_keys=False))
+    settings = {
+        "site_name": "MiniGPT Lab",
+        "docs_dir": "sources",
+        "nav": contents(root, reports, language),
+        "theme": theme(language),
+    }
+    write_text(folder / "mkdocs.yml", yaml.safe_dump({**settings, **SETTINGS}, sort_keys=False))
 
 
 def build(root: Path, site: Path, language: str = "en") -> None:
@@ -272,7 +242,7 @@ def bring_worker(site: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m docs.build.site", description=__doc__.splitlines()[0])
     parser.add_argument("site", type=Path, help="the folder to write")
-    parser.add_argument("--language", choices=("en", "es"), default="en", help="of the explorers' sentences")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the site's own words and the questions")
     given = parser.parse_args(arguments)
     try:
         build(ROOT, given.site, given.language)

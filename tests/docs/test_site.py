@@ -1,13 +1,18 @@
 """The static site: what it holds, where its links lead, and that nothing of it comes from a server."""
 
+import json
+import lzma
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from links import dead_links
 
 from docs.build import site
 from minilab import LabError
+from minilab.translations import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,18 +45,18 @@ def test_a_file_of_code_that_a_page_links_is_a_page(built):
 
 
 def test_the_navigation_is_the_contents_of_the_docs():
-    sections = {name: pages for entry in site.contents(ROOT, []) for name, pages in entry.items()}
-    assert list(sections) == ["The lab", "Pages", "Concepts", "How to", "Reference", "Explorers"]
+    sections = {name: pages for entry in site.contents(ROOT, [], "en") for name, pages in entry.items()}
+    assert list(sections) == ["The lab", "Pages", "Concepts", "How to", "Reference", "Exercises", "Explorers"]
     assert {"Why softmax is memory-bound": "docs/concepts/memory_bound.md"} in sections["Concepts"]
     reports = [Path("results/24/README.md")]
-    assert site.contents(ROOT, reports)[-1] == {"Reports": ["results/24/README.md"]}
+    assert site.contents(ROOT, reports, "en")[-1] == {"Reports": ["results/24/README.md"]}
 
 
 def test_each_stop_of_a_tour_is_a_link_into_its_explorer():
     for language in ("en", "es"):
         links = list(site.links(site.explorers_page(ROOT, language)))
         assert len(links) >= 5
-        assert all(re.search(r"explorer\.html#\d+/[\w.]+:\d+$", href) for _, href in links)
+        assert all(re.search(r"explorer\.html#(\d+/[\w.]+:\d+|ask/\w+)$", href) for _, href in links)
 
 
 def test_the_first_page_opens_each_explorer_at_its_questions(built):
@@ -62,6 +67,36 @@ def test_the_first_page_opens_each_explorer_at_its_questions(built):
         assert all(re.search(r"explorer\.html#ask/\w+$", href) for href in asked)
     page = (built / "index.html").read_text()
     assert re.search(r'href="results/recorded/\w+/25/minigpt/explorer.html#ask/kernels">Why \d+ kernels here', page)
+
+
+def test_the_sites_own_words_are_in_every_language(tmp_path):
+    files = [ROOT / f"docs/build/locale/{language}/site.yaml" for language in LANGUAGES]
+    english, *others = [yaml.safe_load(file.read_text()) for file in files]
+    for other in others:
+        assert english.keys() == other.keys()
+        assert all(re.findall(r"{\w+}", english[key]) == re.findall(r"{\w+}", other[key]) for key in english)
+    site.gather(ROOT, tmp_path, "es")
+    settings = yaml.safe_load((tmp_path / "mkdocs.yml").read_text())
+    assert settings["theme"]["language"] == "es"
+    assert {"Exploradores": "explorers.md"} in settings["nav"]
+    assert "## Pregunta al compilador" in (tmp_path / "sources/README.md").read_text()
+    for page in (tmp_path / "sources/results/recorded").rglob("explorer.html"):
+        assert '<html lang="es">' in page.read_text()
+
+
+def test_an_explorer_that_was_built_from_the_record_is_listed_once(tmp_path):
+    recorded = next((ROOT / "results/recorded").glob("*/25/minigpt/capture.json.xz"))
+    held = json.loads(lzma.decompress(recorded.read_bytes()))
+    for folder in ("results/recorded/h200/25/minigpt", "results/25/minigpt/h200"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "explorer.html").touch()
+    shutil.copyfile(recorded, tmp_path / "results/recorded/h200/25/minigpt/capture.json.xz")
+    built = tmp_path / "results/25/minigpt/h200/capture.json"
+    for made, count in (({**held, "restored": {}}, 1), (held, 2)):
+        built.write_text(json.dumps(made))
+        found = list(site.explorers(tmp_path, "en"))
+        assert len(found) == count
+        assert found[0].page == Path("results/recorded/h200/25/minigpt/explorer.html")
 
 
 def test_a_link_that_leads_nowhere_is_refused(tmp_path):
