@@ -46,14 +46,15 @@ def explorers(root: Path, language: str) -> Iterator[Explorer]:
         root: the lab.
         language: of titles and questions.
     """
-    titles = set()
+    seen = set()
     for capture in captures(root):
         packed = (root / capture).read_bytes()
         held = parse_json(lzma.decompress(packed) if capture.suffix == ".xz" else packed)
         label = Wording(language).label(held)
         title = words(language)("explorer", model=held["model"]["name"], label=label)
-        if title not in titles or "restored" not in held:
-            titles.add(title)
+        shown = (held["model"]["name"], *held["target"].values())
+        if shown not in seen or "restored" not in held:
+            seen.add(shown)
             yield Explorer(title, capture.parent / "explorer.html", held, questions(held, language))
 
 

@@ -366,6 +366,19 @@ def test_an_address_opens_at_a_question_with_its_answer(opened, pages, name, lan
         assert page.evaluate("document.activeElement.id") == "start-questions"
 
 
+@pytest.mark.parametrize("opened", widths(390), indirect=True)
+def test_a_line_of_several_layers_fits_on_a_phone(opened, pages):
+    opened.go(pages / "layered.html")
+    page = opened.page
+    found = [pane for pane in layered()["panes"] if pane["kind"] == "source"]
+    for pane_, number in ((each["id"], at) for each in found for at in range(1, len(each["lines"]) + 1)):
+        page.evaluate(f"app.choose(app.captures[0], '{pane_}:{number}')")
+        if page.locator("#loop-label").is_visible():
+            break
+    assert page.locator("#loop-label").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_an_address_of_no_question_opens_as_any_other(opened, pages):
     opened.go(pages / "cpu.html", "#ask/nothing")
     assert not opened.page.locator("#tour").is_visible()
