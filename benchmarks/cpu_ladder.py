@@ -2,9 +2,9 @@
 
 All take turns in one process, each call on another of the inputs, which no cache holds. A kernel is held against the
 copy that gets its result's memory as it does: one into fresh memory, or, for `streaming`, which uses its memory again,
-one into memory that is there. Each time is a median, and a second timing of `streaming` shows the noise. The targets:
-the last rung at least 90 % as fast as its copy, and twice as fast as F.softmax. A quiet machine is needed; the load is
-printed.
+one into memory that is there. Each time is a median, `to F.softmax` is how many times as fast as it, and a second
+timing of `streaming` shows the noise. The targets: the last rung at least 90 % as fast as its copy, and twice as fast
+as F.softmax. A quiet machine is needed; the load is printed.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> int:
     shape = " x ".join(f"{size:,}" for size in arguments.shape)
     left_out = {what for name in rungs for what in built(name).left_out}
     print(f"softmax of {shape} float32 on {short_name(cpu_name())}, {arguments.threads} threads, load {load()}")
-    print(f"{'':14s} {'ms':>8s} {'20 to 80 %':>16s} {'of F.softmax':>13s} {'of its copy':>12s}")
+    print(f"{'':14s} {'ms':>8s} {'20 to 80 %':>16s} {'to F.softmax':>13s} {'of its copy':>12s}")
     for name, timing in timed.items():
         ms, low, high = timing.median_us / 1e3, timing.percentile(20) / 1e3, timing.percentile(80) / 1e3
         line = f"{name:14s} {ms:8.2f} {f'{low:.2f} to {high:.2f}':>16s} {speed_up(timed, name):12.2f}x"
