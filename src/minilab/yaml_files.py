@@ -7,11 +7,18 @@ import yaml
 
 from minilab.errors import ConfigError
 
+LARGEST_NUMBER = 10_000  # bits of a whole number; Python refuses to write out a few thousand more
 LARGEST_YAML = 1 << 20  # bytes; the lab's own configuration has some 12,000
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a key stands once."""
+    """YAML in which a key stands once and whose numbers can be written out again."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        value = super().construct_yaml_int(node)
+        if value.bit_length() > LARGEST_NUMBER:
+            raise yaml.constructor.ConstructorError(None, None, "the number there is too large", node.start_mark)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -22,6 +29,9 @@ class _Loader(yaml.SafeLoader):
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def own_yaml(text: str | bytes) -> Any:
@@ -51,18 +61,30 @@ def read_yaml(path: str | Path) -> Any:
     """Read a YAML file that somebody wrote, in UTF-8.
 
     Raises:
-        ConfigError: as `parse_yaml` does; or the file is missing, is no file, is larger than `LARGEST_YAML` bytes, or
-            is in another encoding.
+        ConfigError: as `parse_yaml` and `given_text` do.
+    """
+    return parse_yaml(given_text(path, "YAML"), str(path))
+
+
+def given_text(path: str | Path, kind: str) -> str:
+    """The text of a file of configuration that somebody wrote, in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: the file.
+        kind: what it is to hold, for the sentence: YAML or JSON.
+
+    Raises:
+        ConfigError: it is missing, is no file, is larger than `LARGEST_YAML` bytes, or is in another encoding.
     """
     path = Path(path)
     if not path.is_file():
-        raise ConfigError(f"{path} is no file; write the path of a YAML file.")
+        raise ConfigError(f"{path} is no file; write the path of a {kind} file.")
     with path.open("rb") as file:
         data = file.read(LARGEST_YAML + 1)
     if len(data) > LARGEST_YAML:
         raise ConfigError(f"{path} is larger than {LARGEST_YAML >> 20} MiB, which is no configuration; write less.")
     try:
-        return parse_yaml(data.decode("utf-8-sig"), str(path))
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}, line {line}: it is not UTF-8; save the file in that encoding.") from None

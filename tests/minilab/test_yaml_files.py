@@ -25,6 +25,9 @@ def test_yaml_is_read_as_ever(tmp_path: Path):
         (b"a: " + b"[" * 100_000, r"nested too deeply|mend the YAML"),
         (b"a: !!python/name:os.system\n", r"mend the YAML"),
         (b" " * (LARGEST_YAML + 1), r"larger than 1 MiB"),
+        (b"a: " + b"9" * 5000, r"not readable YAML|too large"),
+        (b"a: 0x" + b"f" * 9000, r"line 1: the number there is too large"),
+        (b"a: " + b"1:" * 4000 + b"1", r"line 1: the number there is too large"),
     ],
 )
 def test_yaml_that_cannot_be_meant_is_refused(tmp_path: Path, content: bytes, said: str):
