@@ -131,7 +131,7 @@ def rewritten(page: Path, text: str, opened: Mapping[Path, str]) -> str:
         target, parts = target_of(page, href), urlsplit(href)
         if target is not None and as_page(target) != target:
             text = text.replace(f"]({href})", f"]({parts.path}.md)")
-        elif target in opened and not parts.fragment:
+        elif target is not None and target in opened and not parts.fragment:
             text = text.replace(f"]({href})", f"]({parts.path}#ask/{opened[target]})")
     return text
 
