@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-for package in ("minicompile", "minilab"):  # what is shown: explored.py, front_door.py
+for package in ("minicompile", "minilab", "minikernel"):  # what is shown: explored.py, front_door.py, model_artefact.py
     sys.path.insert(0, str(Path(__file__).parents[1] / package))
 
 SWITCHES = [

@@ -17,7 +17,7 @@ def report_26_page() -> Page:
     """The report of the record's model.json; of one that is made up, as long as none has been recorded."""
     made = recorded("26/model.json") if Path(RECORD, "26/model.json").exists() else model_artefact.model_artefact()
     places = [floor(*shape) for shape in made["shapes"]]
-    sources = [Source(made, derived=derived(made)), Source([studies(), [one for one in places if one]])]
+    sources = [Source(made, derived=derived(made)), Source([studies(), [{"us": one} for one in places if one]])]
     return Page(lambda language: report_26(made, language), sources, ("16 bytes",))
 
 

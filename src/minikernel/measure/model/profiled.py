@@ -14,7 +14,7 @@ from minikernel.measure.model.rows import Parts
 CALLS = 5  # of which the one in the middle is kept
 LONGEST_NAME = 80
 DIGITS = 3
-NOISE = re.compile(r"^void |\(anonymous namespace\)::|[<(].*$")  # of a C++ kernel's name
+NOISE = re.compile(r"^void |\(anonymous namespace\)::|[<(](?!anonymous).*$")  # of a C++ kernel's name
 
 
 class Kernel(TypedDict):
@@ -75,7 +75,7 @@ def length(kernels: list) -> float:
 
 def short(name: str) -> str:
     """A kernel's name without what C++ adds to it."""
-    return (NOISE.sub("", name) or name)[:LONGEST_NAME]
+    return (NOISE.sub("", name).strip() or name)[:LONGEST_NAME]
 
 
 def parts_of(kernels_us: float, device_us: float) -> Parts:

@@ -65,6 +65,8 @@ def draw(made: dict, ceilings: dict | None, png: str | Path, svg: str | Path, la
     draw_legend(legends[1], ("launches", "waiting", "memory", "arithmetic"), text, (-0.3, 0.5))
     for axes in panels[-1]:
         axes.set_xlabel(text("axis"))
+    for axes in (axes for row in panels for axes in row):
+        axes.xaxis.set_major_formatter(lambda us, _: text.number(us, ",g"))
     if ceilings:
         draw_roofline(parts[1].subplots(), seen, ceilings, text)
         caption = textwrap.fill(text("caption"), CAPTION_WIDTH)

@@ -1,0 +1,103 @@
+"""Stage 26's report: what its sentences say is decided by the figures."""
+
+import re
+
+import pytest
+from model_artefact import DEVICE_US, model_artefact
+
+from minikernel.report.model.stage_26 import report_26, views
+from minikernel.report.model.views import the_only
+from minilab import LabError
+
+STALE = {"stale": True, "from": "results/recorded/h200", "reasons": [{"code": "source_changed", "path": "tiles.cuh"}]}
+
+
+def made_with(rung: str, us: dict[tuple[int, int], float]) -> dict:
+    """The artefact, where a rung takes other microseconds in float32 at some shapes."""
+    made = model_artefact()
+    for row in made["forward"]:
+        if row["rung"] == rung and row["dtype"] == "float32" and (row["batch"], row["time"]) in us:
+            row["device_us"] = us[row["batch"], row["time"]]
+    return made
+
+
+def test_it_begins_with_five_sentences():
+    page = report_26(model_artefact())
+    found = re.findall(r"^- \*\*([\w ]+)[:*]", page.partition("## ")[0], re.M)
+    assert found == ["Asked", "Found", "Surprising", "Not known", "Look next at"]
+
+
+def test_a_graph_that_wins_is_said_first_and_where():
+    page = report_26(made_with("graph", {(64, 64): 37.0}))
+    assert "**Surprising:** fewer launches are not always faster: at 64 x 64" in page
+    assert "- At 64 x 64, it is slower: the graph is 2.0" in page
+    assert "- At 1 x 16, it is 1.8" in page
+
+
+def test_what_the_noise_hides_is_no_gain():
+    one = next(row for row in model_artefact()["forward"] if (row["rung"], row["batch"]) == ("one", 512))
+    made = made_with("graph", {(512, 128): one["device_us"] * (1 + one["noise_floor"] / 2)})
+    assert "- At 512 x 128, the noise hides any difference between the two." in report_26(made)
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"), [(24.7, "most of the gain does not need one kernel"), (80.0, "more than the fusing")]
+)
+def test_which_of_the_two_steps_gives_more(graph, said):
+    assert said in report_26(made_with("graph", {(1, 16): graph}))
+
+
+def test_a_missed_bar_says_by_how_much():
+    made = model_artefact()
+    bar = next(bar for bar in made["bars"] if bar["what"] == "forward")
+    bar.update(met=False, value=5.4, bar=6.0)
+    token = next(bar for bar in made["bars"] if bar["what"] == "token")
+    token.update(met=False, value=7.7, bar=7.0, within_noise=True)
+    none = next(bar for bar in made["bars"] if bar["what"] == "wall")
+    none.update(met=False, value=None)
+    page = report_26(made)
+    assert "| 5.4 | 6 | missed by 10.0% |" in page
+    assert "| 7.7 | 7 | missed by 10.0%, within the noise |" in page
+    assert "| not measured | 8 | missed |" in page
+
+
+def test_what_is_missing_leaves_its_part_out():
+    made = model_artefact(forward=[], generate=[], timelines=[])
+    page = report_26(made)
+    assert "nothing yet" in page
+    for absent in (
+        "## What each rung removes",
+        "## Where the time goes",
+        "## In bfloat16",
+        "## Writing",
+        "None",
+        "nan",
+    ):
+        assert absent not in page, absent
+
+
+def test_what_was_left_out_is_told_with_its_reason():
+    out = {"rung": "compile-max-autotune", "batch": 1, "time": 16, "dtype": "bfloat16"}
+    more = {"rung": "one", "sequences": 128, "dtype": "float32", "reason": {"code": "raised", "text": "OutOfMemory"}}
+    made = model_artefact(left_out=[out | {"reason": {"code": "compile_time_used_up"}}, more])
+    page = report_26(made)
+    assert "- `compile-max-autotune`, 1 x 16, bfloat16: its compiling had used up the time that it is given." in page
+    assert "- `one`, 128 sequences, float32: it failed with OutOfMemory." in page
+
+
+def test_a_stale_record_says_so_and_why():
+    page = report_26(model_artefact() | {"restored": STALE})
+    assert "*stale*: `tiles.cuh`" in page or "*stale*: tiles.cuh" in page
+
+
+def test_every_row_of_the_parts_adds_up():
+    rows = views(model_artefact())["parts"]
+    assert len(rows) == 3 * len(DEVICE_US)
+    for row in rows:
+        parts = [row[f"{part}_us"] for part in ("launches", "waiting", "memory", "arithmetic")]
+        assert sum(parts) == pytest.approx(row["device_us"])
+
+
+def test_without_a_gpu_the_sentence_says_what_to_run():
+    with pytest.raises(LabError, match=r"snakemake --cores 4 results/26/model\.png"):
+        the_only([], "results/26/model.png")

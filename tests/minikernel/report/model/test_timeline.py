@@ -1,0 +1,67 @@
+"""The timeline: blocks as rows of multiprocessors, gaps in which nothing runs, and a page that asks for nothing."""
+
+import json
+import re
+
+import pytest
+from model_artefact import RATE, model_artefact
+
+from minikernel.report.model.timeline import by_multiprocessor, gaps, shape_view, timeline_page
+
+
+def block(sm: int, start_ns: int, *cycles: int) -> dict:
+    return {"sm": sm, "start_ns": start_ns, "codes": [1, 512 + 2, 3][: len(cycles)], "cycles": list(cycles)}
+
+
+def test_a_multiprocessor_is_a_row_and_several_where_blocks_run_side_by_side():
+    blocks = [block(5, 0, 2000), block(3, 100, 1000, 1000), block(5, 2000, 400), block(3, 200, 500)]
+    rows = by_multiprocessor(blocks, rate=1000.0)
+    assert [row["sm"] for row in rows] == [3, 3, 5]
+    assert rows[0]["spans"] == [[0.1, 1.0, 0, 0], [1.1, 1.0, 1, 2]]  # kind is a place in KINDS, then the phase
+    assert rows[2]["spans"] == [[0.0, 2.0, 0, 0], [2.0, 0.4, 0, 0]]
+
+
+def test_gaps_are_where_nothing_runs():
+    assert gaps([[3.0, 4.0], [0.5, 1.0], [0.75, 2.0]], 4.5) == [[0.0, 0.5], [2.0, 3.0], [4.0, 4.5]]
+    assert gaps([[0.0, 1.0], [1.0, 2.0]], 2.0) == []
+
+
+def test_a_strip_has_the_figures_of_its_pass():
+    made = model_artefact()
+    view = shape_view(made, 1, 16)
+    at = {strip["rung"]: strip for strip in view["strips"]}
+    kernels = next(line["kernels"] for line in made["timelines"] if line["rung"] == "compile" and line["batch"] == 1)
+    busy = sum(kernel["duration_us"] for kernel in kernels)
+    assert at["compile"]["idle"] == pytest.approx(1 - busy / at["compile"]["length"])
+    blocks = next(line["blocks"] for line in made["timelines"] if line["rung"] == "one" and line["batch"] == 1)
+    longest = max(one["start_ns"] / 1e3 + sum(one["cycles"]) / RATE for one in blocks)
+    assert at["one"]["length"] == pytest.approx(longest, abs=1e-2)
+    assert (at["one"]["idle"], at["one"]["blocks"], at["one"]["multiprocessors"]) == (0, 4, 4)
+    assert view["length"] == max(strip["length"] for strip in view["strips"])
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_the_page_is_one_file_with_its_data(language):
+    page = timeline_page(model_artefact(), language)
+    assert re.findall(r'(?:src|href)="(?!data:|README\.md)[^"]*"', page) == []
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    assert [(shape["batch"], shape["time"]) for shape in data["shapes"]] == [(1, 16), (64, 64)]
+    assert {strip["rung"] for strip in data["shapes"][0]["strips"]} == {
+        "compile",
+        "compile-max-autotune",
+        "graph",
+        "one",
+    }
+    assert "undefined" not in page.partition("<script")[0]
+
+
+def test_a_name_that_is_markup_stays_text():
+    made = model_artefact()
+    next(line for line in made["timelines"] if line["kernels"])["kernels"][0]["name"] = "<b>k</b></script>"
+    page = timeline_page(made)
+    assert "<b>k" not in page
+    assert "&lt;b&gt;k" in page
+
+
+def test_a_stale_record_says_so():
+    assert "stale: the code has changed since" in timeline_page(model_artefact() | {"restored": {"stale": True}})
