@@ -1,4 +1,4 @@
-"""What the concept page on the model in one kernel quotes: waits in microseconds, and the record as soon as there is one."""
+"""What the concept page on the model in one kernel quotes: waits in microseconds, and a record."""
 
 import json
 

@@ -35,10 +35,11 @@ MODEL = {
 
 @pytest.fixture(scope="module")
 def unbuilt(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """A copy of the lab, whose record of the H200 holds no contest and nothing of stage 25. Not to be changed."""
+    """A copy of the lab, whose record of the H200 holds no contest and nothing of later stages. Not to be changed."""
     lab = copy_lab(tmp_path_factory.mktemp("unbuilt") / "lab")
     (lab.root / RECORDED_CONTEST).unlink(missing_ok=True)
-    shutil.rmtree(lab.root / "results/recorded/h200/25", ignore_errors=True)
+    for stage in ("25", "26"):
+        shutil.rmtree(lab.root / f"results/recorded/h200/{stage}", ignore_errors=True)
     return lab
 
 

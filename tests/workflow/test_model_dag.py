@@ -1,0 +1,80 @@
+"""The whole model in the workflow: measured where a GPU is, restored where only its record is, else not asked for."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from lab import Lab, copy_lab
+
+from minilab.device import cpu_device
+
+GPU_HERE = ("--config", f"devices={{measure: [h200, {cpu_device()}], recorded: auto}}")
+RECORD = "results/recorded/h200/26/model.json"
+SOURCE = "src/minikernel/measure/model/stamps.py"
+PAGES = {
+    "model_picture results/26/model.png",
+    "timeline results/26/timeline.html",
+    "report_26 results/26/README.md",
+}
+
+
+@pytest.fixture(scope="module")
+def unrecorded(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A copy of the lab, whose record of the H200 holds nothing of stages 25 and 26. Not to be changed."""
+    lab = copy_lab(tmp_path_factory.mktemp("unrecorded") / "lab")
+    for stage in ("25", "26"):
+        shutil.rmtree(lab.root / f"results/recorded/h200/{stage}", ignore_errors=True)
+    return lab
+
+
+@pytest.fixture
+def recorded(unrecorded: Lab, tmp_path: Path) -> Lab:
+    """A copy of that lab with a record of stage 26, as far as the DAG reads one."""
+    lab = unrecorded.copy(tmp_path / "lab")
+    (lab.root / RECORD).parent.mkdir(parents=True)
+    (lab.root / RECORD).write_text(json.dumps({"provenance": {"sources": {SOURCE: "digest"}}}))
+    return lab
+
+
+def of_stage_26(jobs: set[str]) -> set[str]:
+    return {job for job in jobs if "results/26/" in job}
+
+
+def test_without_gpu_and_record_the_default_target_asks_for_none_of_it(unrecorded: Lab):
+    assert of_stage_26(unrecorded.jobs()) == set()
+
+
+def test_without_gpu_and_record_the_sentence_names_what_is_missing_and_what_to_run(unrecorded: Lab):
+    done = unrecorded.snakemake("results/26/README.md", "--dry-run", check=False)
+    assert done.returncode
+    assert f"There is no device h200 here and no record of it in {RECORD}" in done.stdout
+    assert "snakemake --cores 4 results/26/h200/model.json" in done.stdout
+
+
+def test_a_laptop_restores_draws_and_tells(recorded: Lab):
+    assert of_stage_26(recorded.jobs()) == PAGES | {"restore_model results/26/h200/model.json"}
+
+
+def test_a_gpu_that_is_here_measures_what_was_recorded(recorded: Lab):
+    assert of_stage_26(recorded.jobs(*GPU_HERE)) == PAGES | {"model_contest results/26/h200/model.json"}
+    text = recorded.snakemake("results/26/h200/model.json", *GPU_HERE, "--dry-run").stdout
+    assert "gpu=1" in text.partition("rule model_contest")[2].partition("\n\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("edited", "jobs"),
+    [
+        ("src/minikernel/measure/model/stamps.py", {"restore_model results/26/h200/model.json", *PAGES}),
+        ("src/minikernel/model/graph.cu", {"restore_model results/26/h200/model.json", *PAGES}),
+        ("src/minikernel/measure/model/empty.cu", {"restore_model results/26/h200/model.json", *PAGES}),
+        ("src/minikernel/report/model/page/timeline.js", {"timeline results/26/timeline.html", "report_26 results/26/README.md"}),
+        ("src/minikernel/report/templates/report_26.md", {"report_26 results/26/README.md"}),
+        ("src/minikernel/report/model/data/floors.yaml", PAGES),
+    ],
+)  # fmt: skip
+def test_an_edit_redoes_what_depends_on_it(recorded: Lab, edited: str, jobs: set[str]):
+    recorded.pretend_built("results/26/README.md")
+    assert recorded.jobs("results/26/README.md") == set()
+    recorded.edit(edited)
+    assert of_stage_26(recorded.jobs("results/26/README.md")) == jobs
