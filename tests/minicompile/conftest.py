@@ -1,6 +1,10 @@
-"""Each test starts with a compiler that has compiled nothing."""
+"""Compilers for tests: one that has compiled nothing, and processes that have imported one."""
+
+import sys
+from collections.abc import Iterator
 
 import pytest
+from forks import forks
 
 
 @pytest.fixture
@@ -11,3 +15,11 @@ def fresh_compiler():
     torch.compiler.reset()
     yield
     torch.compiler.reset()
+
+
+@pytest.fixture(scope="module")
+def forked_python() -> Iterator[str]:
+    """An interpreter whose processes begin with torch imported; it stands for `sys.executable` in the module's tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", forks("compiler").python())
+        yield sys.executable

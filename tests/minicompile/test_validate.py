@@ -1,12 +1,11 @@
 """scripts/validate_compile.py: a table and a status, by gates that can fail."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forks import forks
 
 from minicompile import validate as gates
 
@@ -15,8 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_script_passes_here_and_writes_its_verdicts(tmp_path):
     report = tmp_path / "gates.json"
-    command = [sys.executable, str(ROOT / "scripts" / "validate_compile.py"), f"output.report={report}"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    run = forks("compiler").run([ROOT / "scripts/validate_compile.py", f"output.report={report}"], ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.count("pass  ") == len(gates.GATES)
     verdicts = json.loads(report.read_text())["gates"]

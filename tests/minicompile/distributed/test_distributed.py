@@ -18,6 +18,7 @@ from minilab import LabError
 from minilab.config import check_schema, read_schema
 from minilab.device import gpu_devices
 
+pytestmark = pytest.mark.usefixtures("forked_python")
 PARAMS = {
     "ranks": [2],
     "n_layer": 3,
@@ -53,7 +54,7 @@ def job(pattern: str, devices: list[str], **changes) -> dict:
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict:
+def measured(forked_python: str) -> dict:
     """The four patterns on two processes; refused by `measure` itself if a loss is not the single process's."""
     return measure.measure(PARAMS, ["cpu"])
 

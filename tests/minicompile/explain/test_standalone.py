@@ -5,7 +5,6 @@ import gzip
 import json
 import re
 import subprocess
-import sys
 
 import pytest
 from explored import DATA, tiny_head, tiny_head_simulated
@@ -22,13 +21,13 @@ GELU, NORM, SOFTMAX = (
 )
 
 
-def run(folder, *texts):
+def run(python, folder, *texts):
     """Exit status and output of each script, run side by side."""
     started = []
     for number, text in enumerate(texts):
         path = folder / f"kernel_{number}.py"
         path.write_text(text)
-        command, pipes = [sys.executable, path], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        command, pipes = [python, path], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         started.append(subprocess.Popen(command, text=True, **pipes))
     outputs = [process.communicate(timeout=300)[0] for process in started]
     return [(process.returncode, output) for process, output in zip(started, outputs, strict=True)]
@@ -42,12 +41,12 @@ def run(folder, *texts):
         (tiny_head, SOFTMAX, " = tmp0 / tmp2", " = tmp0 * tmp2"),
     ],
 )
-def test_a_copied_kernel_passes_and_a_changed_one_does_not(tmp_path, capture, kernel, right, wrong):
+def test_a_copied_kernel_passes_and_a_changed_one_does_not(forked_python, tmp_path, capture, kernel, right, wrong):
     text = script(capture(), kernel)
     head, body = text.split('extern "C"', 1)
     assert right in body.partition("''')")[0]
     changed = f'{head}extern "C"{body.replace(right, wrong, 1)}'
-    (status, said), (changed_status, changed_said) = run(tmp_path, text, changed)
+    (status, said), (changed_status, changed_said) = run(forked_python, tmp_path, text, changed)
     assert status == 0, said
     assert "float64" in said
     assert said.rstrip().endswith("PASSED")
@@ -55,13 +54,13 @@ def test_a_copied_kernel_passes_and_a_changed_one_does_not(tmp_path, capture, ke
     assert "farther from float64" in changed_said
 
 
-def test_a_kernel_that_writes_out_of_bounds_does_not_pass(tmp_path):
+def test_a_kernel_that_writes_out_of_bounds_does_not_pass(forked_python, tmp_path):
     text = script(layered(), "cpp_fused_sum_1", graph="0.backward")
     changed = re.sub(
         r"(\n +)(tmp_acc0_vec\.store\(out_ptr0 \+ static_cast<int64_t>\(x0\)\);)", r"\1\2 out_ptr0[8] = 1;", text
     )
     assert changed != text
-    ((status, said),) = run(tmp_path, changed)
+    ((status, said),) = run(forked_python, tmp_path, changed)
     assert status == 1
     assert "before or after its memory" in said
 

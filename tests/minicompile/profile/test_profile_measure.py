@@ -20,6 +20,7 @@ from minilab.records.verify import differences
 from minimodel.model_config import MiniGPTConfig
 from minimodel.torch_minigpt import GrammarMiniGPT
 
+pytestmark = pytest.mark.usefixtures("forked_python")
 logger = logging.getLogger("profile")
 SMALL = MiniGPTConfig(vocab_size=24, block_size=8, n_layer=2, n_head=2, n_embd=8)
 

@@ -13,6 +13,7 @@ from minicompile.profile.subject import gradients, results, shape_of, step, subj
 from minicompile.profile.timing import in_turn
 from minilab.config import check_schema, read_schema
 
+pytestmark = pytest.mark.usefixtures("forked_python")
 ROOT = Path(__file__).parents[3]
 log = logging.getLogger("profile")
 CEILINGS = {

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,14 @@ SCRIPT = Path(__file__).parents[1] / "safe_ranks.py"
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory) -> list[dict]:
+def ranks(tmp_path_factory, forked_python: str) -> list[dict]:
     """What each rank found, of one run of all scenarios."""
     folder = tmp_path_factory.mktemp("ranks")
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
     logs = [open(folder / f"{rank}.log", "w") for rank in range(2)]  # noqa: SIM115
     processes = [
         subprocess.Popen(
-            [sys.executable, SCRIPT, str(rank), str(folder / "store"), str(folder / f"{rank}.json")],
+            [forked_python, SCRIPT, str(rank), str(folder / "store"), str(folder / f"{rank}.json")],
             stderr=log,
             env=environment,
         )
