@@ -40,7 +40,7 @@ from torch._inductor.utils import fresh_cache  # noqa: E402
 from minicompile.lowering.capture import capture, loss_of  # noqa: E402
 from minicompile.lowering.panes.panes import Panes  # noqa: E402
 from minicompile.torch_private import simulated  # noqa: E402
-from minicompile.torch_private.triton_kernels import compile_kernels  # noqa: E402
+from minicompile.torch_private.triton_kernels import TritonKernels  # noqa: E402
 
 TARGET = 1.1
 WARM_UP = ("softmax", "batch_norm_train", "sdpa", "matrix_chain")  # patterns of every pass, forward and backward
@@ -109,7 +109,8 @@ def bare(module: Callable, inputs: tuple, train: bool, target: str, build: bool 
             loss_of(result).backward()
     for code in codes if build else ():
         kernels = {name: (function, text) for name, function, text in KERNEL.findall(code)}
-        compile_kernels(kernels, target, lambda _text: None)
+        with TritonKernels(target) as triton:
+            triton.compiled(kernels, lambda _text: None)
 
 
 def enter_simulation(stack: contextlib.ExitStack) -> list[str]:

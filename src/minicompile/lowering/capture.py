@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record, without
 from minicompile.torch_private.paths import without_paths
 from minicompile.torch_private.snapshot import described
+from minicompile.torch_private.triton_kernels import TritonKernels
 from minicompile.torch_private.watching.session import Session, fresh_dynamo, guards, watch
 from minilab import LabError
 from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
@@ -126,8 +128,10 @@ def as_capture(session: Session, model: dict, target: Kind, options: dict, *, as
         assembly: show the machine code of the kernels too.
     """
     record = Record(session)
-    graphs, panes, warnings = _built(record, target, options if assembly else None, session.choices.kernel_times.best)
-    choices, sources = chosen(record.built, session.choices, graphs, panes.panes, target)
+    with nullcontext() if target == "cpu" else TritonKernels(target) as kernels:
+        best = session.choices.kernel_times.best
+        graphs, panes, warnings = _built(record, kernels, options if assembly else None, best)
+        choices, sources = chosen(record.built, session.choices, graphs, panes.panes, kernels)
     made: Capture = {
         "format": FORMAT,
         "model": model,
@@ -162,16 +166,19 @@ def _attends(session: Session) -> bool:
 
 
 def _built(
-    record: Record, target: str, assembled_with: dict | None, chosen_blocks: Callable[[str], dict | None]
+    record: Record,
+    kernels: TritonKernels | None,
+    assembled_with: dict | None,
+    chosen_blocks: Callable[[str], dict | None],
 ) -> tuple[list[Graph], Panes, list[Warned]]:
     """The graphs with all that is known of them, all panes with their links, and what could not be had."""
     panes, warnings, graphs = record.panes, list[Warned](), []
     codes = [lowered["code"] for lowered in record.built]
     for graph, code in zip(record.graphs, codes, strict=True):
-        if target != "cpu":
+        if kernels is not None:
             try:
                 graph, texts = with_assembly(
-                    graph, code.split("\n"), target, chosen_blocks, sass=assembled_with is not None
+                    graph, code.split("\n"), kernels, chosen_blocks, sass=assembled_with is not None
                 )
                 panes.extend(texts)
             except LabError as error:

@@ -13,10 +13,15 @@ from minicompile.lowering.panes.triton_assembly import triton_sources
 from minicompile.torch_private.choosing.choices import Choices
 from minicompile.torch_private.choosing.heuristics import proposed
 from minicompile.torch_private.names import NAMES
+from minicompile.torch_private.triton_kernels import TritonKernels
 
 
 def chosen(
-    built: Sequence[dict], seen: Choices, graphs: Sequence[Graph], panes: Sequence[Pane], target: str
+    built: Sequence[dict],
+    seen: Choices,
+    graphs: Sequence[Graph],
+    panes: Sequence[Pane],
+    kernels: TritonKernels | None,
 ) -> tuple[list[Choice], dict[str, str]]:
     """Every choice of a compile, by kind and graph; and the code of candidates by the ids that these name.
 
@@ -25,7 +30,7 @@ def chosen(
         seen: what the session knows beside those.
         graphs: the same graphs as they were built.
         panes: of the capture.
-        target: `cpu`, `cuda` or `simulated`.
+        kernels: what loads Triton's kernels, entered; None for C++.
     """
     texts = {pane["id"]: pane["lines"] for pane in panes}
     sources = _Sources()
@@ -40,8 +45,8 @@ def chosen(
             *({"kind": "decomposition", "graph": graph["id"], **one} for one in taken["decomposition"]),
             *_layouts(taken["layout"], graph, places),
         ]
-        if target != "cpu":
-            found += _heuristics(seen, graph, texts[graph["panes"]["code"]], target)
+        if kernels is not None:
+            found += _heuristics(seen, graph, texts[graph["panes"]["code"]], kernels)
     if absent := seen.absent:
         found.append({"kind": "absent", "names": [NAMES[name].path.replace(":", ".") for name in absent]})
     kinds = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
@@ -145,12 +150,12 @@ def _layouts(asked: Iterable[dict], graph: Graph, places: _Places) -> list[Choic
     return list(found.values())
 
 
-def _heuristics(seen: Choices, graph: Graph, code: list[str], target: str) -> list[Choice]:
+def _heuristics(seen: Choices, graph: Graph, code: list[str], kernels: TritonKernels) -> list[Choice]:
     """What was proposed for each Triton kernel, and what was timed."""
-    sources, unmeasured = triton_sources(graph, code), "simulated" if target == "simulated" else "untimed"
+    sources, unmeasured = triton_sources(graph, code), "simulated" if kernels.simulated else "untimed"
     found: list[Any] = []
-    for name, facts in proposed(sources, target).items():
-        times = seen.kernel_times.of(sources[name][1]) if target == "cuda" else []
+    for name, facts in proposed(sources, kernels).items():
+        times = [] if kernels.simulated else seen.kernel_times.of(sources[name][1])
         best = seen.kernel_times.best(sources[name][1]) if times else None
         configurations = facts.pop("configurations")
         tried = [configuration for configuration, _ in times if configuration not in configurations]

@@ -8,6 +8,7 @@ of graph breaks.
 """
 
 import importlib
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -258,11 +259,11 @@ def owner(name: str) -> Any:
     return holder
 
 
-def missing(required_only: bool = True) -> list[str]:
-    """Keys of `NAMES` that the installed torch lacks."""
+def missing(required_only: bool = True, among: Container[str] = NAMES) -> list[str]:
+    """Keys of `NAMES` that the installed torch lacks, of those that are asked for."""
     found = []
     for name, entry in NAMES.items():
-        if entry.required or not required_only:
+        if name in among and (entry.required or not required_only):
             try:
                 owner(name)
             except LabError:

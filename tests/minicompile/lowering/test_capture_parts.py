@@ -18,8 +18,8 @@ from minicompile.lowering.panes.printed_text import definition_lines
 from minicompile.lowering.panes.triton_assembly import mlir_lines, ptx_lines, sass_lines, triton_sources
 from minicompile.lowering.record import shown_path, user_frames
 from minicompile.models import BUILT_IN, build, minigpt
-from minicompile.torch_private import triton_kernels
 from minicompile.torch_private.choosing.heuristics import KernelTimes
+from minicompile.torch_private.triton_kernels import TritonKernels
 from minicompile.torch_private.watching.calls import split_marks
 from minicompile.torch_private.watching.line_hooks import Operation, split_tags
 from minilab import LabError
@@ -423,8 +423,9 @@ def test_a_kernel_is_compiled_in_the_configuration_that_was_chosen():
     code = next(pane["lines"] for pane in capture["panes"] if pane["kind"] == "code")
     (kernel,) = triton_sources(capture["graphs"][0], code).values()
     sources = {"triton_0": kernel}
-    first = triton_kernels.compile_kernels(sources, "simulated", lambda _text: None)["triton_0"]
-    chosen = {**first.configuration, "XBLOCK": 2 * first.configuration["XBLOCK"]}
-    made = triton_kernels.compile_kernels(sources, "simulated", lambda _text: chosen)["triton_0"]
+    with TritonKernels("simulated") as kernels:
+        first = kernels.compiled(sources, lambda _text: None)["triton_0"]
+        chosen = {**first.configuration, "XBLOCK": 2 * first.configuration["XBLOCK"]}
+        made = kernels.compiled(sources, lambda _text: chosen)["triton_0"]
     assert (made.configuration, first.configuration != chosen) == (chosen, True)
     assert made.ttir != first.ttir

@@ -54,19 +54,18 @@ class Texts:
 
     kernel: str
 
-    def compile(self, sources: dict, target: str, _chosen: object) -> dict[str, CompiledKernel]:
-        assert (target, list(sources)) == ("simulated", [self.kernel])
+    def compiled(self, sources: dict, _chosen: object) -> dict[str, CompiledKernel]:
+        assert list(sources) == [self.kernel]
         texts = {"ttir": "module {\n}", "ttgir": "gpu {\n}", "llir": "define void @k() {\n}", "ptx": "ret;"}
         return {self.kernel: CompiledKernel("sm_90", {"num_warps": 4}, 2, 0, **texts, cubin=b"")}
 
 
-def test_the_assembly_is_added_to_a_copy(monkeypatch):
+def test_the_assembly_is_added_to_a_copy():
     kernel = {"name": "triton_0", "first": 2, "last": 3, "assembly": None}
     graph = {"id": "0.forward", "panes": {"code": "code.0.forward"}, "kernels": [kernel], "calls": []}
     code = ["triton_0 = async_compile.triton('triton_', '''", "def triton_():", "    pass", "''')"]
-    monkeypatch.setattr(triton_assembly, "compile_kernels", Texts("triton_0").compile)
     before = copy.deepcopy(graph)
-    made, panes = triton_assembly.with_assembly(graph, code, "simulated", lambda _text: None, sass=False)
+    made, panes = triton_assembly.with_assembly(graph, code, Texts("triton_0"), lambda _text: None, sass=False)
     assert graph == before
     assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
     kinds = ["ttir", "ttgir", "llir", "ptx"]

@@ -5,6 +5,7 @@ into the machine code, where `nvdisasm --print-line-info-inline` shows them. A l
 the line of the kernel that calls it.
 """
 
+import functools
 import re
 import tempfile
 from collections.abc import Callable
@@ -13,14 +14,19 @@ from pathlib import Path
 from minicompile.lowering.captured import Assembly, Graph, Kernel, Title
 from minicompile.lowering.panes.listings import fitting
 from minicompile.lowering.panes.panes import Panes
-from minicompile.torch_private.triton_kernels import CompiledKernel, compile_kernels
-from minikernel.proof.cubin import ask_cuda_tool, parse_resource_usage
+from minicompile.lowering.panes.resource_usage import resource_usages
+from minicompile.torch_private.triton_kernels import CompiledKernel, TritonKernels
+from minikernel.proof.cubin import ask_cuda_tool
 
 Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel's file
 
 LOCATION = re.compile(r"^#(?P<name>loc\d*) = loc\((?P<body>.*)\)$")
 USE = re.compile(r" loc\((?:#(?P<name>loc\d*)|[^()]*(?:\([^()]*\))?[^()]*)\)$")
+PLACES = re.compile(r' loc\((?:"[^"]*"\()?(?:callsite\()?[#\w\s]*\)*(?=[,)]|$)')
+FILE_LINE = r'"(?:[^"]*/)?{file}":(\d+)'
 METADATA = re.compile(r"^!(\d+) = (.*)$")
+PLACED = re.compile(r", !dbg !(\d+)")
+PLACE = re.compile(r",? !dbg !\d+")
 PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 PTX_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 SASS_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
@@ -29,10 +35,16 @@ SASS_CODE = re.compile(r"^\s*(?:/\*[0-9a-f]{4,}\*/|\.L_\w+:)")
 
 def mlir_lines(text: str, file: str) -> Mapped:
     """TTIR or TTGIR without locations; `file` is the name of the kernel's file."""
-    bodies = {match["name"]: match["body"] for line in text.splitlines() if (match := LOCATION.match(line.strip()))}
+    lines_of_text = text.splitlines()
+    bodies = {
+        match["name"]: match["body"]
+        for line in lines_of_text
+        if "#loc" in line and (match := LOCATION.match(line.strip()))
+    }
+    in_file = re.compile(FILE_LINE.format(file=re.escape(file)))
 
     def line_of(body: str, depth: int = 0) -> int | None:
-        if match := re.search(rf'"(?:[^"]*/)?{re.escape(file)}":(\d+)', body):
+        if match := in_file.search(body):
             return int(match[1])
         if depth > len(bodies):
             return None
@@ -41,25 +53,30 @@ def mlir_lines(text: str, file: str) -> Mapped:
         found = (line_of(bodies.get(name, ""), depth + 1) for name in reversed(names))
         return next((line for line in found if line), None)
 
+    named = functools.cache(lambda name: line_of(bodies.get(name, "")))  # several lines are at one place
     lines: Mapped = []
-    for line in text.splitlines():
-        if LOCATION.match(line.strip()):
-            continue
-        match = USE.search(line)
-        place = line_of(bodies.get(match["name"], "")) if match and match["name"] else None
-        shown = re.sub(r' loc\((?:"[^"]*"\()?(?:callsite\()?[#\w\s]*\)*(?=[,)]|$)', "", USE.sub("", line))
-        lines.append((shown, place))
+    for line in lines_of_text:
+        if "loc" not in line:
+            lines.append((line, None))
+        elif not LOCATION.match(line.strip()):
+            match = USE.search(line)
+            place = named(match["name"]) if match and match["name"] else None
+            lines.append((PLACES.sub("", USE.sub("", line)), place))
     return lines
 
 
 def llvm_lines(text: str, file: str) -> Mapped:
     """LLVM IR without its metadata; a place within a helper is followed to the line that it was inlined into."""
-    metadata = {match[1]: match[2] for line in text.splitlines() if (match := METADATA.match(line))}
+    lines_of_text = text.splitlines()
+    metadata = {
+        match[1]: match[2] for line in lines_of_text if line.startswith("!") and (match := METADATA.match(line))
+    }
 
     def named(body: str, field: str) -> str | None:
         match = re.search(rf"\b{field}: !(\d+)", body)
         return metadata.get(match[1]) if match else None
 
+    @functools.cache  # several instructions are at one place
     def line_of(body: str | None) -> int | None:
         while body:
             scope = named(body, "scope")
@@ -71,12 +88,15 @@ def llvm_lines(text: str, file: str) -> Mapped:
         return None
 
     lines: Mapped = []
-    for line in text.splitlines():
-        if METADATA.match(line) or line.startswith(("!", "; ModuleID", "source_filename")):
+    for line in lines_of_text:
+        if line.startswith(("!", "; ModuleID", "source_filename")):
             continue
-        place = re.search(r", !dbg !(\d+)", line)
+        if "!dbg" not in line:
+            lines.append((line, None))
+            continue
+        place = PLACED.search(line)
         found = line_of(metadata.get(place[1])) if place and not line.startswith("define") else None
-        lines.append((re.sub(r",? !dbg !\d+", "", line), found))
+        lines.append((PLACE.sub("", line), found))
     while lines and not lines[-1][0].strip():
         lines.pop()
     return lines
@@ -84,12 +104,15 @@ def llvm_lines(text: str, file: str) -> Mapped:
 
 def ptx_lines(text: str, file: str) -> Mapped:
     """PTX without its line directives and debug sections."""
-    files = {match[1]: Path(match[2]).name for line in text.splitlines() if (match := PTX_FILE.match(line))}
+    lines_of_text = text.splitlines()
+    files = {
+        match[1]: Path(match[2]).name for line in lines_of_text if ".file" in line and (match := PTX_FILE.match(line))
+    }
     callers: dict[tuple[str, str], tuple[str, str]] = {}
     current: int | None = None
     lines: Mapped = []
-    for line in text.splitlines():
-        if match := PTX_LOC.match(line):
+    for line in lines_of_text:
+        if ".loc" in line and (match := PTX_LOC.match(line)):
             place = (match[1], match[2])
             if match[3]:
                 callers[place] = (match[3], match[4])
@@ -99,12 +122,14 @@ def ptx_lines(text: str, file: str) -> Mapped:
                 place = callers[place]
             current = int(place[1]) if files.get(place[0]) == file else None
             continue
-        if re.match(r"^\s*\.(?:section|file)\b", line):
-            if line.strip().startswith(".section"):
+        stripped = line.strip()
+        if re.match(r"\.(?:section|file)\b", stripped):
+            if stripped.startswith(".section"):
                 break  # what follows is debug information
             continue
-        code = line.strip() and not line.strip().startswith(("//", ".", "$", "{", "}", "("))
-        lines.append((re.sub(r"\s*//.*$", "", line) if code else line, current if code else None))
+        code = stripped and not stripped.startswith(("//", ".", "$", "{", "}", "("))
+        shown = re.sub(r"\s*//.*$", "", line) if code and "//" in line else line
+        lines.append((shown, current if code else None))
     while lines and not lines[-1][0].strip():
         lines.pop()
     return lines
@@ -140,14 +165,14 @@ def triton_sources(graph: Graph, code: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def with_assembly(
-    graph: Graph, code: list[str], target: str, chosen: Callable[[str], dict | None], *, sass: bool
+    graph: Graph, code: list[str], kernels: TritonKernels, chosen: Callable[[str], dict | None], *, sass: bool
 ) -> tuple[Graph, Panes]:
     """Compile a graph's Triton kernels.
 
     Args:
         graph: as it was built, which stays as it is.
         code: the lines of its code pane.
-        target: `cuda` or `simulated`.
+        kernels: what compiles them, entered.
         chosen: by a kernel's text the configuration that a clock chose for it, or None.
         sass: disassemble the machine code too; starting nvdisasm takes half a second for each kernel.
 
@@ -157,29 +182,38 @@ def with_assembly(
     Raises:
         LabError: Triton cannot compile one of them.
     """
-    compiled, panes = compile_kernels(triton_sources(graph, code), target, chosen), Panes()
+    compiled, panes = kernels.compiled(triton_sources(graph, code), chosen), Panes()
     kept = fitting(graph, {name: made.llir.count("\n") for name, made in compiled.items()})
-    kernels: list[Kernel] = []
+    usages = dict(zip(compiled, _usages(list(compiled.values())), strict=True))
+    shown: list[Kernel] = []
     for number, kernel in enumerate(graph["kernels"]):
-        made = compiled.get(kernel["name"])
-        kernels.append(
-            {**kernel, "assembly": _assembly(panes, graph, number, kernel, made, kernel["name"] in kept, sass)}
-            if made
-            else kernel
-        )
-    return {**graph, "kernels": kernels}, panes
+        name = kernel["name"]
+        if made := compiled.get(name):
+            assembly = _assembly(panes, graph, number, kernel, made, usages[name], name in kept, sass)
+            kernel = {**kernel, "assembly": assembly}
+        shown.append(kernel)
+    return {**graph, "kernels": shown}, panes
+
+
+def _usages(compiled: list[CompiledKernel]) -> list[dict | None]:
+    """Registers and stack of each kernel, which are all for one architecture."""
+    cubins = [made.cubin for made in compiled]
+    return resource_usages(cubins, int(re.sub(r"\D", "", compiled[0].architecture))) if cubins else []
 
 
 def _assembly(
-    panes: Panes, graph: Graph, number: int, kernel: Kernel, made: CompiledKernel, keep_llir: bool, sass: bool
+    panes: Panes,
+    graph: Graph,
+    number: int,
+    kernel: Kernel,
+    made: CompiledKernel,
+    used: dict | None,
+    keep_llir: bool,
+    sass: bool,
 ) -> Assembly:
     """A kernel's figures; its texts and their links are added to `panes`."""
     file = f"{kernel['name']}.py"
-    with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder, "kernel.cubin")
-        cubin.write_bytes(made.cubin)
-        usage = parse_resource_usage(ask_cuda_tool("cuobjdump", "--dump-resource-usage", str(cubin)) or "")
-        listing = ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(cubin)) if sass else None
+    listing = _disassembled(made.cubin) if sass else None
     texts = {
         "ttir": ("mlir", mlir_lines(made.ttir, file)),
         "ttgir": ("mlir", mlir_lines(made.ttgir, file)),
@@ -203,8 +237,15 @@ def _assembly(
         "architecture": made.architecture,
         "configuration": made.configuration,
         "candidates": made.candidates,
-        "registers": usage[0]["registers"] if usage else None,
+        "registers": used["registers"] if used else None,
         "shared_bytes": made.shared_bytes,
-        "stack_bytes": usage[0]["stack_bytes"] if usage else None,
+        "stack_bytes": used["stack_bytes"] if used else None,
         "panes": ids,
     }
+
+
+def _disassembled(cubin: bytes) -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        return ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(path))

@@ -1,17 +1,13 @@
 """The configurations that Inductor's heuristics propose for a Triton kernel, and the time of each where it has run."""
 
-import os
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from minicompile.torch_private import simulated
 from minicompile.torch_private.choosing.hooking import Hooks
-from minicompile.torch_private.triton_kernels import loaded
+from minicompile.torch_private.triton_kernels import TritonKernels
 
 DECORATOR = re.compile(r"^@triton_heuristics\.(\w+)\(", re.MULTILINE)
 HINT = re.compile(r"reduction_hint=ReductionHint\.(\w+)")
@@ -63,30 +59,27 @@ def configuration(config: Any) -> dict:
     return {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
 
 
-def proposed(sources: dict[str, tuple[str, str]], target: str) -> dict[str, dict]:
+def proposed(sources: dict[str, tuple[str, str]], kernels: TritonKernels) -> dict[str, dict]:
     """What the heuristics propose for kernels.
 
     Args:
         sources: by the kernel's name in the wrapper, its own name in its text, and that text.
-        target: `cuda` or `simulated`.
+        kernels: what loads them, entered.
 
     Returns:
         By name `heuristic`, `size_hints`, `reduction_hint` and `configurations`, in the heuristic's order; without the
         kernels that no heuristic of Inductor's decorates, or that cannot be loaded.
     """
-    stand_in = simulated.gpu_stand_in() if target == "simulated" else nullcontext()
     found = {}
-    # what was tuned for another size stays out of it
-    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, TRITON_CACHE_DIR=cache), stand_in:
-        for name, (function, text) in sources.items():
-            decorator, hint = DECORATOR.search(text), HINT.search(text)
-            with suppress(Exception):  # of many kinds: the text is run
-                kernel = loaded(name, function, text) if decorator else None
-                if decorator and kernel:
-                    found[name] = {
-                        "heuristic": decorator[1],
-                        "size_hints": dict(getattr(kernel, "size_hints", None) or {}),
-                        "reduction_hint": hint[1] if hint else None,
-                        "configurations": [configuration(config) for config in kernel.configs],
-                    }
+    for name, (function, text) in sources.items():
+        decorator, hint = DECORATOR.search(text), HINT.search(text)
+        with suppress(Exception):  # of many kinds: the text is run
+            kernel = kernels.load(name, function, text) if decorator else None
+            if decorator and kernel:
+                found[name] = {
+                    "heuristic": decorator[1],
+                    "size_hints": dict(getattr(kernel, "size_hints", None) or {}),
+                    "reduction_hint": hint[1] if hint else None,
+                    "configurations": [configuration(config) for config in kernel.configs],
+                }
     return found

@@ -1,5 +1,6 @@
 """Patches of torch's private functions that may be absent: what is missing is named, and the rest goes on."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import wraps
@@ -33,6 +34,11 @@ class Hooks:
             yield mock.patch.object(holder, attribute, classmethod(wrap(own.__func__)))
         else:
             yield mock.patch.object(holder, attribute, wrap(own))
+
+
+def loaded_modules(package: str) -> list[Any]:
+    """The modules below a package that are loaded; each of them may have imported a function by its name."""
+    return [module for path, module in list(sys.modules.items()) if path.startswith(f"{package}.")]
 
 
 def aside(record: Callable) -> Callable:

@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 from unittest import mock
 
-from minicompile.torch_private.choosing.hooking import Hooks, aside
+from minicompile.torch_private.choosing.hooking import Hooks, aside, loaded_modules
 from minicompile.torch_private.names import lookup
 
 KINDS = {
@@ -35,14 +35,15 @@ def patches(hooks: Hooks, refused: Callable[[str, str, dict], None]) -> Iterator
         refused: is told of each one that says no, for a device that its template is for: its name, the template's
             kind, and what decided, as `predicate`, `condition` and that one's `value`.
     """
+    modules = loaded_modules("torch._inductor")
     for name, kind in KINDS.items():
         original = lookup(name)
         if original is None:
             hooks.absent.append(name)
             continue
         asked = _watched(name, kind, original, refused)
-        for path, module in list(sys.modules.items()):
-            if path.startswith("torch._inductor.") and vars(module).get(name) is original:
+        for module in modules:
+            if vars(module).get(name) is original:
                 yield mock.patch.object(module, name, asked)
 
 

@@ -20,7 +20,7 @@ from unittest import mock
 
 import torch
 
-from minicompile.torch_private.choosing.hooking import aside
+from minicompile.torch_private.choosing.hooking import aside, loaded_modules
 from minicompile.torch_private.names import lookup, owner
 from minicompile.torch_private.snapshot import described
 
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
 COMPILED_FUNCTION = "compile_wrapper"  # the frame of torch's that calls a function as compiled; it holds it as `fn`
 GUARDS = "dynamo_cpp_guards_str"
-READ = ("artifact", "compilation_metrics", "bwd_compilation_metrics")  # kinds of records
 STOPPED = "dynamo_graph_break_reason"
+READ = ("compilation_metrics", "bwd_compilation_metrics")  # kinds of records
+READ_ARTIFACTS = (GUARDS, STOPPED)  # of the kind `artifact` these
 STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 WITHOUT = re.compile(r"^\s*(?:For more details about this graph break|Developer debug context)")
 LIBRARY = re.compile(r"^<|/site-packages/|/dist-packages/")
@@ -54,14 +55,27 @@ class TraceHandler(logging.Handler):
 
 
 def without_unread(handler: TraceHandler, trace: Callable) -> Callable:
-    """`trace_structured` without the records that nobody reads: five of six are a timeline, which is slow to write."""
+    """`trace_structured` without the records that nobody reads: a timeline and printed graphs, slow to write."""
+
+    def is_read(name: str, metadata_of: Callable) -> bool:
+        return name in READ or (name == "artifact" and metadata_of().get("name") in READ_ARTIFACTS)
 
     @functools.wraps(trace)
-    def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
-        if name in READ or logging.getLogger(TRACE_LOGGER).handlers != [handler]:  # TORCH_TRACE has one of its own
-            trace(name, *args, **kwargs)
+    def trace_structured(name: str, metadata_fn: Callable = dict, **kwargs: Any) -> None:
+        others = logging.getLogger(TRACE_LOGGER).handlers != [handler]  # TORCH_TRACE has one of its own
+        if others or is_read(name, metadata_fn):
+            trace(name, metadata_fn, **kwargs)
 
     return trace_structured
+
+
+def trace_patches(handler: TraceHandler) -> Iterator[AbstractContextManager]:
+    """The patches with which `handler` gets what it reads, in each module of torch's that writes records."""
+    if (trace := lookup("structured_trace")) is not None:
+        traced = without_unread(handler, trace)
+        for module in loaded_modules("torch"):
+            if getattr(module, "__dict__", {}).get("trace_structured") is trace:
+                yield mock.patch.object(module, "trace_structured", traced)
 
 
 class FrameLog:

@@ -64,7 +64,7 @@ class LineHooks:
 
     def __init__(self) -> None:
         self.definitions: list[KernelDefinition] = []
-        self.missing = [name for name in missing(required_only=False) if name in LINE_HOOKS]
+        self.missing = missing(required_only=False, among=LINE_HOOKS)
         self._producers: list[str | None] = []
         # operations, what kind of operation each is, and the variable that holds its result
         self._results: list[tuple[Operation, str, object]] = []

@@ -1,13 +1,17 @@
 """What Inductor prints of its nodes, each text once.
 
 A node is printed before fusion and again when its code has been written. Most of it is the same: printing a loop body
-compiles a module each time, and printing dependencies walks all their expressions.
+compiles a module each time, and printing dependencies walks all their expressions. One index stands in what a node
+reads, in its loop body and in what the capture keeps of both, and sympy takes as long to print it each time.
 """
 
 from collections.abc import Callable, Iterator, Set
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
+from unittest import mock
+
+import sympy
 
 from minicompile.torch_private.choosing.hooking import Hooks
 
@@ -23,6 +27,8 @@ class NodeTexts:
         """The patches to enter for the time of a compile."""
         yield from self._hooks.around("pformat", self._set)
         yield from self._hooks.around("block_text", self._block)
+        for method in ("__str__", "__repr__"):
+            yield mock.patch.object(sympy.Basic, method, self._expression(getattr(sympy.Basic, method)))
 
     def _once(self, key: Any, printed: Callable[[], str]) -> str:
         if key not in self._texts:
@@ -36,6 +42,12 @@ class NodeTexts:
             return original(obj)
 
         return pformat
+
+    def _expression(self, original):
+        def printed(expression):  # never changed; of another type, 1 and 1.0 say, one may equal it
+            return self._once((type(expression), expression), partial(original, expression))
+
+        return printed
 
     def _block(self, original):
         def debug_str(block, name="block"):

@@ -19,13 +19,13 @@ import torch
 
 from minicompile.torch_private import simulated
 from minicompile.torch_private.choosing.choices import Choices
-from minicompile.torch_private.names import lookup, owner
+from minicompile.torch_private.names import owner
 from minicompile.torch_private.snapshot import identities, lowered_graph, members, whole_fx_graph, with_subgraphs
 from minicompile.torch_private.watching import traffic
 from minicompile.torch_private.watching.calls import KernelCalls
 from minicompile.torch_private.watching.custom_passes import after
 from minicompile.torch_private.watching.decisions import FusionDecisions
-from minicompile.torch_private.watching.frames import TRACE_LOGGER, FrameLog, TraceHandler, without_unread
+from minicompile.torch_private.watching.frames import TRACE_LOGGER, FrameLog, TraceHandler, trace_patches
 from minicompile.torch_private.watching.line_hooks import LineHooks
 from minicompile.torch_private.watching.node_texts import NodeTexts
 
@@ -259,9 +259,8 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
         stack.callback(setattr, watcher, "watching", False)
         logger.addHandler(handler)
         stack.callback(logger.removeHandler, handler)
-        if (trace := lookup("structured_trace")) is not None:
-            traced = without_unread(handler, trace)
-            stack.enter_context(mock.patch.object(owner("structured_trace"), "trace_structured", traced))
+        for patch in trace_patches(handler):
+            stack.enter_context(patch)
         if target == "simulated":
             stack.enter_context(simulated.driver_stand_in())
         for hooks in (watcher.lines, watcher.decisions, watcher.calls, watcher.frames, watcher.choices, NodeTexts()):

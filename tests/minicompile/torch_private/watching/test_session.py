@@ -11,7 +11,14 @@ from torch._inductor import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import Scheduler
 
-from minicompile.torch_private.watching.frames import TRACE_LOGGER, TraceHandler, without_unread
+from minicompile.torch_private.choosing.hooking import loaded_modules
+from minicompile.torch_private.watching.frames import (
+    GUARDS,
+    TRACE_LOGGER,
+    TraceHandler,
+    trace_patches,
+    without_unread,
+)
 from minicompile.torch_private.watching.session import fresh_dynamo, watch
 
 
@@ -71,12 +78,25 @@ def test_records_that_nobody_reads_are_not_written(others):
     try:
         trace = without_unread(handler, torch._logging.trace_structured)
         trace("chromium_event", payload_fn=written, expect_trace_id=False)
-        trace("artifact", lambda: {"name": "kept"}, payload_fn=written, expect_trace_id=False)
+        trace("artifact", lambda: {"name": "a printed graph"}, payload_fn=written, expect_trace_id=False)
+        trace("artifact", lambda: {"name": GUARDS}, payload_fn=written, expect_trace_id=False)
     finally:
         logger.handlers = before
         logger.setLevel(level)
-    assert kinds == [*(["chromium_event"] if others else []), "kept"]
+    assert kinds == [*(["chromium_event", "a printed graph"] if others else []), GUARDS]
     assert len(payloads) == len(kinds)
+
+
+def test_no_module_of_torch_writes_a_record_that_nobody_reads():
+    """Most have imported the function by its name."""
+    written = torch._logging.trace_structured
+    holders = [module for module in loaded_modules("torch") if vars(module).get("trace_structured") is written]
+    assert len(holders) > 10
+    with contextlib.ExitStack() as stack:
+        for patch in trace_patches(TraceHandler(lambda *_: None)):
+            stack.enter_context(patch)
+        assert not [module for module in holders if module.trace_structured is written]
+    assert all(module.trace_structured is written for module in holders)
 
 
 def test_every_model_has_its_graphs_and_those_their_directions(seen):
