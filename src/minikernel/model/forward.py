@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minikernel.model import forward_block
+from minikernel.model import forward_block, forward_cluster
 from minikernel.model.weights import Weights, weights_of
 from minikernel.ops import softmax_cuda
 from minilab import LabError
@@ -49,7 +49,19 @@ def minigpt_forward(
     return out
 
 
+# A cluster has four multiprocessors for each sequence of at most 16 tokens, as long as there are so many: an H200's 132
+# hold up to 33 clusters at once, fewer where the groups in which they lie do not divide by four.
+MOST_SEQUENCES_OF_CLUSTERS = 30
+
+
+def _takes_clusters(weights: Weights, ids: Tensor) -> bool:
+    return len(ids) <= MOST_SEQUENCES_OF_CLUSTERS and forward_cluster.takes(weights, ids.shape[1])
+
+
 def _one(weights: Weights, ids: Tensor, out: Tensor, probabilities: bool) -> None:
+    if _takes_clusters(weights, ids):
+        forward_cluster.forward(weights, ids, out, probabilities)
+        return
     spread = forward_block.plan(*ids.shape, softmax_cuda.multiprocessors(ids.get_device()))
     forward_block.launch(weights, ids, out, probabilities, spread)
 
@@ -71,11 +83,12 @@ def _check_ids(weights: Weights, ids: Tensor) -> None:
 
 
 def timeline(model: GrammarMiniGPT, ids: Tensor) -> np.ndarray:
-    """What the blocks of one launch waited for and did, as `forward_block.timeline` has it.
+    """What the blocks of one launch waited for and did: the stamps of the kernel that `minigpt_forward` launches.
 
     Raises:
         LabError: why the kernels do not take the model or the ids.
     """
     weights = weights_of(model)
     _check_ids(weights, ids)
-    return forward_block.timeline(weights, ids.contiguous())
+    kernel = forward_cluster if _takes_clusters(weights, ids) else forward_block
+    return kernel.timeline(weights, ids.contiguous())

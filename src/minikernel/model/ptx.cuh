@@ -43,6 +43,11 @@ __device__ __forceinline__ void cluster_arrive() {
 
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
+// The same, where nothing but barriers needs to be seen by the others: `fence_barriers` has shown them.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
 __device__ __forceinline__ void cluster_barrier() {
   cluster_arrive();
   cluster_wait();
@@ -159,7 +164,7 @@ __device__ __forceinline__ unsigned multiprocessor() {
 
 // ---- powers, 16-bit floats and tensor cores
 
-// 2^x within 2 units of the last place; below 2^-126 it is 0.
+// 2^x by the special function unit, within 2 units of the last place; results below 2^-126 are 0.
 __device__ __forceinline__ float power_of_two(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));

@@ -1,0 +1,84 @@
+"""MiniGPT's forward pass in one launch, a cluster of blocks for each sequence (`forward_cluster.cu`): what fits.
+
+It is for few sequences of at most 16 tokens: a cluster has four multiprocessors to itself.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minikernel.model.cluster_packing import BLOCKS, ROWS, WARPS, packed, shared_bytes, stream_scale
+from minikernel.model.weights import NAMES, Weights
+from minikernel.ops import softmax_cuda
+
+SOURCE = "../model/forward_cluster.cu"
+PRECISION = {torch.float32: "Float32", torch.bfloat16: "Bfloat16"}
+THREADS = 32 * (WARPS + 1)
+MOST_WORDS = 1024  # in registers as logits; of 2,048 the compiler spills some
+EVENTS = 96  # rows of a block's timeline
+
+
+def takes(weights: Weights, length: int) -> bool:
+    """Whether the kernel takes the model, and sequences of `length` tokens."""
+    return length <= ROWS and weights.once("cluster takes", lambda: _takes_model(weights))
+
+
+def expression(dtype: torch.dtype, layers: int, words: int, probabilities: bool, timed: bool = False) -> str:
+    """The C++ name of the kernel for a model's sizes and what is asked of it."""
+    flags = ", ".join(str(flag).lower() for flag in (probabilities, timed))
+    return f"forward_cluster<{PRECISION[dtype]}, {layers}, {words}, {flags}>"
+
+
+def instances() -> list[str]:
+    """Kernels for the lab's model and for the most words, as the tests compile them for a GPU that is not here."""
+    asked = [(600, True, False), (600, False, False), (600, True, True), (MOST_WORDS, True, False)]
+    return [expression(dtype, 4, *each) for dtype in PRECISION for each in asked]
+
+
+def forward(weights: Weights, ids: Tensor, out: Tensor, probabilities: bool, stamps: Tensor | None = None) -> None:
+    """Launch the kernel on torch's current stream: ids (B, T) int64 to out (B, T, V), both contiguous, on one GPU.
+
+    `takes` has said that it can. A position whose id is not in the vocabulary comes out as NaN, and so do those after
+    it. `stamps` (blocks, EVENTS, 2) int64, zeros, receives what `timeline` returns.
+    """
+    config, dtype, device = weights.config, out.dtype, ids.get_device()
+    name = NAMES[dtype]
+    shares, constants, tokens, places = weights.once("cluster", lambda: _on_device(weights))
+    sequences, length = ids.shape
+    with torch.cuda.device(device):
+        wanted = expression(dtype, config.n_layer, config.vocab_size, probabilities, stamps is not None)
+        kernel = softmax_cuda.compiled(SOURCE, wanted, device)
+        stream = softmax_cuda.stream_of(torch._C._cuda_getCurrentRawStream(device))
+        arguments = (
+            shares.data_ptr(), constants.data_ptr(), tokens.data_ptr(), places.data_ptr(), ids.data_ptr(),
+            out.data_ptr(), np.int32(length), 0 if stamps is None else stamps.data_ptr(), np.int32(EVENTS),
+        )  # fmt: skip
+        kernel((BLOCKS * sequences,), (THREADS,), arguments, shared_mem=shared_bytes(config, name), stream=stream)
+
+
+def timeline(weights: Weights, ids: Tensor, probabilities: bool = True) -> np.ndarray:
+    """When each block did what.
+
+    Returns:
+        (blocks, EVENTS, 2) int64: (multiprocessor, nanoseconds at the start), (0, clocks at the start), then (code,
+        clocks) for each span where it ended: 1 memory, 2 arithmetic, 3 waiting for other warps or blocks. Rows that
+        were not used are 0.
+    """
+    stamps = torch.zeros((BLOCKS * len(ids), EVENTS, 2), dtype=torch.int64, device=ids.device)
+    out = torch.empty((*ids.shape, weights.config.vocab_size), dtype=weights.dtype, device=ids.device)
+    forward(weights, ids, out, probabilities, stamps)
+    return stamps.cpu().numpy()
+
+
+def _takes_model(weights: Weights) -> bool:
+    config, dtype = weights.config, NAMES[weights.dtype]
+    if config.vocab_size > MOST_WORDS or not shared_bytes(config, dtype):
+        return False
+    return dtype == "bfloat16" or stream_scale(config, weights.arrays) > 0
+
+
+def _on_device(weights: Weights) -> list[Tensor]:
+    """The blocks' weights and constants, and both embeddings as they begin the stream, on the model's GPU."""
+    made = packed(weights.config, weights.arrays, NAMES[weights.dtype])
+    arrays = (made.weights.view(np.int32), *made[1:])
+    return [torch.from_numpy(array).to(weights.device) for array in arrays]
