@@ -15,7 +15,8 @@ from typing import Self
 import yaml
 
 from minilab import ConfigError
-from minilab.files import write_text
+from minilab.files import parse_json, write_text
+from minilab.yaml_files import given_text, parse_yaml
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 FAIL_POLICIES = ("fallback_eager", "raise")
@@ -52,12 +53,7 @@ class PlainData:
     def from_yaml(cls, text: str, where: str | None = None) -> Self:
         """Build from YAML (of which JSON is a part). Raises `ConfigError` as `from_dict` does, and for bad YAML."""
         where = where or f"the YAML of {cls.__name__}"
-        try:
-            values = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(
-                f"{where} is not readable YAML ({' '.join(str(error).split())}); mend that line."
-            ) from None
+        values = parse_yaml(text, where)
         return cls.from_dict({} if values is None else values, where)
 
     def to_yaml(self) -> str:
@@ -68,8 +64,8 @@ class PlainData:
         """Build from JSON. Raises `ConfigError` as `from_dict` does, and for bad JSON."""
         where = where or f"the JSON of {cls.__name__}"
         try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
+            values = parse_json(text.encode())
+        except ValueError as error:
             raise ConfigError(f"{where} is not readable JSON ({error}); mend that place.") from None
         return cls.from_dict(values, where)
 
@@ -82,7 +78,8 @@ class PlainData:
         path = Path(path)
         if not path.exists():
             raise ConfigError(f"{path} does not exist; write the fields of {cls.__name__} there.")
-        return (cls.from_json if path.suffix == ".json" else cls.from_yaml)(path.read_text(), str(path))
+        read, kind = (cls.from_json, "JSON") if path.suffix == ".json" else (cls.from_yaml, "YAML")
+        return read(given_text(path, kind), str(path))
 
     def write(self, path: str | Path) -> None:
         """Write as JSON where `path` ends in `.json`, as YAML anywhere else."""

@@ -1,9 +1,12 @@
 """Configurations that are written down: round trips, and one sentence for each that cannot be."""
 
+import os
+import re
+
 import pytest
 
 from minicompile import BucketConfig, CompileConfig
-from minilab import LabError
+from minilab import ConfigError, LabError
 from minimodel import MiniGPTConfig
 
 
@@ -87,7 +90,7 @@ def test_bucket_config_refuses_in_one_sentence(fields, sentence):
 @pytest.mark.parametrize(
     ("text", "read", "sentence"),
     [
-        ("enabled: [", CompileConfig.from_yaml, "not readable YAML"),
+        ("enabled: [", CompileConfig.from_yaml, "line 1.*mend the YAML there"),
         ("{", CompileConfig.from_json, "not readable JSON"),
         ("[1, 2]", CompileConfig.from_json, "no mapping"),
         ("- 1", CompileConfig.from_yaml, "no mapping"),
@@ -96,6 +99,45 @@ def test_bucket_config_refuses_in_one_sentence(fields, sentence):
 def test_text_that_is_no_configuration_is_refused(text, read, sentence):
     with pytest.raises(LabError, match=sentence):
         read(text)
+
+
+NINES = "9" * 5000
+MISWRITTEN = {
+    "date.yaml": b"enabled: 2020-13-45\n",
+    "deep.yaml": b"allowlist: " + b"[" * 5000 + b"]" * 5000,
+    "deep.json": b"[" * 100_000,
+    "huge.yaml": f"smoketest_steps: {NINES}\n".encode(),
+    "huge.json": f'{{"smoketest_steps": {NINES}}}'.encode(),
+    "hexadecimal.yaml": b"smoketest_steps: 0x" + b"f" * 9000,
+    "sixties.yaml": b"smoketest_steps: " + b"1:" * 4000 + b"1",
+    "encoding.yaml": "enabled: true\n".encode("utf-16"),
+    "encoding.json": '{"mode": "café"}'.encode("latin-1"),
+    "twice.yaml": b"enabled: true\nenabled: false\n",
+    "number.json": b'{"tolerance": NaN}',
+    "large.yaml": b"#" * (2 << 20),
+    "character.json": b'{"mode": "\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("name", MISWRITTEN)
+def test_a_miswritten_file_is_one_sentence(name, tmp_path):
+    (tmp_path / name).write_bytes(MISWRITTEN[name])
+    with pytest.raises(ConfigError, match=re.escape(name)) as refused:
+        CompileConfig.read(tmp_path / name)
+    assert len(str(refused.value)) < 700
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(), os.mkfifo, lambda path: path.symlink_to(path)])
+def test_what_is_no_file_is_refused_and_not_waited_for(make, tmp_path):
+    make(tmp_path / "compile.yaml")
+    with pytest.raises(ConfigError, match=r"compile\.yaml (is no file|does not exist)"):
+        CompileConfig.read(tmp_path / "compile.yaml")
+
+
+@pytest.mark.parametrize("name", ["marked.yaml", "marked.json"])
+def test_a_byte_order_mark_is_no_matter(name, tmp_path):
+    (tmp_path / name).write_bytes('{"enabled": true}'.encode("utf-8-sig"))
+    assert CompileConfig.read(tmp_path / name).enabled
 
 
 def test_a_missing_file_is_refused(tmp_path):
