@@ -50,7 +50,7 @@ def figures(artefact: dict) -> dict[str, Figure]:
     """Every figure of an artefact that has raw samples, by a name that says what it is.
 
     Args:
-        artefact: ceilings, autotune, bench, contest, head, profile, gemv or distributed, with its raw samples.
+        artefact: any that is timed in the table of artefacts, with its raw samples.
     """
     found = {}
     for roof, rates in artefact.get("samples", {}).items():
@@ -75,6 +75,13 @@ def figures(artefact: dict) -> dict[str, Figure]:
         for name, samples in (product["graph_samples_us"] or product["samples_us"]).items():
             at = f"{name} {product['dtype']} {product['rows']}x{product['cols']}"
             found[at] = figure(samples, product["noise_floor"])
+    for row in artefact.get("forward", []):
+        name = f"{row['rung']} {row['dtype']} {row['batch']}x{row['time']}"
+        found[f"{name} on the device"] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
+        found[f"{name}, a call"] = figure(row["wall_samples_us"][row["rung"]], row["wall_noise_floor"])
+    for row in artefact.get("generate", []):
+        name = f"{row['rung']}, a token of {row['sequences']} sequences"
+        found[name] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
     for run in artefact.get("runs", []):
         where = (
             f"{run['pattern']} in {run['dtype']} on {run['ranks']} ranks"

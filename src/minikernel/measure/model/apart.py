@@ -5,9 +5,9 @@ from functools import partial
 
 from minikernel.measure.model import profiled, rungs
 from minikernel.measure.model.bars import best_compiled
-from minikernel.measure.model.names import GRAPH, ONE, OURS
+from minikernel.measure.model.names import COMPILE, GRAPH, ONE, OURS
 from minikernel.measure.model.place import Timed
-from minikernel.measure.model.stamps import Block, blocks_of, parts_of, stamped, tick_ns
+from minikernel.measure.model.stamps import Block, blocks_of, longest, parts_of, stamped, tick_ns
 from minikernel.reasons import of_exception
 
 PASSES = 5  # of which the one in the middle is kept
@@ -27,7 +27,7 @@ def take_apart(timed: Timed, result: dict, shapes: list[list[int]]) -> None:
     keep = place["dtype"] == "float32" and [place["batch"], place["time"]] in shapes
     at = {(place["batch"], place["time"], place["dtype"], rung): row for rung, row in rows.items()}
     best = best_compiled(at, (place["batch"], place["time"]), place["dtype"])
-    shown = {GRAPH, ONE, "compile", best["rung"] if best else ""}
+    shown = {GRAPH, ONE, COMPILE, best["rung"] if best else ""}
     for rung, row in rows.items():
         line: dict = {"rung": rung, **place, "tick_ns": None, "blocks": None, "kernels": None}
         try:
@@ -56,5 +56,5 @@ def pass_of(timed: Timed, rung: str) -> Callable[[], object]:
 
 def stamped_pass(timed: Timed, rung: str) -> list[Block]:
     """The blocks of one pass of one of the lab's rungs: of several, of the one in the middle by its longest block."""
-    passes = [blocks_of(rungs.stamps(rung, timed.model, timed.ids)) for _ in range(PASSES)]
-    return sorted(passes, key=lambda blocks: max(sum(block["cycles"]) for block in blocks))[PASSES // 2]
+    passes = [rungs.stamps(rung, timed.model, timed.ids) for _ in range(PASSES)]
+    return blocks_of(sorted(passes, key=longest)[PASSES // 2])

@@ -7,14 +7,13 @@ could not be measured is not met.
 from collections.abc import Iterator
 from typing import Any
 
-from minikernel.measure.model.names import COMPILED, EAGER, ONE
+from minikernel.measure.model.names import COMPILE, COMPILED, EAGER, ONE
 from minikernel.measure.model.rows import Bar
 
 TIMES_AS_FAST = {(1, 16): 6.0, (2, 16): 7.0, (64, 64): 3.0, (512, 128): 3.0}  # as the best mode of torch.compile
 WALL_AT, WALL_TIMES = (1, 16), 8.0
 LOSS_EXCESS = 1e-3  # of bfloat16's loss on held-out text above eager float32's
 TOKEN_US, TOKEN_TIMES = 7.0, 10.0  # a token of one sequence, and times as fast as torch.compile with CUDA graphs
-WRITER = "compile"
 
 
 def bars(result: dict) -> list[Bar]:
@@ -73,14 +72,14 @@ def _loss(rows: dict, shape: tuple[int, int]) -> Bar:
 
 def _writing(rows: list[dict]) -> Iterator[Bar]:
     at = {row["rung"]: row for row in rows if row["sequences"] == 1}
-    ours, peer = at.get(ONE), at.get(WRITER)
+    ours, peer = at.get(ONE), at.get(COMPILE)
     us = ours["us_per_token"] if ours else None
     noise = ours["noise_floor"] if ours else 0.0
     where: dict = {**_at("token", None, "float32"), "sequences": 1, "ours_us": us}
     yield _at_most(where, us, TOKEN_US, noise)
     theirs = peer["us_per_token"] if peer else None
     value = theirs / us if us and theirs else None
-    where |= {"what": "token_times", "peer": WRITER if theirs else None, "peer_us": theirs}
+    where |= {"what": "token_times", "peer": COMPILE if theirs else None, "peer_us": theirs}
     yield _at_least(where, value, TOKEN_TIMES, noise)
 
 

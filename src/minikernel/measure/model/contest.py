@@ -62,19 +62,26 @@ def run_contest(
     }
     compiling = {MAX_AUTOTUNE: params["max_autotune_seconds"]}
     timed: list[Timed] = []
+
+    def pass_forward(dtype: str, batch: int, length: int) -> None:
+        place: Place = {"batch": batch, "time": length, "dtype": dtype}
+        if time.monotonic() - began > limit:
+            late = {"rung": LEFT_OUT_ALL, "reason": {"code": "time_over", "seconds": limit}}
+            result["left_out"].append({**place, **late})
+            return
+        timed.append(one := time_place(place, params, model, text, rate, compiling))
+        result["forward"] += one.rows.values()
+        result["left_out"] += [{**place, "rung": rung, "reason": why} for rung, why in one.reasons.items()]
+        say(in_line(one))
+
+    first, *others = params["dtypes"]  # whole texts between them: a limit on time cuts what comes last
     with torch.no_grad():
-        for dtype, (batch, length) in product(params["dtypes"], params["shapes"]):
-            place: Place = {"batch": batch, "time": length, "dtype": dtype}
-            if time.monotonic() - began > limit:
-                late = {"rung": LEFT_OUT_ALL, "reason": {"code": "time_over", "seconds": limit}}
-                result["left_out"].append({**place, **late})
-                continue
-            timed.append(one := time_place(place, params, model, text, rate, compiling))
-            result["forward"] += one.rows.values()
-            result["left_out"] += [{**place, "rung": rung, "reason": why} for rung, why in one.reasons.items()]
-            say(in_line(one))
+        for batch, length in params["shapes"]:
+            pass_forward(first, batch, length)
         for sequences in params["generate"]["sequences"]:
             say(_write(params, model, sequences, result))
+        for dtype, (batch, length) in product(others, params["shapes"]):
+            pass_forward(dtype, batch, length)
         for one in timed if rate else ():
             take_apart(one, result, params["timelines"])
         say(f"taken apart: {len(result['timelines'])} timelines")

@@ -56,6 +56,11 @@ def blocks_of(stamps: np.ndarray) -> list[Block]:
     return blocks
 
 
+def longest(stamps: np.ndarray) -> int:
+    """Cycles of the block that ran longest."""
+    return int((stamps[:, HEADER:, 1].max(1) - stamps[:, 1, 1]).max())
+
+
 def tick_ns(blocks: Sequence[Block]) -> int:
     """The step in which the clock that all share moves on, as the blocks' starts tell; 0 where all are the same."""
     return math.gcd(*(block["start_ns"] for block in blocks))
@@ -68,7 +73,10 @@ def stamped(blocks: Sequence[Block], rate: float) -> Stamped:
         for code, cycles in zip(block["codes"], block["cycles"], strict=True):
             spent[code % PHASE] += cycles
     runs = [(block["start_ns"] / 1e3, block["start_ns"] / 1e3 + sum(block["cycles"]) / rate) for block in blocks]
-    side_by_side, covered = _together(runs)
+    _, covered = _together(runs)
+    # A block that follows another on its multiprocessor may seem to begin before that one has ended, by a tick.
+    tick = tick_ns(blocks) / 1e3
+    side_by_side, _ = _together([(start, end - min(tick, (end - start) / 4)) for start, end in runs])
     return {
         "blocks": len(blocks),
         "side_by_side": side_by_side,

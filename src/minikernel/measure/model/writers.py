@@ -14,7 +14,9 @@ from torch import Tensor
 
 from minikernel.measure.model.clocks import DIGITS, wait, wall_us
 from minikernel.measure.model.figures import writing_figures
+from minikernel.measure.model.names import COMPILE, EAGER, ONE
 from minikernel.measure.model.rows import GenerateRow, Samples
+from minikernel.measure.model.rungs import with_code_of_its_own
 from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.timing import turns
 from minikernel.reasons import Reason, of_exception
@@ -22,7 +24,6 @@ from minimodel.torch_minigpt import GrammarMiniGPT
 from minimodel.writing.generate import generate as plain
 from minimodel.writing.torch_writer import TorchWriter
 
-EAGER, COMPILE, ONE = "eager", "compile", "one"
 WARM = 3  # texts before those that count: the second records a CUDA graph
 Write = Callable[[Tensor], Tensor]  # prompts (B, given) int64 -> tokens (B, new_tokens) int64
 
@@ -44,10 +45,10 @@ def compiled_writer(model: GrammarMiniGPT, sequences: int, given: int, new_token
     for tensor in (tensor for pair in writer.cache for tensor in pair):
         torch._dynamo.mark_static_address(tensor)  # or no CUDA graph is made of what writes to it
 
-    @torch.compile(**{"mode": "reduce-overhead", "fullgraph": True, **options})
-    def step(ids: Tensor, place: Tensor) -> Tensor:
-        return writer.forward(ids, place).argmax(-1)
-
+    step = torch.compile(
+        with_code_of_its_own(lambda ids, place: writer.forward(ids, place).argmax(-1)),
+        **{"mode": "reduce-overhead", "fullgraph": True, "dynamic": False, **options},
+    )
     places = [torch.tensor([place], device=writer.device) for place in range(given + new_tokens)]
 
     @torch.no_grad()

@@ -30,7 +30,13 @@ def timeline_page(made: dict, language: str = "en") -> str:
     shapes = [shape_view(made, *shape) for shape in kept(made)]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = text.number
-    data = {"shapes": shapes, "kinds": list(KINDS.values()), "language": language, "text": text.under("program")}
+    data = {
+        "shapes": shapes,
+        "kinds": list(KINDS.values()),
+        "phase": PHASE,
+        "language": language,
+        "text": text.under("program"),
+    }
     return environment.from_string(asset(PACKAGE, "timeline.html")).render(
         text=text,
         language=language,
@@ -72,17 +78,17 @@ def strip(line: dict, row: dict, rate: float) -> dict[str, Any]:
     """One pass as the page draws it.
 
     Returns:
-        `rows`: each has its multiprocessor, None where it is not known, and `spans` as [start, length, kind, name or
-        phase], in microseconds from the start of the pass. `kind` is the place in `KINDS`, or -1 for a whole kernel.
+        `rows`: each has its multiprocessor, None where it is not known, and `kernels` as [start, length, name] or
+        `blocks` as [start, codes, lengths in nanoseconds]; else, microseconds from the start of the pass.
         `device`: the same pass by the device's clock, without stamps and profiler.
     """
     if line["blocks"]:
-        rows = by_multiprocessor(line["blocks"], rate)
-        run = [[span[0], span[0] + span[1]] for one in rows for span in one["spans"]]
+        rows = by_multiprocessor(line["blocks"], rate, (line["tick_ns"] or 0) / 1e3)
+        run = [[start, start + sum(lengths) / 1e3] for one in rows for start, _, lengths in one["blocks"]]
     else:
         kernels = line["kernels"]
-        spans = [[kernel["start_us"], kernel["duration_us"], -1, kernel["name"]] for kernel in kernels]
-        rows = [{"sm": None, "spans": spans}]
+        spans = [[kernel["start_us"], kernel["duration_us"], kernel["name"]] for kernel in kernels]
+        rows = [{"sm": None, "kernels": spans}]
         run = [[kernel["start_us"], kernel["start_us"] + kernel["duration_us"]] for kernel in kernels]
     taken = max(end for _, end in run)
     empty = gaps(run, taken)
@@ -99,27 +105,25 @@ def strip(line: dict, row: dict, rate: float) -> dict[str, Any]:
     }
 
 
-def by_multiprocessor(blocks: Sequence[dict], rate: float) -> list[dict[str, Any]]:
-    """A row for each multiprocessor, in their order, and further ones where several blocks ran on one side by side."""
+def by_multiprocessor(blocks: Sequence[dict], rate: float, tick: float = 0.0) -> list[dict[str, Any]]:
+    """A row for each multiprocessor, in their order, and further ones where several blocks ran on one side by side.
+
+    A block that seems to begin less than a `tick` (microseconds) before another has ended follows it.
+    """
     rows: list[dict[str, Any]] = []
     ends: dict[int, list[tuple[float, dict]]] = {}
     for block in sorted(blocks, key=lambda block: block["start_ns"]):
-        start = at = block["start_ns"] / 1e3
-        spans = []
-        for code, cycles in zip(block["codes"], block["cycles"], strict=True):
-            taken = cycles / rate
-            kind = list(KINDS).index(code % PHASE)
-            spans.append([round(at, DIGITS), round(taken, DIGITS), kind, code // PHASE])
-            at += taken
-        mine = ends.setdefault(block["sm"], [])
-        place = next((place for place, (end, _) in enumerate(mine) if end <= start), None)
+        start = block["start_ns"] / 1e3
+        drawn = [start, block["codes"], [round(cycles / rate * 1e3) for cycles in block["cycles"]]]
+        mine, end = ends.setdefault(block["sm"], []), start + sum(block["cycles"]) / rate
+        place = next((place for place, (until, _) in enumerate(mine) if until <= start + tick), None)
         if place is None:
-            rows.append(row := {"sm": block["sm"], "spans": spans})
-            mine.append((at, row))
+            rows.append(row := {"sm": block["sm"], "blocks": [drawn]})
+            mine.append((end, row))
         else:
             row = mine[place][1]
-            row["spans"] += spans
-            mine[place] = (at, row)
+            row["blocks"].append(drawn)
+            mine[place] = (end, row)
     return sorted(rows, key=lambda row: row["sm"])
 
 

@@ -50,6 +50,11 @@ def test_blocks_one_after_the_other_leave_a_gap_that_nothing_covers():
     assert (found["side_by_side"], found["covered_us"]) == (1, pytest.approx(6.0))
 
 
+def test_a_block_that_seems_to_begin_a_tick_before_another_has_ended_follows_it():
+    first, second = blocks_of(stamps(FIRST, [(7, 1_003_056), *FIRST[1:]]))  # 8 ns before the first one's 3 us are over
+    assert stamped([first, second], RATE)["side_by_side"] == 1
+
+
 def test_parts_add_up_and_who_has_ended_waits():
     found = stamped(blocks_of(stamps(FIRST, SECOND)), RATE)
     parts = parts_of(found, device_us=7.0, floor_us=3.5)

@@ -17,8 +17,8 @@ def test_a_multiprocessor_is_a_row_and_several_where_blocks_run_side_by_side():
     blocks = [block(5, 0, 2000), block(3, 100, 1000, 1000), block(5, 2000, 400), block(3, 200, 500)]
     rows = by_multiprocessor(blocks, rate=1000.0)
     assert [row["sm"] for row in rows] == [3, 3, 5]
-    assert rows[0]["spans"] == [[0.1, 1.0, 0, 0], [1.1, 1.0, 1, 2]]  # kind is a place in KINDS, then the phase
-    assert rows[2]["spans"] == [[0.0, 2.0, 0, 0], [2.0, 0.4, 0, 0]]
+    assert rows[0]["blocks"] == [[0.1, [1, 512 + 2], [1000, 1000]]]
+    assert rows[2]["blocks"] == [[0.0, [1], [2000]], [2.0, [1], [400]]]
 
 
 def test_gaps_are_where_nothing_runs():

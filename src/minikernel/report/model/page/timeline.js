@@ -1,12 +1,20 @@
 "use strict";
 // One forward pass of each rung below the other, to one scale. A strip has rows, a row has spans: [start, length, kind,
-// name or phase], microseconds; kind -1 is a whole kernel.
+// name or phase], microseconds; kind -1 is a whole kernel. Of blocks the data has codes and lengths in nanoseconds.
 const data = JSON.parse(document.getElementById("data").textContent), words = data.text;
 const chart = document.getElementById("chart"), canvas = document.getElementById("canvas"), pen = canvas.getContext("2d");
 const HEAD = 22, AXIS = 26, KERNEL = 34, SPACE = 14, LEFT = 8, CLOSEST = 0.05; // pixels, and microseconds across
 const PRECISE = new Intl.NumberFormat(data.language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 let shape = data.shapes[0], view = [0, 1], chosen = null, strips = [], colours = {};
 
+for (const row of data.shapes.flatMap((one) => one.strips).flatMap((strip) => strip.rows)) {
+  row.spans = (row.kernels ?? []).map(([start, length, name]) => [start, length, -1, name]);
+  for (let [at, codes, lengths] of row.blocks ?? [])
+    lengths.forEach((length, place) => {
+      row.spans.push([at, length / 1000, (codes[place] % data.phase) - 1, Math.floor(codes[place] / data.phase)]);
+      at += length / 1000;
+    });
+}
 const said = (sentence, fields) => sentence.replace(/\{(\w+)\}/g, (_, name) => fields[name]);
 const us = (value) => PRECISE.format(value);
 
