@@ -76,7 +76,7 @@ def test_the_largest_move_comes_first():
             ["ddp in bfloat16 on 2 ranks, seconds a step"],
         ),
     ],
-    ids=["ceilings", "autotune", "bench", "profile", "distributed", "distributed in a dtype"],
+    ids=["ceilings", "autotune", "bench", "model_contest", "profile", "distributed", "distributed in a dtype"],
 )  # fmt: skip
 def test_every_figure_has_a_name(artefact: dict, names: list[str]):
     assert sorted(figures(artefact)) == names
