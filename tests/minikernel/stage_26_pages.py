@@ -24,7 +24,7 @@ def report_26_page() -> Page:
 def derived(made: dict) -> dict:
     """What follows from the times of all rungs at each shape."""
     at = {(row["batch"], row["time"], row["dtype"], row["rung"]): row for row in made["forward"]}
-    ratios, floors, gaps, factors, losses = [], [], [], [], []
+    ratios, floors, gaps, factors, losses, between = [], [], [], [], [], []
     for batch, time in map(tuple, made["shapes"]):
         here = {rung: row for (*place, dtype, rung), row in at.items() if place == [batch, time] and dtype == "float32"}
         compiled = [row for rung, row in here.items() if rung.startswith("compile")]
@@ -35,6 +35,9 @@ def derived(made: dict) -> dict:
                 ratios += [slow["device_us"] / fast["device_us"], fast["device_us"] / slow["device_us"]]
         if "one" in here and floor(batch, time):
             floors.append(here["one"]["device_us"] / floor(batch, time))
+        if "one" in here and here["one"]["parts"]:
+            parts = here["one"]["parts"]
+            between.append((parts["launches_us"] + parts["waiting_us"]) / here["one"]["device_us"])
         if best and best["parts"]:
             gaps.append(best["parts"]["launches_us"] / best["device_us"])
         coarse = at.get((batch, time, "bfloat16", "one"))
@@ -46,6 +49,7 @@ def derived(made: dict) -> dict:
         "times as fast as the one before": factors,
         "times the floor": floors,
         "no kernel runs": gaps,
+        "launches and waiting": between,
         "loss above float32's": losses,
         "missed by": [
             bar["value"] / bar["bar"] - 1 if bar["what"] in AT_MOST else 1 - bar["value"] / bar["bar"] for bar in missed

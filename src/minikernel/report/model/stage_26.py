@@ -86,6 +86,9 @@ def place_view(place: Place) -> dict:
         "over_graph": graph["device_us"] / one["device_us"] if one and graph else None,
         "within_noise": bool(one and graph and apart(graph, one) <= one["noise_floor"]),
         "over_floor": one["device_us"] / place.floor_us if one and place.floor_us else None,
+        "between": (one["parts"]["launches_us"] + (one["parts"]["waiting_us"] or 0)) / one["device_us"]
+        if one and one["parts"]
+        else None,
         "gaps": best["parts"]["launches_us"] / best["device_us"] if best and best["parts"] else None,
     }
 
