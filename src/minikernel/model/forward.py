@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from minikernel.model import forward_block, forward_cluster
-from minikernel.model.weights import Weights, weights_of
+from minikernel.model.weights import Weights, check_ids, weights_of
 from minikernel.ops import softmax_cuda
 from minilab import LabError
 from minimodel.torch_minigpt import GrammarMiniGPT
@@ -38,7 +38,7 @@ def minigpt_forward(
         raise LabError(f"minigpt_forward has no rung {rung!r}; take one of {', '.join(RUNGS)}.")
     try:
         weights = weights_of(model)
-        _check_ids(weights, ids)
+        check_ids(weights, ids)
     except LabError:
         if not fall_back:
             raise
@@ -62,24 +62,11 @@ def _one(weights: Weights, ids: Tensor, out: Tensor, probabilities: bool) -> Non
     if _takes_clusters(weights, ids):
         forward_cluster.forward(weights, ids, out, probabilities)
         return
-    spread = forward_block.plan(*ids.shape, softmax_cuda.multiprocessors(ids.get_device()))
+    spread = forward_block.plan(len(ids), ids.shape[1], softmax_cuda.multiprocessors(ids.get_device()))
     forward_block.launch(weights, ids, out, probabilities, spread)
 
 
 RUNGS = {"one": _one}
-
-
-def _check_ids(weights: Weights, ids: Tensor) -> None:
-    if ids.dim() != 2 or ids.dtype != torch.int64 or ids.device != weights.device:
-        raise LabError(
-            f"the forward pass in one kernel takes ids (batch, sequence), int64, on {weights.device}, and got "
-            f"{tuple(ids.shape)}, {ids.dtype}, on {ids.device}."
-        )
-    if ids.shape[1] > weights.config.block_size:
-        raise LabError(
-            f"minigpt_forward got a sequence of {ids.shape[1]} ids, and the model's positions end at block_size = "
-            f"{weights.config.block_size}; give it the last {weights.config.block_size} ids."
-        )
 
 
 def timeline(model: GrammarMiniGPT, ids: Tensor) -> np.ndarray:
@@ -89,6 +76,7 @@ def timeline(model: GrammarMiniGPT, ids: Tensor) -> np.ndarray:
         LabError: why the kernels do not take the model or the ids.
     """
     weights = weights_of(model)
-    _check_ids(weights, ids)
-    kernel = forward_cluster if _takes_clusters(weights, ids) else forward_block
-    return kernel.timeline(weights, ids.contiguous())
+    check_ids(weights, ids)
+    if _takes_clusters(weights, ids):
+        return forward_cluster.timeline(weights, ids.contiguous())
+    return forward_block.timeline(model, ids)

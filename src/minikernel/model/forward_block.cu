@@ -56,16 +56,31 @@ struct Timeline {
   }
 };
 
+// Which of a block's tiles a warp takes, found anew where it is asked for, to keep no register. Tiles of later tokens have
+// more to attend to, so that the warps of a multiprocessor's quarter get early and late ones.
+template <int TEAM>
+__device__ __forceinline__ int own_tile() {
+  const int number = __shfl_sync(~0u, thread_index() / 32, 0) / TEAM;
+  if (TEAM > 2 || block_threads() != 32 * TEAM * 8) return number;
+  return TEAM == 2 ? number ^ (number >> 1 & 1) : number & 4 ? number ^ 3 : number;
+}
+
+// Which of a team's members the thread is in, found anew likewise.
+template <int TEAM>
+__device__ __forceinline__ int own_member() {
+  return thread_index() / 32 % TEAM;
+}
+
 // The weights of one member of the teams, unit by unit. Its warps share the slots out among them: whose slot it is has, when
 // it comes to that slot, the unit before the last replaced, once all have read it.
-template <class Precision, int SLOTS, bool TIMED>
+template <class Precision, int TEAM, int SLOTS, bool TIMED>
 struct Ring {
   static constexpr int LAG = 2;
-  const Unit<Precision>* source;
+  const Unit<Precision>* source;  // of all members
   Unit<Precision>* slots;
   unsigned full, empty;  // addresses of an mbarrier for each slot
   int units, again;      // to be read, the last `again` of them for the second time
-  unsigned duties;       // a bit for each slot that is this warp's
+  const unsigned char* duties;  // a bit for each slot that is this warp's; in a register it would spill
   Timeline<TIMED>& timeline;
   int current = 0, slot = 0, parity = 0;
 
@@ -74,9 +89,9 @@ struct Ring {
   }
 
   __device__ __forceinline__ void copy(int unit, int into) const {
-    const int place = unit < units - again ? unit : unit - again;
+    const int of_member = units - again, place = unit < of_member ? unit : unit - again;
     expect(full + 8 * into, sizeof(Unit<Precision>));
-    bulk_copy(shared_address(slots + into), source + place, sizeof(Unit<Precision>), full + 8 * into);
+    bulk_copy(shared_address(slots + into), source + own_member<TEAM>() * of_member + place, sizeof(Unit<Precision>), full + 8 * into);
   }
 
   __device__ __forceinline__ void fill() const {
@@ -85,7 +100,7 @@ struct Ring {
 
   __device__ __forceinline__ const Unit<Precision>& next(int phase) {
     timeline.mark(ARITHMETIC, phase);
-    if (duties >> slot & 1 && current >= LAG && current - LAG + SLOTS < units) {
+    if (*duties >> slot & 1 && current >= LAG && current - LAG + SLOTS < units) {
       if (threadIdx.x % 32 == 0) {
         const bool wrapped = slot < LAG;
         const int into = wrapped ? slot - LAG + SLOTS : slot - LAG;
@@ -308,15 +323,6 @@ __device__ __forceinline__ float2 two_numbers(const unsigned short* from) {
   return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
 }
 
-// Which of a block's tiles a warp takes, found anew where it is asked for, to keep no register. Tiles of later tokens have
-// more to attend to, so that the warps of a multiprocessor's quarter get early and late ones.
-template <int TEAM>
-__device__ __forceinline__ int own_tile() {
-  const int number = __shfl_sync(~0u, thread_index() / 32, 0) / TEAM;
-  if (TEAM > 2 || block_threads() != 32 * TEAM * 8) return number;
-  return TEAM == 2 ? number ^ (number >> 1 & 1) : number & 4 ? number ^ 3 : number;
-}
-
 // The rows of a tile that are tokens: `count`, from number `token` of the batch on, of one sequence, which has `before`
 // tiles before this one, or of several shorter ones.
 struct Rows {
@@ -353,12 +359,12 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   const int tiles = blockDim.x / 32 / TEAM, lane = threadIdx.x % 32;
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // so that the compiler sees that it is the same in all lanes
   const int member = warp % TEAM, group = lane / 4, pair = 2 * (lane % 4);
-  // the ring's slots, the barriers of slots, keys and values, a byte for each thread, then keys and values, [tile][head][keys, keys, values,
-  // values][lane], and what teams exchange, [tile][half][member][TILES / 2][lane]
+  // the ring's slots, the barriers of slots, keys and values, two bytes for each thread, then keys and values,
+  // [tile][head][keys, keys, values, values][lane], and what teams exchange, [tile][half][member][TILES / 2][lane]
   Unit<Precision>* const slots = reinterpret_cast<Unit<Precision>*>(memory);
   unsigned long long* const barriers = reinterpret_cast<unsigned long long*>(slots + TEAM * SLOTS);
-  unsigned char* const unseen = reinterpret_cast<unsigned char*>(barriers + TEAM * (2 * SLOTS + 2)) + threadIdx.x;
-  Right* const cache = reinterpret_cast<Right*>(unseen - threadIdx.x + blockDim.x);
+  unsigned char* const unseen = reinterpret_cast<unsigned char*>(barriers + TEAM * (2 * SLOTS + 2)) + 2 * threadIdx.x;
+  Right* const cache = reinterpret_cast<Right*>(unseen + 2 * (blockDim.x - threadIdx.x));
   float4* const sent = reinterpret_cast<float4*>(cache + tiles * HEADS * 4 * 32);
   const unsigned ready = shared_address(barriers + 2 * member), done = ready + 8;  // of the keys and values
   const int units_of_member = layers * OF_LAYER + units_of_head;
@@ -366,13 +372,13 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   const unsigned of_slots = shared_address(barriers + 2 * TEAM + 2 * SLOTS * member);
   unsigned duties = 0;
   for (int slot = warp / TEAM; slot < SLOTS; slot += tiles) duties |= 1u << slot;
-  Ring<Precision, SLOTS, TIMED> ring{units + member * units_of_member,
+  Ring<Precision, TEAM, SLOTS, TIMED> ring{units,
                                      slots + member * SLOTS,
                                      of_slots,
                                      of_slots + 8 * SLOTS,
                                      units_of_member + again,
                                      again,
-                                     duties,
+                                     unseen + 1,
                                      timeline};
   if (warp < TEAM && lane == 0) {
     ring.make(tiles);
@@ -405,7 +411,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       x[i][2 * row] = known ? a.x + b.x : NOT_A_NUMBER, x[i][2 * row + 1] = known ? a.y + b.y : NOT_A_NUMBER;
     }
   }
-  *unseen = hidden;
+  unseen[0] = hidden, unseen[1] = duties;
   __syncthreads();
   timeline.mark(MEMORY, START);
 
@@ -413,7 +419,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   while (ring.current < layers * OF_LAYER) {
     Left normed[CHUNKS];
     layer_norm<Precision>(x, normed);
-    if (ring.current) await_here(done, ~(ring.current / OF_LAYER) & 1);  // the keys and values of the layer before have been read
+    if (ring.current) await_here(done, ~(ring.current / OF_LAYER) & 1);  // the layer before has read its keys and values
     timeline.mark(WAITING, KEYS);
 #pragma unroll 1
     for (int head = member * OWN_HEADS; head < (member + 1) * OWN_HEADS; ++head) {
@@ -424,6 +430,10 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       own[0] = Precision::template keys<0>(made[0], made[1]);
       own[32] = Precision::template keys<2>(made[0], made[1]);
       linear<Precision>(normed, unit.pieces + 8, lane, unit.bias + 16 + pair, unit.factor, made);
+      // a NaN, of an id outside the vocabulary, reaches by its key those who attend to it; as a value, it would by a
+      // share of 0 reach the rest of its tile
+#pragma unroll
+      for (int i = 0; i < 8; ++i) made[i / 4][i % 4] = fmaxf(made[i / 4][i % 4], sizeof(*tokens) == 4 ? -6e4f : -3e38f);
       own[64] = Precision::values(made[0]);
       own[96] = Precision::values(made[1]);
       ring.release();

@@ -1,4 +1,4 @@
-"""MiniGPT's forward pass with whole sequences in a block (`forward_block.cu`): how a batch is spread, and the launch."""
+"""MiniGPT's forward pass with whole sequences in a block (`forward_block.cu`): how a batch is spread; the launch."""
 
 from typing import NamedTuple
 
@@ -6,16 +6,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minikernel.model.block_units import PIECE_WORDS, Units, unit_bytes, units
+from minikernel.model.block_units import PIECE_WORDS, unit_bytes, units
 from minikernel.model.fragments import HEADS, WIDTH
-from minikernel.model.weights import NAMES, Weights
+from minikernel.model.weights import NAMES, Weights, check_ids, weights_of
 from minikernel.ops import softmax_cuda
+from minimodel.torch_minigpt import GrammarMiniGPT
 
 SOURCE = "../model/forward_block.cu"
 PRECISION = {torch.float32: "Float32", torch.bfloat16: "Bfloat16"}
 ROWS, MOST_TILES = 16, 8  # tokens of a tile; tiles of a block
 SHARED_BYTES = {1: 232448, 2: 115712}  # of a block, where one or two are on a multiprocessor of compute capability 9.0
 SLOT_BYTES, MOST_SLOTS = 16, 8  # a slot's barriers
+MOST_THREADS = 256, 384, 512  # of a block: the fewer, the more registers a thread may have
 EVENTS = 1024  # rows of a block's timeline
 
 
@@ -52,20 +54,20 @@ class Plan(NamedTuple):
     def _fixed_bytes(self, dtype: str) -> int:
         cache = self.tiles * HEADS * 16 * PIECE_WORDS[dtype]  # keys and values: two pieces each
         sent = self.tiles * self.team * ROWS * WIDTH * 4 if self.team > 1 else 0
-        return cache + sent + 16 * self.team + self.threads
+        return cache + sent + 16 * self.team + 2 * self.threads
 
 
 def plan(sequences: int, length: int, multiprocessors: int) -> Plan:
     """How to spread `sequences` of `length` tokens, at most 128.
 
-    Where every multiprocessor has at least eight tiles, a warp has one to itself, and two blocks share a multiprocessor;
-    where there are fewer, teams of two or four keep its warps as busy.
+    Where every multiprocessor has at least eight tiles, a warp has one to itself, and two blocks are on each; where
+    there are fewer, teams of two or four keep its warps as busy. On an H200 in float32, two against four warps a
+    tile took 52.1 and 44.3 us where a block has two tiles, (128, 32), but 65.6 and 67.7 us where it has four, (64, 64).
     """
     each, together = tiles_of(length), sequences_of(length)
-    tiles = -(-sequences // together) * each
-    share = tiles / multiprocessors
-    team, most = (1, MOST_TILES) if share >= MOST_TILES else (2, MOST_TILES) if share > 4 or each > 4 else (4, 4)
-    wanted = min(max(each, int(share)), most) // each  # sequences, or tiles of several, of a block
+    share = -(-sequences // together) * each / multiprocessors
+    wanted = min(max(each, int(share)), MOST_TILES) // each  # sequences, or tiles of several, of a block
+    team = 1 if share >= MOST_TILES else 2 if share > 4 or wanted * each >= 4 else 4
     return Plan(team, wanted * together, wanted * each, 2 if team == 1 else 1)
 
 
@@ -81,7 +83,7 @@ def sequences_of(length: int) -> int:
 
 def expression(dtype: torch.dtype, spread: Plan, timed: bool = False) -> str:
     """The C++ name of the kernel for a plan."""
-    threads = 256 if spread.threads <= 256 else 512
+    threads = next(most for most in MOST_THREADS if spread.threads <= most)
     slots = spread.slots(NAMES[dtype])
     return (
         f"forward_block<{PRECISION[dtype]}, {spread.team}, {slots}, {threads}, {spread.blocks}, {str(timed).lower()}>"
@@ -89,8 +91,9 @@ def expression(dtype: torch.dtype, spread: Plan, timed: bool = False) -> str:
 
 
 def instances() -> list[str]:
-    """Kernels that are launched, of all divisions of a block, as the tests compile them for a GPU that is not here."""
-    plans = [plan(512, 128, 132), plan(64, 128, 132), plan(256, 64, 132), plan(64, 64, 132), plan(128, 32, 132)]
+    """All kernels that a plan can ask for, as the tests compile them for a GPU that is not here."""
+    tiles = {1: range(1, MOST_TILES + 1), 2: range(1, MOST_TILES + 1), 4: range(1, 4)}
+    plans = [Plan(team, 1, of, 2 if team == 1 else 1) for team in tiles for of in tiles[team]]
     return sorted({expression(dtype, each) for each in plans for dtype in PRECISION})
 
 
@@ -99,22 +102,22 @@ def launch(
 ) -> None:
     """Launch the kernel on torch's current stream: ids (B, T) int64 to out (B, T, V), both contiguous, on one GPU."""
     config, dtype, device = weights.config, out.dtype, ids.get_device()
-    of_team = weights.once(("block", spread.team), lambda: _units(weights, spread.team))
+    units_on_gpu, of_head, bounded = weights.once(("block", spread.team), lambda: _on_device(weights, spread.team))
     sequences, length = ids.shape
     with torch.cuda.device(device):
         kernel = softmax_cuda.compiled(SOURCE, expression(dtype, spread, stamps is not None), device)
         stream = softmax_cuda.stream_of(torch._C._cuda_getCurrentRawStream(device))
-        numbers = (EVENTS, sequences, length, config.n_layer, config.vocab_size, spread.sequences)
-        numbers += (of_team.of_head, int(probabilities), int(of_team.bounded))
+        sizes = (EVENTS, sequences, length, config.n_layer, config.vocab_size, spread.sequences)
+        numbers = (*sizes, of_head, int(probabilities), int(bounded))
         arguments = (
-            of_team.words.data_ptr(), weights.tokens.data_ptr(), weights.places.data_ptr(), ids.data_ptr(),
+            units_on_gpu.data_ptr(), weights.tokens.data_ptr(), weights.places.data_ptr(), ids.data_ptr(),
             out.data_ptr(), 0 if stamps is None else stamps.data_ptr(), *(np.int32(number) for number in numbers),
         )  # fmt: skip
         grid = -(-sequences // spread.sequences)
         kernel((grid,), (spread.threads,), arguments, shared_mem=spread.shared_bytes(NAMES[dtype]), stream=stream)
 
 
-def timeline(weights: Weights, ids: Tensor, probabilities: bool = True) -> np.ndarray:
+def timeline(model: GrammarMiniGPT, ids: Tensor, probabilities: bool = True) -> np.ndarray:
     """What the first thread of each block waited for and did.
 
     Returns:
@@ -122,16 +125,21 @@ def timeline(weights: Weights, ids: Tensor, probabilities: bool = True) -> np.nd
         clocks) for each span where it ended: 1 memory, 2 arithmetic, 3 waiting for other warps, plus 256 times the
         phase: 0 start, 1 keys and values, 2 attention, 3 feed-forward, 4 sum of the words' exponentials, 5 writing.
         Rows that were not used are 0.
+
+    Raises:
+        LabError: why the kernel does not take the model or the ids.
     """
-    spread = plan(*ids.shape, softmax_cuda.multiprocessors(ids.get_device()))
+    weights = weights_of(model)
+    check_ids(weights, ids)
+    spread = plan(len(ids), ids.shape[1], softmax_cuda.multiprocessors(ids.get_device()))
     blocks = -(-len(ids) // spread.sequences)
     stamps = torch.zeros((blocks, EVENTS, 2), dtype=torch.int64, device=ids.device)
     out = torch.empty((*ids.shape, weights.config.vocab_size), dtype=weights.dtype, device=ids.device)
-    launch(weights, ids, out, probabilities, spread, stamps)
+    launch(weights, ids.contiguous(), out, probabilities, spread, stamps)
     return stamps.cpu().numpy()
 
 
-def _units(weights: Weights, team: int) -> Units:
-    """The model's units with their words on its GPU."""
+def _on_device(weights: Weights, team: int) -> tuple[Tensor, int, bool]:
+    """The model's units on its GPU, how many of a member's are the head's, and whether the logits are bounded."""
     made = units(weights.config, weights.arrays, NAMES[weights.dtype], team)
-    return made._replace(words=torch.from_numpy(made.words.view(np.int32)).to(weights.device))
+    return torch.from_numpy(made.words.view(np.int32)).to(weights.device), made.of_head, made.bounded

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from minikernel.model.fragments import check_fits, check_range
 from minikernel.ops import softmax_cuda
@@ -84,6 +85,24 @@ def weights_of(model: GrammarMiniGPT) -> Weights:
     return found
 
 
+def check_ids(weights: Weights, ids: Tensor) -> None:
+    """Refuse ids that the kernels do not take.
+
+    Raises:
+        LabError: they are not (B, T) int64 on the model's device, or T is more than its block_size.
+    """
+    if ids.dim() != 2 or ids.dtype != torch.int64 or ids.device != weights.device:
+        raise LabError(
+            f"the forward pass in one kernel takes ids (batch, sequence), int64, on {weights.device}, and got "
+            f"{tuple(ids.shape)}, {ids.dtype}, on {ids.device}."
+        )
+    if ids.shape[1] > weights.config.block_size:
+        raise LabError(
+            f"minigpt_forward got a sequence of {ids.shape[1]} ids, and the model's positions end at block_size = "
+            f"{weights.config.block_size}; give it the last {weights.config.block_size} ids."
+        )
+
+
 def _check_place(dtype: torch.dtype, device: torch.device) -> None:
     if device.type != "cuda":
         raise LabError(
@@ -93,6 +112,6 @@ def _check_place(dtype: torch.dtype, device: torch.device) -> None:
         raise LabError(f"the forward pass in one kernel computes in float32 or bfloat16, and this model is {dtype}.")
     if softmax_cuda.limits_of(device.index).blocks < 8:
         raise LabError(
-            "the forward pass in one kernel needs compute capability 9.0 or later, and this GPU is older; call the model "
-            "itself."
+            "the forward pass in one kernel needs compute capability 9.0 or later, and this GPU is older; call the "
+            "model itself."
         )
