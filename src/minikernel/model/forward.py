@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from minikernel.model import forward_block, forward_cluster
+from minikernel.model.graphs import forward as replayed
 from minikernel.model.weights import Weights, check_ids, weights_of
 from minikernel.ops import softmax_cuda
 from minilab import LabError
@@ -25,7 +26,8 @@ def minigpt_forward(
             any number of layers.
         ids: (B, T) int64 on the model's device, T at most the model's block_size.
         probabilities: a softmax over the words, instead of logits.
-        rung: `one`, the whole pass in one launch.
+        rung: `one`, the whole pass in one launch; or `graph`, 13 launches for 4 layers, replayed as a CUDA graph that
+            the first call with a shape captures. The rung `graph` cannot itself be captured.
         fall_back: call the model where the kernels do not take it, its device or its ids.
 
     Returns:
@@ -34,11 +36,13 @@ def minigpt_forward(
     Raises:
         LabError: `rung` is unknown; without `fall_back`, also why the kernels do not take the model or the ids.
     """
-    if rung not in RUNGS:
-        raise LabError(f"minigpt_forward has no rung {rung!r}; take one of {', '.join(RUNGS)}.")
+    if rung not in (*RUNGS, GRAPH):
+        raise LabError(f"minigpt_forward has no rung {rung!r}; take one of {', '.join((*RUNGS, GRAPH))}.")
     try:
         weights = weights_of(model)
         check_ids(weights, ids)
+        if rung == GRAPH and ids.numel():
+            return replayed(model, ids, probabilities)
     except LabError:
         if not fall_back:
             raise
@@ -67,6 +71,7 @@ def _one(weights: Weights, ids: Tensor, out: Tensor, probabilities: bool) -> Non
 
 
 RUNGS = {"one": _one}
+GRAPH = "graph"  # has graphs of the model, which needs more than its weights
 
 
 def timeline(model: GrammarMiniGPT, ids: Tensor) -> np.ndarray:

@@ -17,6 +17,7 @@
 constexpr int UNITS_OF_QKV = 3 * HEADS, PIECES = HIDDEN / 16;  // 16 outputs of qkv; 16 hidden columns
 constexpr float SCALE = 0.25f;                                 // of the scores: 1 / sqrt(HEAD)
 constexpr int EVENTS = 16;                                     // of a block's timeline
+#define NOT_A_NUMBER __int_as_float(0x7fffffff)
 enum Span { MEMORY = 1, ARITHMETIC = 2, WAITING = 3 };
 
 // The biases of a matrix, or of several, lie before the weights; then comes what each matrix's products are to be
@@ -151,21 +152,22 @@ __device__ __forceinline__ void load_stream(float (&x)[TILES][4], const float4* 
   }
 }
 
-// Token and position embeddings of 16 rows of a sequence.
+// Token and position embeddings of 16 rows of a sequence; a token that is not in the vocabulary is no number.
 __device__ __forceinline__ void embed(float (&x)[TILES][4], const long long* ids, const float* tokens,
-                                      const float* places, int row_tile, int time, int lane) {
+                                      const float* places, int row_tile, int time, int words, int lane) {
   const int tiles_of_sequence = (time + ROWS - 1) / ROWS, sequence = row_tile / tiles_of_sequence;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int place = min(row_tile % tiles_of_sequence * ROWS + 8 * half + lane / 4, time - 1);
     const long long token = ids[static_cast<long long>(sequence) * time + place];
-    const float2* const from = reinterpret_cast<const float2*>(tokens + token * WIDTH) + lane % 4;
+    const bool known = 0 <= token && token < words;
+    const float2* const from = reinterpret_cast<const float2*>(tokens + (known ? token : 0) * WIDTH) + lane % 4;
     const float2* const at = reinterpret_cast<const float2*>(places + place * WIDTH) + lane % 4;
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
       const float2 a = from[tile * 4], b = at[tile * 4];
-      x[tile][2 * half] = a.x + b.x;
-      x[tile][2 * half + 1] = a.y + b.y;
+      x[tile][2 * half] = known ? a.x + b.x : NOT_A_NUMBER;
+      x[tile][2 * half + 1] = known ? a.y + b.y : NOT_A_NUMBER;
     }
   }
 }
@@ -175,7 +177,7 @@ __device__ __forceinline__ void embed(float (&x)[TILES][4], const long long* ids
 template <class Precision, int UNITS, int WARPS, int PARTS, bool EMBED, bool TIMED>
 __global__ void __launch_bounds__(32 * WARPS)
     project_qkv(const char* packed, float4* stream, char* qkv, const long long* ids, const float* tokens,
-                const float* places, int time, int row_tiles, long long* stamps) {
+                const float* places, int time, int words, int row_tiles, long long* stamps) {
   typedef typename Precision::Right Right;
   constexpr int VECTORS = QKV_VECTORS * sizeof(float), WEIGHTS = UNITS * CHUNKS * UNIT<Precision>;
   extern __shared__ float4 memory[];
@@ -197,7 +199,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   for (int row_tile = blockIdx.x * WARPS + warp; row_tile < row_tiles; row_tile += gridDim.x * WARPS) {
     float x[TILES][4];
     if (EMBED) {
-      embed(x, ids, tokens, places, row_tile, time, lane);
+      embed(x, ids, tokens, places, row_tile, time, words, lane);
       if (blockIdx.y == 0)
 #pragma unroll
         for (int tile = 0; tile < TILES; ++tile)
@@ -344,7 +346,10 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
   const char* const pieces = bytes + VECTORS + PROJ + which * MINE * PIECE<Precision>;
   // [group]: the rows after the projection, then what each warp of the group adds to them
   float4* const shared = reinterpret_cast<float4*>(bytes + VECTORS + PROJ + WEIGHTS) + group * (1 + SPLIT) * TILES * 32;
-  for (int row_tile = blockIdx.x * GROUPS + group; row_tile < row_tiles; row_tile += gridDim.x * GROUPS) {
+  // `first` is all threads' and needs no register of each: with 16 groups, none is left
+  for (int first = blockIdx.x * GROUPS; first < row_tiles; first += gridDim.x * GROUPS) {
+    const int row_tile = first + group;
+    if (row_tile >= row_tiles) break;
     typename Precision::Left operand[CHUNKS];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk)

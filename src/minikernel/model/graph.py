@@ -39,8 +39,10 @@ class Weights(NamedTuple):
     places: Tensor
 
 
-class GraphForward:
-    """The forward pass of a model for ids of one shape: buffers of its own, launches captured once and replayed.
+class Captured:
+    """The forward pass for ids of one shape, captured once and replayed: it owns all memory whose addresses it holds.
+
+    It keeps a copy of the model's weights, and not the model.
 
     Args:
         model: float32 or bfloat16, on a GPU of compute capability 9.0 or later.
@@ -62,7 +64,8 @@ class GraphForward:
     ) -> None:
         check_takes(model, shape)
         device, dtype = model.lm_head.weight.device, model.lm_head.weight.dtype
-        self.model, self._versions, self.weights = model, versions_of(model), pack(model)
+        self._versions, self.weights = versions_of(model), pack(model)
+        self._parameters = tuple(model.parameters())  # as long as they are here, no other has their addresses
         self.ids = torch.zeros(shape, dtype=torch.int64, device=device)
         self.output = torch.empty((*shape, model.config.vocab_size), dtype=dtype, device=device)
         self.workspace = workspace(model, shape)
@@ -82,16 +85,33 @@ class GraphForward:
         self.graph.replay()
 
     @torch.no_grad()
-    def __call__(self, ids: Tensor) -> Tensor:
-        """`output` for ids (B, T) int64, overwritten by the next call; weights that have changed are packed anew."""
-        versions = versions_of(self.model)
+    def run(self, model: GrammarMiniGPT, ids: Tensor) -> Tensor:
+        """`output` for ids (B, T) int64, overwritten by the next run.
+
+        `model` is the one that this was made for, on the same GPU; its weights are packed anew where they have changed.
+        """
+        versions = versions_of(model)
         if versions != self._versions:
-            for old, new in zip(self.weights, pack(self.model), strict=True):
+            for old, new in zip(self.weights, pack(model), strict=True):
                 old.copy_(new)
-            self._versions = versions
+            self._versions, self._parameters = versions, tuple(model.parameters())
         self.ids.copy_(ids)
         self.replay()
         return self.output
+
+
+class GraphForward(Captured):
+    """`Captured` together with its model: a function from ids to `output`."""
+
+    def __init__(
+        self, model: GrammarMiniGPT, shape: tuple[int, int], *, probabilities: bool = True, dependent: bool = True
+    ) -> None:
+        super().__init__(model, shape, probabilities=probabilities, dependent=dependent)
+        self.model = model
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """`output` for ids (B, T) int64, overwritten by the next call; weights that have changed are packed anew."""
+        return self.run(self.model, ids)
 
 
 def forward(model: GrammarMiniGPT, ids: Tensor, *, probabilities: bool = True, dependent: bool = True) -> Tensor:
@@ -155,9 +175,9 @@ def pack(model: GrammarMiniGPT) -> Weights:
     return Weights(*(torch.from_numpy(array).to(weight.device) for array in made))
 
 
-def versions_of(model: GrammarMiniGPT) -> tuple[tuple[int, int], ...]:
+def versions_of(model: GrammarMiniGPT) -> tuple[tuple[int, int, int], ...]:
     """What changes when a parameter of the model does."""
-    return tuple((parameter.data_ptr(), parameter._version) for parameter in model.parameters())
+    return tuple((id(parameter), parameter.data_ptr(), parameter._version) for parameter in model.parameters())
 
 
 def workspace(model: GrammarMiniGPT, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -1,6 +1,9 @@
 """The rung `graph`: its 13 launches are the model, on the emulator for every plan, and on a GPU."""
 
+import contextlib
 import copy
+import gc
+import weakref
 from itertools import product
 
 import emulator
@@ -39,7 +42,7 @@ CASES = [
     *product((0, 1, 2), (1,), (600,), (1, 3), (1, 16, 17), (1, 132)),
     (0, 4, 600, 2, 16, 132), (1, 2, 37, 3, 5, 2), (2, 2, 601, 1, 64, 1), (1, 1, 2048, 1, 33, 16),
     (0, 1, 2046, 1, 40, 132), (2, 1, 1000, 1, 127, 3), (1, 1, 600, 1, 128, 2), (0, 1, 601, 1, 128, 132),
-    (2, 4, 5, 2, 20, 1),
+    (2, 4, 5, 2, 20, 1), (2, 1, 40, 20, 5, 1), (1, 1, 40, 9, 5, 1),  # more tiles than a block's groups
 ]  # fmt: skip
 
 
@@ -106,6 +109,18 @@ def test_the_launches_are_the_model(case, dtype, probabilities, seed):
 
 
 @needs_emulator
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("wrong", [-1, 40, 2**40])
+def test_an_id_that_is_no_word_makes_its_position_and_later_ones_no_number(wrong, dtype):
+    model, ids = model_of(MiniGPTConfig(vocab_size=40, block_size=40, n_layer=2)), np.arange(80).reshape(2, 40) % 40
+    ids[1, 18] = wrong
+    made, _ = emulated(model, ids, dtype, PLANS[1], True, 2)
+    assert np.isnan(made[1, 18:]).all()
+    assert not np.isnan(made[0]).any()
+    assert not np.isnan(made[1, :16]).any()  # the tiles of 16 rows before it
+
+
+@needs_emulator
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_timeline_goes_forward_and_changes_no_result(plan):
     model, ids = model_of(MiniGPTConfig(vocab_size=40, block_size=20, n_layer=1)), np.arange(40).reshape(2, 20)
@@ -163,10 +178,10 @@ def test_few_rows_are_spread_and_many_stay_on_the_multiprocessors():
 
     def blocks(shape):
         made = launches(config, shape, "float32", 132, nowhere, probabilities=True)
-        return [kernel.grid[0] * kernel.grid[1] for kernel in made if not kernel.expression.startswith("attend")]
+        return [kernel.grid for kernel in made if not kernel.expression.startswith("attend")]
 
-    assert blocks((1, 16)) == [12, 4] * 4 + [8]
-    assert max(blocks((512, 128))) <= 2 * 132
+    assert blocks((1, 16)) == [(1, 12), (1, 2)] * 4 + [(8, 1)]
+    assert blocks((512, 128)) == [(2 * 132, 2), (132, 1)] * 4 + [(132, 1)]
     assert [plan_of(shape) for shape in ((32, 16), (33, 16), (10**6, 128))] == list(PLANS)
 
 
@@ -175,6 +190,35 @@ def test_without_a_gpu_it_refuses_in_a_sentence():
         MiniGPTConfig(vocab_size=40, block_size=16)).arrays, metadata={}))[0]  # fmt: skip
     with pytest.raises(LabError, match="runs on a GPU, and this model is on cpu; move it"):
         graph.GraphForward(model, (1, 16))
+
+
+def tensors_of(held):
+    """All tensors that an object, or a tuple of such, holds."""
+    if isinstance(held, torch.Tensor):
+        return [held]
+    return [tensor for each in held for tensor in tensors_of(each)] if isinstance(held, tuple) else []
+
+
+@pytest.mark.parametrize("shape", [(1, 16), (9, 128), (150, 128)])
+def test_a_capture_owns_every_address_that_its_launches_have(shape, monkeypatch):
+    monkeypatch.setattr(graph, "check_takes", lambda *_: None)
+    monkeypatch.setattr(graph, "launch", lambda *_, **__: None)
+    monkeypatch.setattr(graph.softmax_cuda, "multiprocessors", lambda _: 132)
+    for name in ("device", "graph", "synchronize", "CUDAGraph"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: contextlib.nullcontext())
+    config = MiniGPTConfig(vocab_size=40, block_size=128)
+    model = port(Checkpoint(config=config, arrays=model_of(config).arrays, metadata={}))[0]
+    captured = graph.Captured(model, shape)
+    own = tensors_of(tuple(each for name, each in vars(captured).items() if name != "_parameters"))
+    ends = [(each.data_ptr(), each.data_ptr() + each.nbytes) for each in own]
+    for kernel in captured.kernels:
+        *pointers, stamps = [each for each in kernel.arguments if not isinstance(each, np.int32)]
+        assert stamps == 0
+        assert all(any(begin <= pointer < end for begin, end in ends) for pointer in pointers), kernel.expression
+    seen = weakref.ref(model)
+    del model
+    gc.collect()
+    assert seen() is None  # so that a cache of captures may be a model's
 
 
 @pytest.mark.skipif(cuda_compiler() is None, reason="needs NVRTC or nvcc")
@@ -251,6 +295,24 @@ def test_changed_weights_are_packed_anew_into_the_same_graph():
 
 @pytest.mark.gpu
 @needs_gpu
+@pytest.mark.parametrize("shape", [(1, 16), (64, 64)])
+def test_a_capture_outlives_its_model_and_what_others_free(shape):
+    model = ported(MiniGPTConfig(vocab_size=600, block_size=128))
+    captured = graph.Captured(model, shape)
+    ids = torch.randint(0, 600, shape, device="cuda")
+    first = captured.run(model, ids).clone()
+    del model
+    gc.collect()
+    torch.cuda.empty_cache()
+    junk = [torch.full((2**20,), float("nan"), device="cuda") for _ in range(64)]
+    captured.output.zero_()
+    captured.replay()
+    assert (captured.output == first).all()
+    assert all(each.isnan().all() for each in junk)
+
+
+@pytest.mark.gpu
+@needs_gpu
 def test_it_replays_on_the_current_stream():
     model = ported(MiniGPTConfig(vocab_size=600, block_size=128))
     ids = torch.randint(0, 600, (2, 16), device="cuda")
@@ -266,7 +328,7 @@ def test_it_replays_on_the_current_stream():
 def test_the_timeline_of_a_gpu():
     model = ported(MiniGPTConfig(vocab_size=600, block_size=128))
     stamps = graph.timeline(model, torch.zeros((1, 16), dtype=torch.int64, device="cuda"))
-    assert stamps.shape == (12 * 4 + 4 * 4 + 4 * 4 + 8, graph.EVENTS, 2)
+    assert stamps.shape == (12 * 4 + 4 * 4 + 2 * 4 + 8, graph.EVENTS, 2)
     assert (stamps[:, 0, 0] < 132).all()
     assert (stamps[:, 0, 1] > 0).all()
     assert (stamps[:, 2, 0] > 0).all()
