@@ -19,7 +19,7 @@ def fresh_compiler():
 
 @pytest.fixture(scope="module")
 def forked_python() -> Iterator[str]:
-    """An interpreter whose processes begin with torch imported; it stands for `sys.executable` in the module's tests."""
+    """An interpreter whose processes begin with torch imported: `sys.executable` in the module's tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", forks("compiler").python())
         yield sys.executable
