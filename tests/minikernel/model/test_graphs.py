@@ -112,7 +112,7 @@ def test_the_rung_is_known_and_falls_back_or_refuses_without_a_gpu():
 
 def test_the_rung_gets_the_graphs_result(model, monkeypatch):
     monkeypatch.setattr(forward, "weights_of", lambda _: None)
-    monkeypatch.setattr(forward, "_check_ids", lambda *_: None)
+    monkeypatch.setattr(forward, "check_ids", lambda *_: None)
     made = minigpt_forward(model, ids_of(2, 3), rung="graph", probabilities=False, fall_back=False)
     assert (made == ids_of(2, 3) + model.lm_head.bias[0]).all()
     assert Fake.made == [((2, 3), False)]
