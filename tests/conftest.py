@@ -1,6 +1,7 @@
 """What tests of all rooms use: which cases a plain `pytest` leaves out, the order of the files, what is made once."""
 
 import fcntl
+import gc
 import os
 import re
 import shutil
@@ -116,6 +117,21 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return next((rank for rank, known in enumerate(LONGEST_FIRST) if name(item).startswith(known)), 99)
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what tests make, and not at what was imported for them, again and again.
+
+    A fork that collects would besides copy every page of it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_unconfigure() -> None:
+    """Give everything back to the collector, for what looks for leaks as the process ends."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ supervisor (`minilab.sandbox.supervisor`), which forks the process that calls th
 nothing of what it is asked to confine, has one thread, and ends with whoever started it.
 """
 
+import gc
 import json
 import os
 import signal
@@ -117,6 +118,8 @@ def serve(talk: socket.socket, function: str) -> None:
     """Fork whenever somebody asks, until nobody can any more."""
     module, name = function.split(":")
     called = getattr(import_module(module), name)
+    gc.collect()
+    gc.freeze()  # what a fork's garbage collector looked through, it would copy
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report for themselves
     while True:
         request, descriptors, *_ = socket.recv_fds(talk, LONGEST, MOST_DESCRIPTORS)

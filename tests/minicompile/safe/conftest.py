@@ -1,5 +1,7 @@
 """A compiler that is warm: each trial is a fork of this process, and begins with what this process has imported."""
 
+import gc
+
 import pytest
 from safe_models import FAST
 
@@ -15,3 +17,5 @@ def warm_compiler():
     with torch._inductor.config.patch(compile_threads=1):
         torch.compile(lambda x: x.sin() + 1, options=FAST)(torch.ones(8, requires_grad=True)).sum().backward()
     torch.compiler.reset()
+    gc.collect()
+    gc.freeze()  # what a fork's collector looked through, it would copy

@@ -14,6 +14,7 @@ from minikernel.judge.subject import Subject
 from minikernel.proof.proof import REFERENCE_TOLERANCE, adversarial_cases
 from minikernel.reasons import in_words
 
+pytestmark = pytest.mark.usefixtures("forked")
 HERE = Path(__file__).parents[1]
 TOLERANCE = REFERENCE_TOLERANCE["float32"]
 SHAPES = [[64, 600], [4096, 600]]
@@ -25,7 +26,7 @@ def entry(function: str, file: str = "misbehaving") -> dict:
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[KernelProcess]:
+def process(forked) -> Iterator[KernelProcess]:
     """A process for kernels that leave it alive."""
     with KernelProcess("mine", "cpu", 600, "proof.time_limit_seconds") as process:
         yield process

@@ -1,0 +1,38 @@
+"""Kernels' processes that begin at once: forks of one that has imported what each would take seconds to import."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from minikernel.judge import client
+from minikernel.judge.bench import WAITING
+from minilab.sandbox.forks import Forked, ForkServer
+from minilab.sandbox.process import Confined
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ForkServer]:
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with ForkServer("forked_worker:main", {**WAITING, "PYTHONPATH": path}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def forked(server: ForkServer) -> Iterator[Callable[..., Forked]]:
+    """Processes of kernels are forked where the lab would start an interpreter; limits and pipes are the same.
+
+    test_client.py starts interpreters, and so does what asks for Triton's, which Triton looks for when it is imported.
+    """
+
+    def process(command: Sequence[str], memory_bytes: int, environment: dict, keep: Sequence[int], output: int):
+        if environment.get("TRITON_INTERPRET") == "1":
+            return Confined(command, memory_bytes, environment, keep, output)
+        return Forked(server, command[-1:], memory_bytes, keep)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "Confined", process)
+        yield process
