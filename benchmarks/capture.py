@@ -33,6 +33,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "minicompile")]
 import torch  # noqa: E402
 import zoo_models  # noqa: E402
 from captured import FAST  # noqa: E402
+from torch._inductor import compile_fx as inductor  # noqa: E402
 from torch._inductor.async_compile import AsyncCompile  # noqa: E402
 from torch._inductor.graph import GraphLowering  # noqa: E402
 from torch._inductor.utils import fresh_cache  # noqa: E402
@@ -104,7 +105,7 @@ def bare(module: Callable, inputs: tuple, train: bool, target: str, build: bool 
         contextlib.ExitStack() as stack,
     ):
         codes = enter_simulation(stack) if target == "simulated" else []
-        result = torch.compile(module, backend=to_triton if target == "simulated" else "inductor")(*inputs)
+        result = torch.compile(module)(*inputs)
         if train and target == "cpu":
             loss_of(result).backward()
     for code in codes if build else ():
@@ -125,20 +126,22 @@ def enter_simulation(stack: contextlib.ExitStack) -> list[str]:
     stack.enter_context(torch._inductor.config.patch(simulated.CONFIG))
     stack.enter_context(torch._functorch.config.patch(force_non_lazy_backward_lowering=True))
     stack.enter_context(mock.patch.object(GraphLowering, "save_output_code", leave))
+    stack.enter_context(mock.patch.object(inductor, "compile_fx", partial(to_triton, inductor.compile_fx)))
     return codes
 
 
-def to_triton(module: torch.fx.GraphModule, inputs: list) -> Callable:
-    """A backend that writes a graph's code for the simulated H200, and computes it on the CPU."""
-    from torch._inductor import compile_fx
+def to_triton(compile_fx: Callable, module: torch.fx.GraphModule, inputs: list, **options) -> Callable:
+    """In the place of Inductor's entry: a graph's code is written for the simulated H200, and computed on the CPU."""
+    if "inner_compile" in options:  # it calls itself
+        return compile_fx(module, inputs, **options)
 
     def inner(module, inputs, **kwargs):
         with simulated.gpu_stand_in(), contextlib.suppress(simulated.CodeWritten):
-            compile_fx.compile_fx_inner(*simulated.on_gpu(module, inputs), **kwargs)
+            inductor.compile_fx_inner(*simulated.on_gpu(module, inputs), **kwargs)
         return lambda *_: None
 
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        compile_fx.compile_fx(simulated.copied(module), inputs, inner_compile=inner)
+        compile_fx(simulated.copied(module), inputs, inner_compile=inner, **options)
     return partial(simulated.results, module)
 
 

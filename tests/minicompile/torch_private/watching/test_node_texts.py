@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from unittest import mock
 
 import pytest
+import sympy
 import torch
 from torch._inductor import scheduler
 from torch._inductor.dependencies import StarDep
@@ -37,6 +38,18 @@ def test_equal_sets_are_printed_once_as_inductor_prints_them(watched):
         assert printed.call_count == 1
         assert scheduler.pformat(OrderedSet([StarDep("buf1")])) != first
         assert scheduler.pformat("buf0") == repr("buf0")
+
+
+def test_equal_expressions_are_printed_once_as_sympy_prints_them(watched):
+    def index() -> sympy.Expr:
+        x, y = sympy.symbols("x y", integer=True)
+        return 600 * x + y
+
+    with mock.patch("sympy.printing.str.StrPrinter.doprint", side_effect=lambda _expression: "printed") as printed:
+        assert [str(index()), f"{index()}", repr(index())] == ["printed"] * 3
+        assert printed.call_count == 1
+    assert str(sympy.Integer(1)) == "1"
+    assert str(sympy.Float(1)) != "1"  # equal to it in some versions of sympy
 
 
 def test_a_loop_body_is_printed_again_once_it_has_changed(watched):
