@@ -80,18 +80,29 @@ def rules() -> dict[str, str]:
     }
 
 
-def test_what_is_measured_on_a_gpu_shares_its_allocation():
+def gpu_rules_of_the_plan() -> dict[str, tuple[int, int]]:
+    """The GPUs and minutes that each rule of the whole lab asks for, where a plan for an H200 gives it a GPU."""
+    plan = ["--dry-run", "--forceall", "--cores", "2", "--config", "devices={measure: [h200], recorded: auto}"]
+    done = subprocess.run([sys.executable, "-m", "snakemake", *plan], cwd=ROOT, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    jobs = re.findall(r"^rule (\w+):\n(?:    .*\n)*?    resources: .*?\bgpu=(\d+), runtime=(\d+)", done.stdout, re.M)
+    asked: dict[str, tuple[int, int]] = {}
+    for rule, gpus, minutes in jobs:
+        if int(gpus):
+            asked[rule] = max(asked.get(rule, (0, 0)), (int(gpus), int(minutes)))
+    return asked
+
+
+def test_what_is_measured_on_a_gpu_within_five_minutes_shares_its_allocation():
     grouped = dict(entry.split("=") for entry in profile("slurm")["groups"])
     together = {rule for rule, group in grouped.items() if group == "{device}"}
-    on_a_gpu = {name for name, text in rules().items() if "\n        gpu=" in text}
-    assert together - on_a_gpu == {"capture_triton"}  # which inherits the resources of `capture`
-    long_or_several = {"contest", "profile", "compile_health", "train_port", "distributed", "gemv"}
-    long_or_several |= {"mark_exercise", "exercise_roofline", "grade_student"}
-    assert on_a_gpu - together == long_or_several | {"what_if_compiled"}
-    assert {*grouped} - {*rules()} == {"capture_triton"}
+    asked = gpu_rules_of_the_plan()
+    assert len(asked) > 10
+    assert {rule for rule, (gpus, minutes) in asked.items() if gpus == 1 and minutes <= 5} == together & {*asked}
+    assert {*grouped} - {*rules()} == {"capture_triton"}  # which inherits from `capture`
     text = (ROOT / "profiles/slurm/config.yaml").read_text()
     of_one_model = {*re.findall(r"^#   (\w+): (?:&|\*)model", text, re.M)}
-    assert together - of_one_model == {"capture"}  # which runs on a CPU; in an allocation all ask for the same model
+    assert of_one_model == {*asked} | together - {"capture"}  # `capture` itself runs on a CPU
 
 
 def test_every_job_that_compiles_on_a_gpu_has_caches_of_its_own():
