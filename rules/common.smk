@@ -12,16 +12,16 @@ from minikernel.exercise.submissions import digest, students
 from minikernel.judge.entry import check_entries, is_users
 from minikernel.measure.standards import OURS
 from minilab import LabError
-from minilab.config import check_config, read_schema
+from minilab.config.check import check_config, read_schema
 from minilab.device import cpu_device, devices_here, is_cpu
 from minilab.plan import SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure
 from minilab.records.params import TUNED_KERNEL, in_order, kind_of
 from minilab.records.current import refuse_results_of_another_configuration
-from minilab.resources import growing, minutes
+from minilab.config.resources import growing, minutes
 from minilab.surroundings import check_surroundings, speak_utf8
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 from minilab.yaml_files import as_yaml_types, read_yaml
 from snakemake.common.configfile import load_configfile
 from snakemake.io import get_flag_value, is_flagged, strip_wildcard_constraints

@@ -1,11 +1,11 @@
 """Print the graph of the rules, as Mermaid and as a picture (rule dag)."""
 
 from minilab.files import write_text
+from minilab.pages.translations import Translations
 from minilab.script import run
 from minilab.site.account import Rule
 from minilab.site.ask_snakemake import ask_snakemake
 from minilab.site.rule_graph import draw_rule_graph
-from minilab.translations import Translations
 
 
 def stage_of(outputs, text):

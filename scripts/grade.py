@@ -5,7 +5,7 @@ from pathlib import Path
 
 from minikernel.exercise.gradebook import as_csv, gradebook
 from minikernel.report.grade_page import grade_page
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.files import read_object, write_json, write_text
 from minilab.script import run
 

@@ -1,6 +1,6 @@
 """Hold every number on a built page against the artefact that it came from.
 
-`watched` notes what `minilab.translations.number` writes while a page is made. `strangers` then finds the numbers
+`watched` notes what `minilab.pages.translations.number` writes while a page is made. `strangers` then finds the numbers
 that no artefact has. A number is known if it is a leaf of an artefact, in the unit that the page gives it, or one of
 the figures that a test derives again from leaves. Where a page names a device or a model, only artefacts of those
 count, so a figure of another device is a stranger. `unwritten` finds the digits that nobody wrote through `number`:
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from minilab import translations
+from minilab.pages import translations
 
 OPEN, CLOSE = "\N{LEFT-POINTING ANGLE BRACKET}", "\N{RIGHT-POINTING ANGLE BRACKET}"
 TAG = re.compile(rf"{OPEN}(\d+):([^{CLOSE}]*){CLOSE}")

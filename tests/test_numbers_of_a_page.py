@@ -28,7 +28,7 @@ from docs.build import concept_pages
 from minicompile.report import profile_report, survey, training_report
 from minikernel.report import findings
 from minikernel.report import stage_24 as stage_24_report
-from minilab.translations import LANGUAGES, flattened, number
+from minilab.pages.translations import LANGUAGES, flattened, number
 
 ROOT = Path(__file__).parents[1]
 

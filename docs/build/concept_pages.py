@@ -10,8 +10,8 @@ from docs.build.figures import FIGURES, draw
 from docs.build.float_facts import float_facts
 from docs.build.model_facts import model_facts
 from docs.build.softmax_facts import softmax_facts
-from minilab import templates, translations
 from minilab.files import write_text
+from minilab.pages import templates, translations
 
 PAGES = (
     "memory_bound",

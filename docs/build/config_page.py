@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 
 HEAD = """# Every key of config.yaml
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from minilab.files import digest, replacing
-from minilab.style import FAINT, INK, colour, use_style
+from minilab.pages.style import FAINT, INK, colour, use_style
 
 SIZE = (8.2, 3.9)  # inches; legible at 800 px
 Figure = Callable[[Axes, dict], None]

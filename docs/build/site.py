@@ -24,7 +24,7 @@ from markdown_it.token import Token
 from docs.build.site_explorers import EXPLORERS, bring, explorers, explorers_page, start_page, words
 from minilab import LabError
 from minilab.files import write_text
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 START, CONTENTS, EXERCISES = "README.md", "docs/README.md", "exercises/README.md"

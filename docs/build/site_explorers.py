@@ -12,7 +12,7 @@ from minicompile.explain.explorer.tour import tour
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minilab.files import parse_json, read_object
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 EXPLORERS = "explorers.md"
 CAPTURES = ("results/recorded/*/25/*/capture.json.xz", "results/25/*/*/capture.json")

@@ -12,9 +12,9 @@ from typing import Any
 
 from minicompile.explain.what_if.claims import ROWS, direction, label
 from minicompile.lowering.knobs import KNOBS, TABLE
-from minilab import templates
 from minilab.files import read_json, write_json, write_text
-from minilab.translations import Translations
+from minilab.pages import templates
+from minilab.pages.translations import Translations
 
 DATA = Path(__file__).parent / "data/what_if.json"
 MODEL = "minigpt"

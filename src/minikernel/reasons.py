@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minilab import LabError
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 from minilab.user_code import first_line
 
 Reason = dict[str, Any]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from minilab.config import is_for_cpu
+from minilab.config.check import is_for_cpu
 from minilab.device import devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
 from minilab.errors import LabError
 from minilab.files import read_object

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from minilab.errors import LabError
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 LONGEST = 400  # characters of what somebody's code raised
 IMPORTED: dict[Path, tuple[bytes, ModuleType]] = {}  # file -> its text and its module, the last one

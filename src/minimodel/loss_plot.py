@@ -4,7 +4,7 @@ import math
 from itertools import groupby
 
 from minilab.files import replacing
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 
 def plot_losses(record: dict, path: str, language: str = "en") -> None:

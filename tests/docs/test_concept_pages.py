@@ -181,7 +181,7 @@ def test_the_index_leads_to_every_page():
 def test_configuration_in_the_how_to_s_fits_the_schema(path: Path):
     import yaml
 
-    from minilab.config import check_schema, read_schema
+    from minilab.config.check import check_schema, read_schema
 
     schema = read_schema(ROOT / "schemas/config.schema.yaml")
     for snippet in re.findall(r"^```yaml\n(.*?)^```", path.read_text(), re.S | re.M):

@@ -12,7 +12,7 @@ from links import dead_links
 
 from docs.build import site
 from minilab import LabError
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 

@@ -32,7 +32,7 @@ from mutations import (
 )
 from PIL import Image
 
-from minilab.config import check_config, read_schema
+from minilab.config.check import check_config, read_schema
 from minilab.files import read_object
 from minilab.inputs import look_at_inputs
 from minilab.records.artefact import TABLE

@@ -9,7 +9,7 @@ from captured import FAST
 from torch import nn
 
 import minicompile
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 SCHEMA = read_schema("schemas/capture.schema.yaml")
 

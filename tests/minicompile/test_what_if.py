@@ -17,7 +17,7 @@ from minicompile.lowering import knobs
 from minicompile.lowering.knobs import KNOBS, knob_for
 from minicompile.what_if import COUNTS, SIDES, what_if
 from minilab import LabError
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("fresh_compiler")

@@ -7,7 +7,7 @@ import pytest
 
 from minikernel.reasons import Refusal, in_words, of_exception, place_in_words, wrong
 from minilab import LabError
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 from minilab.user_code import UserCodeError
 
 CASE = {"code": "case", "kernel": "mine", "device": "cpu", "case": "random", "shape": [5, 1], "dtype": "float32"}

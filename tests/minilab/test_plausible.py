@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from minilab import ConfigError
-from minilab.config import check_config, read_schema
+from minilab.config.check import check_config, read_schema
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = read_schema(ROOT / "schemas/config.schema.yaml")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minilab.resources import OVERHEAD, growing, minutes
+from minilab.config.resources import OVERHEAD, growing, minutes
 
 
 @given(first=st.integers(1, 100_000), attempt=st.integers(1, 6))

@@ -5,7 +5,7 @@ from unittest import mock
 import jinja2
 import pytest
 
-from minilab.templates import environment
+from minilab.pages.templates import environment
 
 
 def page(text: str) -> jinja2.Template:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from minilab import LabError
-from minilab.translations import LANGUAGES, Translations, flattened
+from minilab.pages.translations import LANGUAGES, Translations, flattened
 
 ROOT = Path(__file__).parents[2]
 ENGLISH = sorted(ROOT.glob("src/*/locale/en/*.yaml"))

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 from minilab.user_code import LONGEST, UserCodeError, first_line, load_function, module_of
 
 

@@ -8,7 +8,7 @@ import pytest
 from forks import script
 from jsonschema import Draft202012Validator
 
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 from minilab.records.store import write_artefact
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from forks import script
 
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.device import cpu_device, devices_here
 from minilab.files import read_json
 

@@ -9,7 +9,7 @@ import forks
 import pytest
 
 from minikernel.judge.entry import code_of
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.device import cpu_device, has_cpp_compiler
 from minilab.files import read_json
 from minilab.records.store import write_artefact

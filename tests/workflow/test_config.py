@@ -8,7 +8,7 @@ import yaml
 
 from minicompile import CompileConfig
 from minilab import LabError
-from minilab.config import check_config, read_schema
+from minilab.config.check import check_config, read_schema
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = read_schema(ROOT / "schemas/config.schema.yaml")

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from lab import ROOT, SMALL, Lab
 
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json
 from minilab.records.artefact import artefact

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lab import DISPATCH_TABLE, EVERY_RULE, PUBLISHED, ROOT, SMALL, Lab
 
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 from minilab.device import cpu_device
 from minilab.files import read_json
 from minilab.records.store import check_artefact, write_artefact

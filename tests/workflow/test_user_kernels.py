@@ -10,7 +10,7 @@ import yaml
 from lab import ROOT, SMALL, Lab
 
 from minikernel.reasons import in_words
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.device import cpu_device, has_cpp_compiler
 from minilab.files import read_json
 

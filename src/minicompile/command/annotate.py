@@ -5,7 +5,7 @@ from pathlib import Path
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.reading import captures
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

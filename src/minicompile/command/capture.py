@@ -9,7 +9,7 @@ from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import TARGETS, capture
 from minicompile.models import CHECKPOINT, FORMS, named
 from minilab.files import write_json, write_text
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.reading import captures
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

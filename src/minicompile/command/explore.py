@@ -11,7 +11,7 @@ from types import TracebackType
 
 from minicompile.exploring import explore
 from minilab import LabError
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 OUT = Path("explored")
 INTERRUPTED = 130  # the exit status of a script that Ctrl-C ended

@@ -3,7 +3,7 @@
 import re
 
 from minicompile.explain.wording import Wording
-from minilab.templates import render
+from minilab.pages.templates import render
 
 
 def described(diff: dict, language: str = "en") -> str:

@@ -7,7 +7,7 @@ from typing import cast
 
 from minicompile.lowering.captured import Capture
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.files import read_object
 
 SCHEMA = Path(__file__).parents[3] / "schemas/capture.schema.yaml"  # in a checkout; an installed package has none

@@ -12,7 +12,7 @@ from importlib import resources
 from minicompile.lowering.captured import Call, Capture, Graph, Kernel, Node
 from minicompile.torch_private.cpp_flags import settings_as_python
 from minilab import LabError
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 Part = str | tuple[int, int]  # text, or lines of the code pane from the first to the last
 

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, GraphBreak
 from minilab.files import write_text
-from minilab.translations import Translations
-from minilab.web_page import asset, base_style
+from minilab.pages.translations import Translations
+from minilab.pages.web_page import asset, base_style
 
 PACKAGE = "minicompile.explain"
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")

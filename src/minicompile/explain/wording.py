@@ -1,7 +1,7 @@
 """What captures, and comparisons of them, say by code, worded in a language: `locale/{language}/capture.yaml`."""
 
 from minicompile.lowering.captured import Capture, Coded
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 COUNTED = ("simulated", "real")  # fields that are how many there are of each
 

@@ -7,9 +7,9 @@ import matplotlib.pyplot as plt
 from minicompile.report import words
 from minicompile.report.words import is_stale
 from minilab.device import short_name
-from minilab.style import INK, use_style
-from minilab.templates import render
-from minilab.translations import Translations
+from minilab.pages.style import INK, use_style
+from minilab.pages.templates import render
+from minilab.pages.translations import Translations
 
 SIDES = ("compiled", "max_autotune")
 COLOURS = {"compiled": "#0072B2", "max_autotune": "#E69F00"}

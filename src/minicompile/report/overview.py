@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from minicompile.report import words
 from minicompile.report.profile_report import findings as speeds
 from minicompile.report.survey import grouped, in_order, lacks_bfloat16, pipeline
-from minilab.templates import sentences
+from minilab.pages.templates import sentences
 
 JUDGED = ("faster", "slower", "as_fast")
 

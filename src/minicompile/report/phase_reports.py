@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from minicompile.report.words import shape
 from minikernel.report.manifest import B512
-from minilab.templates import render
-from minilab.translations import Translations
+from minilab.pages.templates import render
+from minilab.pages.translations import Translations
 
 EXCESS_PERCENT = 2  # held-out loss above the grammar's entropy, at most
 PORT_MATCH = 1e-5  # largest difference of the port's logits from the NumPy model's

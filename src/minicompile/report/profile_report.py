@@ -6,8 +6,8 @@ from itertools import groupby
 from minicompile.profile.verdict import FASTER, SAME, gain, verdict
 from minicompile.report import words
 from minilab.device import is_cpu
-from minilab.templates import render, sentences
-from minilab.translations import Translations, number
+from minilab.pages.templates import render, sentences
+from minilab.pages.translations import Translations, number
 
 UNEXPLAINED = 0.1  # of a call; what timing each part costs is of that size
 TOO_MUCH = 1.5  # times a call: parts that add up to more were timed while something else ran

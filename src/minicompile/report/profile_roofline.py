@@ -18,8 +18,8 @@ from minicompile.report.words import duration, fused_operations, kernel_number
 from minikernel.report.roofline import ridge
 from minikernel.report.roofline_plot import INTENSITY, PEAKS, slopes, stale_mark
 from minikernel.report.roofline_plot import words as roofline_words
-from minilab.style import INK, PALETTE, use_style
-from minilab.translations import Translations, number
+from minilab.pages.style import INK, PALETTE, use_style
+from minilab.pages.translations import Translations, number
 
 SOFTMAX, OTHERS = PALETTE["triton"], PALETTE["fused"]
 HEADROOM = 5  # factor between the highest ceiling and the end of the axis

@@ -6,7 +6,7 @@
 from minicompile.report import words
 from minicompile.report.judged import judged
 from minicompile.report.training_report import interpretation
-from minilab.templates import render
+from minilab.pages.templates import render
 
 
 def safety_section(health: list[dict], trainings: list[tuple[str, dict]], language: str = "en") -> str:

@@ -16,7 +16,7 @@ from minicompile.lowering.captured import Capture, Graph
 from minicompile.report import words
 from minicompile.report.overview import five_sentences, what_matters
 from minicompile.report.profile_report import interpretation
-from minilab.templates import render
+from minilab.pages.templates import render
 
 SAME = ("source_same", "ttir_same", "ptx_same", "sass_same")
 NOT_WRITTEN = ("inlined", "fused away")  # fates of results that never reach memory

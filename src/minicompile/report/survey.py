@@ -15,8 +15,8 @@ from minicompile.report import words
 from minicompile.report.profile_report import reliable
 from minicompile.report.words import is_stale
 from minilab.device import is_cpu, short_name
-from minilab.templates import render
-from minilab.translations import Translations
+from minilab.pages.templates import render
+from minilab.pages.translations import Translations
 from minimodel.model_config import MiniGPTConfig
 
 # Names to use in torch 2.11 to 2.13, older ones that it still has but no longer recommends, and those that are gone.

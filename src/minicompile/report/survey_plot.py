@@ -11,8 +11,8 @@ from minicompile.distributed.formulas import sent_bytes
 from minicompile.report.profile_report import reliable
 from minicompile.report.survey import Group, grouped, in_order, labels, where
 from minicompile.report.words import is_stale, size
-from minilab.style import INK, use_style
-from minilab.translations import Translations
+from minilab.pages.style import INK, use_style
+from minilab.pages.translations import Translations
 
 # Okabe and Ito's colours, one a pattern.
 COLOURS = {"single": "#7F7F7F", "ddp": "#0072B2", "fsdp": "#009E73", "tp": "#E69F00", "pp": "#CC79A7"}

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 
 from minicompile.report.words import is_stale
 from minilab.device import short_name
-from minilab.style import FAINT, INK, PALETTE, use_style
-from minilab.translations import Translations
+from minilab.pages.style import FAINT, INK, PALETTE, use_style
+from minilab.pages.translations import Translations
 
 COLOURS = {"eager": "#E69F00", "compiled": "#0072B2", "NumPy": PALETTE["numpy"]}
 RESOLUTION = 1e-7  # nats, half a unit in the last place of a float32 loss: equal losses are drawn there

@@ -9,7 +9,7 @@ from itertools import pairwise
 from minicompile.profile.verdict import SAME, SLOWER
 from minicompile.report import words
 from minicompile.report.judged import judged
-from minilab.templates import sentences
+from minilab.pages.templates import sentences
 
 PAUSE = 5  # times what a stretch usually takes: such a stretch holds a compile
 

@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from minilab.pages.translations import Translations, number
 from minilab.records.words import worded
-from minilab.translations import Translations, number
 
 KERNEL_WIDTH = 46  # characters of a kernel's name
 

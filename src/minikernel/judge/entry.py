@@ -6,7 +6,7 @@ from pathlib import Path
 from minikernel.ops.ladder.table import spec_of
 from minikernel.ops.registry import HERE, SPECS
 from minilab import LabError
-from minilab.config import is_for_cpu
+from minilab.config.check import is_for_cpu
 from minilab.records.digests import digest_of_code
 
 IMPORTED_FROM = HERE.resolve().parents[1]  # the folder that the package minikernel lies in

@@ -15,8 +15,8 @@ from minikernel.measure.standards import DISPATCHED, LEFT_OUT_ALL, OURS
 from minikernel.report.roofline_plot import set_padding, words
 from minilab import LabError
 from minilab.device import short_name
-from minilab.style import FAINT, INK, use_style
-from minilab.translations import Translations
+from minilab.pages.style import FAINT, INK, use_style
+from minilab.pages.translations import Translations
 
 DIRECTIONS, DTYPES = ("forward", "backward"), ("float32", "bfloat16", "float16")
 FRONT = {"ours": "#0072B2", "peer": "#D55E00"}  # blue and vermillion of the lab's palette

@@ -10,7 +10,7 @@ import yaml
 from minikernel.measure.standards import DISPATCHED, HEAD, ITEMSIZE, OURS, REFERENCE
 from minilab import LabError
 from minilab.device import short_name
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 HERE = Path(__file__).parent
 PLACE = ("standard", "direction", "rows", "cols", "dtype")  # what an explanation in data/missed.yaml is found by

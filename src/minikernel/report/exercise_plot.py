@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from minikernel.report.roofline import bars
 from minikernel.report.roofline_plot import draw_bars, draw_roofline, label_slopes, words
-from minilab.style import colour, use_style
+from minilab.pages.style import colour, use_style
 
 HEIGHT = 5.2  # inches a panel
 

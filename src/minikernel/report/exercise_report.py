@@ -10,8 +10,8 @@ from typing import Any
 from minikernel.exercise.diagnosis import next_steps
 from minikernel.exercise.marks import Marks, Step, exercise_of, predictions, steps, verdict
 from minikernel.reasons import in_words
-from minilab import templates
-from minilab.translations import Translations, is_number
+from minilab.pages import templates
+from minilab.pages.translations import Translations, is_number
 
 # How a number of a sentence is written, where not as it is.
 FORMS = {

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 
 from minikernel.reasons import in_words
+from minilab.pages.translations import Translations
 from minilab.records.words import worded
-from minilab.translations import Translations
 
 LONGEST_CELL = 140  # characters of somebody else's words in a table
 

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from minikernel.reasons import in_words
 from minikernel.report.exercise_report import words
-from minilab.translations import Translations
-from minilab.web_page import asset, base_style, embedded_json, script_text
+from minilab.pages.translations import Translations
+from minilab.pages.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minikernel.report"
 STUMBLES = 3  # of an exercise that are shown
@@ -44,7 +44,7 @@ def grade_page(book: Mapping[str, Any], language: str = "en") -> str:
         legend=[{**_shown(verdict, text), "means": text(f"means.{verdict}")} for verdict in SHOWN if verdict in found],
         base=base_style(),
         style=Markup(asset(PACKAGE, "grade.css")),
-        program=script_text(("minilab", "theme.js"), (PACKAGE, "grade.js")),
+        program=script_text(("minilab.pages", "theme.js"), (PACKAGE, "grade.js")),
         sentences=embedded_json(text.under("program")),
     )
 

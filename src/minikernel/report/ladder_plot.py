@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from minikernel.report.roofline_plot import words
-from minilab.style import FAINT, INK, colour, use_style
-from minilab.translations import Translations
+from minilab.pages.style import FAINT, INK, colour, use_style
+from minilab.pages.translations import Translations
 
 # what has a panel, from left to right, and how its numbers are written
 PANELS = {"ms": ".3g", "alike": ".0%", "page_faults": ",.0f", "exponential_cycles": ".2g", "gigabytes": ".2g"}

@@ -9,7 +9,7 @@ from statistics import median
 from minikernel.ops.ladder.table import LADDERS
 from minilab import LabError
 from minilab.device import is_cpu, short_name
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 
 def ridge(bandwidth_gb_per_s: float, peak_tflop_per_s: float) -> float:

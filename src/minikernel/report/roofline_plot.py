@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minikernel.report.roofline import FUSED_HEAD, head_caption, ridge
-from minilab.style import FAINT, INK, colour, use_style
-from minilab.translations import Translations
+from minilab.pages.style import FAINT, INK, colour, use_style
+from minilab.pages.translations import Translations
 
 INTENSITY = (0.1, 3000.0)  # FLOP/byte
 LABEL_GAP = 0.085  # of the axis' height, between two labels of the stack

@@ -16,9 +16,9 @@ from minikernel.report.findings import findings, is_within_noise, times_as_long
 from minikernel.report.ladder import sentences, share_alike
 from minikernel.report.manifest import weights_of
 from minikernel.report.roofline import head, head_caption, of_one_copy
-from minilab import templates
 from minilab.device import is_cpu, short_name
-from minilab.translations import Translations
+from minilab.pages import templates
+from minilab.pages.translations import Translations
 
 TARGETS = ("fused", "triton")  # to be at least as fast as F.softmax on a GPU, at every shape
 TRITON_EXPECTED = (0.80, 0.95)  # of F.softmax's speed: what the lab expected of a softmax in Triton

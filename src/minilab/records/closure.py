@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-PLUMBING, LOOKS = "minilab", ("minilab.site", "minilab.style", "minilab.web_page")
-WORDS = ("minilab.translations", "minilab.templates")
+PLUMBING, LOOKS = "minilab", ("minilab.site", "minilab.pages.style", "minilab.pages.web_page")
+WORDS = ("minilab.pages.translations", "minilab.pages.templates")
 DOTTED = re.compile(r"([a-z_]\w*(?:\.\w+)+)(?::\w+)?")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 TEMPLATE = re.compile(r'{%-?\s*(?:include|import|extends|from)\s+(?:twin\()?"(\w+)(?:\.\w+)*"')

@@ -1,6 +1,6 @@
 """What changed between two builds of the lab, and what that changed, from their `lab.lock.json`."""
 
-from minilab.config import check_schema
+from minilab.config.check import check_schema
 from minilab.errors import LabError
 
 INPUTS = {"machine": "machine", "packages": "package", "config": "config", "sources": "source", "choices": "choices"}

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.errors import LabError
 from minilab.files import pack_json, read_object, write_bytes, write_json
 from minilab.records.artefact import RECORDED, artefact_at

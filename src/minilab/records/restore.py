@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 from minilab.errors import LabError
 from minilab.files import read_object, sha256
 from minilab.records.artefact import Artefact

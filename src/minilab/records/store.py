@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.errors import LabError
 from minilab.files import digest, read_object, write_json
 from minilab.records.artefact import artefact_at

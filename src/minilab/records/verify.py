@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import artefact_recorded_at

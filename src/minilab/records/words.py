@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 
 def worded(reason: Mapping, language: str = "en") -> str:

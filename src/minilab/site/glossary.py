@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from minilab.files import write_text
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 FILE = {"en": "docs/glossary.md", "es": "docs/glossary.es.md"}
 # What a link must not be put into: code, comments, headings, what folds, pictures, links, the row of a table.

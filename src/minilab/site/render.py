@@ -9,11 +9,11 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from minilab.files import write_text
+from minilab.pages.templates import environment
+from minilab.pages.translations import Translations
+from minilab.pages.web_page import asset, base_style, embedded_json, script_text
 from minilab.site.account import Job, Rule, jobs_of, read_summary
 from minilab.site.views import Lab, file_table
-from minilab.templates import environment
-from minilab.translations import Translations
-from minilab.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minilab.site"
 CODE = re.compile(r"`([^`]+)`")
@@ -55,7 +55,7 @@ def render_lab_page(path: str | Path, rules: Sequence[Rule], summary: str, graph
         graph_file="dag.svg",
         base=base_style(),
         style=Markup(asset(PACKAGE, "lab.css")),
-        program=script_text(("minilab", "theme.js"), (PACKAGE, "lab.js")),
+        program=script_text(("minilab.pages", "theme.js"), (PACKAGE, "lab.js")),
         data=embedded_json(file_table(lab) | {"text": text.under("program")}),
     )
     write_text(path, html)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 import networkx
 import pygraphviz
 
+from minilab.pages.style import PALETTE
 from minilab.site.account import Rule, match
-from minilab.style import PALETTE
 
 TARGETS = "all"  # the rule that only gathers
 # Graphviz writes these in; a page that takes the picture in gives the variables its own values, light or dark.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from minilab.config import check_schema
+from minilab.config.check import check_schema
 from minilab.files import read_object
 from minilab.site.account import Job
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from minilab.pages.translations import Translations
 from minilab.records.words import worded
 from minilab.site.account import Job, Rule, match, wildcards_of
 from minilab.site.begin import FIRST, THEN, concepts, found
@@ -20,7 +21,6 @@ from minilab.site.states import (
     State,
     state_of,
 )
-from minilab.translations import Translations
 
 MADE = "results/"  # files below it are made by the lab, all others are written by hand
 READABLE = (".html", ".md")

@@ -15,7 +15,7 @@ from minicompile.distributed.parts import batches, build_model
 from minicompile.distributed.patterns import Training, single
 from minicompile.distributed.pipeline import Stretches
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.device import gpu_devices
 
 pytestmark = pytest.mark.usefixtures("forked_python")

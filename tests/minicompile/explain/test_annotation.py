@@ -11,7 +11,7 @@ from chosen import tuned
 
 from minicompile.explain.annotation.annotate import annotate, with_notes
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 ALL = [(name, target) for name, targets in CAPTURED.items() for target in targets]
 WITH_KERNEL = [(name, target) for name, target in ALL if name != "matmul"]

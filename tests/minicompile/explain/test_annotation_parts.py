@@ -16,7 +16,7 @@ from minicompile.explain.annotation.headline import headline, in_order, named_wh
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import SECTIONS, _patterns, meaning, not_as_named, said
 from minicompile.explain.annotation.pointers import plain
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 UNTIED = Translations("minicompile.explain", "annotation")("lines.operation")
 

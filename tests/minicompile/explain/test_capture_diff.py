@@ -8,7 +8,7 @@ from annotation_models import load
 
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 
 def compared(a: dict, b: dict) -> dict:

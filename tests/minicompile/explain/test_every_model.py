@@ -16,7 +16,7 @@ from zoo_runs import Ran, ran
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer.tour import tour
 from minicompile.explain.wording import Wording
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 # Of each kind of claim, how many are held at least, for a proof that looks at nothing proves nothing: 0.7 of the fewer
 # of those that the 335 captures held for one target and for the other one. What is held a few times is in no floor.

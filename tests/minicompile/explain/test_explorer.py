@@ -22,8 +22,8 @@ from minicompile.explain.explorer.links import Links, body_links
 from minicompile.explain.explorer.payload import payload
 from minicompile.explain.explorer.tour import tour
 from minilab import LabError
+from minilab.pages.translations import Translations
 from minilab.records.store import write_artefact
-from minilab.translations import Translations
 
 ROOT = Path(__file__).parents[3]
 MEGABYTE = 1_000_000

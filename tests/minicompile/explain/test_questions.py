@@ -11,7 +11,7 @@ import pytest
 from explored import tiny_head, tiny_head_simulated
 
 from minicompile.explain.explorer.questions import MOST, questions
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 ROOT = Path(__file__).parents[3]
 

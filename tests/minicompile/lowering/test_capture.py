@@ -20,7 +20,7 @@ from minicompile.models import tiny_head
 from minicompile.torch_private import names
 from minicompile.torch_private.paths import without_paths
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 SCHEMA = read_schema("schemas/capture.schema.yaml")
 

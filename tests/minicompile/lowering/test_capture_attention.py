@@ -9,7 +9,7 @@ from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.wording import Wording
 from minicompile.lowering.capture import capture
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 
 def attend(q):

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from minicompile.lowering.capture import call_arguments, capture, loss_of
 from minicompile.torch_private.snapshot import described
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 SCHEMA = read_schema("schemas/capture.schema.yaml")
 

@@ -13,7 +13,7 @@ from minicompile.lowering.capture import capture
 from minicompile.lowering.simulated_vs_real import compare_with_real, decided_by_a_clock
 from minicompile.models import tiny_head
 from minicompile.torch_private.choosing.heuristics import KernelTimes
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 
 class Layers(nn.Module):

@@ -23,7 +23,7 @@ from minicompile.torch_private.triton_kernels import TritonKernels
 from minicompile.torch_private.watching.calls import split_marks
 from minicompile.torch_private.watching.line_hooks import Operation, split_tags
 from minilab import LabError
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 from minimodel.checkpoint import save_checkpoint
 from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
 

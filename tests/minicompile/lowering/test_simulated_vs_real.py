@@ -9,7 +9,7 @@ from minicompile.explain.wording import Wording
 from minicompile.lowering.simulated_vs_real import compare_with_real
 from minicompile.report.stage_25 import report_25
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 
 @pytest.fixture

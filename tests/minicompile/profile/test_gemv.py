@@ -8,7 +8,7 @@ from minicompile.recompute import gemv as recompute
 from minicompile.report.gemv_report import answers, draw, report
 from minikernel.measure.timing import Timing
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 PARAMS = {"shapes": [[48, 32]], "dtypes": ["float32", "bfloat16", "int8"], "launches": 3, "warmup": 1}
 GPU = {"name": "NVIDIA H200"}

@@ -11,7 +11,7 @@ from minicompile.profile.first_call import first_call, pool_bytes
 from minicompile.profile.measure import measure
 from minicompile.profile.subject import gradients, results, shape_of, step, subject, unit
 from minicompile.profile.timing import in_turn
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 pytestmark = pytest.mark.usefixtures("forked_python")
 ROOT = Path(__file__).parents[3]

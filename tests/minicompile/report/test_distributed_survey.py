@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 from minicompile.report.survey import API, grouped, pipeline, survey
 from minicompile.report.survey_plot import draw
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minimodel.model_config import MiniGPTConfig
 
 MINIGPT = MiniGPTConfig(vocab_size=600, block_size=128)

@@ -10,7 +10,7 @@ from profile_artefact import BUSY, profile
 from minicompile.report.profile_report import attention_sentences, findings, interpretation, left_out, report, share
 from minicompile.report.profile_roofline import draw
 from minicompile.report.words import duration, kernel_number, shape, short_kernel, size
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 ROOT = Path(__file__).parents[3]
 

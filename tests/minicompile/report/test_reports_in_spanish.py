@@ -31,8 +31,8 @@ from minicompile.report.profile_report import report
 from minicompile.report.safety_report import safety_entries, safety_section
 from minicompile.report.stage_25 import manifest_25, report_25
 from minicompile.report.survey import survey
-from minilab.templates import twin
-from minilab.translations import LANGUAGES, Translations
+from minilab.pages.templates import twin
+from minilab.pages.translations import LANGUAGES, Translations
 from minimodel.model_config import MiniGPTConfig
 
 SOURCES = Path(survey_plot.__file__).parents[1]

@@ -11,7 +11,7 @@ from safe_models import build, failing
 from minicompile import CompileConfig, health
 from minicompile.recompute import compile_health
 from minicompile.report.safety_report import safety_entries, safety_section
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.records.verify import differences
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")

@@ -22,8 +22,8 @@ from minicompile.safe.failures import (
     coded,
 )
 from minicompile.safe.numerics import compare
-from minilab.config import read_schema
-from minilab.translations import LANGUAGES
+from minilab.config.check import read_schema
+from minilab.pages.translations import LANGUAGES
 
 SCHEMA = read_schema(Path(__file__).parents[3] / "schemas/compile_health.schema.yaml")
 FAILURES = [

@@ -17,7 +17,7 @@ from minicompile.report.training_report import interpretation
 from minicompile.training.measure import largest_difference, measure, recorded_steps
 from minicompile.training.trainer import Trainer, batches
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.records.verify import differences
 from minimodel.corpus import TokenStream, sample_corpus
 from minimodel.grammar import Grammar

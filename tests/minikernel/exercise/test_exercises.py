@@ -11,7 +11,7 @@ from minikernel.exercise.operations import OPERATIONS
 from minikernel.judge.proof import KINDS
 from minikernel.report.exercise_report import words
 from minilab import LabError
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 
 def test_every_file_of_exercises_is_one_of_the_table():

@@ -11,7 +11,7 @@ from handed_in import all_right, hand_in, shipped
 from minikernel.exercise.exercises import graded
 from minikernel.exercise.gradebook import NOTHING, as_csv, gradebook, not_marked, read_only, row_of
 from minikernel.exercise.submissions import submissions
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 SCHEMA = read_schema(Path(__file__).parents[3] / "schemas/grades.schema.yaml")
 

@@ -12,7 +12,7 @@ from minikernel.exercise.marks import INTERPRETER, predictions, verdict
 from minikernel.judge.client import Workshop
 from minikernel.report.exercise_report import words
 from minilab.device import has_cpp_compiler
-from minilab.translations import LANGUAGES
+from minilab.pages.translations import LANGUAGES
 
 HANGS = 2  # seconds until what hangs is ended, which keeps a core busy until then; nothing else comes near
 

@@ -9,7 +9,7 @@ import torch
 from minikernel.judge.bench import bench_users_kernel
 from minikernel.ops.registry import SPECS
 from minikernel.reasons import in_words
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 
 pytestmark = pytest.mark.usefixtures("forked")
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from minikernel.measure import autotune as tuning
 from minikernel.measure import recompute
 from minikernel.measure.autotune import autotune, choose
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.records.verify import differences
 from minilab.records.words import worded
 

@@ -10,7 +10,7 @@ from minikernel.measure import recompute
 from minikernel.measure.bench import bench_kernel, bench_users_kernel
 from minikernel.reasons import place_in_words
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.records.verify import differences
 
 PARAMS = {"shapes": [[8, 600], [64, 7]], "dtype": "float32", "launches": 100, "warmup": 3, "seed": 42}

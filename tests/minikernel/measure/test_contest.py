@@ -11,7 +11,7 @@ from minikernel.measure import cost, eligibility, head_contest, host_cost, noise
 from minikernel.measure.ceilings import Rate
 from minikernel.measure.contest import contest, pair_error, run_contest
 from minikernel.proof.proof import REFERENCE_TOLERANCE
-from minilab.config import read_schema
+from minilab.config.check import read_schema
 from minilab.errors import LabError
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums

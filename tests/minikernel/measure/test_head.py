@@ -7,7 +7,7 @@ import pytest
 
 from minikernel.measure import eligibility, head, head_contest, recompute
 from minikernel.measure.ceilings import Rate
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
 from minilab.records.provenance import provenance

@@ -9,7 +9,7 @@ from marked_class import WRONG, book
 
 from minikernel.exercise.exercises import graded
 from minikernel.report.grade_page import SHOWN, grade_page
-from minilab.translations import LANGUAGES, Translations
+from minilab.pages.translations import LANGUAGES, Translations
 
 SCHEMA = yaml.safe_load((SOLUTIONS.parents[3] / "schemas/grades.schema.yaml").read_text())
 

@@ -41,7 +41,7 @@ from minikernel.report.exercise_report import report, words
 from minikernel.report.ladder import ladder as cpu_ladder
 from minikernel.report.roofline import panel
 from minikernel.report.stage_24 import contest_24, report_24
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 # Words that every English sentence has one of, and that are not Spanish.
 ENGLISH = re.compile(r"\b(an|and|are|at|by|each|from|here|in|is|it|its|not|of|on|than|that|the|to|was|with)\b", re.I)

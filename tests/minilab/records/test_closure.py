@@ -25,7 +25,8 @@ FILES = {
     "pack/kernels/common.cuh": '  # include "deeper.cuh"\n',
     "pack/kernels/deeper.cuh": "",
     "pack/page.py": (
-        'from minilab.templates import render\nTranslations("pack", "words")\nrender("report")\nasset("look.css")\n'
+        "from minilab.pages.templates import render\n"
+        'Translations("pack", "words")\nrender("report")\nasset("look.css")\n'
     ),
     "pack/wordless.py": 'unit = "words"\n',
     "pack/locale/en/words.yaml": "a: b\n",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from minilab.pages.translations import LANGUAGES
 from minilab.site.glossary import FILE, glossary_page, linked
-from minilab.translations import LANGUAGES
 
 ROOT = Path(__file__).parents[3]
 

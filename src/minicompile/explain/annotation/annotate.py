@@ -16,8 +16,8 @@ from minicompile.explain.annotation.patterns import meaning, not_as_named, said_
 from minicompile.explain.annotation.view import KernelView
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
-from minilab.templates import render
-from minilab.translations import Translations
+from minilab.pages.templates import render
+from minilab.pages.translations import Translations
 
 
 def annotate(capture: Capture, language: str = "en", *, kernel: str | None = None) -> str:

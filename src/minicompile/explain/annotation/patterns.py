@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 DATA = Path(__file__).parents[1] / "data" / "kernel_patterns.yaml"
 SECTIONS = ("expressions", "variables", "scratch", "structure")

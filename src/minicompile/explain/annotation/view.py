@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from minicompile.lowering.captured import Call, Capture, Graph, Node
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
 IR_ACCESS = re.compile(r"= ops\.(?:load|load_seed|store|store_reduction|atomic_add)\('(?P<buffer>\w+)', (?P<index>\w+)")

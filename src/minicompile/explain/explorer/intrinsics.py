@@ -7,7 +7,7 @@ from importlib import resources
 import yaml
 
 from minicompile.lowering.captured import Capture
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Call, Capture, Coded
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 MOST = 4  # questions of a capture
 UNGIVEN = "ungiven"  # the code of a refusal for which Inductor gives no reason

@@ -18,8 +18,8 @@ from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minilab import LabError
 from minilab.files import write_text
-from minilab.translations import MARKS, Translations
-from minilab.web_page import asset, base_style, embedded_json, script_text
+from minilab.pages.translations import MARKS, Translations
+from minilab.pages.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minicompile.explain.explorer"
 PROGRAM = (
@@ -113,7 +113,7 @@ def render_explorer(
         label=text("page.joint").join(Wording(language).label(each) for each in captures),
         base=base_style(),
         style=Markup("\n".join(asset(PACKAGE, name) for name in ("explorer.css", "choices.css"))),
-        program=script_text(("minilab", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
+        program=script_text(("minilab.pages", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
         words=embedded_json({"sentences": text.under("program"), "marks": MARKS[language]}),
         encoding="gzip" if compress else "text",
         data=Markup(_embedded(payload(captures, profiles, language), compress)),

@@ -10,7 +10,7 @@ from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Node, SchedulerNode
-from minilab.translations import Translations
+from minilab.pages.translations import Translations
 
 REDUCTION, MOVES = "reduction", ("load", "store", "store_reduction")  # Inductor's names of operations
 DULL = "no shared data"  # the reason of most refusals; it teaches little

@@ -11,8 +11,8 @@ from minicompile.explain.explorer.render import marked
 from minicompile.explain.what_if.claims import direction, found_of_time, label, rows
 from minicompile.explain.wording import Wording
 from minilab.files import write_text
-from minilab.translations import Translations
-from minilab.web_page import asset, base_style, embedded_json, script_text
+from minilab.pages.translations import Translations
+from minilab.pages.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minicompile.explain.what_if"
 SIDES = ("before", "after")
@@ -135,7 +135,7 @@ def render_what_if(found: dict, path: str | Path, language: str = "en") -> None:
         panes={side: _panes(found[side]) for side in SIDES},
         base=base_style(),
         style=Markup(asset(PACKAGE, "what_if.css")),
-        program=script_text(("minilab", "theme.js"), (PACKAGE, "what_if.js")),
+        program=script_text(("minilab.pages", "theme.js"), (PACKAGE, "what_if.js")),
         sentences=embedded_json(words.text.under("program")),
     )
     write_text(path, html)

@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 from minikernel.report.model.views import Place, Shown, shown
 from minikernel.report.roofline import ridge
 from minikernel.report.roofline_plot import inside, set_padding, spread
-from minilab.style import FAINT, INK, use_style
-from minilab.translations import Translations
+from minilab.pages.style import FAINT, INK, use_style
+from minilab.pages.translations import Translations
 
 # Okabe and Ito's hues: of what a pass consists, and of the rungs.
 PARTS = {

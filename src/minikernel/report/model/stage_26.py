@@ -14,9 +14,9 @@ from minikernel.measure.model.names import EAGER, GRAPH, ONE
 from minikernel.reasons import in_words
 from minikernel.report.model.findings import findings
 from minikernel.report.model.views import Place, Shown, shown
-from minilab import templates
+from minilab.pages import templates
+from minilab.pages.translations import Translations
 from minilab.records.words import worded
-from minilab.translations import Translations
 
 HERE = Path(__file__).parent
 AT_MOST = ("contract", "loss", "token")  # bars from above; of the others more is better

@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from minikernel.measure.model.stamps import KINDS, PHASE
 from minikernel.report.model.views import shown
-from minilab.translations import Translations
-from minilab.web_page import asset, base_style, embedded_json, script_text
+from minilab.pages.translations import Translations
+from minilab.pages.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minikernel.report.model"
 DIGITS = 3  # of a microsecond
@@ -45,7 +45,7 @@ def timeline_page(made: dict, language: str = "en") -> str:
         kinds=[*KINDS.values(), "kernel", "gap"],
         base=base_style(),
         style=Markup(asset(PACKAGE, "timeline.css")),
-        program=script_text(("minilab", "theme.js"), (PACKAGE, "timeline.js")),
+        program=script_text(("minilab.pages", "theme.js"), (PACKAGE, "timeline.js")),
         data=embedded_json(data),
     )
 

@@ -6,7 +6,7 @@ from minikernel.measure.cpu import allocation as module
 from minikernel.measure.cpu.allocation import Calls, allocation, exponentials, measure, vector_bytes
 from minikernel.measure.cpu.counters import COUNTED
 from minikernel.ops.ladder.table import LADDERS
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.device import has_cpp_compiler
 
 WAYS = {"copy", "fresh_copy", "softmax", "fresh_softmax"}

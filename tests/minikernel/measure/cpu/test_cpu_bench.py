@@ -12,7 +12,7 @@ from minikernel.measure.cpu.bench import above_roof, bench_on_cpu
 from minikernel.measure.timing import Timing
 from minikernel.ops.ladder.table import load_kernel
 from minilab import LabError
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.device import has_cpp_compiler
 from minilab.records.verify import differences
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from minikernel.measure.model import accuracy, contest, recompute, rungs, writers
-from minilab.config import check_schema, read_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
 from minilab.records.provenance import provenance

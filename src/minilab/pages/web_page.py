@@ -8,7 +8,7 @@ from importlib import resources
 
 from markupsafe import Markup
 
-from minilab.style import FAINT, INK, PALETTE
+from minilab.pages.style import FAINT, INK, PALETTE
 
 
 def asset(package: str, name: str) -> str:
@@ -20,7 +20,7 @@ def base_style() -> Markup:
     """Write the style sheet that every page starts from, with the pictures' palette as its variables."""
     hues = {"ink": INK, "faint": FAINT, **{name.lower().replace(".", "-"): hue for name, hue in PALETTE.items()}}
     variables = " ".join(f"--{name}: {hue};" for name, hue in hues.items())
-    return Markup(f":root {{ {variables} }}\n{asset('minilab', 'base.css')}")
+    return Markup(f":root {{ {variables} }}\n{asset('minilab.pages', 'base.css')}")
 
 
 def script_text(*parts: tuple[str, str]) -> Markup:

@@ -6,8 +6,8 @@ from typing import Any
 
 import jsonschema
 
+from minilab.config.plausible import check_sizes, check_values
 from minilab.errors import ConfigError, LabError
-from minilab.plausible import check_sizes, check_values
 from minilab.yaml_files import own_yaml
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 from jinja2.bccache import Bucket
 
-from minilab.translations import is_number, number
+from minilab.pages.translations import is_number, number
 
 
 class _Compiled(jinja2.BytecodeCache):

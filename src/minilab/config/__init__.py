@@ -1,0 +1,1 @@
+"""The configuration: what is refused before anything runs, and what a job asks of a scheduler."""

@@ -1,0 +1,1 @@
+"""What pictures and pages share: palette, base style sheet, templates in each language, translated words."""
