@@ -17,12 +17,15 @@ DATA = Path(__file__).parent / "data/cpu_ladder.json"
 
 
 def remember(results: Path, headline: list[int], data: Path = DATA) -> None:
-    """Keep what the page quotes of a CPU that was measured here; where none was with its rungs, nothing changes."""
+    """Keep what the page quotes of a CPU that was measured here.
+
+    Nothing changes where none was with its rungs, or where a time is shorter than a copy's could be.
+    """
     for folder in sorted((results / "24").glob("cpu-*/")):
         bench, allocation = folder / "bench.json", folder / "allocation.json"
         if bench.exists() and allocation.exists():
             shown = ladder(read_json(bench), read_json(allocation), headline)
-            if shown:
+            if shown and not any(bar["above_roof"] for bar in shown["bars"]):
                 write_json(data, shown)
 
 

@@ -58,6 +58,13 @@ def test_a_run_without_rungs_changes_nothing(tmp_path: Path, data: Path):
     assert data.read_text() == before
 
 
+def test_a_run_with_a_time_that_cannot_be_changes_nothing(tmp_path: Path, data: Path):
+    before = data.read_text()
+    write_json(tmp_path / "results/24/cpu-a/bench.json", cpu_bench(above_roof=True))
+    cpu_ladder.remember(tmp_path / "results", HEADLINE, data)
+    assert data.read_text() == before
+
+
 def test_the_part_writes_its_page_and_its_picture_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
     assert build.main(["cpu_ladder", "--docs", str(tmp_path), "--results", str(tmp_path / "none")]) == 0

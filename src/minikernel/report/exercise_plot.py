@@ -32,6 +32,7 @@ def panel_of(row: dict, ceilings: dict, device: str, name: str, date: str) -> di
             "median_us": row["median_us"] / speed,
             "fraction_of_copy": row["fraction_of_copy"] * speed,
             "stale": False,
+            "above_roof": kernel == row["kernel"] and row["above_roof"],
         }
         for kernel, speed in speeds.items()
     ]

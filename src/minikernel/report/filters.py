@@ -36,6 +36,10 @@ def filters(text: Translations) -> dict[str, Callable]:
         least, most = (number(end, form) for end in ends)
         return least if least == most else text("span", least=least, most=most)
 
+    def share(row: dict) -> str:
+        """A row's share of a copy's bandwidth; no number where it is more than there can be."""
+        return text("above_roof") if row["above_roof"] else number(row["fraction_of_copy"], ".0%")
+
     def value(measured: float | None) -> str:
         if measured is None:
             return text("not_measured")
@@ -52,6 +56,7 @@ def filters(text: Translations) -> dict[str, Callable]:
         "configuration": lambda config: ", ".join(f"{name} {number(value)}" for name, value in config.items()),
         "places": places,
         "span": span,
+        "share": share,
         "value": value,
         "cell": cell,
         "reason": lambda reason: in_words(reason, text.language),

@@ -30,6 +30,8 @@ def findings(devices: list[dict], allocations: list[dict], contest: dict | None)
 
 def _found(device: dict) -> dict:
     rows = _largest(device)
+    if not rows:
+        return {"code": "none_trusted", "name": device["name"]}
     best = min(rows.values(), key=lambda row: row["median_us"])
     plainest = next((rows[name] for name in PLAINEST if name in rows), None)
     return {
@@ -92,5 +94,6 @@ def _next(contest: dict | None) -> dict:
 
 
 def _largest(device: dict) -> dict[str, dict]:
-    """A device's rows at its largest shape, by kernel."""
-    return {kernel["name"]: kernel["rows"][-1] for kernel in device["kernels"] if kernel["rows"][-1]}
+    """A device's rows at its largest shape, by kernel, without those that are faster than a copy could be."""
+    rows = {kernel["name"]: kernel["rows"][-1] for kernel in device["kernels"] if kernel["rows"][-1]}
+    return {name: row for name, row in rows.items() if not row["above_roof"]}

@@ -24,7 +24,7 @@ def ladder(bench: dict, allocation: dict, headline: list[int]) -> dict | None:
 
     Returns:
         name, date, shape, threads; `bars`, the rungs in their order, F.softmax and a plain copy, each with its time
-        (milliseconds), its speed in F.softmax's, its share of a copy's bandwidth that gets its memory alike, page
+        (milliseconds), whether that is shorter than a copy's could be, its speed in F.softmax's, its share of a copy's bandwidth that gets its memory alike, page
         faults, milliseconds in the operating system, bytes from memory (None where nothing counts them), and the cycles
         of its exponential (None where it has none of the lab's); `sentences`.
         None where no rung was timed.
@@ -49,11 +49,13 @@ def _bar(name: str, us: float, rows: dict[str, dict], allocation: dict) -> dict:
     way, alone = allocation["ways"][WAY.get(name, name)], allocation["exponential"]
     which = "libm" if name == RUNGS[0] else "vector" if name in RUNGS else None
     exponential = alone["of"][which] if alone and which else None
+    above_roof = name in rows and rows[name]["above_roof"]
     return {
         "kernel": name,
         "ms": us / 1e3,
+        "above_roof": above_roof,
         "speed_up": rows[REFERENCE]["median_us"] / us,
-        "alike": share_alike(rows[name], allocation) if name in rows else None,
+        "alike": share_alike(rows[name], allocation) if name in rows and not above_roof else None,
         "page_faults": way["page_faults"],
         "system_ms": way["system_us"] / 1e3,
         "gigabytes": gigabytes(way, allocation["line_bytes"]),

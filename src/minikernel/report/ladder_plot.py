@@ -56,9 +56,12 @@ def draw_panel(axes: Axes, bars: list[dict], key: str, text: Translations) -> No
         value, paint = bar[key], FAINT if bar["kernel"] == "copy" else colour(bar["kernel"])
         if value is None:
             continue
-        axes.barh(place, value, color=paint, height=0.62)
+        distrusted = key == "ms" and bar["above_roof"]
+        axes.barh(place, value, color="white" if distrusted else paint, edgecolor=paint, height=0.62)
         said = text.number(value, PANELS[key])
-        if key == "ms" and bar["kernel"] != "F.softmax":
+        if distrusted:
+            said += text("above_roof")
+        elif key == "ms" and bar["kernel"] != "F.softmax":
             said = text("ladder.gain", ms=said, times=text.number(bar["speed_up"], ".2f"))
         axes.text(value + 0.02 * longest, place, said, va="center", fontsize=11, color=INK)
     axes.set(xlim=(0, longest * (FIRST_ROOM if key == "ms" else ROOM)), ylim=(len(bars) - 0.4, -0.6), xticks=[])

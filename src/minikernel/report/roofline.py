@@ -4,6 +4,7 @@ After Williams, Waterman and Patterson, "Roofline: an insightful visual performa
 that does I operations for each byte it moves runs at no more than min(peak, I x bandwidth).
 """
 
+from math import inf
 from statistics import median
 
 from minikernel.ops.ladder.table import LADDERS
@@ -31,8 +32,8 @@ def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None =
 
     Returns:
         device, hardware name, ceilings, datasheet, and one point a kernel with intensity (FLOP/byte), rate
-        (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale or restored; `head`, as
-        `head` gives it, or None; of a CPU `fresh_copy`, the bandwidth of a copy that allocates its result as most
+        (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale, or above the roof and so not to be
+        trusted; `head`, as `head` gives it, or None; of a CPU `fresh_copy`, the bandwidth of a copy that allocates its result as most
         kernels do, in GB/s and as a fraction of one that does not, and `streaming_copy` likewise, of one that does not
         read what it overwrites, else None; `bars`, the kernels from top to bottom: the fastest first, a CPU's rungs in
         their order.
@@ -57,7 +58,7 @@ def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None =
         "stale_ceilings": ceilings.get("restored", {}).get("stale", False),
         "shape": headline,
         "dtype": rows[0]["dtype"],
-        "ceilings": {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))},
+        "ceilings": roofs(ceilings, rows[0], made["device"]),
         "datasheet": ceilings["datasheet"],
         "points": [
             {
@@ -67,14 +68,25 @@ def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None =
                 "median_us": row["median_us"],
                 "fraction_of_copy": row["fraction_of_copy"],
                 "stale": row["stale"],
+                "above_roof": row["above_roof"],
             }
-            for row in sorted(rows, key=lambda row: row["median_us"])
+            for row in sorted(rows, key=trusted_us)
         ],
         "head": head(heads) if heads else None,
-        "bars": bars({row["kernel"]: row["median_us"] for row in rows}, made["device"]),
+        "bars": bars({row["kernel"]: trusted_us(row) for row in rows}, made["device"]),
         "fresh_copy": another_copy(rows[0], "fresh_copy"),
         "streaming_copy": another_copy(rows[0], "streaming_copy"),
     }
+
+
+def roofs(ceilings: dict, row: dict, device: str) -> dict[str, float | None]:
+    """The ceilings by name, in GB/s and TFLOP/s.
+
+    A CPU's memory is the copy that took turns with the kernels, of which the bars are shares. One that another job timed
+    in another minute could put a dot above the slope while its bar stays under 100 %.
+    """
+    found = {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))}
+    return found | ({"copy_gb_per_s": row["gb_per_s"] / row["fraction_of_copy"]} if is_cpu(device) else {})
 
 
 def of_one_copy(rows: list[dict]) -> list[dict]:
@@ -86,6 +98,11 @@ def of_one_copy(rows: list[dict]) -> list[dict]:
         return []
     copy = median(row["gb_per_s"] / row["fraction_of_copy"] for row in rows)
     return [{**row, "fraction_of_copy": row["gb_per_s"] / copy} for row in rows]
+
+
+def trusted_us(row: dict) -> float:
+    """A kernel's time in microseconds; infinite where it is shorter than any copy of the same bytes could take."""
+    return inf if row["above_roof"] else row["median_us"]
 
 
 def bars(median_us: dict[str, float], device: str) -> list[str]:

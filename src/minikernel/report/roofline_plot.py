@@ -22,6 +22,7 @@ CAPTION_WIDTH = 125  # characters
 SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-.", True)}  # name, line, label above it
 OTHER_COPIES = {"fresh_copy": "--", "streaming_copy": ":"}  # other ways to copy on a CPU; line
 APART = 0.05  # of a copy: what is nearer to it has no line of its own
+OVER_LINES = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # the ground of words that a line would cross
 PEAKS = {"fp32_tflop_per_s": "fp32", "tf32_tflop_per_s": "TF32", "bf16_tflop_per_s": "bf16"}
 
 
@@ -73,7 +74,10 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     for key, (_, style, _) in slopes(ceilings).items():
         _slope(axes, ceilings[key], top, style)
     for name, style in other_copies(panel).items():
-        _slope(axes, panel[name]["gb_per_s"], top, style)
+        said = text(f"roofline.{name}", bandwidth=_bandwidth(panel[name]["gb_per_s"], text))
+        _slope(axes, panel[name]["gb_per_s"], top, style, said + stale_mark(panel, language))
+    if other_copies(panel):
+        axes.legend(loc="upper left", frameon=False, fontsize=10)  # no slope reaches that corner, and no dot's name
     for key, peak in peaks.items():
         start = ridge(max(ceilings[slope] for slope in slopes(ceilings)), peak)
         axes.plot([start, INTENSITY[1]], [peak, peak], color=INK, linewidth=1.6)
@@ -107,10 +111,10 @@ def slopes(ceilings: dict) -> dict[str, tuple[str, str, bool]]:
     return {key: way for key, way in SLOPES.items() if ceilings[key] >= ceilings["copy_gb_per_s"]}
 
 
-def _slope(axes: Axes, bandwidth: float, top: float, style: str) -> None:
+def _slope(axes: Axes, bandwidth: float, top: float, style: str, said: str | None = None) -> None:
     end = min(ridge(bandwidth, top), INTENSITY[1])
     rates = [INTENSITY[0] * bandwidth / 1e3, end * bandwidth / 1e3]
-    axes.plot([INTENSITY[0], end], rates, style, color=INK, linewidth=1.6)
+    axes.plot([INTENSITY[0], end], rates, style, color=INK, linewidth=1.6, label=said)
 
 
 def stale_mark(panel: dict, language: str = "en") -> str:
@@ -121,12 +125,9 @@ def stale_mark(panel: dict, language: str = "en") -> str:
 def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
     text, ceilings = words(language), panel["ceilings"]
-    named = [(name, ceilings[key], above, 0.27) for key, (name, _, above) in slopes(ceilings).items()]
-    right_of_dots = {"fresh_copy": 6.0, "streaming_copy": 2.5}
-    named += [
-        (name, panel[name]["gb_per_s"], name == "streaming_copy", right_of_dots[name]) for name in other_copies(panel)
-    ]
-    for name, bandwidth, above, at in named:
+    at = 0.25  # left of the dots
+    for key, (name, _, above) in slopes(ceilings).items():
+        bandwidth = ceilings[key]
         ends = np.array([[x, x * bandwidth / 1e3] for x in INTENSITY])
         across, up = np.diff(axes.transData.transform(ends), axis=0)[0]
         axes.annotate(
@@ -138,7 +139,7 @@ def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
             rotation_mode="anchor",
             ha="center",
             va="bottom" if above else "top",
-            fontsize=10,
+            fontsize=9.5,
             annotation_clip=True,
         )
 
@@ -184,8 +185,9 @@ def _dots(axes: Axes, points: list[dict], labels_at: float, bounds: tuple[float,
     for point, label_height in zip(points, labels, strict=True):
         paint = colour(point["kernel"])
         axes.plot(
-            x, point["tflop_per_s"], "o", markersize=9, color=paint, zorder=3,
-            markerfacecolor="white" if point["stale"] else paint, markeredgewidth=1.8, clip_on=False,
+            x, point["tflop_per_s"], "X" if point["above_roof"] else "o", markersize=9, color=paint, zorder=3,
+            markerfacecolor="white" if point["stale"] or point["above_roof"] else paint, markeredgewidth=1.8,
+            clip_on=False,
         )  # fmt: skip
         axes.annotate(
             _label(point, text),
@@ -196,7 +198,8 @@ def _dots(axes: Axes, points: list[dict], labels_at: float, bounds: tuple[float,
             color=paint,
             fontweight="bold",
             fontsize=11,
-            arrowprops={"arrowstyle": "-", "color": paint, "linewidth": 0.9, "shrinkB": 6},
+            bbox=OVER_LINES,
+            arrowprops={"arrowstyle": "-", "color": paint, "linewidth": 0.9, "shrinkB": 6, "relpos": (0, 0.5)},
         )
 
 
@@ -233,25 +236,29 @@ def draw_bars(axes: Axes, panel: dict, language: str = "en") -> None:
     text = words(language)
     points = sorted(panel["points"], key=lambda point: panel["bars"].index(point["kernel"]), reverse=True)
     copies = other_copies(panel)
-    shares = [drawn["fraction_of_copy"] for drawn in (*points, *(panel[name] for name in copies))]
-    longest = max(112, 106 * max(shares))
+    trusted = [point for point in points if not point["above_roof"]]
+    shares = [drawn["fraction_of_copy"] for drawn in (*trusted, *(panel[name] for name in copies))]
+    longest = max(112, *(106 * share for share in shares))
     for place, point in enumerate(points):
         paint, share = colour(point["kernel"]), 100 * point["fraction_of_copy"]
+        if point["above_roof"]:
+            axes.text(0.02 * longest, place, text("bars.above_roof"), va="center", fontsize=11, bbox=OVER_LINES)
+            continue
         axes.barh(place, share, color="white" if point["stale"] else paint, edgecolor=paint, linewidth=1.5, height=0.62)
         inside = share > 0.27 * longest
         axes.text(
             share + (-0.02 if inside else 0.02) * longest, place, f"{text.number(share, '.3g')} %",
             va="center", ha="right" if inside else "left", fontsize=11, fontweight="bold",
-            color="white" if inside and not point["stale"] else INK,
+            color="white" if inside and not point["stale"] else INK, bbox=None if inside else OVER_LINES,
         )  # fmt: skip
-    axes.axvline(100, color=INK, linewidth=1.2, linestyle=":")
+    axes.axvline(100, color=INK, linewidth=1.2)
     for place, (name, style) in enumerate(copies.items(), 1):
         share = 100 * panel[name]["fraction_of_copy"]
         axes.axvline(share, color=INK, linewidth=1.4, linestyle=style, zorder=0.9)
         right = share < 0.5 * longest
         axes.annotate(
             text(f"bars.{name}"), (share, 0.15 - 0.8 * place), xytext=(5 if right else -5, 0),
-            textcoords="offset points", va="center", ha="left" if right else "right",
+            textcoords="offset points", va="center", ha="left" if right else "right", bbox=OVER_LINES,
         )  # fmt: skip
     axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
     axes.tick_params(axis="y", length=0)
@@ -268,7 +275,8 @@ def _bandwidth(gb_per_s: float, text: Translations) -> str:
 
 
 def _label(point: dict, text: Translations) -> str:
-    """A dot's kernel and time, and that it is stale."""
+    """A dot's kernel and time, and that it is stale or not to be trusted."""
     us = point["median_us"]
     time = f"{text.number(us, ',.3g')} µs" if us < 999.5 else f"{text.number(us / 1e3, ',.4g')} ms"
-    return f"{point['kernel']}  {time}" + (text("stale") if point["stale"] else "")
+    marks = [mark for mark in ("stale", "above_roof") if point.get(mark)]
+    return f"{point['kernel']}  {time}" + "".join(text(mark) for mark in marks)

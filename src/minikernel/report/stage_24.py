@@ -156,24 +156,30 @@ def steps(
 
     Each has its row, how many times as fast as the one before it is, whether the noise hides that, its share of the
     bandwidth that the datasheet gives, and on a CPU of a copy's that gets its memory alike; None for what is not known.
+    What follows from a time that is shorter than a copy's could be is not known.
     """
     rows = [at[name, *shape] for name in ladder if (name, *shape) in at]
     return [
         {
             "row": row,
-            "factor": before and times_as_long(before, row),
-            "within_noise": before and is_within_noise(before, row),
-            "of_datasheet": row["gb_per_s"] / datasheet["memory_gb_per_s"] if datasheet else None,
-            "alike": share_alike(row, allocation) if allocation else None,
+            "factor": times_as_long(before, row) if trusted(before, row) else None,
+            "within_noise": trusted(before, row) and is_within_noise(before, row),
+            "of_datasheet": row["gb_per_s"] / datasheet["memory_gb_per_s"] if datasheet and trusted(row) else None,
+            "alike": share_alike(row, allocation) if allocation and trusted(row) else None,
         }
         for before, row in zip([None, *rows], rows, strict=False)
     ]
 
 
+def trusted(*rows: dict | None) -> bool:
+    """Whether all of the rows are there and none is faster than a copy could be."""
+    return all(row is not None and not row["above_roof"] for row in rows)
+
+
 def expectation(at: dict, shape: tuple[int, int]) -> dict | None:
     """F.softmax's speed as shares, what the lab expects of a Triton kernel and what was measured; None without both."""
     textbook, tuned = (at.get((name, *shape)) for name in LADDERS["Triton"])
-    if not textbook or not tuned:
+    if not trusted(textbook, tuned):
         return None
     share, noise = 1 / tuned["ratio_to_reference"], tuned["noise_floor"]
     return {
@@ -186,8 +192,8 @@ def expectation(at: dict, shape: tuple[int, int]) -> dict | None:
 
 
 def target(at: dict, shapes: list[tuple[int, int]], kernel: str) -> dict:
-    """Whether a kernel is at least as fast as F.softmax at every shape, and by how much not."""
-    rows = [at[kernel, *shape] for shape in shapes if (kernel, *shape) in at]
+    """Whether a kernel is at least as fast as F.softmax at every shape with a time to trust, and by how much not."""
+    rows = [at[kernel, *shape] for shape in shapes if trusted(at.get((kernel, *shape)))]
     return {
         "kernel": kernel,
         "measured": len(rows),

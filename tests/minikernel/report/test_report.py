@@ -1,5 +1,7 @@
 """The report says what the figures say: who wins, what is missed, what is stale."""
 
+import re
+
 import pytest
 from artefacts import (
     AUTOTUNE,
@@ -55,9 +57,30 @@ def test_a_rung_that_a_record_lacks_is_no_step_and_each_language_has_its_own_lad
 
 def test_stale_and_distrusted_figures_are_said():
     text = text_of(gpu_bench(stale=True, above_roof=True))
-    assert "| `fused` | 90.0 (0.90x, 1%), *stale* |" in text
+    assert "| `fused` | 90.0 (0.90x, above the roof, not trusted), *stale* |" in text
     assert "so do not trust them: fused at 512 x 600." in text
     assert "*stale*" not in text_of(gpu_bench())
+
+
+def test_what_is_faster_than_a_copy_could_be_is_nobodys_achievement():
+    """A machine that was busy while its copy was timed gave 1,291 % of a copy, and the table printed it."""
+    impossible = gpu_bench(above_roof=True, fraction_of_copy=12.91, median_us=0.3, ratio_to_reference=0.003)
+    for language, mark in (("en", "above the roof, not trusted"), ("es", "por encima del techo, no fiable")):
+        parts = {"benches": [impossible], "ceilings": [ceilings(datasheet={"memory_gb_per_s": 4800})]}
+        report = report_24(made(**parts), language)
+        steps = {line.split(" | ")[0]: line.split(" | ")[2:] for line in report.splitlines() if line.startswith("| `")}
+        assert [cell.strip(" |") for cell in steps["| `fused`"]] == ["", mark, ""]
+        text = report + contest_24(made(**parts), language)
+        assert not re.search(r"1.?291 ?%", text)
+        assert "0.003x" not in report
+    found = findings_of(benches=[impossible])
+    assert "`fused`" not in found[1] + found[2]
+    assert "`triton` moves its bytes" in found[1]
+    assert "`fused` at least as fast as F.softmax: not measured." in contest_24(made(benches=[impossible]))
+    every = gpu_bench()
+    for row in every["rows"]:
+        row["above_roof"] = True
+    assert "nothing on NVIDIA H200, because every kernel was timed faster" in findings_of(benches=[every])[1]
 
 
 def test_model_port_and_swap():

@@ -138,6 +138,26 @@ def test_a_cpus_other_copies_are_drawn_beside_the_plain_one_where_they_differ(tm
     assert "allocates" not in (tmp_path / "none.svg").read_text()
 
 
+def test_what_is_above_the_roof_has_no_bar_and_its_dot_is_marked(tmp_path):
+    rows = [*ROWS, bench_row("smem", 512, 0.3, above_roof=True)]
+    shown = panel(ceilings(), bench(rows), [512, 600])
+    assert [point["kernel"] for point in shown["points"]] == shown["bars"] == ["fused", "triton", "naive", "smem"]
+    draw([shown], tmp_path / "r.png", tmp_path / "r.svg")
+    svg = (tmp_path / "r.svg").read_text()
+    assert "smem  0.3 µs (not trusted)" in svg
+    assert "faster than a copy: not trusted" in svg
+    assert f"{100 * shown['points'][-1]['fraction_of_copy']:.3g} %" not in svg
+
+
+def test_a_cpus_dots_and_bars_have_the_same_copy_over_them():
+    elsewhere = ceilings(copy_gb_per_s=1.0)  # timed by another job, in a busy minute
+    shown = panel(elsewhere, cpu_bench(), [32768, 600])
+    slope = shown["ceilings"]["copy_gb_per_s"]
+    for point in shown["points"]:
+        under = point["tflop_per_s"] * 1e3 / point["flop_per_byte"] / slope
+        assert under == pytest.approx(point["fraction_of_copy"])
+
+
 def test_labels_of_dots_never_overlap_and_stay_inside():
     for count in (1, 5, 9):
         heights = np.full(count, 0.9)
