@@ -83,10 +83,25 @@ def profile(config: Config, at: Wildcards) -> dict:
         "calls": profile["calls"],
         "samples": profile["samples"],
         "largest_difference": profile["largest_difference"].get(model),
-        "cases": [own] if entry else profile[kind][model],
+        "cases": [own] if entry else _cases(config, model, kind),
         "compile": config["compile"],
         "entry": entry,
     }
+
+
+def _cases(config: Config, model: str, kind: str) -> list[dict]:
+    """What the configuration has of a model of the lab's, each of MiniGPT's shapes within its positions."""
+    cases = config["profile"][kind][model]
+    if model not in MINIGPT:
+        return cases
+    cut = {tuple(within([case["shape"]], config)[0]): case for case in reversed(cases)}  # of two alike, the first
+    return [{**case, "shape": list(shape)} for shape, case in reversed(cut.items())]
+
+
+def within(shapes: list[list[int]], config: Config) -> list[list[int]]:
+    """[sequences, tokens] of each shape, cut to as many tokens as MiniGPT has positions; each shape once."""
+    cut = ((sequences, min(tokens, config["model"]["block_size"])) for sequences, tokens in shapes)
+    return [list(shape) for shape in dict.fromkeys(cut)]
 
 
 def port_training(config: Config, at: Wildcards) -> dict:
@@ -96,10 +111,14 @@ def port_training(config: Config, at: Wildcards) -> dict:
 
 
 def model_contest(config: Config, at: Wildcards) -> dict:
-    """How the whole model is timed, and what it was trained with."""
+    """How the whole model is timed, on no more tokens than it has positions, and what it was trained with."""
     contract = {name: config["equivalence"][name] for name in ("atol", "rtol")}
     made_of = {section: config[section] for section in ("model", "corpus", "training")}
-    return {**config["model_contest"], "contract": contract, **made_of}
+    asked, longest = config["model_contest"], config["model"]["block_size"]
+    given = min(asked["generate"]["given"], longest - 1)
+    texts = {**asked["generate"], "given": given, "new_tokens": min(asked["generate"]["new_tokens"], longest - given)}
+    shapes = {name: within(asked[name], config) for name in ("shapes", "timelines")}
+    return {**asked, **shapes, "generate": texts, "contract": contract, **made_of}
 
 
 def section(name: str) -> Params:
