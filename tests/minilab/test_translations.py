@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from minilab import LabError
-from minilab.pages.translations import LANGUAGES, Translations, flattened
+from minilab.pages.translations import LANGUAGES, Translations, flattened, number
 
 ROOT = Path(__file__).parents[2]
 ENGLISH = sorted(ROOT.glob("src/*/locale/en/*.yaml"))
@@ -76,3 +76,9 @@ def test_a_plural_and_a_decimal_mark_are_the_languages_own():
 def test_what_is_missing_is_said_in_a_sentence(ask, says):
     with pytest.raises(LabError, match=says):
         ask()
+
+
+def test_what_rounds_to_zero_has_no_sign():
+    assert number("en", -1e-6, ".2%") == "0.00%"
+    assert number("en", -0.0) == "0.0"
+    assert number("es", -0.004, ".3f") == "-0,004"

@@ -13,6 +13,8 @@ UNEXPLAINED = 0.1  # of a call; what timing each part costs is of that size
 TOO_MUCH = 1.5  # times a call: parts that add up to more were timed while something else ran
 OTHERS_SHARE = 0.05  # of the machine's processor time: less is not told
 UNRELIABLE = 0.25  # a kernel whose two quietest rounds differ by more is drawn hatched, and nothing is said of it
+DEARER = 1.5  # times a compile's seconds: each was timed once, and two of one mode differ by a third at other shapes
+ABOVE_A_COPY = 1.02  # of a copy's bandwidth: what is nearer to it needs no reason
 PARTS = ("guards_us", "wrapper_us", "kernels_us", "libraries_us")
 
 
@@ -61,6 +63,11 @@ def share(language: str, value: float) -> str:
     return number(language, value, ".1%")
 
 
+def rate(language: str, gb_per_s: float) -> str:
+    """Write a bandwidth in GB/s with three digits, whole from 100 on."""
+    return number(language, gb_per_s, ",.0f" if gb_per_s >= 99.5 else ".3g")
+
+
 def reliable(kernel: dict) -> bool:
     """Say whether a kernel's two quietest rounds gave about the same time; of an older record it is not known."""
     return kernel.get("noise", 0.0) <= UNRELIABLE
@@ -69,7 +76,7 @@ def reliable(kernel: dict) -> bool:
 def _filters(language: str) -> dict:
     text = Translations("minicompile.report", "profile", language)
     labels = {"part": lambda name: text(f"parts.{name}"), "unit": lambda name: text(f"units.{name}")}
-    return {**words.filters(language), **labels, "share": partial(share, language)}
+    return {**words.filters(language), **labels, "share": partial(share, language), "rate": partial(rate, language)}
 
 
 def findings(profile: dict) -> list[dict]:
@@ -110,7 +117,7 @@ def _speed(timing: dict, profile: dict) -> dict:
 
 
 def _dearer_and_slower(timings: list[dict]) -> list[dict]:
-    """The modes of one shape that compile for longer than the fastest mode and yet run slower, beyond the noise."""
+    """The modes of one shape that compile for much longer than the fastest mode and yet run slower than it."""
     judged = [timing for timing in timings if "noise" in timing]
     if not judged:
         return []
@@ -119,7 +126,7 @@ def _dearer_and_slower(timings: list[dict]) -> list[dict]:
     for timing in judged:
         us, best_us = timing["compiled"]["median_us"], best["compiled"]["median_us"]
         noise = max(timing["compiled"]["noise"], best["compiled"]["noise"])
-        dearer = timing["cold_compile_seconds"] > best["cold_compile_seconds"]
+        dearer = timing["cold_compile_seconds"] > DEARER * best["cold_compile_seconds"]
         if dearer and verdict(gain(us, best_us), noise) == FASTER:
             sides = {"mode": timing["mode"], "us": us, "seconds": timing["cold_compile_seconds"], "than": best["mode"]}
             least = {"than_us": best_us, "than_seconds": best["cold_compile_seconds"]}
@@ -157,6 +164,7 @@ def _kernels(shape: dict) -> dict:
         "share_of_call": slowest["share_of_call"],
         "nearest": nearest["name"],
         "fraction_of_copy": nearest["fraction_of_copy"],
+        "above": nearest["fraction_of_copy"] > ABOVE_A_COPY,
         "unreliable": len(shape["kernels"]) - len(kernels),
     }
 

@@ -24,9 +24,10 @@ def ladder(bench: dict, allocation: dict, headline: list[int]) -> dict | None:
 
     Returns:
         name, date, shape, threads; `bars`, the rungs in their order, F.softmax and a plain copy, each with its time
-        (milliseconds), whether that is shorter than a copy's could be, its speed in F.softmax's, its share of a copy's bandwidth that gets its memory alike, page
-        faults, milliseconds in the operating system, bytes from memory (None where nothing counts them), and the cycles
-        of its exponential (None where it has none of the lab's); `sentences`.
+        (milliseconds), whether that is shorter than a copy's could be, its speed in F.softmax's, its share of a copy's
+        bandwidth that gets its memory alike, page faults, milliseconds in the operating system, bytes from memory
+        (None where nothing counts them), and the cycles of its exponential (None where it has none of the lab's);
+        `sentences`.
         None where no rung was timed.
     """
     rows = {row["kernel"]: row for row in bench["rows"] if [row["rows"], row["cols"]] == headline}

@@ -32,11 +32,11 @@ def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None =
 
     Returns:
         device, hardware name, ceilings, datasheet, and one point a kernel with intensity (FLOP/byte), rate
-        (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale, or above the roof and so not to be
-        trusted; `head`, as `head` gives it, or None; of a CPU `fresh_copy`, the bandwidth of a copy that allocates its result as most
-        kernels do, in GB/s and as a fraction of one that does not, and `streaming_copy` likewise, of one that does not
-        read what it overwrites, else None; `bars`, the kernels from top to bottom: the fastest first, a CPU's rungs in
-        their order.
+        (TFLOP/s), time (microseconds), fraction of the copy, and whether it is stale, or above the roof and so not to
+        be trusted; `head`, as `head` gives it, or None; of a CPU `fresh_copy`, the bandwidth of a copy that allocates
+        its result as most kernels do, in GB/s and as a fraction of one that does not, and `streaming_copy` likewise, of
+        one that does not read what it overwrites, else None; `bars`, the kernels from top to bottom: the fastest first,
+        a CPU's rungs in their order.
 
     Raises:
         LabError: the bench has no row at the headline shape.
@@ -82,8 +82,8 @@ def panel(ceilings: dict, bench: dict, headline: list[int], heads: dict | None =
 def roofs(ceilings: dict, row: dict, device: str) -> dict[str, float | None]:
     """The ceilings by name, in GB/s and TFLOP/s.
 
-    A CPU's memory is the copy that took turns with the kernels, of which the bars are shares. One that another job timed
-    in another minute could put a dot above the slope while its bar stays under 100 %.
+    A CPU's memory is the copy that took turns with the kernels, of which the bars are shares. One that another job
+    timed in another minute could put a dot above the slope while its bar stays under 100 %.
     """
     found = {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))}
     return found | ({"copy_gb_per_s": row["gb_per_s"] / row["fraction_of_copy"]} if is_cpu(device) else {})

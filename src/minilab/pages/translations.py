@@ -47,7 +47,10 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
 def number(language: str, value: float, form: str = "") -> str:
     """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
     plain = float(value) if isinstance(value, float) else value  # not as a subclass would write itself
-    return written(plain, format(plain, form).translate(str.maketrans(MARKS[language])))
+    said = format(plain, form)
+    if said.startswith("-") and not any(digit in said for digit in "123456789"):
+        said = said[1:]  # what rounds to zero has no sign
+    return written(plain, said.translate(str.maketrans(MARKS[language])))
 
 
 def written(value: float, text: str) -> str:

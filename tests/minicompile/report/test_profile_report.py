@@ -7,7 +7,15 @@ import matplotlib.pyplot as plt
 import pytest
 from profile_artefact import BUSY, profile
 
-from minicompile.report.profile_report import attention_sentences, findings, interpretation, left_out, report, share
+from minicompile.report.profile_report import (
+    attention_sentences,
+    findings,
+    interpretation,
+    left_out,
+    rate,
+    report,
+    share,
+)
 from minicompile.report.profile_roofline import draw
 from minicompile.report.words import duration, kernel_number, shape, short_kernel, size
 from minilab.config.check import check_schema, read_schema
@@ -81,7 +89,21 @@ def test_a_mode_that_compiles_longer_and_runs_slower_is_remarked_on():
     )
     within_noise = " ".join(interpretation(modes(("reduce-overhead", 495.0, 4.6), ("max-autotune", 505.0, 40.0))))
     cheaper = " ".join(interpretation(modes(("default", 624.0, 3.0), ("max-autotune", 495.0, 40.0))))
-    assert "compiles for longer" not in within_noise + cheaper
+    alike = " ".join(interpretation(modes(("default", 948.0, 8.7), ("reduce-overhead", 301.0, 6.9))))
+    assert "compiles for longer" not in within_noise + cheaper + alike
+
+
+def test_a_bandwidth_is_never_written_with_an_exponent():
+    assert [rate("en", gb_per_s) for gb_per_s in (0.123, 99.4, 99.6, 1460.0)] == ["0.123", "99.4", "100", "1,460"]
+    assert rate("es", 0.5) == "0,5"
+
+
+def test_a_bandwidth_above_a_copys_has_its_reasons():
+    made = profile()
+    made["shapes"][0]["kernels"] = [made["shapes"][0]["kernels"][0] | {"noise": 0.0}]
+    for fraction, said in ((1.05, True), (1.004, False), (0.9, False)):
+        made["shapes"][0]["kernels"][0]["fraction_of_copy"] = fraction
+        assert ("more than a copy's can be" in " ".join(interpretation(made))) == said
 
 
 def test_parts_are_named_by_their_share_largest_first():

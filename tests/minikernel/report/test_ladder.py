@@ -38,10 +38,7 @@ def test_what_the_rungs_ran_into_is_said_in_figures():
     assert "works 20 ms in such a call, on all threads together. The calls that were counted are others" in text
     assert "than those timed above; their median is 69 ms." in text
     assert "A call of `streaming` meets 3 page faults, because its result gets memory that is already there." in text
-    assert (
-        "takes 16 cycles an element, 20 times as long as that of the vectors, which takes 0.8 (time, at a clock of 3.2 GHz)"
-        in text
-    )
+    assert "takes 16 cycles an element, 20 times as long as that of the vectors, which takes 0.8 (time, at" in text
     assert "this machine has no counter for them" in text
     assert "takes 80% of a plain copy's time" in text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from minikernel.measure.model.names import EAGER, GRAPH, ONE
+from minikernel.measure.model.names import EAGER, GRAPH, MAX_AUTOTUNE, ONE
 from minikernel.reasons import in_words
 from minikernel.report.model.findings import findings
 from minikernel.report.model.views import Place, Shown, shown
@@ -19,6 +19,7 @@ from minilab.pages.translations import Translations
 from minilab.records.words import worded
 
 HERE = Path(__file__).parent
+UNTUNED = "compile-reduce-overhead"  # does what max-autotune does, but for the trying
 AT_MOST = ("contract", "loss", "token")  # bars from above; of the others more is better
 SHOWN_DIGITS = 12  # of a checkpoint's digest
 
@@ -67,6 +68,8 @@ def views(made: dict) -> dict:
         "generate": made["generate"],
         "left_out": made["left_out"],
         "studies": studies(),
+        "autotune_slower": list(autotune_slower(seen)),
+        "missed_calls": list(missed_calls(seen, made["bars"])),
         "checkpoint": made["weights_sha256"][:SHOWN_DIGITS],
         "timeline": bool(made["timelines"]),
     }
@@ -91,6 +94,23 @@ def place_view(place: Place) -> dict:
         else None,
         "gaps": best["parts"]["launches_us"] / best["device_us"] if best and best["parts"] else None,
     }
+
+
+def autotune_slower(seen: Shown) -> Iterator[dict]:
+    """Where max-autotune, which tries several kernels, is slower than the mode that does all else alike."""
+    for place in seen.places:
+        tuned, plain = place.rows.get(MAX_AUTOTUNE), place.rows.get(UNTUNED)
+        if tuned and plain and tuned["device_us"] / plain["device_us"] - 1 > tuned["noise_floor"]:
+            yield {"place": place, "us": tuned["device_us"], "than_us": plain["device_us"]}
+
+
+def missed_calls(seen: Shown, bars: list[dict]) -> Iterator[dict]:
+    """Where the one kernel's call misses its bar: the call's time, and the device's part of it."""
+    missed = [(bar["batch"], bar["time"]) for bar in bars if bar["what"] == "wall" and not bar["met"]]
+    for place in seen.places:
+        if (place.batch, place.time) in missed and ONE in place.rows:
+            row = place.rows[ONE]
+            yield {"place": place, "wall_us": row["wall_us"], "device_us": row["device_us"]}
 
 
 def apart(row: dict, other: dict) -> float:

@@ -75,7 +75,7 @@ def test_it_speaks_spanish(texts):
     said = texts(model_artefact(restored={"stale": True}), "es")
     assert {"lanzamientos", "espera", "memoria", "aritmética", "µs en el dispositivo"} <= set(said)
     assert [text for text in said if text.replace(".", "", 1).isdigit() and "." in text] == []
-    assert any("obsoleto" in text for text in said)
+    assert any("caduco" in text for text in said)
 
 
 def test_every_rung_has_a_colour_of_its_own():

@@ -34,6 +34,27 @@ def test_a_graph_that_wins_is_said_first_and_where():
     assert "- At 1 x 16, it is 1.8" in page
 
 
+def test_autotuning_that_made_the_model_slower_is_said_and_where():
+    slower = made_with("compile-max-autotune", {(2, 16): 1e6})
+    page = " ".join(report_26(slower).split())
+    assert "`compile-max-autotune` is slower than `compile-reduce-overhead` at 2 x 16 (1,000,000 against" in page
+    assert "es más lento que `compile-reduce-overhead` con 2 x 16" in " ".join(report_26(slower, "es").split())
+    faster = made_with("compile-max-autotune", dict.fromkeys([(1, 16), (2, 16), (64, 64), (512, 128)], 1.0))
+    assert "is slower than `compile-reduce-overhead`" not in report_26(faster)
+
+
+def test_a_call_that_misses_its_bar_says_how_little_of_it_is_the_devices():
+    made = model_artefact()
+    bar = next(bar for bar in made["bars"] if bar["what"] == "wall")
+    bar.update(met=False, value=2.5)
+    one = next(r for r in made["forward"] if (r["rung"], r["batch"], r["dtype"]) == ("one", bar["batch"], "float32"))
+    one.update(wall_us=121.0, device_us=17.0)
+    page = " ".join(report_26(made).split())
+    assert "Of the 121 µs that a call takes at 1 x 16, the device works 17 µs; the rest is Python's" in page
+    bar.update(met=True)
+    assert "the device works" not in report_26(made)
+
+
 def test_what_the_noise_hides_is_no_gain():
     one = next(row for row in model_artefact()["forward"] if (row["rung"], row["batch"]) == ("one", 512))
     made = made_with("graph", {(512, 128): one["device_us"] * (1 + one["noise_floor"] / 2)})
