@@ -77,6 +77,8 @@ def test_what_is_faster_than_a_copy_could_be_is_nobodys_achievement():
     assert "`fused`" not in found[1] + found[2]
     assert "`triton` moves its bytes" in found[1]
     assert "`fused` at least as fast as F.softmax: not measured." in contest_24(made(benches=[impossible]))
+    shown = manifest_24(impossible, AUTOTUNE, SWAP, EQUIVALENCE, PORT, 42, ["fused", "triton"])["softmax_kernels"]
+    assert [kernel["us_at_B512"] for kernel in shown.values()] == [None, 95.0]
     every = gpu_bench()
     for row in every["rows"]:
         row["above_roof"] = True
