@@ -2,6 +2,7 @@
 
 import importlib.util
 import shutil
+import subprocess
 
 import pytest
 import yaml
@@ -77,15 +78,33 @@ KERNELS = (
 )  # fmt: skip
 
 
-def add(lab: TinyLab, section: str, file: str, functions: tuple[str, ...], **more) -> None:
-    """Add a file's functions to the lab's configuration, each under its own name."""
+LIMITS = (20, 60, 240)  # seconds: the first in which this machine gets to what hangs, and the others end
+
+
+def run_with(
+    lab: TinyLab, section: str, file: str, functions: tuple[str, ...], limited: str, hangs: str, *arguments: str
+) -> subprocess.CompletedProcess:
+    """Run the lab with a file's functions added to its configuration, each under its own name.
+
+    Args:
+        lab: changed.
+        section, file, functions: the configuration's section, and what is added to it.
+        limited: the section of `time_limit_seconds`.
+        hangs: what a sentence begins with that is said of the one that hangs.
+        arguments: of `lab.run`.
+    """
     shutil.copy(ROOT / file, lab.root / "mine.py")
     key = {"kernels": "function", "models": "factory"}[section]
     config = yaml.safe_load((lab.root / "config.yaml").read_text())
     config[section] |= {name: {"source": "mine.py", key: name} for name in functions}
-    for name, value in more.items():
-        config[name] |= value
-    (lab.root / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    for seconds in LIMITS:
+        config[limited]["time_limit_seconds"] = seconds
+        (lab.root / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+        done = lab.run(*arguments)
+        ended = [line for line in done.stdout.splitlines() if "did not end within" in line]
+        if ended and all(hangs in line for line in ended):
+            break
+    return done
 
 
 @fault(
@@ -122,8 +141,9 @@ def add(lab: TinyLab, section: str, file: str, functions: tuple[str, ...], **mor
     LEFT_OUT,
 )
 def test_kernels_that_misbehave_are_left_out(tiny: TinyLab):
-    add(tiny, "kernels", "tests/minikernel/misbehaving.py", KERNELS, proof={"time_limit_seconds": 60})
-    done = tiny.run(*(f"{PROOFS}/{name}.json" for name in KERNELS), *TINY[1:])
+    added = ("kernels", "tests/minikernel/misbehaving.py", KERNELS, "proof")
+    proofs = [f"{PROOFS}/{name}.json" for name in KERNELS]
+    done = run_with(tiny, *added, "kernel hangs on cpu, case", *proofs, *TINY[1:])
     assert done.returncode == 0, done.stdout
     for declared in test_kernels_that_misbehave_are_left_out.faults:
         check_says(done.stdout, declared.says)
@@ -164,9 +184,9 @@ NO_CAPTURE = "Nothing is written of it; `--keep-going` builds everything else."
     NO_CAPTURE,
 )
 def test_models_that_misbehave_are_named(tiny: TinyLab):
-    add(tiny, "models", "tests/minicompile/misbehaving_models.py", MODELS, compile={"time_limit_seconds": 60})
+    added = ("models", "tests/minicompile/misbehaving_models.py", MODELS, "compile")
     captures = [f"results/25/{name}/simulated-h200/capture.json" for name in MODELS]
-    done = tiny.run(*captures, *TINY[1:], "--keep-going")
+    done = run_with(tiny, *added, "model hangs ", *captures, *TINY[1:], "--keep-going")
     assert done.returncode
     for declared in test_models_that_misbehave_are_named.faults:
         check_says(done.stdout, declared.says)
