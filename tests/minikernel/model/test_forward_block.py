@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pairwise import pairwise
+from whole_model import exactly, largest_error, model_of, widened
 
 from minikernel import minigpt_forward
 from minikernel.model import forward_block
@@ -20,7 +21,6 @@ from minikernel.proof.compile_cuda import compile_cuda, cuda_compiler
 from minilab import LabError
 from minimodel.checkpoint import Checkpoint
 from minimodel.model_config import MiniGPTConfig
-from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.port import port
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -28,26 +28,6 @@ needs_emulator = pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++
 TEXT = source(forward_block.SOURCE)
 TYPES = {name: dtype for dtype, name in NAMES.items()}
 TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}  # of the port's contract; of 8 significant bits, carried on
-
-
-def model_of(config, seed=1):
-    """A NumPy model whose biases and norms are not those of the start, and which is far from uniform."""
-    model = NumpyMiniGPT.initialise(config, seed=seed)
-    model.parameters[:] = np.random.default_rng(seed).normal(0, 0.2, model.parameters.shape)
-    return model
-
-
-def exactly(model, ids, probabilities):
-    logits = model.astype(np.float64).forward(ids)
-    if not probabilities:
-        return logits
-    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
-    return exponentials / exponentials.sum(-1, keepdims=True)
-
-
-def widened(rounded):
-    """bfloat16, held as uint16, as float32."""
-    return (rounded.astype(np.uint32) << 16).view(np.float32)
 
 
 def plan_with(team, length, groups=1):
@@ -263,14 +243,6 @@ def test_the_kernels_compile_for_a_hopper_and_spill_nothing():
     kernels = compile_cuda("minikernel.model.forward_block")["kernels"]
     assert len(kernels) == len(instances())
     assert {kernel["name"]: kernel["stack_bytes"] for kernel in kernels if kernel["stack_bytes"]} == {}
-
-
-def largest_error(output, model, ids, probabilities):
-    """The largest error against float64, in units of the port's contract."""
-    with torch.no_grad():
-        exact = copy.deepcopy(model).double()(ids)
-    exact = exact.softmax(-1) if probabilities else exact
-    return ((output.double() - exact).abs() / (1e-5 + 1e-5 * exact.abs())).max().item()
 
 
 def launched(model, ids, probabilities=True, spread=None):

@@ -7,6 +7,7 @@ import emulator
 import numpy as np
 import pytest
 import torch
+from whole_model import exactly, widened
 
 from minikernel.model import forward, forward_cluster
 from minikernel.model.cluster_packing import BLOCKS, packed, shared_bytes, stream_scale
@@ -46,19 +47,6 @@ def tolerance(dtype, probabilities):
     """The port's, or what 8 significant bits come to; an error of logits is a relative one of probabilities."""
     most = {"float32": 1e-5, "bfloat16": 5e-2}[dtype]
     return {"rtol": most, "atol": 0 if probabilities else most}
-
-
-def widened(numbers):
-    """bfloat16 as uint16, in float32."""
-    return (numbers.astype(np.uint32) << 16).view(np.float32)
-
-
-def exactly(model, ids, probabilities):
-    logits = model.astype(np.float64).forward(ids)
-    if not probabilities:
-        return logits
-    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
-    return exponentials / exponentials.sum(-1, keepdims=True)
 
 
 def emulated(model, ids, dtype, probabilities, seed=0, timed=False):

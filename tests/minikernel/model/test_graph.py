@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from pairwise import pairwise
+from whole_model import exactly, largest_error, model_of, widened
 
 from minikernel.model import graph
 from minikernel.model.graph_packing import order_of_words, packed
@@ -30,7 +31,6 @@ from minikernel.proof.compile_cuda import compile_cuda, cuda_compiler
 from minilab import LabError
 from minimodel.checkpoint import Checkpoint
 from minimodel.model_config import MiniGPTConfig
-from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.port import port
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -44,21 +44,6 @@ CASES = [
     (0, 1, 2046, 1, 40, 132), (2, 1, 1000, 1, 127, 3), (1, 1, 600, 1, 128, 2), (0, 1, 601, 1, 128, 132),
     (2, 4, 5, 2, 20, 1), (2, 1, 40, 20, 5, 1), (1, 1, 40, 9, 5, 1),  # more tiles than a block's groups
 ]  # fmt: skip
-
-
-def model_of(config, seed=1):
-    """A NumPy model whose biases and norms are not those of the start, and which is far from uniform."""
-    model = NumpyMiniGPT.initialise(config, seed=seed)
-    model.parameters[:] = np.random.default_rng(seed).normal(0, 0.2, model.parameters.shape)
-    return model
-
-
-def exactly(model, ids, probabilities):
-    logits = model.astype(np.float64).forward(ids)
-    if not probabilities:
-        return logits
-    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
-    return exponentials / exponentials.sum(-1, keepdims=True)
 
 
 def emulated(model, ids, dtype, plan, probabilities, multiprocessors, seed=0, timed=False):
@@ -87,7 +72,7 @@ def emulated(model, ids, dtype, plan, probabilities, multiprocessors, seed=0, ti
             kernel.grid, kernel.threads, [*arguments, stamps[-1]], shared_bytes=kernel.shared_bytes,
             cluster=kernel.cluster, seed=seed,
         )  # fmt: skip
-    made = made if dtype == "float32" else (made.astype(np.uint32) << 16).view(np.float32)
+    made = made if dtype == "float32" else widened(made)
     return made, stamps
 
 
@@ -231,14 +216,6 @@ def test_the_kernels_compile_for_a_hopper_and_spill_nothing():
 def ported(config, dtype=torch.float32, seed=1):
     made = port(Checkpoint(config=config, arrays=model_of(config, seed).arrays, metadata={}))[0]
     return made.cuda().to(dtype)
-
-
-def largest_error(output, model, ids, probabilities):
-    """The largest error against float64, in units of the port's contract."""
-    with torch.no_grad():
-        exact = copy.deepcopy(model).double()(ids)
-    exact = exact.softmax(-1) if probabilities else exact
-    return ((output.double() - exact).abs() / (1e-5 + 1e-5 * exact.abs())).max().item()
 
 
 @pytest.mark.gpu
