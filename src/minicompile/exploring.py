@@ -107,6 +107,8 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
 
 def _made(folder: str | Path) -> Path:
     """The folder, absolute, since the block may change its own; made at once, before hours of work."""
+    if not isinstance(folder, str | Path):
+        raise LabError(f"the folder to explore into is of type {type(folder).__name__}; give a path, or nothing.")
     made = Path(folder).absolute()
     try:
         made.mkdir(parents=True, exist_ok=True)

@@ -2,14 +2,17 @@
 
 import tempfile
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from markupsafe import escape
+from torch import nn
 
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import summary_html
 from minicompile.lowering import capture as lowering
+from minilab import LabError
 
 HEIGHT = 800  # pixels of the frame
 
@@ -29,4 +32,12 @@ class ShownCapture(dict):
 
 @wraps(lowering.capture)
 def capture(*args: Any, **kwargs: Any) -> ShownCapture:
+    given = signature(lowering.capture).bind(*args, **kwargs).arguments
+    model, keywords, settings = (given.get(name) for name in ("model", "kwargs", "options"))
+    if not callable(model) or (isinstance(model, type) and issubclass(model, nn.Module)):
+        kind = f"the class {model.__name__}" if isinstance(model, type) else f"of type {type(model).__name__}"
+        raise LabError(f"the model to capture is {kind}; give an nn.Module or a function.")
+    for name, value in (("kwargs", keywords), ("options", settings)):
+        if value is not None and not isinstance(value, dict):
+            raise LabError(f"{name} of capture is of type {type(value).__name__}; give a dictionary, or nothing.")
     return ShownCapture(lowering.capture(*args, **kwargs))

@@ -9,6 +9,7 @@ from captured import FAST
 from torch import nn
 
 import minicompile
+from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 
 SCHEMA = read_schema("schemas/capture.schema.yaml")
@@ -90,3 +91,32 @@ def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data(tmp_path):
     page = minicompile.render_explorer(alone, tmp_path / "explorer.html")
     for text in (alone._repr_html_(), page.read_text()):
         assert "Dynamo does not support RNN, GRU, or LSTM." in text
+
+
+@pytest.mark.parametrize(
+    ("misuse", "sentence"),
+    [
+        (lambda: minicompile.capture("model", torch.ones(2)), "the model to capture is of type str"),
+        (lambda: minicompile.capture(None), "the model to capture is of type NoneType"),
+        (lambda: minicompile.capture(Halves, torch.ones(2)), "the model to capture is the class Halves"),
+        (lambda: minicompile.capture(Halves(), (), [torch.ones(2)]), "kwargs of capture is of type list"),
+        (lambda: minicompile.capture(Halves(), (), options=["a"]), "options of capture is of type list"),
+        (lambda: minicompile.annotate(None), "what was given is no capture but of type NoneType"),
+        (lambda: minicompile.annotate([]), "what was given is no capture but of type list"),
+        (lambda: minicompile.annotate({}), "what was given is no capture: it has no"),
+        (lambda: minicompile.render_explorer(None, "page.html"), "what was given is no capture but of type NoneType"),
+        (lambda: minicompile.render_explorer([{}], "page.html"), "what was given is no capture: it has no"),
+        (lambda: minicompile.explore(3).__enter__(), "the folder to explore into is of type int"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused_in_one_sentence(misuse, sentence):
+    with pytest.raises(LabError) as refused:
+        misuse()
+    assert str(refused.value).startswith(sentence)
+
+
+def test_a_page_that_cannot_be_written_is_said_in_one_sentence(explored, tmp_path):
+    made = explored[1].captures[0]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LabError, match="the page cannot be written to"):
+        minicompile.render_explorer(made, tmp_path / "file" / "page.html")

@@ -2,12 +2,14 @@
 
 import argparse
 from pathlib import Path
+from textwrap import shorten
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
-from minicompile.lowering.capture import TARGETS, capture
-from minicompile.models import CHECKPOINT, FORMS, named
+from minicompile.lowering.capture import TARGETS, call_arguments, capture
+from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
+from minilab import LabError
 from minilab.files import write_json, write_text
 from minilab.pages.translations import LANGUAGES
 
@@ -28,7 +30,13 @@ def run(arguments: argparse.Namespace) -> None:
         model = model.to("cuda")
     asked = {"train": arguments.train, "dynamic": arguments.dynamic}
     settings = {**model.settings, **{name: True for name, given in asked.items() if given}}
-    made = capture(model.module, model.inputs, target=arguments.target, assembly=True, **settings)
+    try:
+        made = capture(model.module, model.inputs, target=arguments.target, assembly=True, **settings)
+    except LabError:
+        raise
+    except Exception:
+        _refuse_what_fails_eager(model)
+        raise  # what torch.compile alone cannot do
     folder = arguments.out or Path("explored") / model.name
     write_json(folder / "capture.json", made)
     files = {"capture": "capture.json"}
@@ -37,3 +45,16 @@ def run(arguments: argparse.Namespace) -> None:
         render_explorer(made, folder / files["explorer"], language=arguments.language)
         write_text(folder / files["annotation"], annotate(made, language=arguments.language))
     print(render_summary([{"capture": made, "files": files}], folder / "index.html", arguments.language))
+
+
+def _refuse_what_fails_eager(model: CapturedModel) -> None:
+    """Call the model without torch.compile. Raises `LabError` where that fails as well."""
+    args, kwargs = call_arguments(model.module, model.inputs, model.kwargs)
+    try:
+        model.module(*args, **kwargs)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise LabError(
+            f"model {model.name} fails without torch.compile too: {shorten(said, 200, placeholder=' …')}; mend the "
+            "model or its inputs."
+        ) from error

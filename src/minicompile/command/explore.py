@@ -73,7 +73,9 @@ def _as_main(script: str, module: bool, args: list[str]):
 
 def _existing(script: str) -> Path:
     path = Path(script)
-    if not path.exists() or (path.is_dir() and not (path / "__main__.py").is_file()):
+    if path.is_dir() and not (path / "__main__.py").is_file():
+        raise LabError(f"{script} is a folder without a __main__.py; give the path of a Python script.")
+    if not path.exists():
         raise LabError(f"{script} does not exist; give the path of a Python script, or -m and a module's name.")
     return path
 

@@ -14,6 +14,16 @@ SCHEMA = Path(__file__).parents[3] / "schemas/capture.schema.yaml"  # in a check
 ADVICE = "write it again with `minicompile capture`, or name another file."
 
 
+def refuse_no_capture(
+    value: object, what: str = "what was given", advice: str = "give what minicompile.capture returns."
+) -> None:
+    """Refuse what lacks the parts of a capture. Raises `LabError`, which names `what` and gives the advice."""
+    if not isinstance(value, dict):
+        raise LabError(f"{what} is no capture but of type {type(value).__name__}; {advice}")
+    if lacking := sorted(Capture.__required_keys__ - value.keys()):
+        raise LabError(f"{what} is no capture: it has no {lacking[0]!r}; {advice}")
+
+
 @contextmanager
 def captures(*paths: Path) -> Iterator[list[Capture]]:
     """Captures to explain or compare.
@@ -26,8 +36,7 @@ def captures(*paths: Path) -> Iterator[list[Capture]]:
     """
     found = [cast(Capture, read_object(path)) for path in paths]
     for path, capture in zip(paths, found, strict=True):
-        if lacking := sorted(Capture.__required_keys__ - capture.keys()):
-            raise LabError(f"{path} is no capture: it has no {lacking[0]!r}; {ADVICE}")
+        refuse_no_capture(capture, str(path), ADVICE)
     try:
         yield found
     except LabError:

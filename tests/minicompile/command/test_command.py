@@ -113,9 +113,11 @@ def test_a_capture_is_explained_and_compared(tiny, capsys):
         (["annotate", "no.json"], "Error: no.json does not exist"),
         (["step", "no_model", "--at", "aten.add"], "Error: no model is called 'no_model'"),
         (["capture", "no.py:make"], "no.py"),
+        (["explore", "."], "Error: . is a folder without a __main__.py"),
     ],
 )
-def test_what_is_not_there_is_refused_in_one_sentence(arguments, sentence, capsys):
+def test_what_is_not_there_is_refused_in_one_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert command.main(arguments) == 1
     assert sentence in capsys.readouterr().err
 
@@ -138,3 +140,36 @@ def test_a_capture_with_other_things_in_it_is_blamed_and_a_bug_stays_a_bug(tiny,
     tiny.write_text(json.dumps(whole))
     with pytest.raises(ZeroDivisionError), captures(tiny):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\xff\x00", "config.yaml"),
+        (b"a: [", "config.yaml, line"),
+        (b"models: 3", "config.yaml: models is 3; write a mapping"),
+        (b"just words", "config.yaml: models is 'just words'"),
+        (b"models: {mine: 3}", "config.yaml: models.mine is 3"),
+        (b"models: {mine: {factory: make}}", "config.yaml: models.mine needs source"),
+        (b"models: {mine: {source: a.py, facotry: make}}", "config.yaml: models.mine needs source, and takes dynamic"),
+        (b"models:", "no model is called 'mine'"),
+    ],
+)
+@pytest.mark.parametrize("name", ["capture", "step"])
+def test_a_configuration_that_cannot_be_is_refused_in_one_sentence(
+    name, content, sentence, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_bytes(content)
+    assert command.main([name, "mine", *(["--at", "aten.add"] if name == "step" else [])]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Error: ")
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_model_that_fails_by_itself_is_blamed_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("import torch\ndef make(): return torch.nn.Linear(3, 3), (torch.ones(2, 4),)\n")
+    assert command.main(["capture", "mine.py:make"]) == 1
+    assert "Error: model mine fails without torch.compile too: RuntimeError: mat1 and mat2" in capsys.readouterr().err

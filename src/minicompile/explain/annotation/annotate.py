@@ -14,6 +14,7 @@ from minicompile.explain.annotation.headline import headline
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
+from minicompile.explain.reading import refuse_no_capture
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minilab.pages.templates import render
@@ -32,8 +33,9 @@ def annotate(capture: Capture, language: str = "en", *, kernel: str | None = Non
         KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so and lists the library's calls.
 
     Raises:
-        LabError: the capture has no such kernel.
+        LabError: it is no capture, or has no such kernel.
     """
+    refuse_no_capture(capture)
     words = Translations("minicompile.explain", "annotation", language)
     view = asked_for(capture, kernel, language) if kernel else most_interesting(capture, language)
     values = {
