@@ -8,6 +8,7 @@ import gzip
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
@@ -96,7 +97,7 @@ def render_explorer(
     Raises:
         LabError: not one or two captures, of another format, or of different models; the page cannot be written.
     """
-    captures = list(capture) if isinstance(capture, list | tuple) else [capture]
+    captures = cast(list[Capture], list(capture) if isinstance(capture, list | tuple) else [capture])
     for each in captures:
         refuse_no_capture(each)
     _check(captures)
