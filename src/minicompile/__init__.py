@@ -31,7 +31,7 @@ HOMES = {
     "explore": "minicompile.exploring",
     "health": "minicompile.safe.compile_health",
     "maybe_compile": "minicompile.safe.safe_compile",
-    "render_explorer": "minicompile.explain.explorer",
+    "render_explorer": "minicompile.notebook",
     "uncompile": "minicompile.safe.safe_compile",
 }
 

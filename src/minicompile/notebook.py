@@ -1,4 +1,7 @@
-"""`capture` as people call it: in a notebook its result shows itself, everywhere else it is plain data."""
+"""`capture` and `render_explorer` as people call them: what they cannot be given is refused in a sentence.
+
+In a notebook a capture shows itself, everywhere else it is plain data.
+"""
 
 import tempfile
 from functools import wraps
@@ -9,7 +12,8 @@ from typing import Any
 from markupsafe import escape
 from torch import nn
 
-from minicompile.explain.explorer import render_explorer
+from minicompile.explain import explorer
+from minicompile.explain.reading import refuse_no_capture
 from minicompile.explain.summary import summary_html
 from minicompile.lowering import capture as lowering
 from minilab import LabError
@@ -26,7 +30,7 @@ class ShownCapture(dict):
         if not self["graphs"]:
             return told
         with tempfile.TemporaryDirectory() as folder:
-            page = render_explorer(made, Path(folder, "explorer.html")).read_text()
+            page = explorer.render_explorer(made, Path(folder, "explorer.html")).read_text()
         return f'{told}<iframe srcdoc="{escape(page)}" style="width: 100%; height: {HEIGHT}px; border: 0"></iframe>'
 
 
@@ -41,3 +45,13 @@ def capture(*args: Any, **kwargs: Any) -> ShownCapture:
         if value is not None and not isinstance(value, dict):
             raise LabError(f"{name} of capture is of type {type(value).__name__}; give a dictionary, or nothing.")
     return ShownCapture(lowering.capture(*args, **kwargs))
+
+
+@wraps(explorer.render_explorer)
+def render_explorer(capture: Any, path: str | Path, **settings: Any) -> Path:
+    for each in capture if isinstance(capture, list | tuple) else [capture]:
+        refuse_no_capture(each)
+    try:
+        return explorer.render_explorer(capture, path, **settings)
+    except OSError as error:
+        raise LabError(f"the page cannot be written to {path}: {error.strerror}; give another path.") from error

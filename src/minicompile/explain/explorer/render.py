@@ -8,13 +8,11 @@ import gzip
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from minicompile.explain.explorer.payload import payload
-from minicompile.explain.reading import refuse_no_capture
 from minicompile.explain.summary import render_summary
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
@@ -95,11 +93,9 @@ def render_explorer(
         language: of the page's own words; Inductor's reasons are quoted as they are.
 
     Raises:
-        LabError: not one or two captures, of another format, or of different models; the page cannot be written.
+        LabError: not one or two captures, of another format, or of different models.
     """
-    captures = cast(list[Capture], list(capture) if isinstance(capture, list | tuple) else [capture])
-    for each in captures:
-        refuse_no_capture(each)
+    captures = [capture] if isinstance(capture, dict) else list(capture)
     _check(captures)
     if not all(each["graphs"] for each in captures):  # there is no line to show, but why there is none
         return render_summary([{"capture": each, "files": {}} for each in captures], path, language)
@@ -122,8 +118,5 @@ def render_explorer(
         encoding="gzip" if compress else "text",
         data=Markup(_embedded(payload(captures, profiles, language), compress)),
     )
-    try:
-        write_text(path, html)
-    except OSError as error:
-        raise LabError(f"the page cannot be written to {path}: {error.strerror}; give another path.") from error
+    write_text(path, html)
     return Path(path)
