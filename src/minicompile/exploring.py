@@ -95,7 +95,7 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
         LabError: the folder cannot be made.
     """
     seen: Seen | None = None
-    folder, process = folder and _made(folder), os.getpid()
+    folder, process = folder and made_folder(folder), os.getpid()
     try:
         with watch() as session:
             seen = Seen(session, language, assembly)
@@ -105,8 +105,12 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
             seen.write(folder)
 
 
-def _made(folder: str | Path) -> Path:
-    """The folder, absolute, since the block may change its own; made at once, before hours of work."""
+def made_folder(folder: str | Path) -> Path:
+    """The folder, absolute, since the block may change its own; made at once, before hours of work.
+
+    Raises:
+        LabError: it is no path, or cannot be made.
+    """
     if not isinstance(folder, str | Path):
         raise LabError(f"the folder to explore into is of type {type(folder).__name__}; give a path, or nothing.")
     made = Path(folder).absolute()

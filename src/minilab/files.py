@@ -61,15 +61,18 @@ def pack_json(source: str | Path, target: str | Path) -> None:
     write_bytes(target, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
-def read_json(path: str | Path) -> Any:
+def read_json(path: str | Path, advice: str | None = None) -> Any:
     """Read a JSON file, or one that `pack_json` wrote.
+
+    Args:
+        advice: what the sentences tell to do; None is to build the file again.
 
     Raises:
         LabError: the file is missing, is no file, is larger than `LARGEST_JSON`, packed or not, or is not JSON as
             `parse_json` reads it.
     """
     path = Path(path)
-    again = f"delete it and build it again with `snakemake {path}`."
+    again = advice or f"delete it and build it again with `snakemake {path}`."
     try:
         if path.exists() and not path.is_file():
             raise LabError(f"{path} is a folder or a device where a JSON file is needed; {again}")
@@ -84,23 +87,22 @@ def read_json(path: str | Path) -> Any:
             raise LabError(f"{path} holds more than the {LARGEST_JSON >> 20} MiB that any result needs; {again}")
         return parse_json(data)
     except FileNotFoundError:
-        raise LabError(f"{path} does not exist; build it with `snakemake {path}`.") from None
+        raise LabError(f"{path} does not exist; {advice or f'build it with `snakemake {path}`.'}") from None
     except (ValueError, lzma.LZMAError, EOFError) as error:
         raise LabError(f"{path} is not readable JSON ({error}); {again}") from None
 
 
-def read_object(path: str | Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object, as every artefact does.
+def read_object(path: str | Path, advice: str | None = None) -> dict[str, Any]:
+    """Read a JSON file that holds an object, as every artefact does. `advice` is as `read_json` takes it.
 
     Raises:
         LabError: as `read_json` does, or it holds null, a number, a text or a list.
     """
-    value = read_json(path)
+    value = read_json(path, advice)
     if not isinstance(value, dict):
         held = {type(None): "null", list: "a list", str: "a text", bool: "true or false"}.get(type(value), "a number")
-        raise LabError(
-            f"{path} holds {held} where a JSON object is needed; delete it and build it again with `snakemake {path}`."
-        )
+        again = advice or f"delete it and build it again with `snakemake {path}`."
+        raise LabError(f"{path} holds {held} where a JSON object is needed; {again}")
     return value
 
 

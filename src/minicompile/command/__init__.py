@@ -46,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if hasattr(chosen, "model"):
             _refuse_bad_configuration(chosen.model)
+        if getattr(chosen, "out", None) is not None:
+            importlib.import_module("minicompile.exploring").made_folder(chosen.out)
         return int(importlib.import_module(there[chosen.command]).run(chosen) or 0)
     except LabError as error:
         print(f"Error: {error}", file=sys.stderr)

@@ -34,7 +34,7 @@ def captures(*paths: Path) -> Iterator[list[Capture]]:
     Raises:
         LabError: a file is missing, is no JSON object, lacks a part, or does not fit the schema of captures.
     """
-    found = [cast(Capture, read_object(path)) for path in paths]
+    found = [cast(Capture, read_object(path, ADVICE)) for path in paths]
     for path, capture in zip(paths, found, strict=True):
         refuse_no_capture(capture, str(path), ADVICE)
     try:

@@ -90,6 +90,13 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(tmp_path, 
     assert captured.out == ""
 
 
+@pytest.mark.parametrize("arguments", [["capture", "tiny_head"], ["what-if", "tiny_head", "fusion"]])
+def test_no_model_is_compiled_for_a_folder_that_cannot_be_made(arguments, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert command.main([*arguments, "--out", str(tmp_path / "file")]) == 1
+    assert "Error: nothing can be written to" in capsys.readouterr().err
+
+
 def test_each_process_of_a_distributed_run_has_its_folder(tmp_path, monkeypatch):
     script = tmp_path / "script.py"
     script.write_text("")
@@ -129,7 +136,9 @@ def test_what_is_not_there_is_refused_in_one_sentence(arguments, sentence, capsy
 def test_what_is_no_capture_is_refused_in_one_sentence(name, content, said, tmp_path, capsys):
     (tmp_path / "a.json").write_text(content)
     assert command.main([name, *[str(tmp_path / "a.json")] * (1 + (name == "diff"))]) == 1
-    assert said in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert said in error
+    assert "minicompile capture" in error
 
 
 def test_a_capture_with_other_things_in_it_is_blamed_and_a_bug_stays_a_bug(tiny, capsys):
