@@ -68,7 +68,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
             }
             for one in capture.get("compiles", [])
         ],
-        "breaks": [{**one, "at": _at(capture, one)} for one in capture["graph_breaks"]],
+        "breaks": [{**one, "at": stopped_at(capture, one)} for one in capture["graph_breaks"]],
         "warnings": capture.get("warnings", []),
     }
 
@@ -79,7 +79,7 @@ def _function(name: str | None) -> dict:
     return {"name": match[1], "rest_from": int(match[2])} if match else {"name": name or "", "rest_from": None}
 
 
-def _at(capture: Capture, one: GraphBreak) -> dict | None:
+def stopped_at(capture: Capture, one: GraphBreak) -> dict | None:
     """The innermost line of the user's at which Dynamo stopped, with its text."""
     frames = [frame for frame in one.get("stack", []) if frame["pane"]] or one.get("stack", [])
     if not frames:

@@ -156,6 +156,37 @@ def test_a_softmax_goes_before_a_kernel_that_moves_more_if_the_graph_returns_it(
     assert "No other call of a kernel of Inductor's moves more bytes." in annotate(capture)
 
 
+@pytest.mark.parametrize("less", [{"bytes_are": "at_most"}, {"bytes": None, "bytes_are": None}])
+@pytest.mark.parametrize("softmax", [True, False])
+def test_that_none_moves_more_is_said_of_bytes_that_are_known_alone(less, softmax):
+    said = ["It holds a softmax that the graph returns; of the calls that do, none moves more bytes.",
+            "No other call of a kernel of Inductor's moves more bytes."]  # fmt: skip
+    capture = with_twin(load("tiny_head", "cpu"), bytes=1)
+    if not softmax:
+        node(capture, "output")["inputs"] = ["sum_1"]
+    assert [sentence in annotate(capture) for sentence in said] == [softmax, not softmax]
+    most_interesting(capture).call.update(less)
+    text = annotate(capture)
+    assert not any(sentence in text for sentence in said)
+    assert "the largest known bound of the bytes that a call moves." in text
+    for call in capture["graphs"][0]["calls"]:
+        call.update(bytes=None, bytes_are=None)
+    assert "not known before" in annotate(capture)
+
+
+def test_where_no_graph_was_compiled_the_lines_at_which_dynamo_stopped_are_told():
+    capture = load("tiny_head", "cpu")
+    source = capture["panes"][0]
+    stack = [{"file": "model.py", "line": 1, "function": "forward", "pane": source["id"]}]
+    capture |= {"graphs": [], "graph_breaks": [{"reason": "Dynamic shape operator", "stack": stack}]}
+    assert f"- Dynamo stopped at model.py:1, `{source['lines'][0].strip()}`: Dynamic shape operator.\n" in annotate(
+        capture
+    )
+    capture["graph_breaks"] = [{"reason": "Unsupported.", "stack": []}]
+    assert "- Dynamo stopped: Unsupported.\n" in annotate(capture)
+    assert "- Dynamo se detuvo: Unsupported.\n" in annotate(capture, "es")
+
+
 def test_without_a_softmax_the_kernel_that_moves_most_is_chosen_and_the_first_of_equals():
     less = {"scheduler_nodes": [], "aten_nodes": ["sin"]}
     assert most_interesting(with_twin(load("chain", "cpu"), bytes=10**9, **less)).call["id"] == "twin"

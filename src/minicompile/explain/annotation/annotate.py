@@ -14,7 +14,7 @@ from minicompile.explain.annotation.headline import headline
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
-from minicompile.explain.reading import refuse_no_capture
+from minicompile.explain.summary import stopped_at
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minilab.pages.templates import render
@@ -30,7 +30,8 @@ def annotate(capture: Capture, language: str = "en", *, kernel: str | None = Non
         language: of the explanation.
 
     Returns:
-        KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so and lists the library's calls.
+        KERNEL_ANNOTATION.md's text. Where no kernel was generated it says so, and lists the library's calls or
+        where Dynamo stopped.
 
     Raises:
         LabError: it is no capture, or has no such kernel.
@@ -60,7 +61,10 @@ def with_notes(page: str, notes: str, language: str = "en") -> str:
 
 
 def _library_only(capture: Capture) -> dict:
-    return {"kernel": None, "calls": [call for graph in capture["graphs"] for call in graph["calls"]]}
+    graphs = capture["graphs"]
+    stops = [] if graphs else [{**one, "at": stopped_at(capture, one)} for one in capture["graph_breaks"]]
+    calls = [call for graph in graphs for call in graph["calls"]]
+    return {"kernel": None, "calls": calls, "graphs": len(graphs), "stops": stops}
 
 
 def _answers(view: KernelView, asked: bool) -> dict:
@@ -103,9 +107,11 @@ def _why(view: KernelView) -> str:
     generated = [call for graph in view.capture["graphs"] for call in graph["calls"] if not call["extern"]]
     if len(generated) == 1:
         return view.words("why.only")
-    if returns_softmax(view):
-        return view.words("why.softmax")
-    return view.words("why.largest")
+    rule = "softmax" if returns_softmax(view) else "largest"
+    if view.call["bytes"] is None:  # symbolic, and so are the others'
+        return view.words(f"why.{rule}_first")
+    known = view.call["bytes_are"] == "touched" and all(call["bytes"] is not None for call in generated)
+    return view.words(f"why.{rule}" if known else f"why.{rule}_bound")
 
 
 def _told(view: KernelView, fact: dict) -> str:
