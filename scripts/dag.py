@@ -5,7 +5,8 @@ from minilab.pages.translations import Translations
 from minilab.script import run
 from minilab.site.account import Rule
 from minilab.site.ask_snakemake import ask_snakemake
-from minilab.site.rule_graph import draw_rule_graph
+from minilab.site.rule_graph import draw_rule_graph, rule_graph_in_mermaid
+from minilab.pages.translations import Translations
 
 
 def stage_of(outputs, text):
@@ -20,7 +21,7 @@ def main(job):
     stages = {rule["name"]: stage_of(rule["outputs"], text) for rule in rules}
     printed = ask_snakemake(config, "--rulegraph", "dot")
     write_text(job.output.svg, draw_rule_graph(printed, [Rule(**rule) for rule in rules], stages))
-    write_text(job.output.mermaid, ask_snakemake(config, "--rulegraph", "mermaid-js"))
+    write_text(job.output.mermaid, rule_graph_in_mermaid(printed))
 
 
 if __name__ == "__main__":

@@ -35,9 +35,8 @@ def draw_rule_graph(dot: str, described: Iterable[Rule], stages: Mapping[str, st
         A whole SVG file, from its `<?xml`.
     """
     by_name = {rule.name: rule for rule in described}
-    printed = pygraphviz.AGraph(string=dot)
-    names = {node: node.attr["label"] for node in printed.nodes()}
-    arrows = networkx.DiGraph((names[source], names[target]) for source, target in printed.edges())
+    names, printed = _read(dot)
+    arrows = networkx.DiGraph((names[source], names[target]) for source, target in printed)
     arrows.add_nodes_from(names.values())
     dashed = add_restored(arrows, by_name)
     if networkx.is_directed_acyclic_graph(arrows):  # a rule that comes before and after another makes a cycle
@@ -65,6 +64,23 @@ def draw_rule_graph(dot: str, described: Iterable[Rule], stages: Mapping[str, st
     svg = graph.draw(prog="dot", format="svg").decode()
     start = svg.index(">", svg.index("<svg")) + 1
     return f"{svg[:start]}\n{STYLE}{svg[start:]}"
+
+
+def rule_graph_in_mermaid(dot: str) -> str:
+    """The rule graph as a flowchart of Mermaid, which editors and code hosts draw.
+
+    Args:
+        dot: what `snakemake --rulegraph dot` prints.
+    """
+    names, arrows = _read(dot)
+    nodes = [f"id{node}[{name}]" for node, name in names.items()]
+    return "\n\t".join(["flowchart TB", *nodes, *(f"id{source} --> id{target}" for source, target in arrows)]) + "\n"
+
+
+def _read(dot: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """The nodes of a printed graph, each with its label, and its arrows from node to node."""
+    printed = pygraphviz.AGraph(string=dot)
+    return {node: node.attr["label"] for node in printed.nodes()}, printed.edges()
 
 
 def add_restored(arrows: networkx.DiGraph, rules: Mapping[str, Rule]) -> list[str]:

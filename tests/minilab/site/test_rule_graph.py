@@ -4,7 +4,7 @@ import re
 
 from front_door import rule
 
-from minilab.site.rule_graph import draw_rule_graph
+from minilab.site.rule_graph import draw_rule_graph, rule_graph_in_mermaid
 
 STAGES = {"corpus": "17", "train": "17", "port": "24"}
 RULES = [rule(name, f"results/{name}.json") for name in STAGES]
@@ -59,3 +59,11 @@ def test_rules_of_a_gpu_that_is_not_here_are_drawn_dashed_where_their_results_ar
     assert edges(svg) == drawn
     dashed = re.findall(r"<title>(\w+)</title>\s*<g[^>]*><a[^>]*>\s*<path[^>]*stroke-dasharray", svg)
     assert sorted(dashed) == ["autotune", "contest"]
+
+
+def test_in_mermaid_each_rule_is_a_node_and_every_arrow_stays():
+    dot = 'digraph { 0[label="all"]; 1[label="corpus"]; 2[label="end"]; 1->2; 2->0; 1->0; }'
+    lines = rule_graph_in_mermaid(dot).splitlines()
+    assert lines[0] == "flowchart TB"
+    said = ["id0[all]", "id1[corpus]", "id2[end]", "id1 --> id2", "id2 --> id0", "id1 --> id0"]
+    assert sorted(map(str.strip, lines[1:])) == sorted(said)
