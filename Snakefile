@@ -25,6 +25,13 @@ wildcard_constraints:
     kernel=any_of(timed_kernels),
 
 
+onstart:
+    # Jobs that run here begin as soon as they may. With a limit on their rate (100 a second by itself) Snakemake 9.27
+    # weighs all ready jobs again every second, once for each job that has ended, and waits a second at its end.
+    if not workflow.non_local_exec:
+        workflow.scheduler.job_rate_limiter = None
+
+
 localrules:
     all,
     bench,

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from forks import RUN_FIRST
 from lab import ROOT, SMALL, Lab
 
 from minilab.config.check import read_schema
@@ -43,6 +44,27 @@ def test_artefacts_fit_their_schemas(built: Lab, path: str):
 
 def test_nothing_reruns(built: Lab):
     assert built.jobs(*SMALL) == set()
+
+
+NO_TIMERS = """\
+import threading
+
+def refused(*arguments):
+    raise RuntimeError("a timer is set")
+
+threading.Timer = refused
+"""
+
+
+def test_jobs_are_weighed_when_one_has_ended_and_not_by_the_clock(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "no_timers.py").write_text(NO_TIMERS)
+    monkeypatch.setenv(RUN_FIRST, str(tmp_path / "no_timers.py"))
+    lab.snakemake("results/17/corpus.txt", *SMALL[-2:])
+    lab.edit("Snakefile", lambda text: text.replace("workflow.scheduler.job_rate_limiter = None", "pass"))
+    (lab.root / "results/17/corpus.txt").unlink()
+    assert "a timer is set" in lab.snakemake("results/17/corpus.txt", *SMALL[-2:], check=False).stdout
 
 
 def test_pictures(built: Lab):
