@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from forks import JOBS_PYTHON, forks
+from forks import COMPILERS_PYTHON, JOBS_PYTHON, forks
 
 from minilab.device import cpu_device
 from minilab.records.store import content_sha256
@@ -45,9 +45,20 @@ class Lab:
 
     root: Path
 
-    def snakemake(self, *arguments: str, check: bool = True, timeout: float = 600) -> subprocess.CompletedProcess:
-        """Run snakemake here, with this copy's own packages; stdout and stderr come back together."""
+    def snakemake(
+        self, *arguments: str, check: bool = True, timeout: float = 600, compiles: bool = False
+    ) -> subprocess.CompletedProcess:
+        """Run snakemake here, with this copy's own packages; stdout and stderr come back together.
+
+        Args:
+            arguments: of the command line.
+            check: whether a run that fails is an error.
+            timeout: in seconds.
+            compiles: whether jobs start processes that compile; these are forked too.
+        """
         environment = {**os.environ, "PYTHONPATH": str(self.root / "src"), JOBS_PYTHON: forks("script").python()}
+        if compiles:
+            environment[COMPILERS_PYTHON] = forks("compiler").python()
         command = [*arguments, "--cores", "2"]
         done = forks("snakemake").run(command, self.root, environment, together=True, timeout=timeout)
         if check and done.returncode:
