@@ -4,14 +4,16 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
+from minicompile.profile.verdict import SAME
 from minicompile.report import words
 from minicompile.report.words import is_stale
 from minilab.device import short_name
 from minilab.pages.style import INK, use_style
 from minilab.pages.templates import render
-from minilab.pages.translations import Translations
+from minilab.pages.translations import Translations, number
 
 SIDES = ("compiled", "max_autotune")
+LEAST = 0.01  # of a time: less is told as equal, though the clock may tell it apart; two runs differ by as much
 COLOURS = {"compiled": "#0072B2", "max_autotune": "#E69F00"}
 
 
@@ -24,8 +26,13 @@ def report(artefact: dict, language: str = "en") -> str:
         "answers": answers(artefact),
         "sides": SIDES,
         "bandwidth": bandwidth,
+        "least": LEAST,
     }
-    filters = {**words.filters(language), "side": lambda side: _labels(language)(f"side.{side}")}
+    labels = {
+        "side": lambda side: _labels(language)(f"side.{side}"),
+        "percent": lambda part: number(language, part, ".0%"),
+    }
+    filters = {**words.filters(language), **labels}
     return render("minicompile.report", "gemv_25", language, values, filters=filters, trimmed=True)
 
 
@@ -36,12 +43,17 @@ def answers(artefact: dict) -> list[dict]:
     for dtype in dict.fromkeys(row["dtype"] for row in artefact["products"]):
         rows = [row for row in artefact["products"] if row["dtype"] == dtype]
         for side in SIDES:
-            verdicts = [row["verdict"][side] for row in rows]
+            verdicts = [judged(row, side) for row in rows]
             speedups = [row["speedup"][side] for row in rows]
             counts = {verdict: verdicts.count(verdict) for verdict in ("faster", "same", "slower")}
             extremes = {"best": max(speedups), "worst": min(speedups)}
             found.append({"dtype": dtype, "side": side, "shapes": len(rows), **counts, **extremes})
     return found
+
+
+def judged(row: dict, side: str) -> str:
+    """The verdict on a side of a product; `same` also where its time is cuBLAS's but for less than `LEAST` of it."""
+    return SAME if abs(row["speedup"][side] - 1) < LEAST else row["verdict"][side]
 
 
 def totals(artefact: dict) -> list[dict]:
@@ -76,9 +88,9 @@ def draw(artefact: dict, path: str | Path, language: str = "en") -> None:
         rows = [row for row in artefact["products"] if row["dtype"] == dtype]
         for place, row in enumerate(rows):
             axes.barh(place, 2 * row["noise_floor"], left=1 - row["noise_floor"], height=0.9, color=INK, alpha=0.15)
-            for number, side in enumerate(SIDES):
+            for place_of_side, side in enumerate(SIDES):
                 paint = "white" if is_stale(artefact) else COLOURS[side]
-                where, label = place + 0.36 * (number - 0.5), text(f"side.{side}") if place == 0 else None
+                where, label = place + 0.36 * (place_of_side - 0.5), text(f"side.{side}") if place == 0 else None
                 axes.barh(where, row["speedup"][side], height=0.34, color=paint, edgecolor=COLOURS[side], label=label)
         axes.axvline(1, color=INK, linewidth=1)
         axes.set_title(dtype, loc="left", fontsize=12)

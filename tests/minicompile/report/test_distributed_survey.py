@@ -134,7 +134,7 @@ def test_why_a_pipeline_stays_below_its_bubble_follows_from_what_its_ranks_compu
     page = text(data)
     assert "The bubble allows 1.60×" in page
     assert "one (the last, with the LM head) computes 1.50 times as long as another, a factor of 0.83" in page
-    assert "The product is 1.33×; the rest is not explained" in page
+    assert "The product is 1.33×; the difference is not explained" in page
     run["tokens_per_s"] = 1000 * 4 / 3
     assert "1.33×, the measured figure within the noise" in text(data)
     run["busy_seconds_by_rank"] = [[0.06] * 4, [0.04] * 4]

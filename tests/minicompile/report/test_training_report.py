@@ -36,7 +36,7 @@ def test_every_compile_is_counted_in_what_is_paid_back():
     # 43 s of compiles, at 5 ms saved on each step of 1,000 tokens
     assert paid_back(made) == pytest.approx(43.0 / 0.005 * 1000)
     told = speed_of(made)
-    assert "paid back after 8,600,000 tokens, more than this run's 591,000" in told
+    assert "paid back after 8.6 million tokens, more than this run's 0.591 million" in told
     assert "its first step comes 18.0 s later, and a later compile takes 25.0 s (between steps 292 and 301)" in told
 
 
