@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.build import concept_pages, config_page, cpu_ladder, playbook, what_if_pages
+from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, what_if_pages
 from minicompile import capture
 from minicompile.models import tiny_head
 from minilab import LabError
@@ -73,6 +73,12 @@ def write_glossary(options: argparse.Namespace) -> None:
         write_text(options.docs / Path(file).name, glossary.glossary_page(language))
 
 
+def write_explorer(options: argparse.Namespace) -> None:
+    """Take the picture of the recorded explorer that the README shows; needs Chromium."""
+    shown = options.record.parent / "25/minigpt"
+    explorer_picture.take(shown / "explorer.html", shown / "capture.json.xz", options.docs / "images/explorer.png")
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "config": write_config,
     "faults": write_faults,
@@ -81,6 +87,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "concepts": write_concepts,
     "playbook": write_playbook,
     "what_if": write_what_if,
+    "explorer": write_explorer,
 }
 
 
