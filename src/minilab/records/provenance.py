@@ -16,6 +16,7 @@ from minilab.files import digest
 from minilab.records.closure import only_forwards
 from minilab.records.digests import digest_of_code, digest_of_content
 
+SIMULATED = "simulated-"  # begins the slug of a device that is not there
 Reason = dict[str, Any]  # {"code": ..., and the fields that its wording names}
 
 
@@ -123,10 +124,15 @@ def stale_reasons(
 
 
 def _today(path: str, device: str, record: str | Path | None, results: bool) -> Path | None:
-    """Where an input of a result is to be found now: in the record that the result belongs to, or in `results/`."""
+    """Where an input of a result is to be found now: in the record that the result belongs to, or in `results/`.
+
+    Not a capture for a simulated device, which every machine writes with its own torch: one that lies here, or not yet,
+    says nothing of the one that a record was compared with.
+    """
     if record is not None:
         recorded = Path(record, *(part for part in Path(path).parts[1:] if part != device))
         for candidate in (recorded, recorded.with_name(f"{recorded.name}.xz")):
             if candidate.exists():
                 return candidate
+        results = results and not any(part.startswith(SIMULATED) for part in Path(path).parts)
     return Path(path) if results and Path(path).exists() else None

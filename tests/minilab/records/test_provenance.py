@@ -45,6 +45,17 @@ def test_a_source_that_joined_what_it_depends_on_makes_it_stale(source: Path):
     assert stale_reasons(made, None, today) == [{"code": "source_new", "path": "header.cuh"}]
 
 
+def test_a_capture_for_a_simulated_device_that_lies_here_says_nothing_of_a_records(source: Path):
+    """Restored before or after this machine's own was written, the comparison was fresh or stale."""
+    made = provenance([source], {}, "h200") | {"inputs": {}}
+    for model, stale in (("simulated-h200", False), ("cpu-x", True)):
+        lies_here = Path(f"results/25/minigpt/{model}/capture.json")
+        made["inputs"] = {str(lies_here): "0" * 64}
+        assert stale_reasons(made, record="record") == []
+        write_json(lies_here, {"torch": "another"})
+        assert bool(stale_reasons(made, record="record")) == stale
+
+
 FORWARDS = "HOMES = {%s}\ndef __getattr__(name): ...\n"
 
 
