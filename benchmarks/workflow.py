@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from minilab.device import cpu_name, short_name, usable_cores
+
 ROOT = Path(__file__).parents[1]
 MAIN_JOB = ["results/24/roofline.png"]
 LIMITS = {"main job": 240.0, "dry run, nothing to do": 2.0}
@@ -36,6 +38,10 @@ def timed(what: str, folder: Path, *arguments: str) -> str:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    load = os.getloadavg()[0]
+    print(
+        f"on {usable_cores()} cores of {short_name(cpu_name())}, with a load of {load:.1f} before it began", flush=True
+    )
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "clone")
         subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)

@@ -84,7 +84,7 @@ def finding(entry: dict, asked: str) -> str:
     told = [f"The number of {text(f'count.{label(entry, asked)}')} {moved(counted(entry, asked))}."]
     others = [name for name in ROWS if name != asked and direction(*counted(entry, name)) not in ("same", "unknown")]
     if others:
-        told.append(f"Other counts that move: {', '.join(text(f'count.{name}') for name in others)}.")
+        told.append(f"These counts move too: {', '.join(text(f'count.{name}') for name in others)}.")
     changed, kernels = entry["kernels_changed"]["before"], entry["before"]["counts"]["kernels"]
     if changed:
         told.append(

@@ -62,7 +62,7 @@ def test_how_a_count_moved(pair, said):
 
 def test_a_finding_names_what_moves_and_nothing_else():
     said = pages.finding(entry({"kernels": 12, "lines": 5}, {"kernels": 23, "lines": 4}), "kernels")
-    assert said.startswith("The number of generated kernels rises from 12 to 23. Other counts that move: lines of")
+    assert said.startswith("The number of generated kernels rises from 12 to 23. These counts move too: lines of")
     assert "bytes" not in said
     assert said.endswith("Of the 12 kernels before, 1 has no twin after.")
 
