@@ -6,7 +6,6 @@ from minilab.script import run
 from minilab.site.account import Rule
 from minilab.site.ask_snakemake import ask_snakemake
 from minilab.site.rule_graph import draw_rule_graph, rule_graph_in_mermaid
-from minilab.pages.translations import Translations
 
 
 def stage_of(outputs, text):

@@ -179,7 +179,7 @@ def trusted(*rows: dict | None) -> bool:
 def expectation(at: dict, shape: tuple[int, int]) -> dict | None:
     """F.softmax's speed as shares, what the lab expects of a Triton kernel and what was measured; None without both."""
     textbook, tuned = (at.get((name, *shape)) for name in LADDERS["Triton"])
-    if not trusted(textbook, tuned):
+    if textbook is None or tuned is None or not trusted(textbook, tuned):
         return None
     share, noise = 1 / tuned["ratio_to_reference"], tuned["noise_floor"]
     return {
