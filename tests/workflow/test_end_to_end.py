@@ -142,6 +142,8 @@ def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
     from safetensors import safe_open
     from safetensors.numpy import load_file, save_file
 
+    again = [*SMALL, "--forcerun", f"results/24/{CPU}/proof/numpy.json"]
+    assert any(job.startswith("bench_on_cpu ") for job in built_copy.jobs(*again))  # with a port that is whole
     weights = built_copy.root / "results/24/minigpt.safetensors"
     with safe_open(weights, "np") as opened:
         metadata = opened.metadata()
@@ -149,8 +151,6 @@ def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
     name = "blocks.1.attention.proj.weight"
     arrays[name] = np.ascontiguousarray(arrays[name].T)
     save_file(arrays, weights, metadata=metadata)
-    again = [*SMALL, "--forcerun", f"results/24/{CPU}/proof/numpy.json"]
-    assert any(job.startswith("bench_on_cpu ") for job in built_copy.jobs(*again))  # with a port that is whole
     done = built_copy.snakemake(*again, check=False)
     assert done.returncode
     assert name in done.stdout
