@@ -134,6 +134,44 @@ def test_every_number_of_a_page_comes_from_an_artefact(name, language):
     assert unwritten(text, spelled(name), page(name).sources) == []
 
 
+CODE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", re.S)
+UNREADABLE = re.compile(r"\d[eE]\+\d+|(?<![\d\w])-0(?:[.,]0*)?(?![\d.,])")  # 1.46e+03, -0.00
+TRACES = re.compile(
+    r"\bNone\b|\bnan\b|\{[{%#]|[%#}]\}|(?<=\w) +[,;:.](?= |$)|[,;:]{2,}|(?<!\.)\.\.(?!\.)|\( | \)", re.M
+)
+ENGLISH = re.compile(r"\b(?:the|of|which|from|than|with|was|were|takes)\b")
+
+
+def read(name: str, language: str) -> str:
+    """A page as it is read: its numbers without marks, its code and addresses as `x`."""
+    text, figures = written(name, language)
+    return CODE.sub("x", TAG.sub(lambda tag: figures[int(tag[1])].text, text))
+
+
+@pytest.mark.parametrize(("name", "language"), EVERY)
+def test_no_number_has_an_exponent_where_it_is_large_or_a_sign_where_it_is_none(name, language):
+    assert UNREADABLE.findall(read(name, language)) == []
+
+
+@pytest.mark.parametrize(("name", "language"), EVERY)
+def test_no_page_shows_a_trace_of_its_template(name, language):
+    if not name.startswith("docs/") and name != "lab.html":  # this one has lost its marks of HTML
+        assert TRACES.findall(read(name, language)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if not name.startswith("docs/")])
+def test_no_sentence_of_a_spanish_page_is_english(name):
+    prose = [line for line in read(name, "es").splitlines() if not line.lstrip().startswith("|")]
+    assert [line for line in prose if len(ENGLISH.findall(line)) > 1] == []
+
+
+def test_the_checks_of_words_see_what_they_look_for():
+    assert len(UNREADABLE.findall("| 1.46e+03 | -0.00% | -0,0 |")) == 3
+    assert UNREADABLE.findall("1.2e-06 and -0.05, -1.0, 2-0") == []
+    assert len(TRACES.findall("takes None s , it ( is ) .. {{ x")) == 6
+    assert TRACES.findall("at 0.5 s, and so on... (3 x 4); 1:2") == []
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_figure_that_is_off_by_a_thousandth_is_found(name):
     fractions, found = _found_of_fractions(name, lambda value: 1.001 * value)
