@@ -218,7 +218,8 @@ def _name_dots(axes: Axes, place: Place, roof: float) -> None:
     heights = axes.transAxes.inverted().transform(axes.transData.transform([*points, (intensity, roof)]))[:, 1]
     labels = inside(spread(heights[:-1], NAME_GAP), NAME_GAP, 0.03, heights[-1] - NAME_GAP)
     for (rung, _), point, height in zip(rows, points, labels, strict=True):
-        line: dict[str, Any] = {"arrowstyle": "-", "color": RUNGS[rung], "linewidth": 0.9, "shrinkB": 5}
+        line: dict[str, Any] = {"arrowstyle": "-", "color": RUNGS[rung], "linewidth": 0.9, "shrinkB": 5, "shrinkA": 2}
+        line["relpos"] = (0, 0.5)  # where the name begins
         axes.annotate(
             rung, point, xytext=(0.8, height), textcoords="axes fraction", va="center", color=INK, fontsize=10.5,
             arrowprops=line,

@@ -34,7 +34,7 @@ function fusionCard(facts) {
   if (!schedulerNodes.length) return null;
   const taken = decisions.filter((each) => each.taken), refused = decisions.filter((each) => !each.taken);
   const alike = Map.groupBy([...taken, ...refused], (each) => `${each.taken} ${each.sentence} ${each.reasons.join("; ")}`);
-  const pairOf = (each) => say("why.pair", { first: each.first.join(" "), second: each.second.join(" ") }) + (each.shared_buffers.length ? say("why.share", { buffers: each.shared_buffers.join(", ") }) : "");
+  const pairOf = (each) => say("why.pair", { first: each.first.join(", "), second: each.second.join(", ") }) + (each.shared_buffers.length ? say("why.share", { buffers: each.shared_buffers.join(", ") }) : "");
   const show = ([each, ...others]) => h("li", { class: each.taken ? "taken" : "refused" }, h("b", {}, say(each.taken ? "why.taken" : "why.refused")),
     [each, ...others].slice(0, FEW).map(pairOf).join("; "), others.length >= FEW ? say("why.and_more", { count: String(others.length + 1 - FEW) }) : "", ". ", ...marked(each.sentence),
     each.reasons.length ? h("small", {}, say("why.inductor"), code(each.reasons.join("; "))) : null);
