@@ -93,6 +93,17 @@ def test_a_mode_that_compiles_longer_and_runs_slower_is_remarked_on():
     assert "compiles for longer" not in within_noise + cheaper + alike
 
 
+def test_what_the_noise_hides_has_no_factor_and_a_noise_beyond_the_time_itself_is_a_factor():
+    """On a machine with twenty jobs the page had "25.39" in its column and timings "up to 4276% apart"."""
+    busy = profile()
+    busy["timings"][0].update(verdict="same", noise=42.76, speedup=25.39)
+    for language, times in (("en", "one took up to 43.8 times as long"), ("es", "uno duró hasta 43,8 veces")):
+        assert times in " ".join(interpretation(busy, language)[0].split())
+        row = next(line for line in report(busy, language).splitlines() if line.startswith("| (") and "42" in line)
+        assert "25" not in row.split(" | ")[5]
+    assert "For a CUDA graph" not in report(busy)
+
+
 def test_a_bandwidth_is_never_written_with_an_exponent():
     assert [rate("en", gb_per_s) for gb_per_s in (0.123, 99.4, 99.6, 1460.0)] == ["0.123", "99.4", "100", "1,460"]
     assert rate("es", 0.5) == "0,5"
