@@ -67,5 +67,5 @@ def take(explorer: Path, capture: Path, png: Path) -> None:
             raise LabError(f"{browser} made no picture of {explorer}; open it there by hand to see why.")
         note = PngInfo()
         note.add_text("Description", laid_out())
-        with Image.open(shot) as image, replacing(png) as written:
-            image.convert("RGB").quantize(COLOURS).save(written, "PNG", optimize=True, pnginfo=note)
+        with Image.open(shot) as image, replacing(png) as target:
+            image.convert("RGB").quantize(COLOURS).save(target, "PNG", optimize=True, pnginfo=note)
