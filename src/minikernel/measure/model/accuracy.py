@@ -13,7 +13,7 @@ from minikernel.proof.accuracy import relative_error
 from minimodel.corpus import TokenStream
 from minimodel.torch_minigpt import GrammarMiniGPT
 
-TOLERANCES = {"float32": 1e-3, "bfloat16": 5.0}  # of a probability; beyond it a rung is wrong and is not timed
+TOLERANCES = {"float32": 1e-3, "bfloat16": 0.8}  # of a probability (zeros have 1); beyond it a rung is wrong, not timed
 MOST_CALLS = 256  # of a rung, for its loss
 
 
