@@ -10,6 +10,7 @@ import pytest
 
 from minicompile import command
 from minicompile.explain.reading import captures
+from minilab.config.check import read_schema
 
 DATA = Path(__file__).parents[1] / "data"
 SCRIPT = """
@@ -182,3 +183,8 @@ def test_a_model_that_fails_by_itself_is_blamed_in_one_sentence(tmp_path, monkey
     (tmp_path / "mine.py").write_text("import torch\ndef make(): return torch.nn.Linear(3, 3), (torch.ones(2, 4),)\n")
     assert command.main(["capture", "mine.py:make"]) == 1
     assert "Error: model mine fails without torch.compile too: RuntimeError: mat1 and mat2" in capsys.readouterr().err
+
+
+def test_a_command_takes_the_keys_of_a_model_that_the_workflow_takes():
+    models = read_schema("schemas/config.schema.yaml")["properties"]["models"]
+    assert {*models["additionalProperties"]["properties"]} == command.MODEL_KEYS
