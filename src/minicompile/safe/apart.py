@@ -5,12 +5,13 @@ function changes there, hangs on or crashes with stays there; its result, or its
 
 The copy has the calling thread alone, and would wait for threads that it does not have: those of OpenMP are given up
 before the fork, and the copy forgets those with which Inductor compiles; new ones start when they are needed. A copy
-that waits for a lock which another thread held takes no processor time: it is ended, and `StoodStill` says so. Where a
-limit of time is set, that is looked for up to the first sign only, and the limit ends what stands still later.
+that waits for a lock which another thread held takes no processor time: it is ended, and `StoodStill` says so, unless
+the call is patient.
 """
 
 import contextlib
 import ctypes
+import gc
 import multiprocessing
 import os
 import pickle
@@ -93,7 +94,7 @@ def _pause_openmp() -> None:
 
 
 class Sign:
-    """What the function is given to say where it stands; its last word is in the exception of a process that died."""
+    """Given to the function, to say where it stands; the last word is in the exception of a process that died."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -102,12 +103,13 @@ class Sign:
         self._connection.send_bytes(pickle.dumps(("stage", stage)))
 
 
-def call_apart(function: Callable[[Sign], T], seconds: float | None = None) -> T:
+def call_apart(function: Callable[[Sign], T], seconds: float | None = None, *, patient: bool = False) -> T:
     """Call `function` in a forked copy of this process and return what it returns.
 
     Args:
         function: given a `Sign`. What it returns is pickled.
         seconds: after which the copy, and whatever it has started, is killed; None is never.
+        patient: wait for a copy that takes no processor time.
 
     Raises:
         CannotFork: there is no copy, it stood still, or its result cannot be pickled.
@@ -131,7 +133,7 @@ def call_apart(function: Callable[[Sign], T], seconds: float | None = None) -> T
         _be_the_copy(function, theirs, parent)
     theirs.close()
     try:
-        return _answer(process, ours, seconds)
+        return _answer(process, ours, seconds, patient)
     finally:
         ours.close()
         _end(process)
@@ -149,6 +151,7 @@ def _be_the_copy(function: Callable[[Sign], Any], connection: Connection, parent
             with contextlib.suppress(ValueError):  # not in the main thread, whose handlers these are
                 signal.signal(number, signal.SIG_DFL)
         dynamo_internals.forget_compile_threads()
+        gc.freeze()  # what the collector looks through, it writes to, and the copy would get pages of its own
         said: tuple[str, Any]
         try:
             said = ("value", function(Sign(connection)))
@@ -164,7 +167,7 @@ def _be_the_copy(function: Callable[[Sign], Any], connection: Connection, parent
         os._exit(0)
 
 
-def _answer(process: int, connection: Connection, seconds: float | None) -> Any:
+def _answer(process: int, connection: Connection, seconds: float | None, patient: bool) -> Any:
     """Wait for the copy's answer, however it ends."""
     began = time.monotonic()
     stage, worked, worked_at = None, 0, began
@@ -191,7 +194,7 @@ def _answer(process: int, connection: Connection, seconds: float | None) -> Any:
         status = _status(process, os.WNOHANG)
         if status is not None and not connection.poll(0):
             raise _died(status, stage)
-        if (stage is None or seconds is None) and now - worked_at > STILL_SECONDS:
+        if not patient and now - worked_at > STILL_SECONDS:
             before, worked = worked, _processor_ticks(process)
             if worked == before:
                 raise StoodStill("the forked process stood still")
@@ -223,15 +226,19 @@ def _died(status: int | None, stage: str | None) -> ProcessDied:
     return error
 
 
-def _processor_ticks(session: int) -> int:
-    """Compute the processor time of all processes of a session."""
-    total = 0
+def _processor_ticks(process: int) -> int:
+    """Compute the processor time of a process, of its session and of all that these have started."""
+    parents, ticks = dict[int, set[int]](), dict[int, int]()
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session:
-                total += sum(map(int, fields[11:15]))
-    return total
+            one = int(path.parent.name)
+            parents[one], ticks[one] = {int(fields[1]), int(fields[3])}, sum(map(int, fields[11:15]))
+    found, more = set[int](), {process}
+    while more:
+        found |= more
+        more = {one for one in parents if one not in found and parents[one] & found}
+    return sum(ticks.get(one, 0) for one in found)
 
 
 def _end(process: int) -> None:
@@ -246,26 +253,22 @@ def _end(process: int) -> None:
 
 def packed(error: BaseException) -> dict:
     """Take apart an exception for another process that knows its class: many cannot be pickled whole."""
-    kept = {}
-    for name, value in vars(error).items():
-        with contextlib.suppress(Exception):
-            pickle.dumps(value)
-            kept[name] = value
-    arguments = []
-    for argument in error.args:
-        try:
-            pickle.dumps(argument)
-            arguments.append(argument)
-        except Exception:
-            arguments.append(str(argument))
     return {
         "kind": (type(error).__module__, type(error).__qualname__),
         "base": next(base for base in type(error).__mro__ if base.__module__ == "builtins").__name__,
-        "args": tuple(arguments),
-        "attributes": kept,
+        "args": tuple(argument if _sendable(argument) else str(argument) for argument in error.args),
+        "attributes": {name: value for name, value in vars(error).items() if _sendable(value)},
         "message": str(error),
         "traceback": "".join(traceback.format_exception(error)),
     }
+
+
+def _sendable(value: Any) -> bool:
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return False
+    return True
 
 
 def unpacked(parts: dict) -> BaseException:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from minicompile.safe.failures import TimeLimitExceeded
 from minicompile.safe.watch import Watch
 from minicompile.torch_private.dynamo import CacheLimit
 
@@ -20,7 +21,7 @@ class CompileReport:
         compiled: whether calls go through compiled code now.
         stage: `compiled`; `unchecked` (compiled, no smoketest yet); `none` (never went through `maybe_compile`, or
             is a copy of one that did); or where it failed: `compile`, `ranks`, `call` (a later compile, at a call),
-            or a stage of `minicompile.safe.smoketest.SmoketestOutcome`.
+            or a stage of `minicompile.safe.compile_record.SmoketestOutcome`.
         reason: the failure in one line, for people; None without one.
         failure: the same as `code` and fields, as `minicompile.safe.failures.coded` gives them; None without one.
         exception: its type.
@@ -78,6 +79,57 @@ class CompileReport:
         values = dataclasses.asdict(self)
         del values["reason"]
         return values
+
+
+@dataclass
+class SmoketestOutcome:
+    """What the smoketest found.
+
+    Attributes:
+        stage: `passed`, or where it failed: `eager` (the model itself), `compile`, `forward`, `loss`, `backward`,
+            `optimizer`, `numerics`, `recompile`, `time_limit`.
+        exception: what was raised there; None when it passed.
+        compile_seconds: the first compiled step, its compile included.
+        step_seconds: the fastest later step; None when there was one step only.
+        dtype, tolerance: the arithmetic compared, and the relative difference that was allowed.
+        differences: largest relative difference of each kind: output, loss, gradient, buffer.
+        batch: name -> dtype and shape of each tensor of the sample batch.
+        steps: compiled steps that were taken.
+        random: whether eager's step draws torch's random numbers.
+        in_place: why the steps were taken in this process; None where they were taken in a copy of it.
+    """
+
+    stage: str = "eager"
+    exception: BaseException | None = None
+    compile_seconds: float | None = None
+    step_seconds: float | None = None
+    dtype: str | None = None
+    tolerance: float | None = None
+    differences: dict[str, float] = field(default_factory=dict)
+    batch: dict[str, str] = field(default_factory=dict)
+    steps: int = 0
+    random: bool = False
+    in_place: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.stage == "passed"
+
+    def failed(self, error: BaseException) -> None:
+        """Note an exception at the stage that has been reached."""
+        self.exception = error
+        if isinstance(error, TimeLimitExceeded):
+            self.stage = "time_limit"
+        elif isinstance(error, RuntimeError) and "fail_on_recompile" in str(error):
+            self.stage = "recompile"
+
+    def timed(self, number: int, seconds: float) -> None:
+        """Note what the compiled step of that number took."""
+        self.steps = number
+        if number == 1:
+            self.compile_seconds = seconds
+        else:
+            self.step_seconds = min(seconds, self.step_seconds or seconds)
 
 
 @dataclass

@@ -125,12 +125,12 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
     return Difference(name, relative)
 
 
-def evidence(reference: Tensor) -> int:
-    """Count the elements whose agreement says something: those that are finite and not zero."""
+def tells(reference: Tensor) -> bool:
+    """Say whether agreement with a tensor says something: whether an element is finite and not zero."""
     if reference.dtype == torch.bool or not (reference.is_floating_point() or reference.is_complex()):
-        return reference.numel()
+        return reference.numel() > 0
     values = dense(reference)
-    return int((values.isfinite() & (values != 0)).sum())
+    return bool((values.isfinite() & (values != 0)).any())
 
 
 def allowed_distance(reference: Tensor, finer: Tensor | None, dtype: str, noise: float) -> float:

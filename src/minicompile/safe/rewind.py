@@ -1,13 +1,23 @@
-"""Takes training steps back: for work that cannot be done in another process (`minicompile.safe.apart`)."""
+"""Takes training steps back: for work that is not done in another process (`minicompile.safe.apart`)."""
 
+import sys
+import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from minicompile.frozen_state import frozen
+from minicompile.frozen_state import CannotRestore, FrozenState, RandomState, _Attributes, _Contents, _Items, frozen
+from minicompile.reach import reached
+from minicompile.torch_private import dynamo as dynamo_internals
+from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
+
+PATIENCE_SECONDS = 10.0  # for calls of the model that other threads had begun
 
 
 @contextmanager
@@ -50,3 +60,105 @@ def rewinding(
 def _trained(optimizer: torch.optim.Optimizer | None) -> list[Tensor]:
     groups = getattr(optimizer, "param_groups", None) or []
     return [parameter for group in groups for parameter in group["params"]]
+
+
+class PassesState(FrozenState):
+    """What a forward and a backward pass may change, at one moment.
+
+    Parameters, and what an optimizer keeps of them, are not copied: passes leave them alone. Their version counters
+    tell where one did not.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer | None, *given: Any) -> None:
+        found = reached(optimizer, *given)
+        kept_by_optimizer = {id(tensor) for tensor in reached(getattr(optimizer, "state", None)).tensors}
+        self.still, changing = [], []
+        for tensor in found.tensors:
+            left_alone = isinstance(tensor, nn.Parameter) or id(tensor) in kept_by_optimizer
+            if left_alone and not (nn.parameter.is_lazy(tensor) or tensor.is_inference()):
+                self.still.append((tensor, tensor._version))
+            else:
+                changing.append(tensor)
+        self.random = RandomState(found.generators)
+        self.kept: list[Any] = [
+            *map(_Attributes, found.objects),
+            *map(_Items, found.containers),
+            *map(_Contents, changing),
+            self.random,
+        ]
+
+    def restore(self) -> None:
+        """Put everything back. Raises `CannotRestore`, also where a parameter was written to."""
+        super().restore()
+        written = sum(tensor._version != version for tensor, version in self.still)
+        if written:
+            sentence = f"a forward or backward pass has written to {written} parameters; they cannot be put back."
+            raise CannotRestore(sentence, written, len(self.still), "written")
+
+
+@contextmanager
+def passes_taken_back(optimizer: torch.optim.Optimizer | None, *given: Any) -> Iterator[None]:
+    """Take back what forward and backward passes change in what the optimizer and `given` can get at, but gradients.
+
+    Raises:
+        CannotRestore: something could not be copied or put back.
+    """
+    try:
+        state = PassesState(optimizer, *given)
+    except Exception as error:  # a kind of tensor that cannot be copied
+        raise CannotRestore(f"the state cannot be copied: {error}", 1, 1, type(error).__name__) from error
+    yield
+    state.restore()
+
+
+@contextmanager
+def other_threads_waiting(model: nn.Module) -> Iterator[None]:
+    """Have calls of the model by other threads wait until the block ends, and then see the model that it left.
+
+    The block begins when the calls that were under way have returned.
+
+    Raises:
+        TimeoutError: one of them has not, within `PATIENCE_SECONDS`.
+    """
+    if hasattr(model, "_orig_mod") or any(dynamo_internals.is_fsdp(module) for module in model.modules()):
+        yield
+        return
+    owner, over = threading.get_ident(), threading.Event()
+    inner = vars(model).get(COMPILED_CALL)
+    own_call = inner or uncompiled_call(model)
+
+    def call(*args: object, **kwargs: object) -> object:
+        if threading.get_ident() == owner:
+            return own_call(*args, **kwargs)
+        over.wait()
+        return model(*args, **kwargs)
+
+    setattr(model, COMPILED_CALL, call)
+    try:
+        patient_until = time.monotonic() + PATIENCE_SECONDS
+        while called_elsewhere(model, call.__code__):
+            if time.monotonic() > patient_until:
+                raise TimeoutError(
+                    f"another thread has been in one call of the model for {PATIENCE_SECONDS:.0f} seconds, and its "
+                    "answer would be wrong if the model were trained meanwhile"
+                )
+            time.sleep(0.001)
+        yield
+    finally:
+        if inner is None:
+            vars(model).pop(COMPILED_CALL, None)
+        else:
+            setattr(model, COMPILED_CALL, inner)
+        over.set()
+
+
+def called_elsewhere(model: nn.Module, waiting: CodeType) -> bool:
+    """Whether another thread is in a call of the model or of a part of it, one in the function `waiting` apart."""
+    parts, begins = {id(module) for module in model.modules()}, getattr(nn.Module.__call__, "__code__", None)
+    for thread, innermost in sys._current_frames().items():
+        frames = [] if thread == threading.get_ident() else [frame for frame, _ in traceback.walk_stack(innermost)]
+        if any(frame.f_code is waiting for frame in frames):
+            continue
+        if any(frame.f_code is begins and id(frame.f_locals.get("self")) in parts for frame in frames):
+            return True
+    return False

@@ -18,12 +18,12 @@ import torch
 from torch import nn
 
 from minicompile.safe.compile_config import CompileConfig
-from minicompile.safe.compile_record import CompileReport, Record, records
+from minicompile.safe.compile_record import CompileReport, Record, SmoketestOutcome, records
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import Compiled, install
 from minicompile.safe.marks import marked_once, marks_of
 from minicompile.safe.selection import Selection, select
-from minicompile.safe.smoketest import CompileSmoketest, SmoketestOutcome
+from minicompile.safe.smoketest import CompileSmoketest
 from minicompile.safe.steps import Subject
 from minicompile.safe.watch import Found, Watch
 from minicompile.torch_private import dynamo as dynamo_internals
@@ -186,7 +186,7 @@ def _tried(
 
     found = test.attempt(subject, logger, put_in, seen)
     if found is not None and not compiled:
-        watch.hear(found)
+        watch.hear(found, test.outcome.random)
     outcome = test.outcome
     if errors:
         for part in compiled:

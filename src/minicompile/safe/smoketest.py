@@ -6,87 +6,35 @@ and wrong numbers fail nowhere. So the test takes whole steps: forward, loss, ba
 buffers must be eager's. By then training has changed what the compile saw, so one that has frozen a parameter or a
 buffer shows as well as a wrong one. From the second step on, a recompile is a failure: the batch is always the same.
 
-The steps are taken in a forked copy of the process (`minicompile.safe.apart`), and eager's in copies of that: nothing
-of the caller's is touched, whatever it is, a compiler that hangs is killed and one that crashes takes nothing along.
+The steps are taken in a forked copy of the process (`minicompile.safe.apart`): nothing of the caller's is touched,
+whatever it is, a compiler that hangs is killed and one that crashes takes nothing along. Nothing else runs there on the
+good path but the eager step before the last compiled one, which is taken back (`minicompile.safe.rewind`). Only a step
+that fails costs more: another copy then says whether eager fails as well, or whether there is state that cannot be
+taken back, in which case the steps are taken again with eager's in a copy of its own.
 Where a process cannot be forked, the steps are taken in place, one after the other, and all that they can get at is put
-back (`minicompile.safe.rewind`); calls of other threads wait meanwhile.
+back; calls of other threads wait meanwhile.
 """
 
 import logging
-import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from types import CodeType
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 
+from minicompile.frozen_state import CannotRestore
 from minicompile.reach import reached
-from minicompile.safe.apart import CannotFork, ProcessDied, Sign, call_apart, packed, unpacked, why_not
+from minicompile.safe.apart import CannotFork, ProcessDied, Sign, StoodStill, call_apart, packed, unpacked, why_not
+from minicompile.safe.compile_record import SmoketestOutcome
 from minicompile.safe.failures import TimeLimitExceeded
 from minicompile.safe.judge import Judge
 from minicompile.safe.outputs import shapes_of
-from minicompile.safe.rewind import rewinding
+from minicompile.safe.rewind import other_threads_waiting, rewinding
 from minicompile.safe.steps import Say, Step, Subject
 from minicompile.safe.time_limit import time_limit
 from minicompile.torch_private import dynamo as dynamo_internals
-from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
-
-PATIENCE_SECONDS = 10.0  # in place, for calls of the model that other threads had begun
-
-
-@dataclass
-class SmoketestOutcome:
-    """What the smoketest found.
-
-    Attributes:
-        stage: `passed`, or where it failed: `eager` (the model itself), `compile`, `forward`, `loss`, `backward`,
-            `optimizer`, `numerics`, `recompile`, `time_limit`.
-        exception: what was raised there; None when it passed.
-        compile_seconds: the first compiled step, its compile included.
-        step_seconds: the fastest later step; None when there was one step only.
-        dtype, tolerance: the arithmetic compared, and the relative difference that was allowed.
-        differences: largest relative difference of each kind: output, loss, gradient, buffer.
-        batch: name -> dtype and shape of each tensor of the sample batch.
-        steps: compiled steps that were taken.
-        in_place: why the steps were taken in this process; None where they were taken in a copy of it.
-    """
-
-    stage: str = "eager"
-    exception: BaseException | None = None
-    compile_seconds: float | None = None
-    step_seconds: float | None = None
-    dtype: str | None = None
-    tolerance: float | None = None
-    differences: dict[str, float] = field(default_factory=dict)
-    batch: dict[str, str] = field(default_factory=dict)
-    steps: int = 0
-    in_place: str | None = None
-
-    @property
-    def passed(self) -> bool:
-        return self.stage == "passed"
-
-    def failed(self, error: BaseException) -> None:
-        """Note an exception at the stage that has been reached."""
-        self.exception = error
-        if isinstance(error, TimeLimitExceeded):
-            self.stage = "time_limit"
-        elif isinstance(error, RuntimeError) and "fail_on_recompile" in str(error):
-            self.stage = "recompile"
-
-    def timed(self, number: int, seconds: float) -> None:
-        """Note what the compiled step of that number took."""
-        self.steps = number
-        if number == 1:
-            self.compile_seconds = seconds
-        else:
-            self.step_seconds = min(seconds, self.step_seconds or seconds)
 
 
 class CompileSmoketest:
@@ -148,21 +96,50 @@ class CompileSmoketest:
         outcome.in_place = why_not(reached(subject.model, subject.given_optimizer, subject.batch).tensors)
         if outcome.in_place is None:
             try:
-                self.outcome, error, found = call_apart(
-                    lambda sign: self._apart(subject, install, seen, sign), self.time_limit_seconds
-                )
-                self.outcome.exception = None if error is None else unpacked(error)
-                return found
+                return self._apart(subject, install, seen)
             except CannotFork as error:
-                outcome.in_place = str(error)
-            except (ProcessDied, TimeLimitExceeded) as error:
-                outcome.stage = getattr(error, "stage", None) or outcome.stage
-                outcome.failed(error)
-                return None
+                self.outcome = SmoketestOutcome(batch=outcome.batch, in_place=str(error))
         return self._in_place(subject, logger, install, seen)
 
-    def _apart(self, subject: Subject, install: Callable, seen: Callable, sign: Sign) -> tuple:
-        """Take the steps where everything may be spoiled; eager's are taken in copies of that."""
+    def _apart(self, subject: Subject, install: Callable, seen: Callable) -> Any:
+        """Take the steps in copies of the process, as many as it takes to say what came of them."""
+        found = self._tried_apart(subject, install, seen)
+        if self.outcome.stage == "numerics" and not self._takes_back(subject):
+            found = self._tried_apart(subject, install, seen, eager_apart=True)
+        if self.outcome.stage not in ("passed", "numerics", "recompile", "time_limit"):
+            error = self._eager_failure(subject)  # a model that fails by itself is no failure of the compile
+            if error is not None and not isinstance(error, CannotFork):
+                self.outcome.stage, self.outcome.exception = "eager", error
+        return found
+
+    def _tried_apart(self, subject: Subject, install: Callable, seen: Callable, eager_apart: bool = False) -> Any:
+        """Take the steps in a copy of the process; eager's in a copy of that where it is asked for."""
+        self.outcome = outcome = SmoketestOutcome(batch=self.outcome.batch)
+
+        def attempt(patient: bool) -> Any:
+            return call_apart(
+                lambda sign: self._steps_apart(subject, install, seen, sign, eager_apart),
+                self.time_limit_seconds,
+                patient=patient,
+            )
+
+        try:
+            try:
+                self.outcome, error, found = attempt(patient=False)
+            except StoodStill:
+                # For a lock that some thread holds here, for which eager waits as well; or for another machine.
+                if self.time_limit_seconds is None or isinstance(self._eager_failure(subject), StoodStill):
+                    raise
+                self.outcome, error, found = attempt(patient=True)
+            self.outcome.exception = None if error is None else unpacked(error)
+            return found
+        except (ProcessDied, TimeLimitExceeded) as died:
+            outcome.stage = getattr(died, "stage", None) or outcome.stage
+            outcome.failed(died)
+            return None
+
+    def _steps_apart(self, subject: Subject, install: Callable, seen: Callable, sign: Sign, eager_apart: bool) -> tuple:
+        """Take the steps where everything may be spoiled."""
         outcome, error = self.outcome, None
 
         def say(stage: str) -> None:
@@ -170,25 +147,62 @@ class CompileSmoketest:
             sign(stage)
 
         def reference() -> tuple[Step, Step | None]:
-            eager, _ = call_apart(lambda _: subject.eager_step(then_train=False))
+            if eager_apart:
+                eager, outcome.random = call_apart(lambda _: subject.eager_step(then_train=False))
+            else:
+                eager, outcome.random = subject.eager_step_taken_back()
             return eager, self._finer(subject, eager)
 
         try:
+            say("compile")
             subject.drop_gradients()
             with subject.grad_mode():
-                # Eager first: a model that fails by itself is no failure of the compile, and it shows whether random
-                # numbers are drawn; if so, the compile must draw eager's.
-                random = call_apart(lambda _: subject.eager_step(then_train=True)[1])
-                say("compile")
                 install()
-                self._compiled_steps(subject, say, random, reference)
+                # Whether random numbers are drawn shows at the end; if so, they must be eager's.
+                self._compiled_steps(subject, say, True, reference)
             outcome.stage = "passed"
         except CannotFork:
             raise
+        except CannotRestore as raised:
+            outcome.stage, error = "numerics", packed(raised)
         except Exception as raised:
             outcome.failed(raised)
             error, outcome.exception = packed(raised), None
+        outcome.random |= dynamo_internals.draws_as_eager()
         return outcome, error, seen()
+
+    def _takes_back(self, subject: Subject) -> bool:
+        """Whether an eager step that was taken back leaves another one its numbers, after all but one of the steps."""
+
+        def twice(_sign: Sign) -> bool:
+            subject.drop_gradients()
+            with subject.grad_mode():
+                for _ in range(1, self.steps):
+                    subject.eager_step(then_train=True)
+                first = subject.eager_step_taken_back()[0]
+                again = subject.eager_step(then_train=False)[0]
+            return Judge(subject.model, first, self.tolerance).difference(again, first) is None
+
+        try:
+            return call_apart(twice, self.time_limit_seconds)
+        except (CannotRestore, ProcessDied, TimeLimitExceeded):
+            return False
+
+    def _eager_failure(self, subject: Subject) -> Exception | None:
+        """What an eager training step raises in a copy of the process, `StoodStill` too; None where nothing does."""
+
+        def once(_: Sign) -> None:
+            subject.drop_gradients()
+            with subject.grad_mode():
+                subject.eager_step(then_train=True)
+
+        try:
+            call_apart(once, self.time_limit_seconds)
+        except TimeLimitExceeded:
+            return None
+        except Exception as error:
+            return error
+        return None
 
     def _finer(self, subject: Subject, eager: Step) -> Step | None:
         """Take eager's step in float32 where its arithmetic is coarser; None where it is not, or cannot be."""
@@ -215,14 +229,15 @@ class CompileSmoketest:
             with other_threads_waiting(subject.model):
                 say("eager")
                 with rewinding(subject.model, *held) as rewind, subject.grad_mode():
-                    eager, random = subject.eager_step(then_train=True)
+                    # Eager first: it shows whether random numbers are drawn; if so, the compile must draw eager's.
+                    eager, outcome.random = subject.eager_step(then_train=True)
 
                     def reference() -> tuple[Step, None]:
                         rewind()
                         return eager, None
 
                     with time_limit(self.time_limit_seconds, "The compile", logger):
-                        self._compiled_steps(subject, say, random, reference)
+                        self._compiled_steps(subject, say, outcome.random, reference)
             outcome.stage = "passed"
         except (Exception, TimeLimitExceeded) as error:
             outcome.failed(error)
@@ -251,56 +266,3 @@ class CompileSmoketest:
         if wrong is not None:
             say("numerics")
             raise wrong
-
-
-@contextmanager
-def other_threads_waiting(model: nn.Module) -> Iterator[None]:
-    """Have calls of the model by other threads wait until the block ends, and then see the model that it left.
-
-    The block begins when the calls that were under way have returned.
-
-    Raises:
-        TimeoutError: one of them has not, within `PATIENCE_SECONDS`.
-    """
-    if hasattr(model, "_orig_mod") or any(dynamo_internals.is_fsdp(module) for module in model.modules()):
-        yield
-        return
-    owner, over = threading.get_ident(), threading.Event()
-    inner = vars(model).get(COMPILED_CALL)
-    own_call = inner or uncompiled_call(model)
-
-    def call(*args: object, **kwargs: object) -> object:
-        if threading.get_ident() == owner:
-            return own_call(*args, **kwargs)
-        over.wait()
-        return model(*args, **kwargs)
-
-    setattr(model, COMPILED_CALL, call)
-    try:
-        patient_until = time.monotonic() + PATIENCE_SECONDS
-        while called_elsewhere(model, call.__code__):
-            if time.monotonic() > patient_until:
-                raise TimeoutError(
-                    f"another thread has been in one call of the model for {PATIENCE_SECONDS:.0f} seconds, and its "
-                    "answer would be wrong if the model were trained meanwhile"
-                )
-            time.sleep(0.001)
-        yield
-    finally:
-        if inner is None:
-            vars(model).pop(COMPILED_CALL, None)
-        else:
-            setattr(model, COMPILED_CALL, inner)
-        over.set()
-
-
-def called_elsewhere(model: nn.Module, waiting: CodeType) -> bool:
-    """Whether another thread is in a call of the model or of a part of it, one in the function `waiting` apart."""
-    parts, begins = {id(module) for module in model.modules()}, getattr(nn.Module.__call__, "__code__", None)
-    for thread, innermost in sys._current_frames().items():
-        frames = [] if thread == threading.get_ident() else [frame for frame, _ in traceback.walk_stack(innermost)]
-        if any(frame.f_code is waiting for frame in frames):
-            continue
-        if any(frame.f_code is begins and id(frame.f_locals.get("self")) in parts for frame in frames):
-            return True
-    return False

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from minicompile.batches import call_loss, clone_batch, parameters_of, split_batch
 from minicompile.frozen_state import RandomState
 from minicompile.safe.outputs import numbers_of
+from minicompile.safe.rewind import passes_taken_back
 from minicompile.torch_private.state import tree_map
 
 Say = Callable[[str], None]  # told the stage of a step that begins
@@ -116,6 +117,17 @@ class Subject:
             if then_train:
                 self.train()
         return step, drawn
+
+    def eager_step_taken_back(self) -> tuple[Step, bool]:
+        """Take an eager step without the optimizer's part, and put back what it has changed.
+
+        Raises:
+            CannotRestore: of what could not be put back.
+        """
+        with passes_taken_back(self.optimizer, self.model, self.loss_fn, self.batch):
+            eager = self.eager_step(then_train=False)
+            self.drop_gradients()
+        return eager
 
     def finer_step(self) -> Step:
         """Take the eager step in float32. The model stays in float32: for a process that ends after it."""

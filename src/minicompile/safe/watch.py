@@ -30,7 +30,6 @@ class Found:
     recompiles: list[str]
     cache_limits: list[dynamo_internals.CacheLimit]
     failed_frames: list[str]
-    keeps_eager_random: bool
 
 
 class Watch:
@@ -70,9 +69,10 @@ class Watch:
             self.note_break(reason)
         # A graph that was checked against eager's random numbers must go on drawing them when it is recompiled.
         self._keeps_eager_random |= dynamo_internals.draws_as_eager()
+        in_the_caches = self.tested is not None and self.graphs < self.tested.graphs  # as they were tested
         started = time.perf_counter()
         try:
-            with dynamo_internals.fallback_random(self._keeps_eager_random):
+            with dynamo_internals.fallback_random(self._keeps_eager_random or in_the_caches):
                 compiled = self.backend(graph_module, example_inputs, **options)
         finally:
             self.backend_seconds += time.perf_counter() - started
@@ -108,12 +108,14 @@ class Watch:
     def found(self) -> Found:
         """Return what has been counted, as plain data for another process."""
         return Found(
-            self.graphs, self.guards(), self.graph_breaks, self.recompiles, self.cache_limits, self.failed_frames,
-            self._keeps_eager_random,
-        )  # fmt: skip
+            self.graphs, self.guards(), self.graph_breaks, self.recompiles, self.cache_limits, self.failed_frames
+        )
 
-    def hear(self, found: Found) -> None:
+    def hear(self, found: Found, random: bool) -> None:
         """Take over, and log, what a watch of the same model counted in another process.
+
+        Args:
+            random: whether what was compiled there draws random numbers, which were eager's.
 
         Its graphs stay there: `graphs` goes on counting those of this process, and `tested` keeps the other's.
         """
@@ -123,7 +125,7 @@ class Watch:
         for limit in found.cache_limits:
             self._note_cache_limit(limit)
         self.failed_frames += found.failed_frames
-        self._keeps_eager_random |= found.keeps_eager_random
+        self._keeps_eager_random |= random
 
     def _note_compile(self) -> None:
         self._read_metrics()

@@ -156,6 +156,25 @@ def test_a_lock_that_another_thread_held_is_noticed(monkeypatch):
         thread.join()
 
 
+def test_a_copy_within_a_copy_that_computes_does_not_stand_still(monkeypatch):
+    monkeypatch.setattr(apart, "STILL_SECONDS", 0.3)
+
+    def compute(sign):
+        until = time.process_time() + 1
+        while time.process_time() < until:
+            pass
+        return 7
+
+    assert call_apart(lambda sign: call_apart(compute)) == 7
+
+
+def test_a_patient_caller_waits_for_a_copy_that_takes_no_processor_time(monkeypatch):
+    monkeypatch.setattr(apart, "STILL_SECONDS", 0.2)
+    with pytest.raises(StoodStill):
+        call_apart(lambda sign: sign("forward") or time.sleep(2), seconds=60)
+    assert call_apart(lambda sign: sign("forward") or time.sleep(1) or 7, seconds=60, patient=True) == 7
+
+
 def test_inductor_compiles_in_a_copy_when_it_has_compiled_here(monkeypatch, tmp_path, fresh_compiler):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
 

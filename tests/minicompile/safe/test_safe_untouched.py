@@ -15,7 +15,7 @@ from safe_models import MLP, features, lying
 from torch import nn
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
-from minicompile.safe import smoketest
+from minicompile.safe import rewind, smoketest
 from minicompile.safe.apart import why_not
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
@@ -315,7 +315,7 @@ def test_a_call_that_another_thread_had_begun_gets_its_right_answer(begun):
 
 
 def test_in_place_a_call_of_another_thread_that_does_not_return_keeps_the_model_eager(begun, place, monkeypatch):
-    monkeypatch.setattr(smoketest, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(rewind, "PATIENCE_SECONDS", 0.1)
     model, batch, thread, answers = begun
     report = attempt(model, batch)
     gates[0].open.set()
