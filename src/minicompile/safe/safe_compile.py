@@ -63,13 +63,17 @@ def maybe_compile(
         call eager, and all those after it.
 
     Raises:
-        LabError: the configuration or a pattern of it cannot be; the model is a `torch.compile` wrapper already.
+        LabError: an argument is of the wrong kind; the configuration or a pattern of it cannot be; the model is a
+            `torch.compile` wrapper already.
         Exception: under `fail_policy="raise"`, what the compile raised, with a note of the stage; `WrongNumbers`,
             `TimeLimitExceeded` or `OtherRankFailed` for failures that raise nothing themselves.
     """
+    if not isinstance(cfg, CompileConfig):
+        raise _wrong_kind("cfg", cfg, "a CompileConfig; CompileConfig.from_dict makes one of a dictionary")
     if not cfg.enabled:
         return model
     cfg.validate()
+    refuse_wrong_kinds(model, logger, loss_fn, optimizer)
     inner = model.get_submodule("module") if dynamo_internals.is_ddp(model) else model
     if hasattr(inner, "_orig_mod"):
         raise LabError("the model is wrapped by torch.compile already; give maybe_compile the plain model.")
@@ -136,6 +140,28 @@ def maybe_compile(
         extra={"compile_report": report.to_dict()},
     )
     return model
+
+
+def refuse_wrong_kinds(model: Any, logger: Any, loss_fn: Any, optimizer: Any) -> None:
+    """Refuse what is no model, logger, loss or optimizer before anything is compiled. Raises `LabError`.
+
+    A class in the place of one of its objects is among the commonest mistakes: `loss_fn=nn.MSELoss`.
+    """
+    if not isinstance(model, nn.Module):
+        raise _wrong_kind("model", model, "an nn.Module; wrap a function in the forward of one")
+    if not all(callable(getattr(logger, level, None)) for level in ("info", "warning", "error")):
+        raise _wrong_kind("logger", logger, "a logging.Logger, such as logging.getLogger(__name__)")
+    if loss_fn is not None and (isinstance(loss_fn, type) or not callable(loss_fn)):
+        raise _wrong_kind("loss_fn", loss_fn, "None or a function of the output, such as nn.MSELoss()")
+    methods = [callable(getattr(optimizer, method, None)) for method in ("step", "zero_grad")]
+    groups = getattr(optimizer, "param_groups", None)
+    if optimizer is not None and (isinstance(optimizer, type) or not all(methods) or groups is None):
+        raise _wrong_kind("optimizer", optimizer, "None or the one torch.optim.Optimizer that will train the model")
+
+
+def _wrong_kind(argument: str, value: Any, must: str) -> LabError:
+    given = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
+    return LabError(f"{argument} of maybe_compile is {given}; give {must}.")
 
 
 def uncompile(model: nn.Module) -> nn.Module:

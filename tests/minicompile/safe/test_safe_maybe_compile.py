@@ -316,3 +316,32 @@ def test_eval_without_loss_only_calls_the_model():
         assert "gradient" not in report.differences
         model(ids())
     assert not compile_report(model).recompiles
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"model": lambda x: x}, "model of maybe_compile is of type function; give an nn.Module"),
+        ({"model": None}, "model of maybe_compile is of type NoneType"),
+        ({"model": MLP}, "model of maybe_compile is the class MLP"),
+        ({"cfg": {"enabled": True}}, "cfg of maybe_compile is of type dict; give a CompileConfig"),
+        ({"cfg": None}, "cfg of maybe_compile is of type NoneType"),
+        ({"logger": None}, "logger of maybe_compile is of type NoneType; give a logging.Logger"),
+        ({"logger": "training"}, "logger of maybe_compile is of type str"),
+        ({"loss_fn": "mse"}, "loss_fn of maybe_compile is of type str"),
+        ({"loss_fn": nn.MSELoss}, "loss_fn of maybe_compile is the class MSELoss; give None or a function"),
+        ({"optimizer": torch.optim.SGD}, "optimizer of maybe_compile is the class SGD"),
+        ({"optimizer": [torch.optim.SGD(MLP().parameters())]}, "optimizer of maybe_compile is of type list"),
+        (
+            {"optimizer": torch.optim.lr_scheduler.StepLR(torch.optim.SGD(MLP().parameters()), 1)},
+            "optimizer of maybe_compile is of type StepLR",
+        ),
+    ],
+)
+@pytest.mark.parametrize("fail_policy", ["fallback_eager", "raise"])
+def test_an_argument_of_the_wrong_kind_is_refused_in_one_sentence(wrong, sentence, fail_policy):
+    given = {"model": MLP(), "cfg": config(fail_policy=fail_policy), "logger": logger, "sample_batch": features()}
+    with pytest.raises(LabError) as refused:
+        maybe_compile(**{**given, **wrong})
+    assert str(refused.value).startswith(sentence)
+    assert "\n" not in str(refused.value)
