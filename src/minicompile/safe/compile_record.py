@@ -1,16 +1,18 @@
 """Keeps what became of each model that went through `maybe_compile`."""
 
 import dataclasses
-import weakref
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from minicompile.safe.failures import TimeLimitExceeded
 from minicompile.safe.watch import Watch
 from minicompile.torch_private.dynamo import CacheLimit
+from minilab import LabError
 
 
 @dataclass
@@ -141,12 +143,24 @@ class Record:
     uninstall: Callable[[], None]
 
 
-# By model, and never inside it: a model's pickle and its copies hold nothing of this package's bookkeeping.
-records: "weakref.WeakKeyDictionary[nn.Module, Record]" = weakref.WeakKeyDictionary()
+# By model, and never inside it: a model's pickle and its copies hold nothing of this package's bookkeeping. By its
+# identity: models that call themselves equal are different models.
+records: MutableMapping[nn.Module, Record] = WeakIdKeyDictionary()
+_locks: MutableMapping[nn.Module, threading.RLock] = WeakIdKeyDictionary()
+_finding_a_lock = threading.Lock()
+
+
+def lock_of(model: nn.Module) -> threading.RLock:
+    """The lock for whoever compiles a model or makes it eager again: two threads at once would do half of both."""
+    with _finding_a_lock:
+        return _locks.setdefault(model, threading.RLock())
 
 
 def compile_report(model: nn.Module) -> CompileReport:
     """Report the state of `model` now, recompiles since start-up included; `.to_dict()` gives plain data."""
+    if not isinstance(model, nn.Module):
+        given = type(model).__name__
+        raise LabError(f"compile_report was given {given}; give the nn.Module that maybe_compile was given.")
     record = records.get(model)
     if record is None:
         reason = "maybe_compile has not compiled this object; a copy of a compiled model is eager until it has"

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from minicompile.safe.compile_config import CompileConfig
-from minicompile.safe.compile_record import CompileReport, Record, SmoketestOutcome, records
+from minicompile.safe.compile_record import CompileReport, Record, SmoketestOutcome, lock_of, records
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import Compiled, install
 from minicompile.safe.marks import marked_once, marks_of
@@ -74,9 +74,23 @@ def maybe_compile(
         return model
     cfg.validate()
     refuse_wrong_kinds(model, logger, loss_fn, optimizer)
-    inner = model.get_submodule("module") if dynamo_internals.is_ddp(model) else model
+    inner = _inner(model)
     if hasattr(inner, "_orig_mod"):
         raise LabError("the model is wrapped by torch.compile already; give maybe_compile the plain model.")
+    with lock_of(inner):
+        return _compiled(model, inner, cfg, logger, (sample_batch, optimizer, loss_fn), process_group)
+
+
+def _compiled(
+    model: nn.Module, inner: nn.Module, cfg: CompileConfig, logger: logging.Logger, step: tuple, process_group: Any
+) -> nn.Module:
+    """Do what `maybe_compile` says.
+
+    Args:
+        inner: what `model` wraps, or `model` itself.
+        step: what a training step takes besides: batch, optimizer, loss.
+    """
+    sample_batch = step[0]
     uncompile(model)
     selection = select(inner, cfg.allowlist, cfg.blocklist)
     backend_name = cfg.backend if isinstance(cfg.backend, str) else getattr(cfg.backend, "__name__", "custom")
@@ -99,7 +113,7 @@ def maybe_compile(
     try:
         if cfg.healthcheck and sample_batch is not None:
             synchronised = contextlib.nullcontext() if inner is model else getattr(model, "no_sync")()  # noqa: B009
-            subject = Subject(inner, sample_batch, optimizer, loss_fn)
+            subject = Subject(inner, *step)
             with synchronised:
                 outcome, compiled = _tried(subject, selection, cfg, watch, undo, logger)
         if outcome.exception is None and not compiled:
@@ -166,10 +180,18 @@ def _wrong_kind(argument: str, value: Any, must: str) -> LabError:
 
 def uncompile(model: nn.Module) -> nn.Module:
     """Make a model that went through `maybe_compile` eager again, and forget its report. Any other is left alone."""
-    record = records.pop(model, None)
-    if record is not None:
-        record.uninstall()
+    if not isinstance(model, nn.Module):
+        raise LabError(f"uncompile was given {type(model).__name__}; give the nn.Module that maybe_compile was given.")
+    with lock_of(_inner(model)):
+        record = records.pop(model, None)
+        if record is not None:
+            record.uninstall()
     return model
+
+
+def _inner(model: nn.Module) -> nn.Module:
+    """What a `DistributedDataParallel` wraps; any other model itself."""
+    return model.get_submodule("module") if dynamo_internals.is_ddp(model) else model
 
 
 def _proof(outcome: SmoketestOutcome) -> str:
@@ -219,7 +241,7 @@ def _tried(
             part.put()
         if outcome.exception is None:
             outcome.stage, outcome.exception = "forward", errors[0]
-    if outcome.passed and not found.graphs:
+    if (outcome.passed or outcome.stage == "recompile") and not found.graphs:  # a stance refuses the first compile too
         outcome.stage = "compile"
         sentence = "the compiler found nothing to compile in the model; leave it eager."
         outcome.exception = NothingCompiled(sentence, "nothing_compiled")

@@ -54,7 +54,8 @@ class Subject:
         self.model, self.batch, self.loss_fn, self.given_optimizer = model, batch, loss_fn, optimizer
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.trains = bool(trainable) and (model.training or optimizer is not None or loss_fn is not None)
-        self.optimizer = (optimizer or torch.optim.SGD(trainable, lr=1e-2)) if self.trains else None
+        plain = optimizer is None and self.trains
+        self.optimizer = torch.optim.SGD(trainable, lr=1e-2) if plain else optimizer if self.trains else None
 
     def grad_mode(self):
         """The context in which its steps are taken."""

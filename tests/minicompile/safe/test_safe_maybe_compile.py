@@ -4,6 +4,7 @@ import copy
 import gc
 import logging
 import pickle
+import threading
 import weakref
 
 import pytest
@@ -27,6 +28,7 @@ from torch._inductor.utils import fresh_cache
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
 from minicompile.safe.failures import WrongNumbers
+from minicompile.safe.steps import Subject
 from minilab import LabError
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
@@ -345,3 +347,58 @@ def test_an_argument_of_the_wrong_kind_is_refused_in_one_sentence(wrong, sentenc
         maybe_compile(**{**given, **wrong})
     assert str(refused.value).startswith(sentence)
     assert "\n" not in str(refused.value)
+
+
+def test_models_that_call_themselves_equal_are_kept_apart():
+    class Equal(MLP):
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return 1
+
+    one, other = Equal(), Equal()
+    maybe_compile(one, config(backend="eager"), logger, features())
+    assert compile_report(other).stage == "none"
+    maybe_compile(other, config(backend="eager"), logger, features())
+    uncompile(other)
+    assert compile_report(one).compiled
+    uncompile(one)
+    assert "_compiled_call_impl" not in vars(one)
+
+
+def test_threads_that_compile_one_model_at_once_leave_it_whole():
+    model, batch = build("mlp")
+    threads = [
+        threading.Thread(target=maybe_compile, args=(model, config(backend="eager"), logger, batch)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert compile_report(model).compiled, compile_report(model).reason
+    uncompile(model)
+    assert "_compiled_call_impl" not in vars(model)
+
+
+@pytest.mark.parametrize("ask", [compile_report, uncompile])
+@pytest.mark.parametrize("value", [None, 3, MLP, "model"])
+def test_what_is_no_model_has_no_report(ask, value):
+    with pytest.raises(LabError, match=r"give the nn\.Module that maybe_compile was given"):
+        ask(value)
+
+
+def test_an_optimizer_with_a_length_of_zero_is_the_optimizer():
+    class Listed(torch.optim.SGD):
+        def __len__(self):
+            return 0
+
+    model = MLP()
+    optimizer = Listed(model.parameters(), lr=0.1)
+    assert Subject(model, features(), optimizer, None).optimizer is optimizer
+
+
+def test_a_process_that_compiles_nothing_is_said_to():
+    with torch.compiler.set_stance("force_eager"):
+        model = maybe_compile(MLP(), config(), logger, features())
+    assert compile_report(model).exception == "NothingCompiled"
