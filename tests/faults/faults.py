@@ -28,6 +28,24 @@ whose name begins with a dot is what a killed job left, and may be deleted.
 After a run that was killed: `snakemake --unlock`, then the same command again. It builds what is missing, and only
 that.
 """
+MISUSE = """## Misuse of the library
+
+`maybe_compile`, `capture`, `annotate`, `render_explorer`, `explore` and the command `minicompile` refuse an argument of
+the wrong kind in one sentence, before anything is compiled (`LabError`; the command ends with status 1). What they are
+given to compile may fail in any way: `maybe_compile` gives the model back as it was and says at which stage, and where
+the model fails without torch.compile too, it says `eager`. That holds for a model that raises, crashes its process or
+waits for a lock of another thread, and for one that hangs, which the limit ends; for state that nothing can find and
+take back; for models that call themselves equal; for threads that compile one model at once; for Ctrl-C in the middle;
+for a full disk, a limit on the size of files, and a process in which compiling is switched off.
+
+The smoketest costs the compile, at most four eager steps, and the copy of the process: some hundredths of a second,
+which count where a step takes less. Only a step that fails costs more, to be sure why (`benchmarks/maybe_compile.py`).
+
+Not promised: a folder for torch's caches that cannot be made (`TORCHINDUCTOR_CACHE_DIR`) ends the import of torch's own
+compiler, and with it that of the library, with torch's traceback. A model whose numbers differ from call to call by
+nature, from `os.urandom` say, is called wrong. `capture` passes on the exception of a model that cannot be called with
+the inputs it is given.
+"""
 FORGED = """## Forged files
 
 `python tests/faults/campaign.py --tries 10000` forges what the lab reads, from seeds, and reads it as the lab does, in
@@ -91,7 +109,7 @@ def document() -> str:
         for found in declared_faults()
     ]
     table = ["| what goes wrong | what you see | what then |", "|---|---|---|", *rows, ""]
-    return "\n".join([HEAD, *table, *campaign_section()])
+    return "\n".join([HEAD, *table, MISUSE, *campaign_section()])
 
 
 def campaign_section() -> list[str]:
