@@ -17,7 +17,9 @@ def numbers_of(value: Any, name: str = "output", depth: int = 0) -> Iterator[tup
     namespace, a Hugging Face output, a `torch.distributions` distribution. An iterator is left alone, since reading it
     would use it up.
     """
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and value.is_nested:
+        yield from numbers_of(list(value.detach().unbind()), name, depth + 1)
+    elif isinstance(value, Tensor):
         yield name, value.detach()
     elif isinstance(value, bool | int):
         yield name, torch.tensor(value)

@@ -15,6 +15,7 @@ from minicompile.frozen_state import RandomState
 from minicompile.safe.outputs import numbers_of
 from minicompile.safe.rewind import passes_taken_back
 from minicompile.torch_private.state import tree_map
+from minilab import LabError
 
 Say = Callable[[str], None]  # told the stage of a step that begins
 
@@ -85,6 +86,7 @@ class Subject:
         if self.trains:
             say("loss")
             loss = call_loss(self.loss_fn, output, target)
+            _refuse_what_is_no_loss(loss)
             say("backward")
             loss.backward()
         gradients = {name: p.grad for name, p in self.parameters().items() if p.grad is not None}
@@ -141,6 +143,16 @@ class Subject:
             for device in filter(torch.amp.is_autocast_available, {p.device.type for p in self.model.parameters()}):
                 stack.enter_context(torch.autocast(device, enabled=False))
             return self.eager_step(then_train=False)[0]
+
+
+def _refuse_what_is_no_loss(loss: Any) -> None:
+    """Refuse what has no backward pass of its own. Raises `LabError`."""
+    if not isinstance(loss, Tensor):
+        raise LabError(f"the loss is of type {type(loss).__name__}; return a tensor of one number from loss_fn.")
+    if loss.numel() != 1:
+        raise LabError(f"the loss has the shape {list(loss.shape)} and must be one number; take its mean, say.")
+    if not loss.requires_grad:
+        raise LabError("the loss does not depend on what is trained, or was detached; return one that does.")
 
 
 def _with_values(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

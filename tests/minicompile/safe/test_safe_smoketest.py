@@ -300,3 +300,30 @@ def test_compare_allows_rounding_and_cancellation():
     compare(noisy, zero, "gradient", 1e-4, noise=1e-3)
     with pytest.raises(WrongNumbers):
         compare(noisy, zero, "gradient", 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "sentence"),
+    [
+        (lambda output: 3.0, "the loss is of type float; return a tensor of one number"),
+        (lambda output: None, "the loss is of type NoneType"),
+        (lambda output: output * 2, "the loss has the shape [6, 4] and must be one number"),
+        (lambda output: output.detach().sum(), "the loss does not depend on what is trained"),
+    ],
+)
+def test_what_is_no_loss_is_said_in_one_sentence(loss_fn, sentence):
+    smoketest = CompileSmoketest()
+    assert smoketest.run(torch.compile(MLP(), backend="eager"), features(), None, loss_fn) is False
+    assert smoketest.outcome.stage == "eager"
+    assert str(smoketest.outcome.exception).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("layout", "backend", "passes"),
+    [(torch.jagged, "eager", True), (torch.jagged, lying, False), (torch.strided, "eager", True)],
+)
+def test_nested_tensors_are_compared_row_by_row(layout, backend, passes):
+    batch = torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(3, 8)], layout=layout)
+    smoketest = CompileSmoketest()
+    assert smoketest.run(torch.compile(nn.Linear(8, 4).eval(), backend=backend), batch) is passes, smoketest.outcome
+    assert smoketest.outcome.batch == {"batch[0]": "float32 [2, 8]", "batch[1]": "float32 [3, 8]"}
