@@ -1,5 +1,6 @@
 """MiniGPT's forward pass with whole sequences in a block (`forward_block.cu`): how a batch is spread; the launch."""
 
+from ctypes import c_int
 from typing import NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from minikernel.model.block_units import PIECE_WORDS, unit_bytes, units
+from minikernel.model.driver import Launch
 from minikernel.model.fragments import HEADS, WIDTH
 from minikernel.model.weights import NAMES, Weights, check_ids, weights_of
 from minikernel.ops import softmax_cuda
@@ -98,23 +100,19 @@ def instances() -> list[str]:
 
 
 def launch(
-    weights: Weights, ids: Tensor, out: Tensor, probabilities: bool, spread: Plan, stamps: Tensor | None = None
-) -> None:
-    """Launch the kernel on torch's current stream: ids (B, T) int64 to out (B, T, V), both contiguous, on one GPU."""
-    config, dtype, device = weights.config, out.dtype, ids.get_device()
+    weights: Weights, sequences: int, length: int, probabilities: bool, spread: Plan, stamps: Tensor | None = None
+) -> Launch:
+    """The kernel's launch for ids (B, T) int64 to out (B, T, V), both contiguous, on one GPU."""
+    config, dtype = weights.config, weights.dtype
     units_on_gpu, of_head, bounded = weights.once(("block", spread.team), lambda: _on_device(weights, spread.team))
-    sequences, length = ids.shape
-    with torch.cuda.device(device):
-        kernel = softmax_cuda.compiled(SOURCE, expression(dtype, spread, stamps is not None), device)
-        stream = softmax_cuda.stream_of(torch._C._cuda_getCurrentRawStream(device))
-        sizes = (EVENTS, sequences, length, config.n_layer, config.vocab_size, spread.sequences)
-        numbers = (*sizes, of_head, int(probabilities), int(bounded))
-        arguments = (
-            units_on_gpu.data_ptr(), weights.tokens.data_ptr(), weights.places.data_ptr(), ids.data_ptr(),
-            out.data_ptr(), 0 if stamps is None else stamps.data_ptr(), *(np.int32(number) for number in numbers),
-        )  # fmt: skip
-        grid = -(-sequences // spread.sequences)
-        kernel((grid,), (spread.threads,), arguments, shared_mem=spread.shared_bytes(NAMES[dtype]), stream=stream)
+    sizes = (EVENTS, sequences, length, config.n_layer, config.vocab_size, spread.sequences)
+    numbers = (*sizes, of_head, int(probabilities), int(bounded))
+    return Launch(
+        softmax_cuda.compiled(SOURCE, expression(dtype, spread, stamps is not None), weights.gpu), weights.gpu,
+        -(-sequences // spread.sequences), spread.threads, spread.shared_bytes(NAMES[dtype]),
+        [table.data_ptr() for table in (units_on_gpu, weights.tokens, weights.places)],
+        [0 if stamps is None else stamps.data_ptr(), *map(c_int, numbers)],
+    )  # fmt: skip
 
 
 def timeline(model: GrammarMiniGPT, ids: Tensor, probabilities: bool = True) -> np.ndarray:
@@ -131,11 +129,11 @@ def timeline(model: GrammarMiniGPT, ids: Tensor, probabilities: bool = True) -> 
     """
     weights = weights_of(model)
     check_ids(weights, ids)
-    spread = plan(len(ids), ids.shape[1], softmax_cuda.multiprocessors(ids.get_device()))
+    spread = plan(len(ids), ids.shape[1], softmax_cuda.multiprocessors(weights.gpu))
     blocks = -(-len(ids) // spread.sequences)
     stamps = torch.zeros((blocks, EVENTS, 2), dtype=torch.int64, device=ids.device)
     out = torch.empty((*ids.shape, weights.config.vocab_size), dtype=weights.dtype, device=ids.device)
-    launch(weights, ids.contiguous(), out, probabilities, spread, stamps)
+    launch(weights, len(ids), ids.shape[1], probabilities, spread, stamps)(ids.contiguous(), out)
     return stamps.cpu().numpy()
 
 

@@ -3,11 +3,14 @@
 It is for few sequences of at most 16 tokens: a cluster has four multiprocessors to itself.
 """
 
+from ctypes import c_int
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from minikernel.model.cluster_packing import BLOCKS, ROWS, WARPS, packed, shared_bytes, stream_scale
+from minikernel.model.driver import Launch
 from minikernel.model.weights import NAMES, Weights
 from minikernel.ops import softmax_cuda
 
@@ -35,25 +38,20 @@ def instances() -> list[str]:
     return [expression(dtype, 4, *each) for dtype in PRECISION for each in asked]
 
 
-def forward(weights: Weights, ids: Tensor, out: Tensor, probabilities: bool, stamps: Tensor | None = None) -> None:
-    """Launch the kernel on torch's current stream: ids (B, T) int64 to out (B, T, V), both contiguous, on one GPU.
+def launch(weights: Weights, sequences: int, length: int, probabilities: bool, stamps: Tensor | None = None) -> Launch:
+    """The kernel's launch for ids (B, T) int64 to out (B, T, V), both contiguous; `takes` has said that it can.
 
-    `takes` has said that it can. A position whose id is not in the vocabulary comes out as NaN, and so do those after
-    it. `stamps` (blocks, EVENTS, 2) int64, zeros, receives what `timeline` returns.
+    A position whose id is not in the vocabulary comes out as NaN, and so do those after it. `stamps` (blocks, EVENTS,
+    2) int64, zeros, receives what `timeline` returns.
     """
-    config, dtype, device = weights.config, out.dtype, ids.get_device()
-    name = NAMES[dtype]
-    shares, constants, tokens, places = weights.once("cluster", lambda: _on_device(weights))
-    sequences, length = ids.shape
-    with torch.cuda.device(device):
-        wanted = expression(dtype, config.n_layer, config.vocab_size, probabilities, stamps is not None)
-        kernel = softmax_cuda.compiled(SOURCE, wanted, device)
-        stream = softmax_cuda.stream_of(torch._C._cuda_getCurrentRawStream(device))
-        arguments = (
-            shares.data_ptr(), constants.data_ptr(), tokens.data_ptr(), places.data_ptr(), ids.data_ptr(),
-            out.data_ptr(), np.int32(length), 0 if stamps is None else stamps.data_ptr(), np.int32(EVENTS),
-        )  # fmt: skip
-        kernel((BLOCKS * sequences,), (THREADS,), arguments, shared_mem=shared_bytes(config, name), stream=stream)
+    config = weights.config
+    wanted = expression(weights.dtype, config.n_layer, config.vocab_size, probabilities, stamps is not None)
+    return Launch(
+        softmax_cuda.compiled(SOURCE, wanted, weights.gpu), weights.gpu, BLOCKS * sequences, THREADS,
+        shared_bytes(config, NAMES[weights.dtype]),
+        [made.data_ptr() for made in weights.once("cluster", lambda: _on_device(weights))],
+        [c_int(length), 0 if stamps is None else stamps.data_ptr(), c_int(EVENTS)],
+    )  # fmt: skip
 
 
 def timeline(weights: Weights, ids: Tensor, probabilities: bool = True) -> np.ndarray:
@@ -66,7 +64,7 @@ def timeline(weights: Weights, ids: Tensor, probabilities: bool = True) -> np.nd
     """
     stamps = torch.zeros((BLOCKS * len(ids), EVENTS, 2), dtype=torch.int64, device=ids.device)
     out = torch.empty((*ids.shape, weights.config.vocab_size), dtype=weights.dtype, device=ids.device)
-    forward(weights, ids, out, probabilities, stamps)
+    launch(weights, len(ids), ids.shape[1], probabilities, stamps)(ids, out)
     return stamps.cpu().numpy()
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from minikernel.model.fragments import check_fits
 from minikernel.model.graph_packing import packed
 from minikernel.model.graph_plan import PLANS, Buffers, Kernel, launches, room_for_words, workspace_bytes
+from minikernel.model.parameters import Snapshot
 from minikernel.ops import softmax_cuda
 from minilab import LabError
 from minimodel.model_config import MiniGPTConfig
@@ -64,8 +65,7 @@ class Captured:
     ) -> None:
         check_takes(model, shape)
         device, dtype = model.lm_head.weight.device, model.lm_head.weight.dtype
-        self._versions, self.weights = versions_of(model), pack(model)
-        self._parameters = tuple(model.parameters())  # as long as they are here, no other has their addresses
+        self._packed_of, self.weights = Snapshot(model), pack(model)
         self.ids = torch.zeros(shape, dtype=torch.int64, device=device)
         self.output = torch.empty((*shape, model.config.vocab_size), dtype=dtype, device=device)
         self.workspace = workspace(model, shape)
@@ -90,13 +90,14 @@ class Captured:
 
         `model` is the one that this was made for, on the same GPU; its weights are packed anew where they have changed.
         """
-        versions = versions_of(model)
-        if versions != self._versions:
-            for old, new in zip(self.weights, pack(model), strict=True):
-                old.copy_(new)
-            self._versions, self._parameters = versions, tuple(model.parameters())
         self.ids.copy_(ids)
         self.replay()
+        if not self._packed_of.current():  # looked at while the GPU is at work
+            now = Snapshot(model)
+            for old, new in zip(self.weights, pack(model), strict=True):
+                old.copy_(new)
+            self._packed_of = now
+            self.replay()
         return self.output
 
 
@@ -173,11 +174,6 @@ def pack(model: GrammarMiniGPT) -> Weights:
     arrays = {name: parameters[torch_name(name)].detach().float().cpu().numpy() for name in model.config.shapes}
     made = packed(model.config, arrays, DTYPES[weight.dtype], room_for_words(model.config.vocab_size))
     return Weights(*(torch.from_numpy(array).to(weight.device) for array in made))
-
-
-def versions_of(model: GrammarMiniGPT) -> tuple[tuple[int, int, int], ...]:
-    """What changes when a parameter of the model does."""
-    return tuple((id(parameter), parameter.data_ptr(), parameter._version) for parameter in model.parameters())
 
 
 def workspace(model: GrammarMiniGPT, shape: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

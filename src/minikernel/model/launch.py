@@ -5,15 +5,18 @@ packed once for each model, and again when one of them has changed.
 """
 
 import weakref
-from typing import Any, NamedTuple
+from ctypes import c_float, c_int, c_uint64
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from minikernel.model.driver import Launch
 from minikernel.model.packing import BLOCKS, THREADS, check_fits, embedding, packed, shared_bytes
+from minikernel.model.parameters import Taken
 from minikernel.ops import softmax_cuda
 from minilab import LabError
+from minimodel.model_config import MiniGPTConfig
 from minimodel.port import torch_name
 from minimodel.torch_minigpt import GrammarMiniGPT
 from minimodel.writing import generate as writing
@@ -23,13 +26,38 @@ SOURCE = "../model/generate.cu"
 GREEDY = Sampling()
 
 
-class Packed(NamedTuple):
-    """A model's weights on its GPU: as the kernel reads them, both embeddings, and what they were packed from."""
+class Packed(Taken):
+    """A model's weights on its GPU, as the kernel reads them."""
 
-    weights: Tensor  # (BLOCKS, floats of a block) float32
-    tokens: Tensor  # (V, d) float32, each row without its mean, as in `places`
-    places: Tensor  # (block_size, d) float32
-    versions: tuple
+    def __init__(self, model: GrammarMiniGPT) -> None:
+        """Pack them.
+
+        Raises:
+            LabError: the kernel does not take the model or its device.
+        """
+        check_takes(model)
+        super().__init__(model)
+        self.config, device = model.config, model.lm_head.weight.device
+        parameters = dict(model.named_parameters())
+        arrays = {name: parameters[torch_name(name)].detach().cpu().numpy() for name in model.config.shapes}
+        made = packed(model.config, arrays), *(embedding(arrays[f"{name}_embedding"]) for name in ("token", "position"))
+        # (BLOCKS, floats of a block); (V, d) and (block_size, d), each row without its mean; all float32
+        self.tables = [torch.from_numpy(table).to(device) for table in made]
+        self.gpu = self.tables[0].get_device()
+
+    def launch_of(
+        self, sequences: int, given: int, new_tokens: int, sampling: Sampling, last_logits: Tensor | None = None
+    ) -> Launch:
+        """The kernel's launch for so many prompts of `given` tokens; `last_logits` as `write` has it."""
+        words = self.config.vocab_size
+        return Launch(
+            softmax_cuda.compiled(SOURCE, expression(self.config), self.gpu), self.gpu, BLOCKS * sequences, THREADS,
+            shared_bytes(self.config), [table.data_ptr() for table in self.tables],
+            [
+                0 if last_logits is None else last_logits.data_ptr(), c_int(given), c_int(new_tokens),
+                c_float(sampling.temperature), c_int(min(sampling.top_k or words, words)), c_uint64(sampling.seed),
+            ],
+        )  # fmt: skip
 
 
 _packed: "weakref.WeakKeyDictionary[GrammarMiniGPT, Packed]" = weakref.WeakKeyDictionary()
@@ -57,12 +85,13 @@ def generate(
     device = model.lm_head.weight.device
     prompt = writing.checked_prompt(model, ids, new_tokens)
     try:
-        check_takes(model)
+        weights = _packed_once(model)
     except LabError:
         if not fall_back:
             raise
         return torch.as_tensor(writing.generate(model, prompt, new_tokens, sampling), device=device)
-    return write(model, torch.as_tensor(prompt, device=device), new_tokens, sampling)
+    there = isinstance(ids, Tensor) and ids.device == device and ids.dtype == torch.int64
+    return _write(weights, ids if there else torch.as_tensor(prompt, device=device), new_tokens, sampling)
 
 
 def check_takes(model: GrammarMiniGPT) -> None:
@@ -91,28 +120,28 @@ def write(
 
     `last_logits` (B, V) float32 receives the logits of the last token.
     """
+    return _write(_packed_once(model), prompt, new_tokens, sampling, last_logits)
+
+
+def _write(
+    weights: Packed, prompt: Tensor, new_tokens: int, sampling: Sampling, last_logits: Tensor | None = None
+) -> Tensor:
+    asked = (len(prompt), prompt.shape[1], new_tokens, sampling)
     written = torch.empty((len(prompt), new_tokens), dtype=torch.int64, device=prompt.device)
     if not new_tokens:
         return written
-    size, device = model.config, prompt.get_device()
-    with torch.cuda.device(device), torch.no_grad():
-        weights = _packed_once(model)
-        kernel = softmax_cuda.compiled(SOURCE, expression(model), device)
-        stream = softmax_cuda.stream_of(torch._C._cuda_getCurrentRawStream(device))
-        prompt, logits = prompt.contiguous(), 0 if last_logits is None else last_logits.data_ptr()
-        arguments = (
-            weights.weights.data_ptr(), weights.tokens.data_ptr(), weights.places.data_ptr(),
-            prompt.data_ptr(), written.data_ptr(), logits,
-            np.int32(prompt.shape[1]), np.int32(new_tokens), np.float32(sampling.temperature),
-            np.int32(min(sampling.top_k or size.vocab_size, size.vocab_size)), np.uint64(sampling.seed),
-        )  # fmt: skip
-        kernel((BLOCKS * len(prompt),), (THREADS,), arguments, shared_mem=shared_bytes(size), stream=stream)
+    if last_logits is None:
+        launch = weights.launch(asked, lambda: weights.launch_of(*asked))
+    else:
+        launch = weights.launch_of(*asked, last_logits)
+    launch(prompt.contiguous(), written)
+    weights.launched()
     return written
 
 
-def expression(model: GrammarMiniGPT) -> str:
+def expression(config: MiniGPTConfig) -> str:
     """The C++ name of the kernel for a model's sizes."""
-    return f"write_text<{model.config.n_layer}, {model.config.vocab_size}, {model.config.block_size}>"
+    return f"write_text<{config.n_layer}, {config.vocab_size}, {config.block_size}>"
 
 
 def instances() -> list[str]:
@@ -122,15 +151,4 @@ def instances() -> list[str]:
 
 def _packed_once(model: GrammarMiniGPT) -> Packed:
     """The model's weights as the kernel reads them, packed anew where a parameter has changed."""
-    parameters = dict(model.named_parameters())
-    versions = tuple((parameter.data_ptr(), parameter._version) for parameter in parameters.values())
-    found = _packed.get(model)
-    if found is None or found.versions != versions:
-        arrays = {name: parameters[torch_name(name)].detach().cpu().numpy() for name in model.config.shapes}
-        tables = (
-            packed(model.config, arrays),
-            *(embedding(arrays[f"{kind}_embedding"]) for kind in ("token", "position")),
-        )
-        weights, tokens, places = (torch.from_numpy(table).to(model.lm_head.weight.device) for table in tables)
-        found = _packed[model] = Packed(weights, tokens, places, versions)
-    return found
+    return Packed.of(model, _packed)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from minikernel.model.fragments import check_fits, check_range
+from minikernel.model.parameters import Taken
 from minikernel.ops import softmax_cuda
 from minilab import LabError
 from minimodel.port import torch_name
@@ -16,13 +17,13 @@ from minimodel.torch_minigpt import GrammarMiniGPT
 NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
 
-class Weights:
+class Weights(Taken):
     """What the kernels need of a model.
 
     Attributes:
         config: its sizes.
         dtype: of all its parameters, float32 or bfloat16.
-        device: theirs.
+        device, gpu: theirs, and its number.
         arrays: its parameters in float32 on the CPU, named as `MiniGPTConfig.shapes` names them.
         tokens, places: both embeddings, (V, d) and (block_size, d), contiguous.
     """
@@ -42,26 +43,15 @@ class Weights:
             raise LabError(
                 "the forward pass in one kernel takes parameters of one dtype on one device; move them there."
             )
+        super().__init__(model)  # before they are read: what changes meanwhile is noticed
         self.arrays = {name: parameters[torch_name(name)].detach().float().cpu().numpy() for name in self.config.shapes}
         if self.dtype == torch.float32:
             check_range(self.config, self.arrays)
         self.tokens, self.places = (
             each.weight.detach().contiguous() for each in (model.token_embedding, model.position_embedding)
         )
-        self._seen = [
-            (module._parameters, name, parameter, parameter._version, parameter.data_ptr())
-            for module in model.modules()
-            for name, parameter in module._parameters.items()
-            if parameter is not None
-        ]
+        self.gpu = self.tokens.get_device()
         self._packed: dict[Hashable, Any] = {}
-
-    def current(self) -> bool:
-        """Whether the model still has these weights."""
-        return all(
-            here.get(name) is parameter and parameter._version == version and parameter.data_ptr() == place
-            for here, name, parameter, version, place in self._seen
-        )
 
     def once(self, key: Hashable, pack: Callable[[], Any]) -> Any:
         """What `pack` makes of the weights, made at the first call with this key."""
@@ -73,16 +63,18 @@ class Weights:
 _found: "weakref.WeakKeyDictionary[GrammarMiniGPT, Weights]" = weakref.WeakKeyDictionary()
 
 
+def last_weights_of(model: GrammarMiniGPT) -> Weights | None:
+    """The weights that were taken last, whether or not the model still has them; None: there are none yet."""
+    return _found.get(model)
+
+
 def weights_of(model: GrammarMiniGPT) -> Weights:
     """The model's weights, taken anew where a parameter has changed.
 
     Raises:
         LabError: the kernels do not take the model or its device.
     """
-    found = _found.get(model)
-    if found is None or not found.current():
-        found = _found[model] = Weights(model)
-    return found
+    return Weights.of(model, _found)
 
 
 def check_ids(weights: Weights, ids: Tensor) -> None:

@@ -62,7 +62,7 @@ class Kernel:
         """
         self.expression, self.clustered = expression, "__cluster_dims__" in text
         self._library = _compiled(text, expression)
-        self._sizes = [self._library.kernel_size(i) for i in range(self._library.kernel_parameters())]
+        self.sizes = [self._library.kernel_size(i) for i in range(self._library.kernel_parameters())]
 
     def launch(
         self,
@@ -94,12 +94,12 @@ class Kernel:
         for blocks, of in zip(shape.blocks, shape.cluster, strict=True):
             if blocks % of:
                 raise KernelError(f"a grid of {grid} blocks is not made of clusters of {cluster}.")
-        if len(arguments) != len(self._sizes):
-            raise KernelError(f"{self.expression} takes {len(self._sizes)} arguments, not {len(arguments)}.")
+        if len(arguments) != len(self.sizes):
+            raise KernelError(f"{self.expression} takes {len(self.sizes)} arguments, not {len(arguments)}.")
         values = (ctypes.c_void_p * len(arguments))()
         pieces = (_Piece * len(arguments))()
         held = []
-        for i, (given, size) in enumerate(zip(arguments, self._sizes, strict=True)):
+        for i, (given, size) in enumerate(zip(arguments, self.sizes, strict=True)):
             if given is None or (isinstance(given, np.ndarray) and given.ndim):
                 if size != 8:
                     raise KernelError(f"argument {i} of {self.expression} is no pointer: it has {size} bytes.")

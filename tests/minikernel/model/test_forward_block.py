@@ -219,9 +219,13 @@ def test_a_timeline_is_of_the_plans_launch(monkeypatch):
     monkeypatch.setattr("minikernel.model.weights._check_place", lambda dtype, device: None)
     monkeypatch.setattr(forward_block.softmax_cuda, "multiprocessors", lambda device: 1)
 
-    def launch(weights, ids, out, probabilities, spread, stamps):
-        launched.append((weights.config, ids.is_contiguous(), out.shape, out.dtype, probabilities, spread))
-        stamps[:, 0, 1] = 7
+    def launch(weights, sequences, length, probabilities, spread, stamps):
+        def run(ids, out):
+            launched.append((weights.config, ids.is_contiguous(), out.shape, out.dtype, probabilities, spread))
+            stamps[:, 0, 1] = 7
+
+        assert (sequences, length) == (3, 12)
+        return run
 
     monkeypatch.setattr(forward_block, "launch", launch)
     ids = torch.zeros((12, 3), dtype=torch.int64).T
@@ -250,7 +254,8 @@ def launched(model, ids, probabilities=True, spread=None):
     weights = forward_block.weights_of(model)
     out = torch.full((*ids.shape, model.config.vocab_size), torch.nan, dtype=weights.dtype, device=ids.device)
     count = torch.cuda.get_device_properties(ids.device).multi_processor_count
-    forward_block.launch(weights, ids, out, probabilities, spread or plan(*ids.shape, count))
+    spread = spread or plan(*ids.shape, count)
+    forward_block.launch(weights, *ids.shape, probabilities, spread)(ids, out)
     return out
 
 

@@ -194,7 +194,7 @@ def test_a_capture_owns_every_address_that_its_launches_have(shape, monkeypatch)
     config = MiniGPTConfig(vocab_size=40, block_size=128)
     model = port(Checkpoint(config=config, arrays=model_of(config).arrays, metadata={}))[0]
     captured = graph.Captured(model, shape)
-    own = tensors_of(tuple(each for name, each in vars(captured).items() if name != "_parameters"))
+    own = tensors_of(tuple(each for name, each in vars(captured).items() if name != "_packed_of"))
     ends = [(each.data_ptr(), each.data_ptr() + each.nbytes) for each in own]
     for kernel in captured.kernels:
         *pointers, stamps = [each for each in kernel.arguments if not isinstance(each, np.int32)]
@@ -204,6 +204,26 @@ def test_a_capture_owns_every_address_that_its_launches_have(shape, monkeypatch)
     del model
     gc.collect()
     assert seen() is None  # so that a cache of captures may be a model's
+
+
+def test_changed_weights_are_packed_once_more_and_the_graph_is_replayed_once_more(monkeypatch):
+    config = MiniGPTConfig(vocab_size=40, block_size=16, n_layer=1)
+    model = port(Checkpoint(config=config, arrays=model_of(config).arrays, metadata={}))[0]
+    captured, replays = object.__new__(graph.Captured), []
+    captured.ids, captured.output = torch.zeros((1, 3), dtype=torch.int64), torch.zeros(1)
+    captured._packed_of, captured.weights = graph.Snapshot(model), graph.pack(model)
+    monkeypatch.setattr(graph.Captured, "replay", lambda self: replays.append([each.clone() for each in self.weights]))
+    captured.run(model, torch.ones((1, 3), dtype=torch.int64))
+    assert captured.ids.tolist() == [[1, 1, 1]]
+    with torch.no_grad():
+        model.lm_head.bias += 1
+    captured.run(model, captured.ids)
+    captured.run(model, captured.ids)
+    assert len(replays) == 4  # the second call's first was made before the parameters were looked at
+    heads = [weights[2] for weights in replays]
+    assert heads[0].equal(heads[1])
+    assert not heads[1].equal(heads[2])
+    assert heads[2].equal(heads[3])
 
 
 @pytest.mark.skipif(cuda_compiler() is None, reason="needs NVRTC or nvcc")

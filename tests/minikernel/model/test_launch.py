@@ -1,11 +1,15 @@
 """`minikernel.generate`: NumPy's tokens, in one launch on a GPU with clusters, with torch elsewhere."""
 
+import emulator
 import numpy as np
 import pytest
 import torch
+from emulated_gpu import EmulatedGpu
 
 from minikernel import generate
+from minikernel.model import launch
 from minikernel.model.launch import check_takes, write
+from minikernel.model.packing import packed
 from minikernel.proof.compile_cuda import compile_cuda, cuda_compiler
 from minilab import LabError
 from minimodel.checkpoint import Checkpoint
@@ -37,6 +41,28 @@ def test_without_a_gpu_torch_writes():
 def test_what_cannot_be_written_is_refused_before_anything_is_launched():
     with pytest.raises(LabError, match="200 new tokens after 3 do not fit"):
         generate(models()[1], [[1, 2, 3]], 200)
+
+
+@pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++")
+def test_changed_weights_and_other_prompts_are_written_with_and_packed_once(monkeypatch):
+    gpu = EmulatedGpu(monkeypatch)
+    model, ported = models(MiniGPTConfig(vocab_size=37, block_size=17, n_layer=1))
+    packings = []
+    monkeypatch.setattr(launch, "packed", lambda *given: packings.append(1) or packed(*given))
+    for ids, new_tokens, sampling in [([[1, 2, 3]], 4, Sampling()), ([[5], [6]], 3, Sampling(0.7, 20, 9))] * 2:
+        given = torch.tensor(ids)
+        made = generate(ported, given, new_tokens, sampling, fall_back=False)
+        assert made.tolist() == plain(model, ids, new_tokens, sampling).tolist()
+        assert generate(ported, ids, new_tokens, sampling, fall_back=False).equal(made)
+        assert generate(ported, given.int(), new_tokens, sampling, fall_back=False).equal(made)
+    assert len(packings) == 1
+    assert len(launch._packed[ported].launches) == 2
+    assert gpu.launched == [("write_text<1, 37, 17>", grid) for grid in (8, 8, 8, 16, 16, 16) * 2]
+    with torch.no_grad():
+        ported.lm_head.bias[7] += 1000
+    assert generate(ported, [[1, 2]], 4, fall_back=False).tolist() == [[7] * 4]
+    assert len(packings) == 2
+    assert generate(ported, [[1, 2]], 0).shape == (1, 0)
 
 
 @pytest.mark.skipif(cuda_compiler() is None, reason="needs NVRTC or nvcc")
