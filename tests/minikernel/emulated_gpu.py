@@ -27,7 +27,7 @@ class EmulatedGpu:
     """
 
     def __init__(self, monkeypatch):
-        self.launched, self.refusals, self.capturing = [], [], False
+        self.launched, self.refusals, self.capturing, self.stream = [], [], False, STREAM
         self._kernels = {}
         monkeypatch.setattr(driver, "library", lambda: self)
         monkeypatch.setattr(weights, "_check_place", lambda dtype, device: None)
@@ -52,13 +52,35 @@ class EmulatedGpu:
 
     def cuLaunchKernel(self, number, grid, y, z, threads, v, w, shared_bytes, stream, addresses, extra):
         """Run the kernel to its end."""
-        assert (y, z, v, w, stream, extra) == (1, 1, 1, 1, STREAM, None)
+        assert (y, z, v, w, extra) == (1, 1, 1, 1, None)
+        assert stream == self.stream
         if self.refusals:
             return self.refusals.pop(0)
         kernel, cluster = self._kernels[number]
         self.launched.append((kernel.expression, grid))
         kernel.launch(grid, threads, self._arguments(kernel, addresses), shared_bytes=shared_bytes, cluster=cluster)
         return 0
+
+    def serve(self, extension):
+        """Run what the C++ of minigpt_forward launches too; its tensors are a CPU's, which has no stream."""
+
+        def launch(*given):
+            self.stream = None
+            try:
+                return self.cuLaunchKernel(*given)
+            finally:
+                self.stream = STREAM
+
+        def is_capturing(stream, answer):
+            answer[0] = self.capturing
+            return 0
+
+        unsigned, pointer = [ctypes.c_uint] * 7, ctypes.POINTER(ctypes.c_int)
+        self._calls = (
+            ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, *unsigned, *[c_void_p] * 3)(launch),
+            ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, pointer)(is_capturing),
+        )
+        extension.use_driver(*(ctypes.cast(call, c_void_p).value for call in self._calls))
 
     def cuGetErrorName(self, status, name):
         """Name a status as the driver does."""

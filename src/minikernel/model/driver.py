@@ -41,6 +41,14 @@ class Launch:
         self._where = ctypes.addressof(self._addresses)
         self._lock = threading.Lock()  # ctypes lets other threads run while the driver is at work
 
+    @property
+    def fields(self) -> tuple[int, int, int, int, list[int], list[int]]:
+        """The kernel's address, blocks, threads of each, bytes of each; the arguments before and after, as integers."""
+        bits = [int.from_bytes(bytes(value), "little") for value in self._values]  # type: ignore[call-overload]
+        function, blocks, _, _, threads, _, _, shared_bytes = self._sizes
+        moving = self._values.index(self._read)
+        return function, blocks, threads, shared_bytes, bits[:moving], bits[moving + 2 :]
+
     def __call__(self, read: Tensor, written: Tensor) -> None:
         """Launch it on torch's current stream of its device.
 

@@ -1,13 +1,12 @@
 """`minigpt_forward`: MiniGPT's whole forward pass in one launch, where the model and its GPU allow it; else, torch."""
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from minikernel.model import forward_block, forward_cluster
+from minikernel.model import forward_block, forward_cluster, native
 from minikernel.model.driver import Launch
 from minikernel.model.graphs import forward as replayed
-from minikernel.model.weights import Weights, check_ids, last_weights_of, weights_of
+from minikernel.model.weights import Weights, check_ids, weights_of
 from minikernel.ops import softmax_cuda
 from minilab import LabError
 from minimodel.torch_minigpt import GrammarMiniGPT
@@ -39,7 +38,7 @@ def minigpt_forward(
     Raises:
         LabError: `rung` is unknown; without `fall_back`, also why the kernels do not take the model or the ids.
     """
-    if rung == "one" and (out := _launched_again(model, ids, probabilities)) is not None:
+    if rung == "one" and (out := native.again(model, ids, probabilities)) is not None:
         return out
     if rung not in RUNGS:
         raise LabError(f"minigpt_forward has no rung {rung!r}; take one of {', '.join(RUNGS)}.")
@@ -53,36 +52,15 @@ def minigpt_forward(
             raise
         return model.probabilities(ids) if probabilities else model(ids)
     if not ids.numel():
-        return _room(weights, ids)
+        return native.room(weights, ids)
     launch = weights.launch(
         (ids.shape, probabilities), lambda: launch_of(weights, len(ids), ids.shape[1], probabilities)
     )
-    out = _room(weights, ids)
+    out = native.room(weights, ids)
     launch(ids.contiguous(), out)
     weights.launched()
+    native.keep(model, weights, ids.shape, probabilities, launch)
     return out
-
-
-def _launched_again(model: GrammarMiniGPT, ids: Tensor, probabilities: bool) -> Tensor | None:
-    """The output by an earlier call's launch; None: there is none for these ids, or the weights have changed since.
-
-    The kernel is launched before the parameters are looked at, which takes the host about as long as it takes the GPU
-    to compute a short pass. Where one has changed, what that launch writes is nobody's.
-    """
-    weights = last_weights_of(model)
-    if weights is None or type(ids) is not Tensor:
-        return None
-    launch = weights.launches.get((ids.shape, probabilities))
-    if launch is None or ids.dtype is not torch.int64 or ids.get_device() != launch.device or not ids.is_contiguous():
-        return None
-    out = _room(weights, ids)
-    launch(ids, out)
-    weights.launched()
-    return out if weights.current() else None
-
-
-def _room(weights: Weights, ids: Tensor) -> Tensor:
-    return torch.empty((*ids.shape, weights.config.vocab_size), dtype=weights.dtype, device=weights.device)
 
 
 # A cluster has four multiprocessors for each sequence of at most 16 tokens, as long as there are so many: an H200's 132

@@ -46,6 +46,10 @@ class Snapshot:
             if module is not None and any(True for _ in module.parameters())
         ]
 
+    def tables(self) -> list[tuple[dict, str, Any, int, int]]:
+        """What each table of a module must hold under a name, and a parameter's version and address."""
+        return [*self._parameters, *((*each, 0, 0) for each in self._modules)]
+
     def current(self) -> bool:
         """Whether the model's parameters are the same, with the same values."""
         # a plain loop: no call for each parameter but torch's own
@@ -75,14 +79,14 @@ class Taken:
     """What kernels read of a model.
 
     Attributes:
-        current: whether the model still has the parameters that it was made of.
+        snapshot: of the parameters that it was made of.
         launches: of kernels that read it, by what is asked of them.
         in_graphs: whether CUDA graphs may read it.
         replaced: those before this that CUDA graphs may still read.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.current = Snapshot(model).current
+        self.snapshot = Snapshot(model)
         self.launches: dict[Hashable, Launch] = {}
         self.in_graphs = False
         self.replaced: list[Self] = []
@@ -108,7 +112,7 @@ class Taken:
             LabError: the kernels do not take the model or its device.
         """
         found = kept.get(model)
-        if found is None or not found.current():
+        if found is None or not found.snapshot.current():
             anew = cls(model)
             if found is not None:
                 anew.replaced = [*found.replaced, *([found] if found.in_graphs else [])]

@@ -51,6 +51,7 @@ class Weights(Taken):
             each.weight.detach().contiguous() for each in (model.token_embedding, model.position_embedding)
         )
         self.gpu = self.tokens.get_device()
+        self.kept_by: object = None  # the extension that knows these weights
         self._packed: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, pack: Callable[[], Any]) -> Any:

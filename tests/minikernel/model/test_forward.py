@@ -6,7 +6,7 @@ import torch
 from emulated_gpu import EmulatedGpu
 
 from minikernel import minigpt_forward
-from minikernel.model import forward
+from minikernel.model import forward, native
 from minikernel.model.weights import weights_of
 from minilab import LabError
 from minimodel.model_config import MiniGPTConfig
@@ -48,9 +48,33 @@ def test_an_unknown_rung_is_refused_in_one_sentence(model, fall_back):
         minigpt_forward(model, torch.zeros((1, 4), dtype=torch.int64), rung="two", fall_back=fall_back)
 
 
-@pytest.fixture
-def gpu(monkeypatch):
-    return EmulatedGpu(monkeypatch)
+@pytest.fixture(scope="session")
+def extension():
+    return native.build()
+
+
+@pytest.fixture(params=["in Python", "in C++"])
+def gpu(monkeypatch, request):
+    """Further calls are made in Python, and by the extension."""
+    made = EmulatedGpu(monkeypatch)
+    if request.param == "in C++":
+        extension = request.getfixturevalue("extension")
+        made.serve(extension)
+        monkeypatch.setattr(native, "extension", lambda: extension)
+        monkeypatch.setattr(native, "again", counted(made, extension.again))
+    return made
+
+
+def counted(gpu, again):
+    """`again`, whose results that are none are counted."""
+    gpu.answers = []
+
+    def call(*given):
+        made = again(*given)
+        gpu.answers.append(made is not None)
+        return made
+
+    return call
 
 
 def is_the_model(made, model, ids, probabilities=False):
@@ -70,6 +94,8 @@ def test_launches_are_the_model_and_are_laid_out_once(gpu, model, dtype):
             minigpt_forward(model, ids, probabilities=probabilities, fall_back=False), model, ids, probabilities
         )
     assert [grid for _, grid in gpu.launched] == [4, 4, 8] * 2
+    if native.again is not native.in_python:
+        assert gpu.answers == [False] * 3 + [True] * 3
     assert len(weights_of(model).launches) == 3
     ids = torch.randint(0, 37, (31, 2))
     for _ in range(2):
