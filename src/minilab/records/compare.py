@@ -80,8 +80,9 @@ def figures(artefact: dict) -> dict[str, Figure]:
         found[f"{name} on the device"] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
         found[f"{name}, a call"] = figure(row["wall_samples_us"][row["rung"]], row["wall_noise_floor"])
     for row in artefact.get("generate", []):
-        name = f"{row['rung']}, a token of {row['sequences']} sequences"
-        found[name] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
+        name = f"{row['rung']}, {row['sequences']} sequences"
+        found[f"{name}, a text"] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
+        found[f"{name}, its first token"] = figure(row["first_samples_us"][row["rung"]], row["noise_floor"])
     for run in artefact.get("runs", []):
         where = (
             f"{run['pattern']} in {run['dtype']} on {run['ranks']} ranks"

@@ -112,13 +112,13 @@ def _write(params: dict, model: GrammarMiniGPT, sequences: int, result: dict) ->
     device = model.lm_head.weight.device
     generator = torch.Generator(device).manual_seed(params["seed"])
     prompt = torch.randint(0, model.config.vocab_size, (sequences, given), generator=generator, device=device)
-    rows, reasons = time_writers(writers(model, sequences, given, new_tokens), prompt, new_tokens, texts)
+    rows, reasons = time_writers(writers(model, sequences, given + new_tokens), prompt, new_tokens, texts)
     result["generate"] += rows
     where = {"sequences": sequences, "dtype": "float32"}
     result["left_out"] += [{**where, "rung": rung, "reason": why} for rung, why in reasons.items()]
-    times = ", ".join(f"{row['rung']} {row['us_per_token']:,.2f}" for row in rows)
+    times = ", ".join(f"{row['rung']} {row['us_per_token']:,.2f} ({row['first_token_us']:,.0f})" for row in rows)
     without = "".join(f"; without {rung}: {in_words(why)}" for rung, why in reasons.items())
-    return f"{sequences} sequences: {times or 'nothing'} us a token{without}"
+    return f"{sequences} sequences: {times or 'nothing'} us a token (the first){without}"
 
 
 def in_line(one: Timed) -> str:

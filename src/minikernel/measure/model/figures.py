@@ -37,14 +37,30 @@ def forward_figures(rung: str, twice: str, clocked: Mapping[str, Clocked], flop:
     }
 
 
-def writing_figures(rung: str, twice: str, sequences: int, samples: Samples) -> WritingFigures:
-    """The figures of one writer at one number of sequences, from the samples of all, the duplicate among them."""
+def writing_figures(
+    rung: str, twice: str, sequences: int, new_tokens: int, texts: Samples, first: Samples
+) -> WritingFigures:
+    """The figures of one writer at one number of sequences, from the samples of all, the duplicate among them.
+
+    Args:
+        rung, twice: the writer, and the one that was timed a second time.
+        sequences: side by side.
+        new_tokens: of a text, at least 2.
+        texts: wall times of whole texts.
+        first: wall times of texts of one token, each taken beside the text of the same number.
+    """
+
+    def of_a_token(name: str) -> list[float]:
+        return [(text - one) / (new_tokens - 1) for text, one in zip(texts[name], first[name], strict=True)]
+
+    own = of_a_token(rung)
     return {
-        "us_per_token": median(samples[rung]),
-        "p20_us": float(np.percentile(samples[rung], 20)),
-        "p80_us": float(np.percentile(samples[rung], 80)),
-        "noise_floor": apart(samples[DUPLICATE], samples[twice]),
-        "tokens_per_s": 1e6 * sequences / median(samples[rung]),
+        "us_per_token": median(own),
+        "p20_us": float(np.percentile(own, 20)),
+        "p80_us": float(np.percentile(own, 80)),
+        "first_token_us": median(first[rung]),
+        "noise_floor": apart(of_a_token(DUPLICATE), of_a_token(twice)),
+        "tokens_per_s": 1e6 * sequences * new_tokens / median(texts[rung]),
     }
 
 

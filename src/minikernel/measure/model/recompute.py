@@ -24,9 +24,13 @@ def model_contest(artefact: dict) -> dict:
             figures = forward_figures(row["rung"], row["duplicated"], clocked, row["flop"])
             again["forward"].append({**figures, **_taken_apart(row, figures["device_us"], artefact, again["empty_us"])})
     for together in _places(artefact["generate"], ("sequences",)):
-        samples = {name: taken for row in together for name, taken in row["samples_us"].items()}
+        texts, first = (
+            {name: taken for row in together for name, taken in row[part].items()}
+            for part in ("samples_us", "first_samples_us")
+        )
         for row in together:
-            again["generate"].append(writing_figures(row["rung"], row["duplicated"], row["sequences"], samples))
+            sizes = row["sequences"], row["new_tokens"]
+            again["generate"].append(writing_figures(row["rung"], row["duplicated"], *sizes, texts, first))
     rows = {
         part: [{**row, **figures} for row, figures in zip(artefact[part], again[part], strict=True)]
         for part in ("forward", "generate")

@@ -94,12 +94,23 @@ class ForwardRow(Place, ForwardFigures):
 class WritingFigures(TypedDict):
     """The part of a text's row that follows from its samples.
 
-    `us_per_token`: the wall time of a text over its steps, each of which takes a token of every sequence.
+    A text has two times, as those who serve models count them: until its first token, in which the prompt is read and
+    the call begins, and for each token after that, a token of every sequence. The figures of every rung are wall times
+    that begin with the call and end when the device has done its work.
+
+    Attributes:
+        us_per_token: (a whole text - a text of one token after the same prompt) / (new_tokens - 1), the median over
+            pairs that were timed one after the other; `p20_us` and `p80_us` of the same.
+        first_token_us: a text of one token.
+        noise_floor: of `us_per_token`.
+        tokens_per_s: new tokens of all sequences over the time of a whole text, the prompt's included, as gpt-fast
+            (github.com/meta-pytorch/gpt-fast) counts them.
     """
 
     us_per_token: float
     p20_us: float
     p80_us: float
+    first_token_us: float
     noise_floor: float
     tokens_per_s: float
 
@@ -107,7 +118,8 @@ class WritingFigures(TypedDict):
 class GenerateRow(WritingFigures):
     """A row of `generate`: a rung that writes `new_tokens` after `given` ones, for some sequences side by side.
 
-    `same_tokens`: the share of its tokens that are eager's.
+    `same_tokens`: the share of its tokens that are eager's. `samples_us` are whole texts' wall times, and
+    `first_samples_us` those of texts of one token; in the first row for so many sequences the duplicate's too.
     """
 
     rung: str
@@ -119,6 +131,7 @@ class GenerateRow(WritingFigures):
     first_call_seconds: float
     duplicated: str
     samples_us: Samples
+    first_samples_us: Samples
 
 
 class Bar(TypedDict):

@@ -66,8 +66,8 @@ def stand_ins(made: GrammarMiniGPT) -> dict:
 def on_stand_ins(monkeypatch):
     monkeypatch.setattr(rungs, "forwards", stand_ins)
 
-    def slow(made, sequences, given, new_tokens):
-        eager = lambda ids: torch.as_tensor(writers.plain(made, ids, new_tokens))  # noqa: E731
+    def slow(made, sequences, positions):
+        eager = lambda ids, new_tokens: torch.as_tensor(writers.plain(made, ids, new_tokens))  # noqa: E731
         return {"eager": eager, "compile": eager, "one": eager}
 
     monkeypatch.setattr(contest, "writers", slow)
