@@ -333,18 +333,12 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   watch.begin(stamps + static_cast<size_t>(blockIdx.x) * events * 2, events, threadIdx.x);
 
   if (warp == WARPS) {  // the weights
-    for (int i = lane; i < Sizes::BARRIERS; i += 32)
-      make_barrier(block.barrier(i), i >= Sizes::HEAD_EMPTY && i < Sizes::MIXED ? WARPS : 1);
-    fence_barriers();
-    __syncwarp();
-    cluster_arrive_relaxed();
-    __syncthreads();
-    if (lane == 0) {
-      const char* from =
-          reinterpret_cast<const char*>(packed) + static_cast<size_t>(rank) * Sizes::WEIGHTS_OF_BLOCK * Sizes::WEIGHTS;
+    int stage = 0, at = 0, room = Sizes::RING, released = 0;
+    const char* from =
+        reinterpret_cast<const char*>(packed) + static_cast<size_t>(rank) * Sizes::WEIGHTS_OF_BLOCK * Sizes::WEIGHTS;
+    auto copy_until = [&](int end) {
       const unsigned to = shared_address(block.memory + Sizes::RING_AT);
-      int at = 0, room = Sizes::RING, released = 0;
-      for (int stage = 0; stage < Sizes::EMPTY; ++stage) {
+      for (; stage < end; ++stage) {
         const int part = stage % STAGES, piece = stage - Sizes::HEAD_FULL;
         int count = part == 0 ? QKV_STAGE : part == 1 ? PROJ_STAGE : FC_STAGE;
         if (piece >= 0) count = min(PIECE, WORDS - PIECE * piece) * WARPS;
@@ -369,7 +363,17 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
         at += count;
         if (at >= Sizes::RING) at -= Sizes::RING;
       }
+    };
+    if (lane == 0) {  // before the other barriers are there, and before anybody's ids
+#pragma unroll
+      for (int i = 0; i < IN_FLIGHT; ++i) make_barrier(block.barrier(i), 1);
+      fence_barriers();
+      copy_until(IN_FLIGHT);
     }
+    __syncwarp();
+    cluster_arrive_relaxed();
+    __syncthreads();
+    if (lane == 0) copy_until(Sizes::EMPTY);
     __syncwarp();
     cluster_wait();
     return;
@@ -380,6 +384,15 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     row_ids[half] = group + 8 * half < time ? ids[sequence * time + group + 8 * half] : 0;
+  // An instruction makes one barrier, and where lanes make several, they take turns in a loop of 17 instructions. A
+  // thread that knows all addresses and arrivals when it is compiled needs no loop; its ids are on their way meanwhile.
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int i = IN_FLIGHT; i < Sizes::BARRIERS; ++i)
+      make_barrier(block.barrier(i), i >= Sizes::HEAD_EMPTY && i < Sizes::MIXED ? WARPS : 1);
+    fence_barriers();
+  }
+  __syncwarp();
   cluster_arrive_relaxed();
   __syncthreads();
   unsigned unknown[2];  // lanes, four of a row
