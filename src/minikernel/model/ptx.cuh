@@ -93,33 +93,27 @@ __device__ __forceinline__ void expect(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Wait until the phase of this parity is over; what others sent by then is visible, from all blocks of the cluster.
-__device__ __forceinline__ void await(unsigned barrier, unsigned parity) {
-  unsigned done = 0;
-  while (!done) {
-    asm volatile(
-        "{\n.reg .pred p;\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
+#define DEFINE_AWAIT(NAME, SCOPE)                                                   \
+  __device__ __forceinline__ void NAME(unsigned barrier, unsigned parity) {          \
+    unsigned done = 0;                                                               \
+    while (!done) {                                                                  \
+      asm volatile(                                                                  \
+          "{\n.reg .pred p;\n"                                                       \
+          "mbarrier.try_wait.parity.acquire." SCOPE ".shared::cta.b64 p, [%1], %2;\n" \
+          "selp.u32 %0, 1, 0, p;\n}"                                                 \
+          : "=r"(done)                                                               \
+          : "r"(barrier), "r"(parity)                                                \
+          : "memory");                                                               \
+    }                                                                                \
   }
-}
+
+// Wait until the phase of this parity is over; what others sent by then is visible, from all blocks of the cluster.
+DEFINE_AWAIT(await, "cluster")
 
 // The same for what came from this block and the copy engine alone: it leaves the L1 cache as it is.
-__device__ __forceinline__ void await_here(unsigned barrier, unsigned parity) {
-  unsigned done = 0;
-  while (!done) {
-    asm volatile(
-        "{\n.reg .pred p;\n"
-        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  }
-}
+DEFINE_AWAIT(await_here, "cta")
+
+#undef DEFINE_AWAIT
 
 // Barrier number `name`, 1 to 15, of `threads` threads of a block.
 __device__ __forceinline__ void named_barrier(int name, int threads) {
