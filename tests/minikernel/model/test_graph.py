@@ -206,6 +206,33 @@ def test_a_capture_owns_every_address_that_its_launches_have(shape, monkeypatch)
     assert seen() is None  # so that a cache of captures may be a model's
 
 
+def test_a_timeline_is_of_a_replay(monkeypatch):
+    events = []
+
+    class Graph:
+        def replay(self):
+            events.append("replay")
+
+    @contextlib.contextmanager
+    def capture(graph):
+        events.append("begin")
+        yield
+        events.append("end")
+
+    monkeypatch.setattr(graph, "check_takes", lambda *_: None)
+    monkeypatch.setattr(graph, "launch", lambda kernels, dependent: events.append((len(kernels), dependent)))
+    monkeypatch.setattr(graph.softmax_cuda, "multiprocessors", lambda _: 132)
+    monkeypatch.setattr(torch.cuda, "device", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", capture)
+    config = MiniGPTConfig(vocab_size=40, block_size=16, n_layer=1)
+    model = port(Checkpoint(config=config, arrays=model_of(config).arrays, metadata={}))[0]
+    stamps = graph.timeline(model, torch.zeros((1, 16), dtype=torch.int64))
+    assert events == [(4, True), "begin", (4, True), "end", "replay", "replay"]
+    assert stamps.shape[1:] == (graph.EVENTS, 2)
+
+
 def test_changed_weights_are_packed_once_more_and_the_graph_is_replayed_once_more(monkeypatch):
     config = MiniGPTConfig(vocab_size=40, block_size=16, n_layer=1)
     model = port(Checkpoint(config=config, arrays=model_of(config).arrays, metadata={}))[0]
