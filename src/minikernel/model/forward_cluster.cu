@@ -99,11 +99,14 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   for (int half = 0; half < 2; ++half)
     row_ids[half] = group + 8 * half < time ? ids[sequence * time + group + 8 * half] : 0;
   // An instruction makes one barrier, and where lanes make several, they take turns in a loop of 17 instructions. A
-  // thread that knows all addresses and arrivals when it is compiled needs no loop; its ids are on their way meanwhile.
-  if (threadIdx.x == 0) {
+  // thread that knows its addresses and arrivals when it is compiled needs no loop; its ids are on their way meanwhile.
+  if (lane == 0) {
 #pragma unroll
-    for (int i = IN_FLIGHT; i < Sizes::BARRIERS; ++i)
-      make_barrier(block.barrier(i), i >= Sizes::HEAD_EMPTY && i < Sizes::MIXED ? WARPS : 1);
+    for (int maker = 0; maker < WARPS; ++maker)
+      if (warp == maker)
+#pragma unroll
+        for (int i = IN_FLIGHT + maker; i < Sizes::BARRIERS; i += WARPS)
+          make_barrier(block.barrier(i), i >= Sizes::HEAD_EMPTY && i < Sizes::MIXED ? WARPS : 1);
     fence_barriers();
   }
   __syncwarp();
