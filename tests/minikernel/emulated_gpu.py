@@ -7,7 +7,7 @@ from ctypes import c_void_p
 
 import numpy as np
 import torch
-from emulator import Kernel
+from emulator import Kernel, KernelError
 
 from minikernel.model import driver, launch, weights
 from minikernel.ops import softmax_cuda
@@ -68,6 +68,8 @@ class EmulatedGpu:
             self.stream = None
             try:
                 return self.cuLaunchKernel(*given)
+            except KernelError:
+                return 1  # what C++ calls cannot raise; Python launches it once more, and does
             finally:
                 self.stream = STREAM
 
@@ -90,7 +92,8 @@ class EmulatedGpu:
     @staticmethod
     def _arguments(kernel, addresses):
         """The values at the addresses: tensors for pointers, as NumPy's arrays, and scalars."""
-        tensors = {each.data_ptr(): each for each in gc.get_objects() if type(each) is torch.Tensor and each.numel()}
+        tensors = [each for each in gc.get_objects() if type(each) is torch.Tensor and each.is_contiguous()]
+        tensors = {each.data_ptr(): each for each in sorted(tensors, key=torch.Tensor.numel)}  # of views the largest
         found = []
         for address, size in zip((c_void_p * len(kernel.sizes)).from_address(addresses), kernel.sizes, strict=True):
             value = np.frombuffer(ctypes.string_at(address, size), {4: np.int32, 8: np.uint64}[size])[0]

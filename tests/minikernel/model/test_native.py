@@ -22,6 +22,10 @@ needs_emulator = pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++
 IDS = torch.arange(16).reshape(1, 16)
 
 
+class Other(torch.Tensor):
+    """A tensor with a meaning of its own."""
+
+
 @pytest.fixture(scope="module")
 def extension():
     pytest.importorskip("ninja")
@@ -55,7 +59,7 @@ def test_what_is_not_plain_is_left_to_python(gpu, extension):
         (model, IDS[0], False),
         (model, IDS[:, ::2], False),
         (model, IDS.tolist(), False),
-        (model, torch.nn.Parameter(IDS, requires_grad=False), False),
+        (model, IDS.as_subclass(Other), False),
         (model, IDS, 0),
         (model, IDS),
         (GrammarMiniGPT(SIZES), IDS, False),
