@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 from unittest import mock
 
@@ -38,6 +38,12 @@ class Hooks:
 
 def loaded_modules(package: str) -> list[Any]:
     """The modules below a package that are loaded; each of them may have imported a function by its name."""
+    return _modules(package, len(sys.modules))
+
+
+@lru_cache(maxsize=4)
+def _modules(package: str, _loaded: int) -> list[Any]:
+    """Looked for again once more are loaded: there are thousands."""
     return [module for path, module in list(sys.modules.items()) if path.startswith(f"{package}.")]
 
 

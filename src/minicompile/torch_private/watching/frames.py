@@ -57,12 +57,14 @@ class TraceHandler(logging.Handler):
 def without_unread(handler: TraceHandler, trace: Callable) -> Callable:
     """`trace_structured` without the records that nobody reads: a timeline and printed graphs, slow to write."""
 
+    logger = logging.getLogger(TRACE_LOGGER)
+
     def is_read(name: str, metadata_of: Callable) -> bool:
         return name in READ or (name == "artifact" and metadata_of().get("name") in READ_ARTIFACTS)
 
     @functools.wraps(trace)
     def trace_structured(name: str, metadata_fn: Callable = dict, **kwargs: Any) -> None:
-        others = logging.getLogger(TRACE_LOGGER).handlers != [handler]  # TORCH_TRACE has one of its own
+        others = logger.handlers != [handler]  # TORCH_TRACE has one of its own
         if others or is_read(name, metadata_fn):
             trace(name, metadata_fn, **kwargs)
 

@@ -158,8 +158,10 @@ class LineHooks:
 
         def writeline(self, line):
             operation = getattr(virtual.interpreter, "current_node", None)
+            if not isinstance(operation, torch.fx.Node):  # most lines: of the wrapper, of a kernel's frame
+                return original(self, line)
             node = getattr(virtual.kernel, "current_node", None)
-            if isinstance(operation, torch.fx.Node) and hasattr(node, "get_name"):
+            if hasattr(node, "get_name"):
                 tag = f"@op:{node.get_name()}:{operation.name}:{id(operation.graph)}"
                 tag = f" # {tag}" if "riton" in type(virtual.kernel).__name__ else f" /*{tag}*/"
                 if isinstance(line, str) and tagged(line, tag):
