@@ -152,11 +152,12 @@ def as_capture(session: Session, model: dict, target: Kind, options: dict, *, as
         "choices": choices,
         "candidate_sources": sources,
         "graphs": graphs,
-        "links": panes.links(),
+        "links": [],  # numbers in the main, in which no folder can be
         "panes": panes.panes,
         "warnings": [*(cast(Warned, without(one, "model")) for one in session.warnings), *warnings],
     }
     made = without_paths(made)
+    made["links"] = panes.links()
     made["warnings"] += gaps(made)
     return made
 
@@ -196,9 +197,9 @@ def _built(
 
 
 def code_digest(code: str) -> str:
-    """SHA-256 of generated code, without the comments that count the process' compiles or name its cache folder."""
+    """SHA-256 of generated code, without what comments say of the process' count of compiles, and of folders."""
     code = re.sub(r"^# AOT ID: .*\n", "", code)
-    return hashlib.sha256(re.sub(r"(?m)^# kernel path: .*/", "# kernel path: ", code).encode()).hexdigest()
+    return hashlib.sha256(re.sub(r"(?m)^(# (?:kernel|Original) path: ).*/", r"\1", code).encode()).hexdigest()
 
 
 def device_slug(target: str) -> str:

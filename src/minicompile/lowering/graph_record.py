@@ -72,6 +72,7 @@ class _Builder:
         # by scheduler node and position in its loop body
         self.operation_line: dict[tuple[str, int], int | None] = {}
         self.emitted: set[tuple[str, int]] = set()
+        self._positions: dict[str, dict[str, list[int]]] = {}
         self.tied_nodes: set[str] = set()  # scheduler nodes with such operations
         self._add_panes()
 
@@ -159,8 +160,7 @@ class _Builder:
                 return False
             if node not in self.nodes:  # of a branch of torch.cond, which is a graph of its own
                 continue
-            loop = self.nodes[node]["operations"]
-            named = [position for position, one in enumerate(loop) if one["name"] == operation.name]
+            loop, named = self.nodes[node]["operations"], self._named(node).get(operation.name, [])
             same_block = [position for position in named if loop[position]["identity"] == operation.block]
             for position in same_block or named:
                 self.emitted.add((node, position))
@@ -171,6 +171,14 @@ class _Builder:
                 self.panes.link("operation", self.aten, producer, self.code_pane, line)
                 tied.add(line)
         return True
+
+    def _named(self, node: str) -> dict[str, list[int]]:
+        """Positions in a scheduler node's loop body by the operation's name, which blocks of it may share."""
+        if node not in self._positions:
+            found = self._positions[node] = defaultdict[str, list[int]](list)
+            for position, one in enumerate(self.nodes[node]["operations"]):
+                found[one["name"]].append(position)
+        return self._positions[node]
 
     def mark_removed(self) -> None:
         """Mark the buffers that no kernel stores, once it is known which operations have lines."""

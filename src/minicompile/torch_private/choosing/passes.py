@@ -99,7 +99,7 @@ class Passes:
                 self._layers -= 1
             if result is not NotImplemented:
                 became = self._decomposed.setdefault(str(op), Counter())
-                became.update(str(node.target) for node in _after(graph, last) if node.op == "call_function")
+                became.update(_target(node.target) for node in _after(graph, last) if node.op == "call_function")
                 self._times[str(op)] += 1
             return result
 
@@ -166,7 +166,7 @@ def _named(node: torch.fx.Node) -> dict:
 
 def _target(target: Any) -> str:
     text = str(target)
-    return text if text[:1] not in "<f" or text.startswith("f.") else getattr(target, "__name__", text)
+    return getattr(target, "__name__", text) if text.startswith("<") else text  # a function, with its address
 
 
 class Layouts:

@@ -14,11 +14,13 @@ Where the installed torch lacks one of them, nothing is patched and kernels are 
 """
 
 import functools
+import itertools
+import operator
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 from minicompile.torch_private.names import LINE_HOOKS, missing, owner
@@ -27,8 +29,7 @@ TAG = re.compile(r"[ \t]*(?:/\*|#) ?@op:(?P<node>\w+):(?P<operation>\w+):(?P<blo
 PASSED_ON = ("to_dtype", "identity")  # may return their operand as it is
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """One operation of a loop body: its scheduler node, its name there, and the graph that holds it."""
 
     scheduler_node: str
@@ -49,14 +50,26 @@ class KernelDefinition:
 
 def split_tags(tagged: str) -> tuple[str, list[tuple[int, Operation]]]:
     """The text without its tags, and the tagged operation of each line, counted from the first non-blank one."""
-    clean = TAG.sub("", tagged)
+    lines = tagged.split("\n")
+    found = []
+    for index, line in enumerate(lines):
+        if match := _tag(line):
+            lines[index] = line[: match.start()] + line[match.end() :]
+            found.append((index, Operation(match["node"], match["operation"], int(match["block"]))))
+    clean = "\n".join(lines)
     skipped = len(clean) - len(clean.lstrip("\n"))
-    operations = []
-    for index, line in enumerate(tagged.split("\n")):
-        if match := TAG.search(line):
-            operation = Operation(match["node"], match["operation"], int(match["block"]))
-            operations.append((index - skipped, operation))
-    return clean, operations
+    return clean, [(index - skipped, operation) for index, operation in found]
+
+
+def _tag(line: str) -> re.Match | None:
+    """A line's tag: looked for where its mark is, since few lines have one and the blanks before it may be many."""
+    place = line.rfind("@op:")
+    return None if place < 0 else TAG.search(line, len(line[:place].rstrip(" \t/*#")))
+
+
+def _untagged(text: str) -> str:
+    """Code of one line or of several without its tags."""
+    return TAG.sub("", text) if "@op:" in text else text
 
 
 class LineHooks:
@@ -66,8 +79,9 @@ class LineHooks:
         self.definitions: list[KernelDefinition] = []
         self.missing = missing(required_only=False, among=LINE_HOOKS)
         self._producers: list[str | None] = []
-        # operations, what kind of operation each is, and the variable that holds its result
-        self._results: list[tuple[Operation, str, object]] = []
+        # by scheduler node: when, operations, what kind of operation each is, and the variable that holds its result
+        self._results: dict[str, list[tuple[int, Operation, str, object]]] = {}
+        self._counted = itertools.count()
 
     def take(self) -> list[KernelDefinition]:
         """Hand over the kernels that were defined for the graph at hand, and forget it."""
@@ -182,8 +196,9 @@ class LineHooks:
 
         def untagged(line):
             if isinstance(line, str):
-                return TAG.sub("", line)
-            return line._new_line(TAG.sub("", line.line)) if isinstance(line, deferred) else line
+                return _untagged(line)
+            tagged = isinstance(line, deferred) and "@op:" in line.line
+            return line._new_line(_untagged(line.line)) if tagged else line
 
         def generate(cse_, target, expression, *args, **kwargs):
             if isinstance(expression, buffer):
@@ -204,7 +219,9 @@ class LineHooks:
                 results = result if isinstance(result, tuple) else (result,)
                 # a load gets what was stored in a fused loop without loading it: only one of the same buffer is shared
                 kind = f"load {node.args[1]}" if node.target == "load" else node.target
-                self._results += [(operation, kind, one) for one in results if hasattr(one, "name")]
+                self._results.setdefault(operation.scheduler_node, []).extend(
+                    (next(self._counted), operation, kind, one) for one in results if hasattr(one, "name")
+                )
             return result
 
         return mock.patch.object(shim, "run_node", run_node)
@@ -218,9 +235,9 @@ class LineHooks:
         for index, operation in operations:
             lines.setdefault(operation, []).append(index)
         holders: dict[int, list[tuple[Operation, str]]] = {}
-        for operation, kind, result in self._results:
-            if operation.scheduler_node in members:
-                holders.setdefault(id(result), []).append((operation, kind))
+        found = [one for member in dict.fromkeys(members) for one in self._results.get(member, ())]
+        for _, operation, kind, result in sorted(found, key=operator.itemgetter(0)):
+            holders.setdefault(id(result), []).append((operation, kind))
         shared: dict[tuple[int, Operation], None] = {}
         for together in holders.values():
             written = next(((operation, kind) for operation, kind in together if operation in lines), None)

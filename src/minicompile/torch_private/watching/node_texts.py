@@ -1,10 +1,11 @@
 """What Inductor prints of its nodes, each text once.
 
 A node is printed before fusion and again when its code has been written. Most of it is the same: printing a loop body
-compiles a module each time, and printing dependencies walks all their expressions. One index stands in what a node
+compiles a module each time, whose text is its graph's, and printing dependencies walks all their expressions. One index stands in what a node
 reads, in its loop body and in what the capture keeps of both, and sympy takes as long to print it each time.
 """
 
+import re
 from collections.abc import Callable, Iterator, Set
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,6 +16,8 @@ import sympy
 
 from minicompile.torch_private.choosing.hooking import Hooks
 
+DELETIONS = re.compile(r";[^\n]*")  # of variables, which Inductor leaves out of a loop body
+
 
 class NodeTexts:
     """Texts that were printed, by what they depend on."""
@@ -22,6 +25,7 @@ class NodeTexts:
     def __init__(self) -> None:
         self._hooks = Hooks()
         self._texts: dict[Any, str] = {}
+        self._blocks: dict[tuple[int, str], tuple[Any, list, str]] = {}  # graph, what it held, its text
 
     def patches(self) -> Iterator[AbstractContextManager]:
         """The patches to enter for the time of a compile."""
@@ -49,8 +53,14 @@ class NodeTexts:
 
         return printed
 
-    def _block(self, original):
+    def _block(self, _original):
         def debug_str(block, name="block"):
-            return self._once((name, str(block.graph)), partial(original, block, name))
+            graph = block.graph
+            held = [(node.name, node.target, node.args, [*map(type, node.args)], node.kwargs) for node in graph.nodes]
+            known = self._blocks.get((id(graph), name))
+            if known is None or known[1] != held:
+                code = graph.python_code("self").src.strip().replace("def forward(", f"def {name}(")
+                self._blocks[id(graph), name] = known = (graph, held, DELETIONS.sub("", code))
+            return known[2]
 
         return debug_str

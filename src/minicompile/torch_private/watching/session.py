@@ -181,10 +181,14 @@ class _Watcher:
         """Joint graphs, and inference graphs, as AOT autograd hands them over."""
         if self._traced is None:
             return
-        module = torch.fx.GraphModule(graph.owning_module or torch.nn.Module(), graph)
+        module = graph.owning_module
+        if not isinstance(module, torch.fx.GraphModule) or module.graph is not graph:  # making one compiles its text
+            module = torch.fx.GraphModule(module or torch.nn.Module(), graph)
         self._alive.append(graph)
         if recorded := self._recorded("joint", partial(whole_fx_graph, module)):
-            self.session.joint[self._traced] = {**recorded, "identities": {**identities(module), id(graph): ""}}
+            text = recorded["text"].replace(f"class {type(module).__name__}(", "class GraphModule(", 1)
+            known = {**identities(module), id(graph): ""}
+            self.session.joint[self._traced] = {**recorded, "text": text, "identities": known}
 
     def before_fusion(self, nodes: list) -> list:
         found = [{"name": one.get_name(), "text": one.debug_str()} for node in nodes for one in members(node)]
