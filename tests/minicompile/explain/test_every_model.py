@@ -5,6 +5,7 @@ model is tried for one target in turn, and for the other one among the slow test
 """
 
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -36,6 +37,9 @@ AT_LEAST = {
     "structure": {"structure": 5},
     "tours": {"tour": 116},
 }  # fmt: skip
+
+
+ADDRESS = re.compile(r".{0,60} at 0x[0-9a-f]+>")
 
 
 def pairs(part: str) -> list[tuple[str, str]]:
@@ -78,7 +82,9 @@ def test_every_model_is_captured_and_explained_in_both_languages(zoo):
     schema = read_schema("schemas/capture.schema.yaml")
     gaps = {}
     for one in zoo:
-        check_schema(json.loads(json.dumps(one.capture)), schema, f"{one.name}.{one.target}")
+        text = json.dumps(one.capture)
+        check_schema(json.loads(text), schema, f"{one.name}.{one.target}")
+        assert not ADDRESS.search(text), f"{one.name}.{one.target}"  # which would be another one each time
         assert one.capture["graphs"]
         for language in ("en", "es"):
             assert annotate(one.capture, language=language).startswith("# ")

@@ -10,6 +10,7 @@ from torch import nn
 
 from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of
 from minicompile.explain.wording import Wording
+from minicompile.lowering.capture import code_digest
 from minicompile.lowering.coverage import coverage
 from minicompile.lowering.exported import write_exported
 from minicompile.lowering.fusion_reasons import reason, reason_codes
@@ -35,6 +36,22 @@ def test_tags_come_off_and_their_lines_are_counted_from_the_first_that_is_not_bl
     clean, operations = split_tags(tagged)
     assert clean == "\n\nfor (x) {\n    auto tmp0 = in[x];\n}\n    tmp1 = exp(tmp0)\n"
     assert operations == [(1, Operation("op1", "load", 77)), (3, Operation("op2", "exp", 78))]
+
+
+def test_only_a_tag_at_the_end_of_a_line_comes_off_with_the_blanks_before_it():
+    tagged = "a = b; /* c */ /*@op:op1:mul:7*/\nx = '@op:op1:add:7' + y\n#define Z \t# @op:op2:exp:8  \n"
+    clean, operations = split_tags(tagged)
+    assert clean == "a = b; /* c */\nx = '@op:op1:add:7' + y\n#define Z  \n"
+    assert operations == [(0, Operation("op1", "mul", 7)), (2, Operation("op2", "exp", 8))]
+
+
+def test_the_digest_of_code_is_the_same_wherever_it_was_made():
+    codes = [
+        f"# AOT ID: ['{n}_inference']\n# kernel path: {folder}/a.py\n# Original path: {folder}/b.py:9\nx = 1 / 2\n"
+        for n, folder in enumerate(("/tmp/one", "/home/two/deep"))
+    ]
+    assert code_digest(codes[0]) == code_digest(codes[1])
+    assert code_digest(codes[0]) != code_digest(codes[0].replace("1 / 2", "2 / 2"))
 
 
 def test_a_mark_is_taken_out_and_stands_for_the_call_after_it():

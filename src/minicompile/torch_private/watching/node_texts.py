@@ -1,8 +1,9 @@
 """What Inductor prints of its nodes, each text once.
 
 A node is printed before fusion and again when its code has been written. Most of it is the same: printing a loop body
-compiles a module each time, whose text is its graph's, and printing dependencies walks all their expressions. One index stands in what a node
-reads, in its loop body and in what the capture keeps of both, and sympy takes as long to print it each time.
+compiles a module each time, whose text is its graph's, and printing dependencies walks all their expressions. One index
+stands in what a node reads, in its loop body and in what the capture keeps of both, and sympy takes as long to print it
+each time.
 """
 
 import re

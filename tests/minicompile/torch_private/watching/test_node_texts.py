@@ -52,13 +52,28 @@ def test_equal_expressions_are_printed_once_as_sympy_prints_them(watched):
     assert str(sympy.Float(1)) != "1"  # equal to it in some versions of sympy
 
 
+def test_a_loop_body_is_printed_as_inductor_prints_it():
+    block = a_block()
+    ops, loaded, end = block.graph.nodes
+    with block.graph.inserting_before(end):
+        block.graph.call_method("store", (ops, "buf1", 0, loaded))
+    inductors = [block.debug_str("body"), block.debug_str()]
+    with ExitStack() as stack:
+        for patch in NodeTexts().patches():
+            stack.enter_context(patch)
+        assert [block.debug_str("body"), block.debug_str()] == inductors
+
+
 def test_a_loop_body_is_printed_again_once_it_has_changed(watched):
     block = a_block()
-    before = block.debug_str("body")
-    with mock.patch.object(torch.fx, "GraphModule", side_effect=AssertionError):
+    printed = torch.fx.Graph.python_code
+    with mock.patch.object(torch.fx.Graph, "python_code", autospec=True, side_effect=printed) as code:
+        before = block.debug_str("body")
         assert block.debug_str("body") == before
-        assert a_block().debug_str("body") == before
+        assert code.call_count == 1
     node = next(node for node in block.graph.nodes if node.op == "call_method")
     node.target = "load_seed"  # as Inductor does to bodies in half precision
     assert "load_seed" in block.debug_str("body")
     assert "load_seed" not in before
+    node.args = (*node.args[:2], False)  # equal to the 0 that was there
+    assert "False" in block.debug_str("body")
