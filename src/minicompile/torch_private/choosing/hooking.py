@@ -1,9 +1,10 @@
 """Patches of torch's private functions that may be absent: what is missing is named, and the rest goes on."""
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any
 from unittest import mock
 
@@ -36,15 +37,28 @@ class Hooks:
             yield mock.patch.object(holder, attribute, wrap(own))
 
 
+class _Loaded:
+    """torch's modules that are loaded; there are thousands of modules, of which only those since last time are new."""
+
+    def __init__(self) -> None:
+        self._last: str | None = None
+        self._found: dict[str, Any] = {}
+
+    def modules(self) -> dict[str, Any]:
+        """By name, the first loaded first."""
+        paths = list(sys.modules)  # in one go: another thread may import
+        new = list(itertools.takewhile(lambda path: path != self._last, reversed(paths)))
+        self._found |= {path: sys.modules.get(path) for path in reversed(new) if path.startswith("torch.")}
+        self._last = paths[-1]
+        return self._found
+
+
+_LOADED = _Loaded()
+
+
 def loaded_modules(package: str) -> list[Any]:
-    """The modules below a package that are loaded; each of them may have imported a function by its name."""
-    return _modules(package, len(sys.modules))
-
-
-@lru_cache(maxsize=4)
-def _modules(package: str, _loaded: int) -> list[Any]:
-    """Looked for again once more are loaded: there are thousands."""
-    return [module for path, module in list(sys.modules.items()) if path.startswith(f"{package}.")]
+    """The modules below torch, or a package of its, that are loaded: each may have imported a function by its name."""
+    return [module for path, module in _LOADED.modules().items() if path.startswith(f"{package}.")]
 
 
 def aside(record: Callable) -> Callable:
