@@ -44,6 +44,12 @@ class Record:
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(session.dynamo)]
         self._joint = {index: self._add_joint(index, graph) for index, graph in session.joint.items()}
+        self._replaced_by = {  # by graph and node, those of the joint graph that a pattern put it in the place of
+            (lowered["index"], made["name"]): [one["name"] for one in match["before"]]
+            for lowered in session.lowered
+            for match in lowered["choices"]["pattern"]
+            for made in match["after"]
+        }
         self.graphs: list[Graph] = []
         self.built: list[dict] = []  # those of `session.lowered` that the graphs are made of
         self.warnings: list[Warned] = []
@@ -190,6 +196,9 @@ class Record:
                 if set(one["inputs"]) & set(users) and one["op"] == "call_function":
                     users.append(one["name"])
                     found = {**self._origins(index, one), "joint": found["joint"]}
+            # of one that nothing reads but the backward pass, that of what the pattern took away
+            if not found["dynamo"]:
+                found = self._in_place_of(index, node, found)
             # nor has the gradient of a branch of torch.cond: then that of the call that holds the branch
             if not found["dynamo"] and (holder := holders.get(node["name"].rpartition(".")[0])):
                 found = {**self._origins(index, holder), "joint": found["joint"]}
@@ -197,6 +206,21 @@ class Record:
             self._link_node(built, node, found)
             stacks[node["name"]] = layer_stack(node, (recorded[name] for name in found["dynamo"]))
         return stacks
+
+    def _in_place_of(self, index: int, node: dict, found: dict) -> dict:
+        """What a node has in place of origins of its own: those of the nodes that its pattern replaced."""
+        joint, gone = (
+            self._joint.get(index, {"origins": {}, "at": {}}),
+            self._replaced_by.get((index, node["name"]), []),
+        )
+        names = list(dict.fromkeys(origin for one in gone for origin in joint["origins"].get(one, [])))
+        earlier = [one for one in gone if one in joint["at"]]
+        return {"dynamo": names, "joint": found["joint"] or earlier, "stacks": self._stacks(index, names)}
+
+    def _stacks(self, index: int, names: list[str]) -> list[str]:
+        """Stack traces of these nodes of Dynamo's."""
+        nodes = self.session.dynamo[index]["nodes"]
+        return [one["stack"] for one in nodes if one["name"] in names and one["stack"]]
 
     def _link_node(self, built: BuiltGraph, node: dict, found: dict) -> None:
         """One ATen node to those that it comes from, and to the user's lines."""
@@ -244,8 +268,7 @@ class Record:
             names = names or [origin for one in earlier for origin in joint["origins"][one]]
             names = names or joint["by_sequence"].get(node["sequence"], [])
         names, earlier = list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
-        stacks = [one["stack"] for one in self.session.dynamo[index]["nodes"] if one["name"] in names and one["stack"]]
-        return {"dynamo": names, "joint": earlier, "stacks": stacks}
+        return {"dynamo": names, "joint": earlier, "stacks": self._stacks(index, names)}
 
 
 def _holders(nodes: list[dict]) -> dict[str, dict]:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import zoo_models
 from captured import Links
 from torch import nn
 
@@ -130,3 +131,32 @@ def test_a_list_of_tensors_is_worked_on_in_one_kernel():
     computed = {name for call in made["graphs"][0]["calls"] for name in call["aten_nodes"]}
     targets = {node["target"] for node in made["graphs"][0]["nodes"] if node["name"] in computed}
     assert {"aten._foreach_mul.Scalar", "aten._foreach_add.Scalar"} <= targets
+
+
+class Hops(nn.Module):
+    def forward(self, x):
+        for hop in range(2):
+            (rows,) = torch.where(x[:, hop] > 0)
+            x = x.index_add(0, rows, x[rows])
+        return x
+
+
+def test_where_a_frame_is_given_up_the_stack_begins_at_the_users_code_and_not_at_the_captures():
+    made = made_of(Hops(), torch.ones(3, 4))
+    (one,) = made["graph_breaks"]
+    assert made["graphs"] == []
+    assert one["skipped"]
+    assert [frame["function"] for frame in one["stack"]] == ["forward"]
+    (pane,) = [pane for pane in made["panes"] if pane["kind"] == "source"]
+    assert "torch.where" in pane["lines"][one["stack"][0]["line"] - 1]
+
+
+@pytest.mark.parametrize("target", zoo_models.TARGETS)
+def test_what_a_pattern_made_for_the_backward_pass_comes_from_the_lines_of_what_it_replaced(target):
+    made = zoo_models.captured("classifier_train", target).capture
+    (forward,) = [graph for graph in made["graphs"] if graph["direction"] == "forward"]
+    (node,) = [node for node in forward["nodes"] if node["target"] == "aten.eq.Tensor"]
+    assert {one["name"] for one in forward["nodes"] if node["name"] in one["inputs"]} == {"output"}
+    lines = Links(made).reached(forward["panes"]["aten"], node["line"], Links(made).up)
+    texts = {pane["id"]: pane["lines"] for pane in made["panes"] if pane["kind"] == "source"}
+    assert any("F.cross_entropy" in texts[pane][line - 1] for pane, line in lines if pane in texts)

@@ -36,7 +36,8 @@ READ_ARTIFACTS = (GUARDS, STOPPED)  # of the kind `artifact` these
 STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 WITHOUT = re.compile(r"^\s*(?:For more details about this graph break|Developer debug context)")
 LIBRARY = re.compile(r"^<|/site-packages/|/dist-packages/")
-OURS = Path(__file__).parents[1]  # what called the model from here is none of its own frames
+OURS = Path(__file__).parents[2]  # what called the model from here is none of its own frames
+MODELS = OURS / "models.py"  # but for what a model is wrapped in there, which is compiled with it
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -264,7 +265,8 @@ def _failed_guard() -> str | None:
 
 def _users(stack: list) -> list:
     """A stack from the user's first frame on, below those of the lab that called the model."""
-    ours = [place for place, (file, _, _) in enumerate(stack, 1) if Path(file).is_relative_to(OURS)]
+    files = [Path(file) for file, _, _ in stack]
+    ours = [place for place, file in enumerate(files, 1) if file.is_relative_to(OURS) and file != MODELS]
     below = stack[max(ours, default=0) :]
     own = [place for place, (file, _, _) in enumerate(below) if not LIBRARY.search(file)]
     return below[min(own, default=0) :]
