@@ -14,6 +14,7 @@ from minicompile.explain.annotation.headline import headline
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
+from minicompile.explain.reading import refuse_no_capture
 from minicompile.explain.summary import stopped_at
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
