@@ -76,7 +76,7 @@ def start_up(name: str, sizes: dict, options: dict, turns: int) -> bool:
 
     from minicompile import CompileConfig, maybe_compile
     from minicompile.batches import own_loss
-    from minicompile.safe.apart import call_apart
+    from minicompile.safe.smoketest.apart import call_apart
     from minimodel import GrammarMiniGPT, MiniGPTConfig
 
     def new() -> tuple:

@@ -21,8 +21,8 @@ from torch import nn
 from minicompile import validate
 from minicompile.safe.compile_config import MODES, BucketConfig, CompileConfig
 from minicompile.safe.compile_record import CompileReport, SmoketestOutcome, compile_report
-from minicompile.safe.numerics import TOLERANCES
 from minicompile.safe.safe_compile import maybe_compile
+from minicompile.safe.smoketest.numerics import TOLERANCES
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 from minilab.files import write_text

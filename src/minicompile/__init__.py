@@ -22,7 +22,7 @@ HOMES = {
     "BucketConfig": "minicompile.safe.compile_config",
     "CompileConfig": "minicompile.safe.compile_config",
     "CompileReport": "minicompile.safe.compile_record",
-    "CompileSmoketest": "minicompile.safe.smoketest",
+    "CompileSmoketest": "minicompile.safe.smoketest.smoketest",
     "ShapeStabilizer": "minicompile.safe.shape_stabilizer",
     "annotate": "minicompile.explain.annotation.annotate",
     "benchmark": "minicompile.safe.compile_benchmark",

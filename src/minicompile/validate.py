@@ -17,7 +17,7 @@ from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.safe_compile import maybe_compile
 from minicompile.safe.shape_stabilizer import ShapeStabilizer
-from minicompile.safe.smoketest import CompileSmoketest
+from minicompile.safe.smoketest.smoketest import CompileSmoketest
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 

@@ -95,7 +95,7 @@ def test_an_edit_of_any_module_reruns_the_measurements_that_depend_on_it_and_no_
 
 
 def test_an_edit_of_one_module_is_named_alone(machine: Lab, depends: dict[str, set[str]]):
-    path = "src/minicompile/safe/rewind.py"
+    path = "src/minicompile/safe/smoketest/rewind.py"
     assert reasons(machine, [path], targets()) == {output: {path} for output in depends[path]}
 
 

@@ -21,8 +21,8 @@ from minicompile.batches import call_loss, clone_batch, split_batch, tensors_of
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.installation import eager_calls
-from minicompile.safe.rewind import rewinding
 from minicompile.safe.safe_compile import maybe_compile, uncompile
+from minicompile.safe.smoketest.rewind import rewinding
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 

@@ -20,13 +20,13 @@ from torch import Tensor, nn
 
 from minicompile.batches import split_batch, tensors_of
 from minicompile.models import named
-from minicompile.safe.apart import why_not
 from minicompile.safe.compile_config import FAIL_POLICIES, CompileConfig
 from minicompile.safe.compile_record import compile_report
 from minicompile.safe.failures import TimeLimitExceeded
-from minicompile.safe.rewind import rewinding
 from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minicompile.safe.shape_stabilizer import ShapeStabilizer
+from minicompile.safe.smoketest.apart import why_not
+from minicompile.safe.smoketest.rewind import rewinding
 from minicompile.torch_private.dynamo import backend_of_aot
 from minilab import LabError
 

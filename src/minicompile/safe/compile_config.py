@@ -109,7 +109,7 @@ class CompileConfig(PlainData):
         fail_policy: `fallback_eager` gives the original model back, `raise` raises.
         smoketest_steps: whole training steps of the smoketest, 1 to 3.
         tolerance: largest relative difference from eager that is not a failure; None takes
-            `minicompile.safe.numerics.TOLERANCES` by dtype.
+            `minicompile.safe.smoketest.numerics.TOLERANCES` by dtype.
         time_limit_seconds: the longest that the compiled steps of the smoketest may take; None is no limit.
 
     Raises:

@@ -21,10 +21,10 @@ from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, SmoketestOutcome, lock_of, records
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import Compiled, install
-from minicompile.safe.marks import marked_once, marks_of
 from minicompile.safe.selection import Selection, select
-from minicompile.safe.smoketest import CompileSmoketest
-from minicompile.safe.steps import Subject
+from minicompile.safe.smoketest.marks import marked_once, marks_of
+from minicompile.safe.smoketest.smoketest import CompileSmoketest
+from minicompile.safe.smoketest.steps import Subject
 from minicompile.safe.watch import Found, Watch
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError

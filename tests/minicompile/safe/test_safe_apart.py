@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch._inductor import config as inductor_config
 
-from minicompile.safe import apart
-from minicompile.safe.apart import CannotFork, ProcessDied, StoodStill, call_apart, why_not
 from minicompile.safe.failures import TimeLimitExceeded, WrongNumbers
+from minicompile.safe.smoketest import apart
+from minicompile.safe.smoketest.apart import CannotFork, ProcessDied, StoodStill, call_apart, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"no fork here: {why_not()}")
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_sent_and_memory_that_is_shared_are_no_reason_to_fail():
 
 ENDLESS = """
 import os, sys, time
-from minicompile.safe.apart import call_apart
+from minicompile.safe.smoketest.apart import call_apart
 
 def work(sign):
     print(os.getpid(), flush=True)

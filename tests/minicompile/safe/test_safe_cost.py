@@ -9,9 +9,9 @@ from safe_models import MLP, build, features
 from torch import nn
 
 from minicompile import CompileConfig, compile_report, maybe_compile
-from minicompile.safe import smoketest
-from minicompile.safe.apart import call_apart, why_not
-from minicompile.safe.steps import Subject
+from minicompile.safe.smoketest import smoketest
+from minicompile.safe.smoketest.apart import call_apart, why_not
+from minicompile.safe.smoketest.steps import Subject
 from minicompile.torch_private.dynamo import draws_as_eager
 
 pytestmark = [

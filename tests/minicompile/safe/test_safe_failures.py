@@ -12,7 +12,6 @@ from safe_models import MLP, failing, features, lying
 from minicompile import CompileConfig, compile_report, maybe_compile
 from minicompile.frozen_state import CannotRestore
 from minicompile.report.words import failure
-from minicompile.safe.apart import ProcessDied
 from minicompile.safe.failures import (
     NothingCompared,
     NothingCompiled,
@@ -21,7 +20,8 @@ from minicompile.safe.failures import (
     WrongNumbers,
     coded,
 )
-from minicompile.safe.numerics import compare
+from minicompile.safe.smoketest.apart import ProcessDied
+from minicompile.safe.smoketest.numerics import compare
 from minilab.config.check import read_schema
 from minilab.pages.translations import LANGUAGES
 

@@ -10,8 +10,8 @@ from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 
 from minicompile import CompileConfig, compile_report, maybe_compile
-from minicompile.safe import smoketest
-from minicompile.safe.outputs import numbers_of
+from minicompile.safe.smoketest import smoketest
+from minicompile.safe.smoketest.outputs import numbers_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from torch._inductor.utils import fresh_cache
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
 from minicompile.safe.failures import WrongNumbers
-from minicompile.safe.steps import Subject
+from minicompile.safe.smoketest.steps import Subject
 from minilab import LabError
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")

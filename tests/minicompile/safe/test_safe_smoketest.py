@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from minicompile import CompileSmoketest
 from minicompile.batches import own_loss, split_batch
 from minicompile.safe.failures import WrongNumbers
-from minicompile.safe.numerics import compare, comparison_dtype
+from minicompile.safe.smoketest.numerics import compare, comparison_dtype
 from minilab import LabError
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")

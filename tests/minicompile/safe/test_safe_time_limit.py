@@ -10,9 +10,9 @@ import pytest
 from safe_models import MLP, features, fingerprint
 
 from minicompile import CompileConfig, compile_report, maybe_compile
-from minicompile.safe import smoketest
 from minicompile.safe.failures import TimeLimitExceeded
-from minicompile.safe.time_limit import time_limit
+from minicompile.safe.smoketest import smoketest
+from minicompile.safe.smoketest.time_limit import time_limit
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from safe_models import MLP, features, lying
 from torch import nn
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
-from minicompile.safe import rewind, smoketest
-from minicompile.safe.apart import why_not
+from minicompile.safe.smoketest import rewind, smoketest
+from minicompile.safe.smoketest.apart import why_not
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)

@@ -6,11 +6,12 @@ and wrong numbers fail nowhere. So the test takes whole steps: forward, loss, ba
 buffers must be eager's. By then training has changed what the compile saw, so one that has frozen a parameter or a
 buffer shows as well as a wrong one. From the second step on, a recompile is a failure: the batch is always the same.
 
-The steps are taken in a forked copy of the process (`minicompile.safe.apart`): nothing of the caller's is touched,
-whatever it is, a compiler that hangs is killed and one that crashes takes nothing along. Nothing else runs there on the
-good path but the eager step before the last compiled one, which is taken back (`minicompile.safe.rewind`). Only a step
-that fails costs more: another copy then says whether eager fails as well, or whether there is state that cannot be
-taken back, in which case the steps are taken again with eager's in a copy of its own.
+The steps are taken in a forked copy of the process (`minicompile.safe.smoketest.apart`): nothing of the caller's is
+touched, whatever it is, a compiler that hangs is killed and one that crashes takes nothing along. Nothing else runs
+there on the good path but the eager step before the last compiled one, which is taken back
+(`minicompile.safe.smoketest.rewind`). Only a step that fails costs more: another copy then says whether eager fails as
+well, or whether there is state that cannot be taken back, in which case the steps are taken again with eager's in a
+copy of its own.
 Where a process cannot be forked, the steps are taken in place, one after the other, and all that they can get at is put
 back; calls of other threads wait meanwhile.
 """
@@ -26,14 +27,23 @@ from torch import nn
 
 from minicompile.frozen_state import CannotRestore
 from minicompile.reach import reached
-from minicompile.safe.apart import CannotFork, ProcessDied, Sign, StoodStill, call_apart, packed, unpacked, why_not
 from minicompile.safe.compile_record import SmoketestOutcome
 from minicompile.safe.failures import TimeLimitExceeded
-from minicompile.safe.judge import Judge
-from minicompile.safe.outputs import shapes_of
-from minicompile.safe.rewind import other_threads_waiting, rewinding
-from minicompile.safe.steps import Say, Step, Subject
-from minicompile.safe.time_limit import time_limit
+from minicompile.safe.smoketest.apart import (
+    CannotFork,
+    ProcessDied,
+    Sign,
+    StoodStill,
+    call_apart,
+    packed,
+    unpacked,
+    why_not,
+)
+from minicompile.safe.smoketest.judge import Judge
+from minicompile.safe.smoketest.outputs import shapes_of
+from minicompile.safe.smoketest.rewind import other_threads_waiting, rewinding
+from minicompile.safe.smoketest.steps import Say, Step, Subject
+from minicompile.safe.smoketest.time_limit import time_limit
 from minicompile.torch_private import dynamo as dynamo_internals
 
 

@@ -1,4 +1,4 @@
-"""Takes training steps back: for work that is not done in another process (`minicompile.safe.apart`)."""
+"""Takes training steps back: for work that is not done in another process (`minicompile.safe.smoketest.apart`)."""
 
 import sys
 import threading

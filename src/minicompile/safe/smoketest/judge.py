@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from minicompile.safe.failures import NothingCompared, WrongNumbers
-from minicompile.safe.numerics import (
+from minicompile.safe.smoketest.numerics import (
     GRADIENT_FACTOR,
     NOISE_SHARE,
     TOLERANCES,
@@ -14,7 +14,7 @@ from minicompile.safe.numerics import (
     root_mean_square,
     tells,
 )
-from minicompile.safe.steps import Step
+from minicompile.safe.smoketest.steps import Step
 
 
 class Judge:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from minicompile.batches import call_loss, clone_batch, parameters_of, split_batch
 from minicompile.frozen_state import RandomState
-from minicompile.safe.outputs import numbers_of
-from minicompile.safe.rewind import passes_taken_back
+from minicompile.safe.smoketest.outputs import numbers_of
+from minicompile.safe.smoketest.rewind import passes_taken_back
 from minicompile.torch_private.state import tree_map
 from minilab import LabError
 
