@@ -11,20 +11,22 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minilab import LabError
+from minilab import ConfigError, LabError
 from minilab.user_code import load_function
+from minilab.yaml_files import given_text, parse_yaml
 
 BUILT_IN = ("tiny_head", "minigpt", "minigpt_train", "minigpt_swapped", "gemv", "gemv_bfloat16", "gemv_int8")
 SEED = 42
 CHECKPOINT = Path("results/17/checkpoint.npz")
 CONFIGURATION = Path("config.yaml")
+ENTRY = {"source", "factory", "train", "dynamic", "options", "kwargs"}  # keys of a user's model there
 FORMS = "tiny_head, minigpt, ..., one of config.yaml's models, or FILE.py:FACTORY"
 
 
@@ -205,13 +207,29 @@ def named(text: str, checkpoint: str | Path = CHECKPOINT) -> CapturedModel:
     """The model that somebody names at a command: one of the lab's, of config.yaml's, or FILE.py:FACTORY.
 
     Raises:
+        ConfigError: config.yaml, in whatever folder this is called, is no YAML or says nonsense of the model.
         LabError: there is none of that name, or it cannot be made.
     """
     source, colon, factory = text.rpartition(":")
     if colon:
         return user_model(Path(source).stem, source, factory)
-    configured = yaml.safe_load(CONFIGURATION.read_text()).get("models") if CONFIGURATION.is_file() else None
-    return build(text, checkpoint, (configured or {}).get(text))
+    return build(text, checkpoint, _configured(text))
+
+
+def _configured(name: str) -> dict | None:
+    """What config.yaml says of a user's model; None where it, or the file, is not there."""
+    if not CONFIGURATION.is_file():
+        return None
+    held = parse_yaml(given_text(CONFIGURATION, "YAML"), str(CONFIGURATION))
+    models = held.get("models") if isinstance(held, dict) else held
+    entry = models.get(name) if isinstance(models, dict) else None
+    for where, value in (("models", models), (f"models.{name}", entry)):
+        if value is not None and not isinstance(value, dict):
+            raise ConfigError(f"{CONFIGURATION}: {where} is {shorten(repr(value), 60)}; write a mapping there.")
+    if entry is not None and ("source" not in entry or entry.keys() - ENTRY):
+        keys = ", ".join(sorted(ENTRY))
+        raise ConfigError(f"{CONFIGURATION}: models.{name} needs source, and takes {keys}; mend it.")
+    return entry
 
 
 def build(

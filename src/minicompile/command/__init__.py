@@ -8,12 +8,9 @@ import argparse
 import importlib
 import importlib.util
 import sys
-from pathlib import Path
-from textwrap import shorten
 from types import ModuleType
 
-from minilab import ConfigError, LabError
-from minilab.yaml_files import given_text, parse_yaml
+from minilab import LabError
 
 COMMANDS = {
     "explore": "minicompile.command.explore",
@@ -23,8 +20,6 @@ COMMANDS = {
     "step": "minicompile.step",
     "what-if": "minicompile.what_if",
 }
-
-MODEL_KEYS = {"source", "factory", "train", "dynamic", "options", "kwargs"}  # of minicompile.models.user_model
 
 
 def commands() -> dict[str, str]:
@@ -44,33 +39,12 @@ def main(arguments: list[str] | None = None) -> int:
             _added(subparsers, name, importlib.import_module(there[name]))
     chosen = parser.parse_args(given)
     try:
-        if hasattr(chosen, "model"):
-            _refuse_bad_configuration(chosen.model)
         if getattr(chosen, "out", None) is not None:
             importlib.import_module("minicompile.exploring").made_folder(chosen.out)
         return int(importlib.import_module(there[chosen.command]).run(chosen) or 0)
     except LabError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
-
-
-def _refuse_bad_configuration(name: str) -> None:
-    """Refuse a config.yaml, in whatever folder the command is called, that says nothing of a model or nonsense.
-
-    Raises:
-        ConfigError: it is no YAML, or its `models`, or the entry of the model that is asked for, cannot be.
-    """
-    path = Path("config.yaml")
-    if ":" in name or not path.is_file():
-        return
-    held = parse_yaml(given_text(path, "YAML"), str(path))
-    models = held.get("models") if isinstance(held, dict) else held
-    entry = models.get(name) if isinstance(models, dict) else None
-    for where, value in (("models", models), (f"models.{name}", entry)):
-        if value is not None and not isinstance(value, dict):
-            raise ConfigError(f"{path}: {where} is {shorten(repr(value), 60)}; write a mapping, or another name.")
-    if entry is not None and ("source" not in entry or entry.keys() - MODEL_KEYS):
-        raise ConfigError(f"{path}: models.{name} needs source, and takes {', '.join(sorted(MODEL_KEYS))}; mend it.")
 
 
 def _added(subparsers: "argparse._SubParsersAction", name: str, module: ModuleType) -> None:

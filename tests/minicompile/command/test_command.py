@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minicompile import command
+from minicompile import command, models
 from minicompile.explain.reading import captures
 from minilab.config.check import read_schema
 
@@ -186,5 +186,5 @@ def test_a_model_that_fails_by_itself_is_blamed_in_one_sentence(tmp_path, monkey
 
 
 def test_a_command_takes_the_keys_of_a_model_that_the_workflow_takes():
-    models = read_schema("schemas/config.schema.yaml")["properties"]["models"]
-    assert {*models["additionalProperties"]["properties"]} == command.MODEL_KEYS
+    schema = read_schema("schemas/config.schema.yaml")["properties"]["models"]
+    assert {*schema["additionalProperties"]["properties"]} == models.ENTRY
