@@ -86,7 +86,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     }
     __syncwarp();
     cluster_arrive_relaxed();
-    __syncthreads();
+    block.whole_block();
     if (lane == 0) copy_until(Sizes::EMPTY);
     __syncwarp();
     cluster_wait();
@@ -111,7 +111,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   }
   __syncwarp();
   cluster_arrive_relaxed();
-  __syncthreads();
+  block.whole_block();
   unsigned unknown[2];  // lanes, four of a row
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
