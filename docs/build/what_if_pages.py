@@ -84,31 +84,41 @@ def finding(entry: dict, asked: str) -> str:
     told = [f"The number of {text(f'count.{label(entry, asked)}')} {moved(counted(entry, asked))}."]
     others = [name for name in ROWS if name != asked and direction(*counted(entry, name)) not in ("same", "unknown")]
     if others:
-        told.append(f"These counts move too: {', '.join(text(f'count.{name}') for name in others)}.")
-    changed, kernels = entry["kernels_changed"]["before"], entry["before"]["counts"]["kernels"]
-    if changed:
-        told.append(
-            f"Of the {kernels:,} kernels before, {changed:,} {'has' if changed == 1 else 'have'} no twin after."
-        )
-    else:
-        told.append("Every kernel before has a twin after; the code that calls them differs.")
-    return " ".join(told)
+        names = ", ".join(text(f"count.{name}") for name in others)
+        told.append(f"{'This count moves' if len(others) == 1 else 'These counts move'} too: {names}.")
+    return " ".join([*told, of_the_kernels(entry)])
+
+
+def of_the_kernels(entry: dict) -> str:
+    """Say how many kernels before are not among those after, or how many are new where all of them are."""
+    gone, new = entry["kernels_changed"]["before"], entry["kernels_changed"]["after"]
+    kernels = entry["before"]["counts"]["kernels"]
+    if gone == kernels:
+        return "None of the kernels before is among those after, word for word."
+    if gone:
+        one_or_more = "is" if gone == 1 else "are"
+        return f"Of the {kernels:,} kernels before, {gone:,} {one_or_more} not among those after, word for word."
+    if new:
+        return f"All {kernels:,} kernels before are among those after, beside {new:,} new."
+    return "The kernels are the same; the code that calls them differs."
 
 
 def lines_with(pair: list[int]) -> str:
-    """Say in how many lines a mark stands: `in 7 lines before and in none after`."""
-    words = [f"in {count:,} line{'' if count == 1 else 's'}" if count else "in none" for count in pair]
+    """Say in how many lines a mark stands: `in 7 lines before and in no line after`."""
+    words = [f"in {count or 'no':{',' if count else ''}} line{'s' if count > 1 else ''}" for count in pair]
     return f"{words[0]} before and {words[1]} after"
 
 
 def wrapped(text: str) -> str:
-    """Break the lines of prose at 120 columns; tables, lists and code stay as they are."""
+    """Break the paragraphs of prose at 120 columns; tables, lists and code stay as they are."""
     parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
     prose = [
-        "\n".join(fill(line, 120, break_long_words=False, break_on_hyphens=False) if line[:1].isalpha() else line
-                  for line in part.split("\n"))
+        "".join(
+            fill(words, 120, break_long_words=False, break_on_hyphens=False) if words[:1].isalpha() else words
+            for words in re.split(r"(\n{2,})", part)
+        )
         for part in parts[::2]
-    ]  # fmt: skip
+    ]
     return "".join(one for pair in zip_longest(prose, parts[1::2], fillvalue="") for one in pair)
 
 
