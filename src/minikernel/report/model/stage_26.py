@@ -21,6 +21,7 @@ from minilab.records.words import worded
 HERE = Path(__file__).parent
 UNTUNED = "compile-reduce-overhead"  # does what max-autotune does, but for the trying
 AT_MOST = ("contract", "loss", "token")  # bars from above; of the others more is better
+UNEVEN = 1.5  # times as many kernels of eager at one shape as at another, from which on the page says so
 SHOWN_DIGITS = 12  # of a checkpoint's digest
 
 
@@ -63,7 +64,9 @@ def views(made: dict) -> dict:
         "steps": steps(seen.places[0]) if seen.places else [],
         "rungs": list(dict.fromkeys(rung for place in seen.places for rung in place.rows)),
         "parts": list(parts(seen)),
-        "bars": [bar_view(bar) for bar in made["bars"]],
+        "noise": noise(made),
+        "uneven": uneven(seen),
+        "bars": [bar_view(bar, noise_of(bar, made)) for bar in made["bars"]],
         "losses": list(losses(seen)),
         "generate": made["generate"],
         "left_out": made["left_out"],
@@ -139,12 +142,48 @@ def parts(seen: Shown) -> Iterator[dict]:
                 yield {"place": place, "rung": name, "device_us": row["device_us"], **row["parts"]}
 
 
-def bar_view(bar: dict) -> dict:
-    """A bar, and by what share it is missed; None where it is met or nothing was measured."""
-    missed = None
-    if not bar["met"] and bar["value"] is not None:
-        missed = bar["value"] / bar["bar"] - 1 if bar["what"] in AT_MOST else 1 - bar["value"] / bar["bar"]
-    return {**bar, "missed_by": missed}
+def noise(made: dict) -> dict:
+    """How far two timings of the one rung that was timed twice lie apart, at most: on the device, a call, writing.
+
+    Returns:
+        `rung`; `device` and `wall` as shares, over all shapes in float32; `writing`: sequences -> share.
+    """
+    rows = [row for row in made["forward"] if row["dtype"] == "float32"]
+    found = {key: max((row[key] for row in rows), default=0.0) for key in ("noise_floor", "wall_noise_floor")}
+    twice = next((row["duplicated"] for row in rows), ONE)
+    writing = {row["sequences"]: row["noise_floor"] for row in made["generate"]}
+    return {"rung": twice, "device": found["noise_floor"], "wall": found["wall_noise_floor"], "writing": writing}
+
+
+def uneven(seen: Shown) -> list[dict]:
+    """Eager's kernels at each shape; nothing where their number hardly depends on it."""
+    found = [
+        {"place": place, "kernels": place.rows[EAGER]["kernels"]}
+        for place in seen.places
+        if EAGER in place.rows and place.rows[EAGER]["kernels"]
+    ]
+    counts = [one["kernels"] for one in found]
+    return found if counts and max(counts) > UNEVEN * min(counts) else []
+
+
+def noise_of(bar: dict, made: dict) -> float:
+    """How far two timings of the one kernel lie apart at a bar, as a share; 0 where the bar is of no time."""
+    if bar["what"] in ("token", "token_times"):
+        rows = [row for row in made["generate"] if row["sequences"] == bar["sequences"]]
+        return next((row["noise_floor"] for row in rows if row["rung"] == ONE), 0.0)
+    clock = {"forward": "noise_floor", "wall": "wall_noise_floor"}.get(bar["what"])
+    at = [row for row in made["forward"] if all(row[key] == bar[key] for key in ("batch", "time", "dtype"))]
+    return next((row[clock] for row in at if clock and row["rung"] == ONE), 0.0)
+
+
+def bar_view(bar: dict, noise: float = 0.0) -> dict:
+    """A bar, by what share it is missed (None: it is met, or nothing was measured), and whether noise could turn it."""
+    if bar["value"] is None:
+        return {**bar, "missed_by": None}
+    over = bar["value"] / bar["bar"]
+    short = over - 1 if bar["what"] in AT_MOST else 1 - over
+    barely = bar["met"] and (over * (1 + noise) > 1 if bar["what"] in AT_MOST else over / (1 + noise) < 1)
+    return {**bar, "missed_by": None if bar["met"] else short, "within_noise": bar["within_noise"] or barely}
 
 
 def losses(seen: Shown) -> Iterator[dict]:

@@ -82,6 +82,39 @@ def test_a_missed_bar_says_by_how_much():
     assert "| not measured | 8 | missed |" in page
 
 
+def test_a_bar_that_is_met_by_less_than_the_noise_says_so():
+    made = model_artefact()
+    token = next(bar for bar in made["bars"] if bar["what"] == "token")
+    token.update(met=True, value=6.5, bar=7.0, within_noise=False)
+    for row in made["generate"]:
+        row["noise_floor"] = 0.15
+    assert "| 6.5 | 7 | met, within the noise |" in report_26(made)
+    for row in made["generate"]:
+        row["noise_floor"] = 0.05
+    assert "| 6.5 | 7 | met |" in report_26(made)
+
+
+def test_the_noise_of_each_clock_is_told():
+    made = model_artefact()
+    for row in made["forward"]:
+        row.update(noise_floor=0.0123, wall_noise_floor=0.045)
+    for row in made["generate"]:
+        row["noise_floor"] = row["sequences"] / 1000
+    page = report_26(made)
+    assert "Timing `one` twice gave results up to 1.23% apart on the device, and up to 4.5% apart for a call." in page
+    assert "gave results 0.1% apart for 1 sequence, 1.6% apart for 16 sequences, 12.8% apart for 128 sequences." in page
+
+
+def test_where_the_number_of_eager_s_kernels_jumps_the_page_says_so():
+    made = model_artefact()
+    assert "What an operation launches" not in report_26(made)
+    for row in made["forward"]:
+        if row["rung"] == "eager" and row["kernels"]:
+            row["kernels"] = 134 if row["batch"] == 2 else 71
+    assert "a pass of `eager` is 71 kernels at 1 x 16, 134 kernels at 2 x 16, 71 kernels" in report_26(made)
+    assert "71 kernels con 1 x 16, 134 kernels con 2 x 16" in report_26(made, "es")
+
+
 def test_what_is_missing_leaves_its_part_out():
     made = model_artefact(forward=[], generate=[], timelines=[])
     page = report_26(made)
