@@ -15,20 +15,26 @@ JUDGED = ("faster", "slower", "as_fast")
 
 
 def five_sentences(
-    views: list[dict], profiles: list[dict], distributed: list[dict], compared: Sequence[dict], language: str = "en"
+    views: list[dict],
+    profiles: list[dict],
+    health: Sequence[dict],
+    distributed: list[dict],
+    compared: Sequence[dict],
+    language: str = "en",
 ) -> list[str]:
     """Say what was asked, what was found, what surprises, what is not known, and what to look at next.
 
     Args:
         views: as `stage_25.capture_view` makes them.
         profiles: every `profile.json`.
+        health: every `compile_health.json`.
         distributed: every `distributed.json`.
         compared: every `simulated_vs_real.json`.
         language: of the sentences.
     """
     judged = _judged(profiles)
     told = [_asked(views), _found(judged), _surprise(views, judged, profiles)]
-    told += [_not_known(views, profiles, distributed, compared), _next(views)]
+    told += [_not_known(views, profiles, health, distributed, compared), _next(views)]
     return _worded(told, language)
 
 
@@ -40,11 +46,7 @@ def what_matters(
     compared: Sequence[dict],
     language: str = "en",
 ) -> list[str]:
-    """Say the findings that matter, at most five; one that nothing was measured for is left out.
-
-    Args:
-        health: every `compile_health.json`; the rest as `five_sentences` takes it.
-    """
+    """Say the findings that matter, at most five, of what `five_sentences` takes; what was not measured is left out."""
     found = [_same_numbers(profiles, health), _fusion(views), _speed(_judged(profiles)), _simulated(compared)]
     return _worded([one for one in (*found, _survey(distributed)) if one], language)
 
@@ -107,8 +109,15 @@ def _host(timed: dict, profiles: list[dict]) -> dict:
     return {"host_us": None, "device_us": None}
 
 
-def _not_known(views: list[dict], profiles: list[dict], distributed: list[dict], compared: Sequence[dict]) -> dict:
+def _not_known(
+    views: list[dict],
+    profiles: list[dict],
+    health: Sequence[dict],
+    distributed: list[dict],
+    compared: Sequence[dict],
+) -> dict:
     timed = {profile["model"] for profile in profiles}
+    timed |= {checked["model"] for checked in health if checked["benchmark"]["compiled"]}
     stale = {made["provenance"]["device"] for made in (*profiles, *distributed, *compared) if words.is_stale(made)}
     gaps = {
         "never_run": any(view["simulated"] for view in views),
@@ -130,7 +139,12 @@ def _next(views: list[dict]) -> dict:
 
 
 def _same_numbers(profiles: list[dict], health: Sequence[dict]) -> dict | None:
-    apart = [(timing["max_difference"], profile) for profile in profiles for timing in profile["timings"]]
+    apart = [
+        (timing["max_difference"], profile)
+        for profile in profiles
+        for timing in profile["timings"]
+        if timing["max_difference"] is not None
+    ]
     if not apart:
         return None
     worst, profile = max(apart, key=lambda pair: pair[0])

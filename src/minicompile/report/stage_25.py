@@ -179,7 +179,7 @@ def report_25(
     views = [capture_view(capture, folder, language) for folder, capture in captures]
     values = {
         "views": views,
-        "five": five_sentences(views, measured, distributed, compared, language),
+        "five": five_sentences(views, measured, health, distributed, compared, language),
         "matters": what_matters(views, measured, health, distributed, compared, language),
         "mapping": mapping(views, [capture for _, capture in captures], language),
         "tied": tied(views),

@@ -4,7 +4,7 @@ import copy
 
 from distributed_artefact import artefact, of_old
 from profile_artefact import TIMING, profile
-from stage_25_artefacts import RESTORED, compared
+from stage_25_artefacts import RESTORED, compared, health
 
 from minicompile.report import overview
 
@@ -21,9 +21,9 @@ def judged(*codes: str) -> list[dict]:
     return [{**about, "code": code, "factor": 1.5 + number} for number, code in enumerate(codes)]
 
 
-def five(monkeypatch, found: list[dict], views=(VIEW,), distributed=(), made=()) -> list[str]:
+def five(monkeypatch, found: list[dict], views=(VIEW,), distributed=(), made=(), checked=()) -> list[str]:
     monkeypatch.setattr(overview, "_judged", lambda profiles: found)
-    return overview.five_sentences(list(views), [profile()], list(distributed), made)
+    return overview.five_sentences(list(views), [profile()], checked, list(distributed), made)
 
 
 def test_the_best_and_the_worst_timing_are_named(monkeypatch):
@@ -57,11 +57,26 @@ def test_what_is_not_known_is_what_the_artefacts_lack(monkeypatch):
     stale = {**compared(), "restored": RESTORED}
     told = five(monkeypatch, [], [VIEW, simulated], [of_old()], [stale])[3]
     assert "simulated GPU's code has never run" in told
-    assert "Nobody timed `other` here." in told
+    assert "`other` was not timed here." in told
     assert "bfloat16 was not measured on `h200`" in told
     assert "records of `cpu-x` are partly stale" in told
     full = five(monkeypatch, [], [VIEW], [artefact("h200", dtypes=("float32", "bfloat16"))])[3]
     assert full == "**Not known**: how another machine does."
+
+
+def test_a_model_whose_steps_were_timed_as_its_compile_was_checked_was_timed(monkeypatch):
+    simulated = {**VIEW, "model": "other", "simulated": True}
+    checked = health("other", [])
+    assert "not timed here" not in five(monkeypatch, [], [VIEW, simulated], checked=[checked])[3]
+    never = {**checked, "benchmark": {**checked["benchmark"], "compiled": None}}
+    assert "`other` was not timed here." in five(monkeypatch, [], [VIEW, simulated], checked=[never])[3]
+
+
+def test_outputs_that_cannot_be_compared_are_left_out_of_the_largest_difference():
+    drawing = copy.deepcopy(profile())
+    drawing["timings"] = [{**TIMING, "max_difference": None}, {**TIMING, "max_difference": 3e-6}]
+    assert "Over 1 timing compiled" in overview.what_matters([], [drawing], [], [], [])[0]
+    assert "differ by at most 3.0e-06" in overview.what_matters([], [drawing], [], [], [])[0]
 
 
 def test_the_next_thing_to_look_at_has_most_kernels_and_ran(monkeypatch):

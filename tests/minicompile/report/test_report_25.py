@@ -66,6 +66,14 @@ def test_the_report_shows_every_capture_and_says_what_is_simulated(captures):
     assert "Nothing was timed" in report_25(captures, [], [], "")
 
 
+@pytest.mark.parametrize(("language", "said"), [("en", "not comparable"), ("es", "no comparable")])
+def test_outputs_that_cannot_be_compared_are_said_to_be_so(captures, language, said):
+    drawing = profile()
+    drawing["timings"] = [{**timing, "max_difference": None} for timing in drawing["timings"]]
+    text = report_25(captures, [("tiny_head/cpu", drawing)], [], "", language=language)
+    assert text.count(f"| {said} |") == len(drawing["timings"])
+
+
 def test_the_manifest_holds_the_matches_and_the_kernels(captures):
     manifest = manifest_25(42, captures, [profile()], {})
     assert [row["max_abs_difference"] for row in manifest["compile_match"]] == [
