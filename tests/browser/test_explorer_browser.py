@@ -482,6 +482,27 @@ def test_about_tells_versions_and_how_complete_the_links_are(opened, pages):
     assert "simulated target" in text
 
 
+@pytest.mark.parametrize(("kept", "said"), [([], False), (["GUARD a", "GUARD b"], True)])
+def test_about_tells_of_guards_where_some_were_kept(opened, tmp_path, kept, said):
+    render_explorer({**tiny_head(), "guards": kept}, tmp_path / "guards.html")
+    opened.go(tmp_path / "guards.html")
+    opened.page.get_by_role("button", name="About").click()
+    assert ("2 lines, in capture.json" in opened.page.locator("#about").inner_text()) == said
+    assert opened.page.get_by_role("rowheader", name="guards").count() == said
+
+
+@pytest.mark.parametrize("opened", widths(1000, 1180, 1280), indirect=True)
+def test_what_a_capture_was_made_for_is_not_cut(opened, tmp_path):
+    capture = tiny_head_simulated()
+    capture["target"] |= {"kind": "cuda", "device": "h200", "gpu": "NVIDIA H200", "simulated": False}
+    capture |= {"restored": {"stale": False}, "provenance": {"date": "2026-11-24T00:00:00+00:00"}}
+    render_explorer(capture, tmp_path / "h200.html")
+    opened.go(tmp_path / "h200.html")
+    label = opened.page.locator("#targets .target")
+    assert "2026-11-24" in label.inner_text()
+    assert label.evaluate("(e) => [e.scrollWidth <= e.clientWidth, e.scrollHeight <= e.clientHeight]") == [True, True]
+
+
 def test_the_page_opens_with_the_first_stop_lit_and_leaves_the_focus_alone(opened, pages):
     opened.go(pages / "cpu.html")
     stop = opened.page.evaluate("`${app.tour.stops[0].pane}:${app.tour.stops[0].line}`")

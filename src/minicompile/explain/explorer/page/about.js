@@ -15,7 +15,7 @@ function about(app) {
         [say("about.compile"), say("about.compile_is", { seconds: written(compile.seconds.toFixed(1)), kernels: String(kernels) })],
         [say("about.graph_breaks"), capture.graph_breaks.length ? capture.graph_breaks.map((each) => `${each.count ?? 1} × ${each.reason}`).join("; ") : say("none")],
         [say("about.recompiles"), capture.recompiles.length ? capture.recompiles.map((each) => (typeof each === "string" ? each : each.reason)).join("; ") : say("none")],
-        [say("about.guards"), say("about.guards_are", { count: String(capture.guards) })],
+        ...(capture.guards ? [[say("about.guards"), say("about.guards_are", { count: String(capture.guards) })]] : []), // none: not kept
         [say("about.missing"), capture.missing_hooks.length ? say("about.missing_are", { hooks: capture.missing_hooks.join(", ") }) : say("none")],
         ...capture.graphs.map((graph) => [say("about.linked", { graph: graph.id }), say("about.linked_are", { nodes: ratio(graph.coverage.compute_nodes), calls: ratio(graph.coverage.kernel_calls), operations: ratio(graph.coverage.loop_body_operations), lines: ratio(graph.coverage.kernel_lines) })]),
         ...listings(capture),
