@@ -180,7 +180,9 @@ def _simulated(compared: Sequence[dict]) -> dict | None:
     if not kernels:
         return None
     same = sum(kernel["source_same"] is True for kernel in kernels)
-    return {"code": "simulated", "same": same, "count": len(kernels), "device": compared[0]["device"]}
+    known = [kernel["sass_same"] for kernel in kernels if kernel["sass_same"] is not None]
+    told = {"same": same, "count": len(kernels), "machine_code": sum(known) if known else None}
+    return {"code": "simulated", **told, "device": compared[0]["device"]}
 
 
 def _survey(distributed: list[dict]) -> dict | None:

@@ -11,10 +11,12 @@ from minilab.pages.translations import Translations, number
 
 UNEXPLAINED = 0.1  # of a call; what timing each part costs is of that size
 TOO_MUCH = 1.5  # times a call: parts that add up to more were timed while something else ran
+ANOTHER_CALL = 3  # times the call that was timed: one that took longer while it was taken apart is another
 OTHERS_SHARE = 0.05  # of the machine's processor time: less is not told
 UNRELIABLE = 0.25  # a kernel whose two quietest rounds differ by more is drawn hatched, and nothing is said of it
 DEARER = 1.5  # times a compile's seconds: each was timed once, and two of one mode differ by a third at other shapes
 ABOVE_A_COPY = 1.02  # of a copy's bandwidth: what is nearer to it needs no reason
+BEYOND_A_CACHE = 10  # times a copy's bandwidth: no cache here is so fast, so it is the copy that was timed badly
 PARTS = ("guards_us", "wrapper_us", "kernels_us", "libraries_us")
 
 
@@ -88,7 +90,7 @@ def findings(profile: dict) -> list[dict]:
     if is_cpu(profile["provenance"]["device"]) and any(t["mode"] == "reduce-overhead" for t in timings):
         found.append({"code": "reduce_overhead"})
     found += [_busy(row) for row in profile.get("busy", []) if (row["busy"]["others_share"] or 0) >= OTHERS_SHARE]
-    found += [_parts(shape) for shape in profile["shapes"]]
+    found += [_parts(shape, _timed_call(shape, timings)) for shape in profile["shapes"]]
     found += [_kernels(shape) for shape in profile["shapes"] if any(map(reliable, shape["kernels"]))]
     again = [timing for timing in timings if timing["recompiles"] or timing["graph_breaks"]]
     if not again:
@@ -111,7 +113,8 @@ def _speed(timing: dict, profile: dict) -> dict:
         return {"code": "faster", **found, "factor": speedup, "compile_seconds": compiling, "calls": calls}
     split = next((one["split"] for one in profile["shapes"] if one["shape"] == timing["shape"]), None)
     overhead = None  # is known of the mode that was broken down, where host and device do not overlap
-    if timing["mode"] == "default" and split and not split["overlapping"]:
+    apart = split and not split["overlapping"] and split["call_us"] <= ANOTHER_CALL * compiled
+    if timing["mode"] == "default" and apart:
         overhead = (split["guards_us"] + split["wrapper_us"]) / split["call_us"]
     return {"code": "slower", **found, "factor": 1 / speedup, "overhead": overhead}
 
@@ -138,7 +141,13 @@ def _busy(row: dict) -> dict:
     return {"code": "busy", "shape": row["shape"], **row["busy"]}
 
 
-def _parts(shape: dict) -> dict:
+def _timed_call(shape: dict, timings: list[dict]) -> float | None:
+    """The microseconds of a compiled call at a shape in the mode that was taken apart; None where it was not timed."""
+    at = [timing for timing in timings if (timing["shape"], timing["mode"]) == (shape["shape"], "default")]
+    return at[0]["compiled"]["median_us"] if at else None
+
+
+def _parts(shape: dict, timed_us: float | None) -> dict:
     split = shape["split"]
     if split["overlapping"]:
         host, device = split["guards_us"] + split["wrapper_us"], split["kernels_us"] + split["libraries_us"]
@@ -147,6 +156,9 @@ def _parts(shape: dict) -> dict:
     rest = split["rest_us"] / split["call_us"]
     busy = shape.get("busy")
     told = busy if busy and (busy["others_share"] or 0) >= OTHERS_SHARE else None
+    if timed_us is not None and split["call_us"] > ANOTHER_CALL * timed_us:
+        calls = {"call_us": split["call_us"], "timed_us": timed_us}
+        return {"code": "another_call", "shape": shape["shape"], **calls, "busy": told}
     if 1 - rest > TOO_MUCH:
         return {"code": "no_shares", "shape": shape["shape"], "sum": 1 - rest, "busy": told}
     unexplained = rest if abs(rest) > UNEXPLAINED else None
@@ -165,6 +177,7 @@ def _kernels(shape: dict) -> dict:
         "nearest": nearest["name"],
         "fraction_of_copy": nearest["fraction_of_copy"],
         "above": nearest["fraction_of_copy"] > ABOVE_A_COPY,
+        "doubtful": nearest["fraction_of_copy"] > BEYOND_A_CACHE,
         "unreliable": len(shape["kernels"]) - len(kernels),
     }
 

@@ -95,12 +95,21 @@ def test_the_findings_are_five_and_follow_the_figures():
     )
     assert "Over 2 timings compiled and eager differ by at most 3.0e-06" in numbers
     assert "1 of 2 checked compiles are healthy" in numbers
-    assert (
-        "the 6 operations of `tiny_head` became 2 calls of 1 generated kernel and 1 library call; 9,600 bytes" in fusion
-    )
+    assert "the 6 operations of `tiny_head`'s forward pass became 2 calls of 1 generated kernel" in fusion
+    assert "and 1 library call; 9,600 bytes" in " ".join(fusion.split())
     assert "`cpu-x`" in speed
-    assert "1 of 1 kernels written for the simulated `h200`" in simulated
+    assert "The text of 1 of 1 kernels written for the simulated `h200` is the real one's" in simulated
+    assert simulated.endswith("byte for byte; 1 also compile to its machine code.")
     assert "PP 1.10 times as fast as one process; the pipeline's bubble alone would allow 1.60" in survey
+
+
+def test_the_same_text_is_not_said_to_be_the_same_machine_code():
+    other = compared()
+    other["graphs"][0]["kernels"][0]["sass_same"] = False
+    said = overview.what_matters([], [], [], [], [other])[0]
+    assert "byte for byte; 0 also compile to its machine code, and the fold below says why the others do not" in said
+    other["graphs"][0]["kernels"][0]["sass_same"] = None
+    assert overview.what_matters([], [], [], [], [other])[0].endswith("byte for byte.")
 
 
 def test_a_finding_that_nothing_was_measured_for_is_left_out():

@@ -117,6 +117,26 @@ def test_a_bandwidth_above_a_copys_has_its_reasons():
         assert ("more than a copy's can be" in " ".join(interpretation(made))) == said
 
 
+@pytest.mark.parametrize(("language", "said"), [("en", "No cache explains that"), ("es", "Ninguna caché explica eso")])
+def test_a_share_of_a_copy_that_no_cache_explains_is_the_copys_fault(language, said):
+    made = profile()
+    for fraction, doubted in ((148.1, True), (5.0, False)):
+        for kernel in made["shapes"][0]["kernels"]:
+            kernel.update(noise=0.0, fraction_of_copy=fraction)
+        told = " ".join(interpretation(made, language))
+        assert (said in told) == doubted
+
+
+def test_a_call_that_was_taken_apart_and_was_another_than_the_timed_one_has_no_shares():
+    changed = profile()
+    timed = changed["timings"][0]["compiled"]["median_us"]
+    changed["shapes"][0]["split"].update(call_us=1000 * timed)
+    told = " ".join(" ".join(interpretation(changed)).split())
+    assert "while it was taken apart" in told
+    assert "Guards and wrapper" not in told
+    assert "the compiled call's time is" not in told
+
+
 def test_parts_are_named_by_their_share_largest_first():
     changed = profile()
     assert "guards and prologue 50%, library calls 28%" in interpretation(changed)[1]
@@ -148,9 +168,9 @@ def test_the_machine_is_called_busy_by_what_was_measured_alone():
 def test_a_small_share_is_not_called_nothing(value: float, said: str):
     assert share("en", value) == said
     changed = profile()
-    changed["shapes"][0]["split"].update(
-        call_us=40.0 / max(value, 1e-9) if value else 40.0, guards_us=40.0, rest_us=0.0
-    )
+    call = 40.0 / value if value else 40.0
+    changed["shapes"][0]["split"].update(call_us=call, guards_us=40.0, rest_us=0.0)
+    changed["timings"][0]["compiled"]["median_us"] = call
     if value:
         assert f"guards and prologue {said}" in " ".join(interpretation(changed))
 
