@@ -59,7 +59,7 @@ def left_out(profile: dict, language: str = "en") -> list[str]:
 def share(language: str, value: float) -> str:
     """Write a share in per cent: whole from 10 % on, with a digit below, and a small one as `under 0.1%`."""
     if value == 0 or value >= 0.0995:
-        return number(language, value, ".0%")
+        return number(language, value, ",.0%")
     if value < 0.001:
         return Translations("minicompile.report", "profile", language)("under", share=number(language, 0.001, ".1%"))
     return number(language, value, ".1%")
@@ -90,8 +90,10 @@ def findings(profile: dict) -> list[dict]:
     if is_cpu(profile["provenance"]["device"]) and any(t["mode"] == "reduce-overhead" for t in timings):
         found.append({"code": "reduce_overhead"})
     found += [_busy(row) for row in profile.get("busy", []) if (row["busy"]["others_share"] or 0) >= OTHERS_SHARE]
-    found += [_parts(shape, _timed_call(shape, timings)) for shape in profile["shapes"]]
-    found += [_kernels(shape) for shape in profile["shapes"] if any(map(reliable, shape["kernels"]))]
+    parts = [_parts(shape, _timed_call(shape, timings)) for shape in profile["shapes"]]
+    found += parts
+    same = [shape for shape, told in zip(profile["shapes"], parts, strict=True) if told["code"] != "another_call"]
+    found += [_kernels(shape) for shape in same if any(map(reliable, shape["kernels"]))]
     again = [timing for timing in timings if timing["recompiles"] or timing["graph_breaks"]]
     if not again:
         return [*found, {"code": "compiled_once"}] if timings else found
@@ -113,8 +115,7 @@ def _speed(timing: dict, profile: dict) -> dict:
         return {"code": "faster", **found, "factor": speedup, "compile_seconds": compiling, "calls": calls}
     split = next((one["split"] for one in profile["shapes"] if one["shape"] == timing["shape"]), None)
     overhead = None  # is known of the mode that was broken down, where host and device do not overlap
-    apart = split and not split["overlapping"] and split["call_us"] <= ANOTHER_CALL * compiled
-    if timing["mode"] == "default" and apart:
+    if timing["mode"] == "default" and split and not split["overlapping"] and not _another(split, compiled):
         overhead = (split["guards_us"] + split["wrapper_us"]) / split["call_us"]
     return {"code": "slower", **found, "factor": 1 / speedup, "overhead": overhead}
 
@@ -147,6 +148,11 @@ def _timed_call(shape: dict, timings: list[dict]) -> float | None:
     return at[0]["compiled"]["median_us"] if at else None
 
 
+def _another(split: dict, timed_us: float) -> bool:
+    """Whether the call that was taken apart took so much longer than the one that was timed that it was another."""
+    return split["call_us"] > ANOTHER_CALL * timed_us
+
+
 def _parts(shape: dict, timed_us: float | None) -> dict:
     split = shape["split"]
     if split["overlapping"]:
@@ -156,7 +162,7 @@ def _parts(shape: dict, timed_us: float | None) -> dict:
     rest = split["rest_us"] / split["call_us"]
     busy = shape.get("busy")
     told = busy if busy and (busy["others_share"] or 0) >= OTHERS_SHARE else None
-    if timed_us is not None and split["call_us"] > ANOTHER_CALL * timed_us:
+    if timed_us is not None and _another(split, timed_us):
         calls = {"call_us": split["call_us"], "timed_us": timed_us}
         return {"code": "another_call", "shape": shape["shape"], **calls, "busy": told}
     if 1 - rest > TOO_MUCH:
