@@ -117,7 +117,7 @@ def missed(entries: list[dict], explained: list[dict]) -> dict:
 
     Returns:
         rows: the missed entries, each with `by`, how far from the bar as a share of it, and `explained`.
-        reasons: tried, profiler, and the places of the missed entries that they are about.
+        reasons: tried, profiler, the places of the missed entries that they are about, and if these are the LM head's.
     """
     at = {tuple(entry[key] for key in PLACE): entry for entry in explained}
     rows: list[dict] = []
@@ -133,7 +133,12 @@ def missed(entries: list[dict], explained: list[dict]) -> dict:
     return {
         "rows": rows,
         "reasons": [
-            {"tried": tried, "profiler": profiler, "places": list(places.values())}
+            {
+                "tried": tried,
+                "profiler": profiler,
+                "places": list(places.values()),
+                "of_head": all(entry["what"].startswith("head") for entry in places.values()),
+            }
             for (tried, profiler), places in reasons.items()
         ],
     }
@@ -217,7 +222,7 @@ def head_gains(head: list[dict]) -> dict | None:
     """The LM head: names of the contestants, and a line for each number of rows.
 
     A line's `at` has the contestants' rows by name; its `gains`, how many times as fast as each unfused one the
-    fused one is. None where no head was timed.
+    fused one is. `unfused` are the numbers of rows that the lab does not fuse. None where no head was timed.
     """
     lines: dict[int, dict] = {}
     for row in sorted(head, key=lambda row: row["rows"]):
@@ -237,17 +242,26 @@ def head_gains(head: list[dict]) -> dict | None:
                 }
                 for rows, at in lines.items()
             ],
+            "unfused": [_unfused(rows, at) for rows, at in lines.items() if HEAD in at and not at[HEAD]["fused"]],
         }
         if head
         else None
     )
 
 
+def _unfused(rows: int, at: dict[str, dict]) -> dict:
+    """A number of rows at which the lab's head computes as eager does, and who is faster there beyond the noise."""
+    us = at[HEAD]["median_us"]
+    return {"rows": rows, "faster": [name for name, r in at.items() if us / r["median_us"] - 1 > r["noise_floor"]]}
+
+
 def host_costs(rows: list[dict]) -> dict | None:
     """What a call costs the host: names of the callers, and a line a shape, dtype and whether a gradient is asked for.
 
-    A line's `at` has the callers' rows by name. None where no call was timed.
+    A line's `at` has the callers' rows by name. `without_gradient` are those that were never asked for one, while
+    others were. None where no call was timed.
     """
+    asked = {row["kernel"] for row in rows if row["requires_grad"]}
     keys = ("rows", "cols", "dtype", "requires_grad", "noise_floor")
     lines: dict[tuple, dict] = {}
     for row in rows:
@@ -256,6 +270,7 @@ def host_costs(rows: list[dict]) -> dict | None:
         {
             "kernels": list(dict.fromkeys(row["kernel"] for row in rows)),
             "lines": [dict(zip(keys, place, strict=True)) | {"at": at} for place, at in lines.items()],
+            "without_gradient": sorted({row["kernel"] for row in rows} - asked) if asked else [],
         }
         if rows
         else None

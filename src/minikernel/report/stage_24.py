@@ -90,13 +90,14 @@ def views(made: Artefacts, language: str = "en") -> dict:
         key=lambda view: is_cpu(view["device"]),
     )
     fused = head(made.heads) if made.heads else None
+    worst = max(equivalence["layers"], key=lambda layer: layer["torch_numpy"]["max_ulps"])
     return {
         "training": training,
         "limit": min(training["conditional_entropy"], training["grammar_surprisal"]),
         "port": made.port,
         "equivalence": equivalence,
-        "layers": [layer for layer in equivalence["layers"] if _is_coarse(layer["layer"])],
-        "worst_layer": max(equivalence["layers"], key=lambda layer: layer["torch_numpy"]["max_ulps"]),
+        "layers": [layer for layer in equivalence["layers"] if _is_coarse(layer["layer"]) or layer is worst],
+        "worst_layer": worst,
         "largest_further_difference": max(
             shape["logits"]["max_abs_difference"] for shape in equivalence["further_shapes"]
         ),
@@ -134,7 +135,7 @@ def device_view(bench: dict, datasheet: dict | None = None, allocation: dict | N
         "restored": bench.get("restored"),
         "shapes": shapes,
         "kernels": [{"name": name, "rows": [at.get((name, *shape)) for shape in shapes]} for name in names],
-        "noise_floor": max(row["noise_floor"] for row in rows),
+        "noise": [max(row["noise_floor"] for row in rows if (row["rows"], row["cols"]) == shape) for shape in shapes],
         "distrusted": [row for row in rows if row["above_roof"]],
         "steps": [step for ladder in LADDERS.values() for step in steps(ladder, at, shapes[-1], datasheet, allocation)],
         "triton": expectation(at, shapes[-1]),

@@ -1,5 +1,6 @@
 """The report says what the figures say: who wins, what is missed, what is stale."""
 
+import copy
 import re
 
 import pytest
@@ -256,6 +257,45 @@ def test_the_head_says_its_gain_and_who_was_left_out():
     assert "The LM head computes softmax(linear(h)), here of 4,096 rows" in shown
 
 
+def test_where_the_head_is_not_fused_the_page_says_so_and_who_is_faster():
+    rows = [
+        head_row("eager", 64, 10.2),
+        head_row("linear_softmax", 64, 10.2, fused=False),
+        head_row("compile", 64, 9.1),
+        head_row("eager", 4096, 30.0),
+        head_row("linear_softmax", 4096, 20.0),
+    ]
+    text = section(contest_24(made(contest=contest([]), heads=heads(rows))), "The LM head")
+    assert (
+        "At 64 rows `linear_softmax` fuses nothing and computes what `eager` does; `compile` is faster there." in text
+    )
+    assert "At 4,096 rows `linear_softmax`" not in text
+
+
+def test_a_miss_of_the_head_is_called_the_heads():
+    entry = standard(6, 1156.0, 1.2e-6, 1e-6, what="head_error", cols=600, met=False)
+    explained = [{key: entry[key] for key in contest_report.PLACE} | {"tried": "Much.", "profiler": "Busy."}]
+    assert "- LM head, 16,384 x 600 (float32). Tried: Much." in contest_text(explained, standards=[entry])
+
+
+def test_the_noise_stands_below_the_times_that_it_is_about():
+    bench = gpu_bench()
+    for row in bench["rows"]:
+        row["noise_floor"] = row["rows"] / 1e7
+    shapes = list(dict.fromkeys(row["rows"] for row in bench["rows"] if row["direction"] == "forward"))
+    noise = " | ".join(f"{rows / 1e7:.1%}" for rows in shapes)
+    assert f"| *noise* | {noise} |" in contest_24(made(benches=[bench]))
+
+
+def test_the_layer_that_the_report_names_stands_in_the_table():
+    proven = copy.deepcopy(made().equivalence)
+    worst = {**proven["layers"][0], "layer": "blocks.3.mlp.gelu"}
+    worst["torch_numpy"] = {**worst["torch_numpy"], "max_ulps": 156.0}
+    proven["layers"].append(worst)
+    assert "is `blocks.3.mlp.gelu`, with 156.0." in " ".join(report_24(made(equivalence=proven)).split())
+    assert "| blocks.3.mlp.gelu |" in contest_24(made(equivalence=proven))
+
+
 def test_of_the_heads_those_count_that_were_timed_by_themselves():
     asked = [standard(6, 20.0, 1.5, 2.5, what="head_time"), MISSED]
     measured = contest([], standards=asked, head=[head_row("eager", 64, 99.0)], left_out=[{"part": "head"}])
@@ -271,7 +311,9 @@ def test_host_costs_by_caller():
     host = [host_row("F.softmax", 4.0), host_row("softmax", 3.0), host_row("softmax", 5.0, requires_grad=True)]
     text = section(contest_text(host=host), "What a call costs the host")
     assert "| 64 x 600 float32 | 4.0 | 3.0 | 0.4% |" in text
-    assert "| 64 x 600 float32, asks for a gradient | left out | 5.0 | 0.4% |" in text
+    assert "| 64 x 600 float32, asks for a gradient | – | 5.0 | 0.4% |" in text
+    assert "A dash: called by itself, `F.softmax` computes no gradient." in text
+    assert "A dash" not in section(contest_text(host=host[:2]), "What a call costs the host")
     assert "What a call costs" not in contest_text()
 
 
