@@ -160,11 +160,13 @@ def test_a_restored_file_stands_with_the_rule_that_would_measure_it(page):
 
 def test_what_no_device_here_can_measure_says_so(page):
     assert "needs a GPU" in section(page, "contest")
+    assert "Needs a GPU, and no record holds it" in section(page, "contest")
     assert "snakemake --cores 4 results/24/{device}/contest.json" in section(page, "contest")
 
 
 def test_what_is_not_part_of_the_run_says_how_to_ask_for_it(page):
     assert "snakemake --cores 4 record" in section(page, "record")
+    assert "no file that Snakemake follows" in section(page, "record")
 
 
 def test_the_rule_of_the_page_itself_counts_as_built(page):
