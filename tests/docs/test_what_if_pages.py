@@ -9,6 +9,8 @@ import pytest
 from docs.build import __main__ as build
 from docs.build import what_if_pages as pages
 from minicompile.lowering.knobs import KNOBS, TABLE
+from minicompile.what_if import counts
+from minilab.files import read_json
 
 ROOT = Path(__file__).parents[2]
 DATA = json.loads(pages.DATA.read_text())
@@ -64,6 +66,25 @@ def test_a_paragraph_is_broken_as_a_whole_and_code_is_not():
 def test_every_knob_was_tried_where_code_alone_can_be_had(knob):
     tried = {one["target"]["kind"] for one in DATA[knob.name].values()}
     assert tried >= {"cpu", "simulated"} & set(knob.targets)
+
+
+def test_what_is_quoted_is_what_the_compiler_makes_of_minigpt_today():
+    """The counts of the side before are the recorded capture's; lines alone differ from one torch to the next."""
+    quoted = DATA["fusion"]["simulated-h200"]["before"]["counts"]
+    capture = counts(read_json(ROOT / "results/recorded/h200/25/minigpt/capture.json.xz"))
+    assert {name: count for name, count in quoted.items() if name != "lines"} == {
+        name: count for name, count in capture.items() if name != "lines"
+    }, "run every knob's `snakemake what_if --config model=minigpt`, then `python -m docs.build what_if`"
+
+
+@pytest.mark.parametrize("knob", KNOBS)
+def test_the_side_before_is_the_same_for_every_knob_that_begins_at_the_defaults(knob: str):
+    for device, one in DATA[knob].items():
+        if knob != "epilogue_fusion":  # both of its sides use templates alone
+            assert (
+                one["before"]["counts"]
+                == DATA["fusion" if device in DATA["fusion"] else knob][device]["before"]["counts"]
+            )
 
 
 @pytest.mark.parametrize("knob", KNOBS)
