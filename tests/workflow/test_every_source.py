@@ -135,13 +135,13 @@ def reasons(lab: Lab, edited: Iterable[str], outputs: set[str]) -> dict[str, set
 def test_the_safety_nets_own_modules_are_among_what_health_depends_on(depends: dict[str, set[str]]):
     health = {output_of(entry, place) for entry, place in measured() if entry.name == "compile_health"}
     names = (
-        "rewind",
+        "smoketest/rewind",
+        "smoketest/smoketest",
+        "smoketest/time_limit",
         "selection",
         "watch",
         "compile_config",
         "compile_record",
-        "time_limit",
-        "smoketest",
     )
     for name in names:
         assert depends[f"src/minicompile/safe/{name}.py"] >= health, name

@@ -62,8 +62,10 @@ def test_the_largest_move_comes_first():
         (
             {"forward": [{"rung": "one", "dtype": "float32", "batch": 2, "time": 16, "samples_us": {"one": [1.0]},
                           "wall_samples_us": {"one": [9.0]}, "noise_floor": 0.1, "wall_noise_floor": 0.1}],
-             "generate": [{"rung": "one", "sequences": 16, "samples_us": {"one": [6.0]}, "noise_floor": 0.1}]},
-            ["one float32 2x16 on the device", "one float32 2x16, a call", "one, a token of 16 sequences"],
+             "generate": [{"rung": "one", "sequences": 16, "samples_us": {"one": [6.0]},
+                           "first_samples_us": {"one": [3.0]}, "noise_floor": 0.1}]},
+            ["one float32 2x16 on the device", "one float32 2x16, a call", "one, 16 sequences, a text",
+             "one, 16 sequences, its first token"],
         ),
         (
             {"model": "minigpt", "timings": [{"shape": [1, 2], "mode": "default", "eager": {"samples_us": [1.0]},

@@ -105,11 +105,11 @@ def test_a_model_at_a_dead_ones_address_is_another(gpu, extension):
 @needs_emulator
 def test_more_shapes_than_are_kept_are_all_right(gpu, extension):
     model = called()
-    for _ in range(2):
-        for batch in range(1, 40):
-            ids = torch.zeros((batch, 1), dtype=torch.int64)
-            assert minigpt_forward(model, ids, fall_back=False).equal(minigpt_forward(model, ids, fall_back=False))
-    assert extension.again(model, torch.zeros((39, 1), dtype=torch.int64), False) is not None
+    shapes = [(batch, time) for batch in (1, 2, 3) for time in range(1, 14)]
+    made = [minigpt_forward(model, torch.zeros(shape, dtype=torch.int64), fall_back=False) for shape in shapes]
+    for shape, before in zip(shapes, made, strict=True):
+        assert minigpt_forward(model, torch.zeros(shape, dtype=torch.int64), fall_back=False).equal(before), shape
+    assert extension.again(model, torch.zeros(shapes[-1], dtype=torch.int64), False) is not None
 
 
 @needs_emulator
