@@ -68,6 +68,7 @@ def test_a_right_one_of_torch_s_operations_is_timed_and_told_of_its_passes(marke
 
 def test_an_exercise_is_timed_against_the_rung_before_it(marked):
     marks = marked(solution("blocks"), replace(exercises()["blocks"], timed=[256, 600]))
+    assert marks["untimed"] is None
     [row] = marks["timed"]
     assert (row["rows"], row["launches"]) == (256, 9)
     assert row["fraction_of_copy"] == pytest.approx(row["copy_us"] / row["median_us"])
