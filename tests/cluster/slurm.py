@@ -13,18 +13,18 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
 
 ETC = Path("/etc/slurm")
 NODES = {"cpu1": "", "cpu2": "", "gpu1": "Gres=gpu:h200:1"}
-FIRST_PORT = 17101
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
 SLURM_CONF = """# Written by the lab's tests, which take it away again.
 ClusterName=lab
 SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
 SlurmUser=root
 AuthInfo=socket={root}/munge.socket
 MpiDefault=none
@@ -65,6 +65,15 @@ def reason_to_skip() -> str | None:
     return None
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on: daemons of tests that were killed may still hold those of the last time."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in held]
+
+
 class Cluster:
     """A SLURM that is up, from `start` to `stop`."""
 
@@ -79,12 +88,13 @@ class Cluster:
         key = self.root / "munge.key"
         key.write_bytes(secrets.token_bytes(1024))
         key.chmod(0o400)
+        own, *ports = free_ports(1 + len(NODES))
         nodes = "".join(
             NODE.format(name=name, host=host, port=port, gres=gres)
-            for port, (name, gres) in enumerate(NODES.items(), 17101)
+            for port, (name, gres) in zip(ports, NODES.items(), strict=True)
         )
         ETC.mkdir(exist_ok=True)
-        (ETC / "slurm.conf").write_text(SLURM_CONF.format(host=host, root=self.root) + nodes)
+        (ETC / "slurm.conf").write_text(SLURM_CONF.format(host=host, port=own, root=self.root) + nodes)
         (ETC / "gres.conf").write_text("NodeName=gpu1 Name=gpu Type=h200 File=/dev/null\n")
         (ETC / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         places = {"key-file": key, "socket": self.root / "munge.socket", "pid-file": self.root / "munged.pid"}
