@@ -65,3 +65,14 @@ def test_a_name_that_is_markup_stays_text():
 
 def test_a_stale_record_says_so():
     assert "stale: the code has changed since" in timeline_page(model_artefact() | {"restored": {"stale": True}})
+
+
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "are replayed from a CUDA graph"), ("es", "se repiten desde un grafo CUDA")]
+)
+def test_the_page_says_that_the_rung_graph_was_replayed(
+    language, said
+):  # as tests/minikernel/model/test_graph.py holds
+    page = " ".join(timeline_page(model_artefact(), language=language).split())
+    assert said in page
+    assert not re.search("one by one|uno a uno", page)
