@@ -7,7 +7,7 @@ from minicompile.report.phase_reports import checks_24, checks_25, phase_report
 
 CAPTURE = {"model": "tiny_head", "kernel": "tiny_head/cpu/kernel.cpp", "graph_breaks": 0, "pattern": "softmax"}
 MATCH = {"model": "tiny_head", "max_abs_difference": 5e-10}
-TIMED = {"frac_of_F_softmax": 1.2}
+TIMED = {"frac_of_F_softmax": 1.2, "noise_floor": 0.03}
 PORT = {
     "byte_equal": True,
     "arrays": [
@@ -54,6 +54,23 @@ def test_phase_25_is_held_to_its_bar(difference, met):
     text = phase_report(25, "a title", checks, {}, {})
     assert ("**no**" in text) == (met is False)
     assert ("not measured" in text) == (met is None)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "met", "said"),
+    [
+        (1.2, True, "1.20 times as fast on NVIDIA H200"),
+        (0.98, True, "0.98 times as fast on NVIDIA H200: as fast within the noise"),
+        (1.02, True, "1.02 times as fast on NVIDIA H200: as fast within the noise"),
+        (0.9, False, "0.90 times as fast on NVIDIA H200"),
+        (None, None, "not timed here"),
+    ],
+)
+def test_phase_24_finds_no_difference_in_the_noise_of_its_timing(ratio, met, said):
+    manifest = manifest_24()
+    manifest["softmax_kernels"]["triton"]["frac_of_F_softmax"] = ratio
+    check = asked(checks_24(manifest, {"excess_percent": 1.5}, PORT), "Triton kernel is at least as fast")
+    assert (check.met, check.found) == (met, said)
 
 
 @pytest.mark.parametrize(("healthy", "met"), [([], None), ([True, True], True), ([True, False], False)])
