@@ -63,6 +63,11 @@ def test_a_capture_fits_its_schema(made):
     check_schema(made, SCHEMA, "the capture")
 
 
+def test_the_guards_of_a_compile_are_kept(made):
+    """They were dropped before they were read, and the explorer said that a compile had none."""
+    assert any("GUARD" in line for line in made["guards"])
+
+
 def test_every_field_of_the_schema_that_holds_something_else_than_names_is_described():
     def undescribed(schema, path):
         for key, value in schema.get("properties", {}).items():
