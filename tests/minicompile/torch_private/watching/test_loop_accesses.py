@@ -3,13 +3,14 @@
 from types import SimpleNamespace
 
 import numpy
+import pytest
 import sympy
 import torch
 from torch._inductor.virtualized import V, ops
 
 from minicompile.torch_private.watching import loop_accesses
 from minicompile.torch_private.watching.grids import how_many, written_out
-from minicompile.torch_private.watching.loop_accesses import Access, _Indices, accesses
+from minicompile.torch_private.watching.loop_accesses import Access, _Indices, accesses, distinct
 from minicompile.torch_private.watching.traffic import count
 
 
@@ -146,3 +147,8 @@ def test_masks_and_indices_that_share_an_axis_are_worked_out_together():
     assert indices.reached(10 * row + column).tolist() == [1, 3, 13, 23]
     indices.masks.append(numpy.asarray(False))
     assert len(indices.reached(10 * row)) == 0
+
+
+@pytest.mark.parametrize("values", [[], [3], [1, 2, 2, 5], [4, 1, 4, 0, 1], [2.5, -1.0, 2.5]])
+def test_different_values_are_numpys(values: list):
+    assert distinct(numpy.array(values)).tolist() == numpy.unique(values).tolist()
