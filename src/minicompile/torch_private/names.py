@@ -216,6 +216,7 @@ NAMES = {
     "post_compile": PrivateName("torch._inductor.output_code:CompiledFxGraph.post_compile", "a graph's callable"),
     # torch's operators and tensors (tensors.py), and what a model holds (state.py)
     "sparse_parts": PrivateName("torch:Tensor._indices", "a sparse tensor's parts, coalesced or not"),
+    "version_of": PrivateName("torch:Tensor._version", "a parameter that a pass has written to"),
     "versions_kept": PrivateName("torch.autograd:_unsafe_preserve_version_counter", "a graph from before stays valid"),
     "dispatch_mode": PrivateName("torch.utils._python_dispatch:TorchDispatchMode", "a look at each operator called"),
     "tree_leaves": PrivateName("torch.utils._pytree:tree_leaves", "the tensors in a result"),

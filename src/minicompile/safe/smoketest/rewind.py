@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from minicompile.frozen_state import CannotRestore, FrozenState, RandomState, _Attributes, _Contents, _Items, frozen
 from minicompile.reach import reached
 from minicompile.torch_private import dynamo as dynamo_internals
+from minicompile.torch_private.state import version_of
 from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
 
 PATIENCE_SECONDS = 10.0  # for calls of the model that other threads had begun
@@ -76,7 +77,7 @@ class PassesState(FrozenState):
         for tensor in found.tensors:
             left_alone = isinstance(tensor, nn.Parameter) or id(tensor) in kept_by_optimizer
             if left_alone and not (nn.parameter.is_lazy(tensor) or tensor.is_inference()):
-                self.still.append((tensor, tensor._version))
+                self.still.append((tensor, version_of(tensor)))
             else:
                 changing.append(tensor)
         self.random = RandomState(found.generators)
@@ -90,7 +91,7 @@ class PassesState(FrozenState):
     def restore(self) -> None:
         """Put everything back. Raises `CannotRestore`, also where a parameter was written to."""
         super().restore()
-        written = sum(tensor._version != version for tensor, version in self.still)
+        written = sum(version_of(tensor) != version for tensor, version in self.still)
         if written:
             sentence = f"a forward or backward pass has written to {written} parameters; they cannot be put back."
             raise CannotRestore(sentence, written, len(self.still), "written")
