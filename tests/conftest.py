@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # Threads that wait for work sleep: two workers and what they start would otherwise burn each other's cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles; NumPy reads it as it is imported
 
 # A busy machine is no fault of what is tested.
 settings.register_profile("lab", deadline=None, suppress_health_check=[HealthCheck.too_slow])

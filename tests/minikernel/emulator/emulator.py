@@ -38,6 +38,7 @@ OPTIONS = [
     *("-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"),
 ]
 VECTOR_UNIT = ["-mfma", "-mf16c"] if os.uname().machine == "x86_64" else []
+FOR_THE_MACHINE = ["-O3", "-march=native", "-fno-sanitize=all"]
 NAMES = {  # of CUDA C++, that a C++ compiler is to read over
     "__global__": "", "__device__": "", "__host__": "", "__forceinline__": "inline", "__noinline__": "",
     "__constant__": "", "__restrict__": "__restrict", "__grid_constant__": "", "__launch_bounds__(...)": "",
@@ -160,8 +161,9 @@ def _folder() -> Path:
 
 @functools.cache
 def _digest() -> str:
-    texts = [(HERE / name).read_bytes() for name in ("machine.h", "machine.cpp", "cuda.h", "ptx.h", "translate.py")]
-    return hashlib.sha256(b"\0".join([*texts, " ".join([*OPTIONS, *VECTOR_UNIT, *NAMES]).encode()])).hexdigest()[:16]
+    texts = [path.read_bytes() for path in sorted(HERE.iterdir()) if path.is_file()]
+    options = [*OPTIONS, *VECTOR_UNIT, *FOR_THE_MACHINE, *NAMES]
+    return hashlib.sha256(b"\0".join([*texts, " ".join(options).encode()])).hexdigest()[:16]
 
 
 def _build(library: Path, text: str, options: list[str]) -> None:
@@ -180,7 +182,7 @@ def _build(library: Path, text: str, options: list[str]) -> None:
 def _machine() -> ctypes.CDLL:
     library = _folder() / f"machine-{_digest()}.so"
     if not library.exists():
-        _build(library, (HERE / "machine.cpp").read_text(), [f"-Wl,-soname,{library.name}", "-fno-sanitize=all"])
+        _build(library, (HERE / "machine.cpp").read_text(), [f"-Wl,-soname,{library.name}", *FOR_THE_MACHINE])
     machine = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     machine.emulated_run.restype = ctypes.c_char_p
     return machine

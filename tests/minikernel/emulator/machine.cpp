@@ -1,5 +1,5 @@
 // The machine under the kernels: fibers and who runs next, barriers, shared memory, copies that end later.
-#include "machine.h"
+#include "tensor_core.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -607,7 +607,7 @@ const Slot* meet(unsigned mask, const char* instruction, const Slot& brought) {
     meeting->mask = mask;
   }
   if (!meeting->arrived) meeting->instruction = instruction;
-  else if (strcmp(meeting->instruction, instruction))
+  else if (meeting->instruction != instruction && strcmp(meeting->instruction, instruction))
     fail("this lane executes %s where others of its warp execute %s", instruction, meeting->instruction);
   Slot* const slots = meeting->slots[meeting->turn & 1];
   slots[fiber->lane] = brought;

@@ -79,6 +79,11 @@ void copy_async_commit();
 void copy_async_wait(unsigned left);
 void copy_async_arrive(Bits barrier);
 
+// A tensor core's products for one lane (tensor_core.h): d[2][2] = a[2][K] b[K][2] + c[2][2], of what the lanes brought.
+enum class Halves { FLOAT16, BFLOAT16 };
+template <int K> void multiply(Halves halves, const Slot* slots, unsigned lane, const float* c, float* d);  // K 8 or 16
+void multiply_tf32(const Slot* slots, unsigned lane, const float* c, float* d);                             // K 8
+
 long long nanoseconds();
 
 }  // namespace emulated

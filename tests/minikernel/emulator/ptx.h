@@ -107,107 +107,44 @@ inline void mul_bf16x2(Bits& to, Bits a, Bits b) { to = bhalves(b0(a) * b0(b), b
 
 // ---- tensor cores
 
-// The sum of products as a tensor core makes it: all terms are brought to the largest exponent, cut off two bits below
-// a float's last, added exactly, and the sum is cut to a float.
-inline float tensor_sum(float so_far, const float* a, const float* b, int count) {
-  double terms[17];
-  terms[count] = so_far;
-  double largest = fabs(terms[count]);
-  for (int i = 0; i < count; ++i) {
-    terms[i] = double(a[i]) * double(b[i]);
-    largest = fmax(largest, fabs(terms[i]));
-    if (terms[i] != terms[i]) largest = terms[i];
-  }
-  double sum = 0;
-  int exponent;
-  frexp(largest, &exponent);  // largest < 2^exponent
-  const bool finite = largest == largest && largest <= 1.7e308 && so_far - so_far == 0;
-  if (!finite || !largest) {
-    for (int i = 0; i <= count; ++i) sum += terms[i];
-    return float(sum);
-  }
-  const double up = ldexp(1.0, 26 - exponent), down = ldexp(1.0, exponent - 26);
-  for (int i = 0; i <= count; ++i) sum += trunc(terms[i] * up);
-  sum *= down;
-  float made = float(sum);
-  if (fabs(double(made)) > fabs(sum)) made = bits_as<float>(bits_as<u32>(made) - 1);
-  return made;
-}
-
-template <class Unpack>
-inline void mma_16_bits(const char* name, Bits& d0, Bits& d1, Bits& d2, Bits& d3, Bits a0, Bits a1, Bits a2, Bits a3, Bits b0,
-                        Bits b1, Bits c0, Bits c1, Bits c2, Bits c3, Unpack unpack) {
-  const Slot* const slots =
-      meet(~0u, name, Slot{{u32(a0), u32(a1), u32(a2), u32(a3), u32(b0), u32(b1), 0, 0}});
-  const int g = self->lane / 4, t = self->lane % 4;
-  float a[2][16], b[2][16];
-  for (int from = 0; from < 4; ++from) {
-    for (int half = 0; half < 2; ++half) {  // features 2 from + 8 half, and the next
-      const int k = 2 * from + 8 * half;
-      for (int i = 0; i < 2; ++i) {
-        for (int row = 0; row < 2; ++row) a[row][k + i] = unpack(slots[4 * g + from].word[2 * half + row], i);
-        for (int column = 0; column < 2; ++column)
-          b[column][k + i] = unpack(slots[4 * (2 * t + column) + from].word[4 + half], i);
-      }
-    }
-  }
+// A lane's four sums; `K` of the products are added to each. The lanes' halves of a, then of b, were brought in words.
+template <int K>
+inline void mma_16_bits(const char* name, Halves halves, Bits& d0, Bits& d1, Bits& d2, Bits& d3, const Slot& brought, Bits c0,
+                        Bits c1, Bits c2, Bits c3) {
   const float c[4] = {f(c0), f(c1), f(c2), f(c3)};
-  Bits* const results[4] = {&d0, &d1, &d2, &d3};
-  for (int i = 0; i < 4; ++i) *results[i] = bits_of(tensor_sum(c[i], a[i / 2], b[i % 2], 16));
+  float d[4];
+  multiply<K>(halves, meet(~0u, name, brought), self->lane, c, d);
+  d0 = bits_of(d[0]), d1 = bits_of(d[1]), d2 = bits_of(d[2]), d3 = bits_of(d[3]);
 }
 
 inline void mma_m16n8k16_row_col_f32_f16_f16_f32(Bits& d0, Bits& d1, Bits& d2, Bits& d3, Bits a0, Bits a1, Bits a2, Bits a3,
                                                  Bits b0, Bits b1, Bits c0, Bits c1, Bits c2, Bits c3) {
-  mma_16_bits("mma.m16n8k16 of float16", d0, d1, d2, d3, a0, a1, a2, a3, b0, b1, c0, c1, c2, c3,
-              [](u32 word, int i) { return float16_to_float(uint16_t(word >> 16 * i)); });
+  mma_16_bits<16>("mma.m16n8k16 of float16", Halves::FLOAT16, d0, d1, d2, d3,
+                  Slot{{u32(a0), u32(a1), u32(a2), u32(a3), u32(b0), u32(b1)}}, c0, c1, c2, c3);
 }
 inline void mma_m16n8k16_row_col_f32_bf16_bf16_f32(Bits& d0, Bits& d1, Bits& d2, Bits& d3, Bits a0, Bits a1, Bits a2, Bits a3,
                                                    Bits b0, Bits b1, Bits c0, Bits c1, Bits c2, Bits c3) {
-  mma_16_bits("mma.m16n8k16 of bfloat16", d0, d1, d2, d3, a0, a1, a2, a3, b0, b1, c0, c1, c2, c3,
-              [](u32 word, int i) { return bfloat16_to_float(uint16_t(word >> 16 * i)); });
-}
-template <class Unpack>
-inline void mma_m16n8k8(const char* name, Bits& d0, Bits& d1, Bits& d2, Bits& d3, Bits a0, Bits a1, Bits b0, Bits c0, Bits c1,
-                        Bits c2, Bits c3, Unpack unpack) {
-  const Slot* const slots = meet(~0u, name, Slot{{u32(a0), u32(a1), u32(b0), 0, 0, 0, 0, 0}});
-  const int g = self->lane / 4, t = self->lane % 4;
-  float a[2][8], b[2][8];
-  for (int from = 0; from < 4; ++from)
-    for (int i = 0; i < 2; ++i)
-      for (int which = 0; which < 2; ++which) {
-        a[which][2 * from + i] = unpack(slots[4 * g + from].word[which], i);
-        b[which][2 * from + i] = unpack(slots[4 * (2 * t + which) + from].word[2], i);
-      }
-  const float c[4] = {f(c0), f(c1), f(c2), f(c3)};
-  Bits* const results[4] = {&d0, &d1, &d2, &d3};
-  for (int i = 0; i < 4; ++i) *results[i] = bits_of(tensor_sum(c[i], a[i / 2], b[i % 2], 8));
+  mma_16_bits<16>("mma.m16n8k16 of bfloat16", Halves::BFLOAT16, d0, d1, d2, d3,
+                  Slot{{u32(a0), u32(a1), u32(a2), u32(a3), u32(b0), u32(b1)}}, c0, c1, c2, c3);
 }
 inline void mma_m16n8k8_row_col_f32_f16_f16_f32(Bits& d0, Bits& d1, Bits& d2, Bits& d3, Bits a0, Bits a1, Bits b0, Bits c0,
                                                 Bits c1, Bits c2, Bits c3) {
-  mma_m16n8k8("mma.m16n8k8 of float16", d0, d1, d2, d3, a0, a1, b0, c0, c1, c2, c3,
-              [](u32 word, int i) { return float16_to_float(uint16_t(word >> 16 * i)); });
+  mma_16_bits<8>("mma.m16n8k8 of float16", Halves::FLOAT16, d0, d1, d2, d3, Slot{{u32(a0), u32(a1), u32(b0)}}, c0, c1, c2,
+                 c3);
 }
 inline void mma_m16n8k8_row_col_f32_bf16_bf16_f32(Bits& d0, Bits& d1, Bits& d2, Bits& d3, Bits a0, Bits a1, Bits b0, Bits c0,
                                                   Bits c1, Bits c2, Bits c3) {
-  mma_m16n8k8("mma.m16n8k8 of bfloat16", d0, d1, d2, d3, a0, a1, b0, c0, c1, c2, c3,
-              [](u32 word, int i) { return bfloat16_to_float(uint16_t(word >> 16 * i)); });
+  mma_16_bits<8>("mma.m16n8k8 of bfloat16", Halves::BFLOAT16, d0, d1, d2, d3, Slot{{u32(a0), u32(a1), u32(b0)}}, c0, c1, c2,
+                 c3);
 }
 inline void mma_m16n8k8_row_col_f32_tf32_tf32_f32(Bits& d0, Bits& d1, Bits& d2, Bits& d3, Bits a0, Bits a1, Bits a2, Bits a3,
                                                   Bits b0, Bits b1, Bits c0, Bits c1, Bits c2, Bits c3) {
   const auto cut = [](Bits x) { return u32(x) & 0xffffe000; };
-  const Slot* const slots =
-      meet(~0u, "mma.m16n8k8 of tf32", Slot{{cut(a0), cut(a1), cut(a2), cut(a3), cut(b0), cut(b1), 0, 0}});
-  const int g = self->lane / 4, t = self->lane % 4;
-  float a[2][8], b[2][8];
-  for (int from = 0; from < 4; ++from)
-    for (int half = 0; half < 2; ++half)
-      for (int which = 0; which < 2; ++which) {
-        a[which][from + 4 * half] = f(slots[4 * g + from].word[2 * half + which]);
-        b[which][from + 4 * half] = f(slots[4 * (2 * t + which) + from].word[4 + half]);
-      }
+  const Slot brought{{cut(a0), cut(a1), cut(a2), cut(a3), cut(b0), cut(b1)}};
   const float c[4] = {f(c0), f(c1), f(c2), f(c3)};
-  Bits* const results[4] = {&d0, &d1, &d2, &d3};
-  for (int i = 0; i < 4; ++i) *results[i] = bits_of(tensor_sum(c[i], a[i / 2], b[i % 2], 8));
+  float d[4];
+  multiply_tf32(meet(~0u, "mma.m16n8k8 of tf32", brought), self->lane, c, d);
+  d0 = bits_of(d[0]), d1 = bits_of(d[1]), d2 = bits_of(d[2]), d3 = bits_of(d[3]);
 }
 
 inline void movmatrix_m8n8_trans_b16(Bits& to, Bits from) {
