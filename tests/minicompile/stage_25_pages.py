@@ -106,7 +106,10 @@ def training_derived(made: dict) -> dict:
     rates = [(end - start) / (last - first) for _, (first, last), (start, end) in spans]
     usual = 1 / compiled["tokens_per_second"]
     saved = 1 / eager["tokens_per_second"] - usual
+    taken = [[b - a for a, b in pairwise(side["seconds"])] for side in (eager, compiled)]
+    counts = [last - first for first, last in pairwise(made["tokens"])]
     return {
+        "noise": [max(apart([s / n for s, n in zip(side, counts, strict=True)]) for side in taken)],
         "times as fast": [compiled["tokens_per_second"] / eager["tokens_per_second"]],
         "first step: later by": [compiled["first_step_seconds"] - eager["first_step_seconds"]],
         "a later compile": [
@@ -122,14 +125,21 @@ def training_derived(made: dict) -> dict:
 
 def health_derived(made: dict) -> dict:
     timed = made["benchmark"]
-    apart = []
-    for side in ("eager", "compiled"):  # of each side every other step against the steps between, in ten blocks
-        pairs = list(zip(timed[side]["seconds"][0::2], timed[side]["seconds"][1::2], strict=True))
-        length = max(1, len(pairs) // 10)
-        blocks = [pairs[start : start + length] for start in range(0, len(pairs), length)]
-        both = [[median(one) for one in zip(*block, strict=True)] for block in blocks]
-        apart.append(sorted(max(pair) / min(pair) - 1 for pair in both)[int(0.9 * len(both))])
-    return {"largest difference": [max(timed["report"]["differences"].values(), default=None)], "noise": [max(apart)]}
+    return {
+        "largest difference": [max(timed["report"]["differences"].values(), default=None)],
+        "noise": [max(apart(timed[side]["seconds"]) for side in ("eager", "compiled"))],
+    }
+
+
+def apart(seconds: list[float]) -> float:
+    """How far two timings lie apart: every other one against those between, in ten blocks."""
+    pairs = list(zip(seconds[0::2], seconds[1::2], strict=False))
+    length = max(1, len(pairs) // 10)
+    both = [
+        [median(one) for one in zip(*pairs[start : start + length], strict=True)]
+        for start in range(0, len(pairs), length)
+    ]
+    return sorted(max(pair) / min(pair) - 1 for pair in both)[int(0.9 * len(both))]
 
 
 MINIGPT = MiniGPTConfig(vocab_size=600, block_size=128, n_layer=4, n_head=4, n_embd=64)
