@@ -12,6 +12,8 @@ By hand the same script takes the same names as plain arguments, values in YAML:
     python scripts/train.py input.corpus=corpus.txt output.training=/tmp/training.json params.seed=42
 """
 
+import atexit
+import gc
 import logging
 import sys
 import traceback
@@ -119,6 +121,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     A `LabError` ends the process with its sentence and status 1, and so do a full disk and memory that is used up;
     any other exception leaves its traceback in the log as well as on stderr.
     """
+    atexit.register(gc.freeze)  # a third of what importing torch takes would go into looking for garbage as it ends
     try:
         job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))

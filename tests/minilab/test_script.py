@@ -1,5 +1,7 @@
 """A script under Snakemake and by hand: one log, one sentence, one exit status."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -42,3 +44,27 @@ def test_bug_keeps_its_traceback(tmp_path):
     with pytest.raises(SystemExit):
         run(failing(ZeroDivisionError("oops")), job)
     assert "ZeroDivisionError: oops" in (tmp_path / "job.log").read_text()
+
+
+CYCLE = """
+from minilab.script import run
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        print("looked through")
+
+def main(job):
+    Cycle()
+    print("worked")
+
+run(main, None)
+"""
+
+
+def test_at_its_end_nothing_is_looked_through_for_garbage(tmp_path):
+    script = tmp_path / "cycle.py"
+    script.write_text(CYCLE)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "worked\n")

@@ -186,6 +186,7 @@ def serve(target: str, address: str) -> None:
             import_module(module)
     gc.collect()
     gc.freeze()  # or each run's collector would look through all of it, and copy its pages
+    gc.set_threshold(20_000, 20, 20)  # and through what it imports itself, again and again
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
         listening.listen()
