@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import torch
@@ -89,7 +90,8 @@ def tolerances() -> str:
 
 def stages() -> str:
     """Quote what the docstrings of the report and of the smoketest say of `stage`."""
-    return f"`stage` is {described(CompileReport)['stage']} The smoketest's: {described(SmoketestOutcome)['stage']}"
+    said = f"`stage` is {described(CompileReport)['stage']} The smoketest's: {described(SmoketestOutcome)['stage']}"
+    return fill(said, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _fail(model: nn.Module, **fields: Any) -> nn.Module:

@@ -133,7 +133,7 @@ def health_derived(made: dict) -> dict:
 
 def apart(seconds: list[float]) -> float:
     """How far two timings lie apart: every other one against those between, in ten blocks."""
-    pairs = list(zip(seconds[0::2], seconds[1::2], strict=False))
+    pairs = list(zip(seconds[0::2], seconds[1::2], strict=True))
     length = max(1, len(pairs) // 10)
     both = [
         [median(one) for one in zip(*pairs[start : start + length], strict=True)]

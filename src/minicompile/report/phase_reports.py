@@ -66,7 +66,7 @@ def _kernel_checks(manifest: dict, text: Translations) -> list[Check]:
     kernels, is_stale = manifest["softmax_kernels"], (manifest.get("restored") or {}).get("stale", False)
     triton, stale = kernels.get("triton", {}), text("24.stale") if is_stale else ""
     ratio, picked = triton.get("frac_of_F_softmax"), triton.get("autotune_picked") or {}
-    level = ratio and abs(ratio - 1) <= triton["noise_floor"]
+    within_noise = ratio and abs(ratio - 1) <= triton["noise_floor"]
     timed = [name for name in DOTS if kernels.get(name, {}).get("frac_of_F_softmax")]
     tuned = ", ".join(f"{name} {text.number(value)}" for name, value in picked.items() if value is not None)
     where = manifest["gpu"]["model"] or manifest["device"]
@@ -84,14 +84,14 @@ def _kernel_checks(manifest: dict, text: Translations) -> list[Check]:
         Check(
             text("24.triton.asked", rows=B512[0]),
             text(
-                "24.triton.level" if level else "24.triton.found",
+                "24.triton.within_noise" if within_noise else "24.triton.found",
                 ratio=text.number(ratio, ".2f"),
                 place=where,
                 stale=stale,
             )
             if ratio
             else text("24.triton.untimed"),
-            level or ratio > 1 if ratio and not is_stale else None,
+            ratio >= 1 if ratio and not is_stale else None,
         ),
     ]
 

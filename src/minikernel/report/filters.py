@@ -62,7 +62,10 @@ def filters(text: Translations) -> dict[str, Callable]:
         "reason": lambda reason: in_words(reason, text.language),
         "stale_reason": lambda reason: worded(reason, text.language),
         "distrusted": lambda row: text("distrusted", kernel=row["kernel"], shape=place(row)),
-        "miss": lambda at: text("missed_at", rows=number(at["rows"], ","), by=number(at["by"], ".1%")),
+        "miss": lambda at: (
+            text("missed_at", rows=number(at["rows"], ","), by=number(at["by"], ".1%"))
+            + (text("within_noise") if at["within_noise"] else "")
+        ),
         "word": lambda word: f"{word['word']} ({number(word['probability'], '.3f')})",
         "error": error,
         "head_error": lambda named: f"`{named[0]}` {number(named[1]['max_rel_err'], '.1e')}",

@@ -6,11 +6,13 @@ The words are in `minilab/locale/{language}/glossary.yaml`; `python -m docs.buil
 import posixpath
 import re
 from pathlib import Path
+from textwrap import fill
 
 from minilab.files import write_text
 from minilab.pages.translations import Translations
 
 FILE = {"en": "docs/glossary.md", "es": "docs/glossary.es.md"}
+COLUMNS = 120  # of a line of the page
 # What a link must not be put into: code, comments, headings, what folds, pictures, links, the row of a table.
 SKIPPED = r"```.*?```|`[^`\n]*`|<!--.*?-->|^[#<|][^\n]*|!?\[[^\]]*\]\([^)]*\)"
 
@@ -20,7 +22,7 @@ def glossary_page(language: str = "en") -> str:
     text = _words(language)
     parts = [f"# {text('title')}", text("lead")]
     for term, means in sorted(((text(f"{key}.term"), text(f"{key}.means")) for key in _keys(text)), key=_alphabetical):
-        parts += [f"## {term}", f"{means[0].upper()}{means[1:]}."]
+        parts += [f"## {term}", fill(f"{means[0].upper()}{means[1:]}.", COLUMNS, break_on_hyphens=False)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -47,13 +47,6 @@ constexpr int warpSize = 32;
 
 namespace emulated {
 
-template <class To, class From> inline To bits_as(const From& from) {
-  static_assert(sizeof(To) == sizeof(From), "as many bits");
-  To to;
-  memcpy(&to, &from, sizeof to);
-  return to;
-}
-
 // A value of up to 8 bytes as a register, and back.
 template <class T> inline Bits bits_of(T value) {
   static_assert(sizeof(T) <= 8, "a register has 8 bytes");
@@ -67,9 +60,7 @@ template <class T> inline T from_bits(Bits bits) {
   return value;
 }
 
-inline float float16_to_float(uint16_t half) { return float(bits_as<_Float16>(half)); }
 inline uint16_t float_to_float16(float value) { return bits_as<uint16_t>(_Float16(value)); }
-inline float bfloat16_to_float(uint16_t half) { return bits_as<float>(uint32_t(half) << 16); }
 inline uint16_t float_to_bfloat16(float value) {
   const uint32_t bits = bits_as<uint32_t>(value);
   if (value != value) return 0x7fff;

@@ -37,8 +37,8 @@ OPTIONS = [
     *("-ffp-contract=off", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-semantic-interposition"),
     *("-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"),
 ]
-VECTOR_UNIT = ["-mfma", "-mf16c"] if os.uname().machine == "x86_64" else []
-FOR_THE_MACHINE = ["-O3", "-march=native", "-fno-sanitize=all"]
+VECTOR_UNIT = ["-mavx2", "-mfma", "-mf16c"] if os.uname().machine == "x86_64" else []
+FOR_THE_MACHINE = ["-O3", "-fno-sanitize=all"]
 NAMES = {  # of CUDA C++, that a C++ compiler is to read over
     "__global__": "", "__device__": "", "__host__": "", "__forceinline__": "inline", "__noinline__": "",
     "__constant__": "", "__restrict__": "__restrict", "__grid_constant__": "", "__launch_bounds__(...)": "",

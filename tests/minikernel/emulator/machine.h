@@ -13,6 +13,16 @@ typedef uint64_t Bits;  // a register of PTX, whatever its type
 
 namespace emulated {
 
+template <class To, class From> inline To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bits");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+inline float float16_to_float(uint16_t half) { return float(bits_as<_Float16>(half)); }
+inline float bfloat16_to_float(uint16_t half) { return bits_as<float>(uint32_t(half) << 16); }
+
 struct Three {
   unsigned x, y, z;
 };

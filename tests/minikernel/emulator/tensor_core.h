@@ -9,13 +9,6 @@
 
 namespace emulated {
 
-template <class To, class From> inline To same_bits(From from) {
-  static_assert(sizeof(To) == sizeof(From), "of one size");
-  To to;
-  memcpy(&to, &from, sizeof to);
-  return to;
-}
-
 // The sum of products as a tensor core makes it: all terms are brought to the largest exponent, cut off two bits below
 // a float's last, added exactly, and the sum is cut to a float.
 template <int K> inline float tensor_sum(float so_far, const float* a, const float* b) {
@@ -24,19 +17,19 @@ template <int K> inline float tensor_sum(float so_far, const float* a, const flo
   terms[K] = so_far;
   for (int i = 0; i < K; ++i) terms[i] = double(a[i]) * double(b[i]);
   uint64_t largest = 0;  // exponent: no product of two floats is too small for a double's
-  for (int i = 0; i <= K; ++i) largest = std::max(largest, same_bits<uint64_t>(terms[i]) & EXPONENT);
+  for (int i = 0; i <= K; ++i) largest = std::max(largest, bits_as<uint64_t>(terms[i]) & EXPONENT);
   if (!largest || largest == EXPONENT) {
     double sum = 0;
     for (int i = 0; i <= K; ++i) sum += terms[i];
     return float(sum);
   }
   constexpr uint64_t ONE = uint64_t(1023) << 52, BITS = uint64_t(25) << 52;  // 17 terms of that many bits fit an int
-  const double up = same_bits<double>(2 * ONE + BITS - largest), down = same_bits<double>(largest - BITS);
+  const double up = bits_as<double>(2 * ONE + BITS - largest), down = bits_as<double>(largest - BITS);
   int total = 0;
   for (int i = 0; i <= K; ++i) total += int(terms[i] * up);
   const double sum = total * down;
   const float made = float(sum);
-  return same_bits<float>(same_bits<uint32_t>(made) - (fabs(double(made)) > fabs(sum)));
+  return bits_as<float>(bits_as<uint32_t>(made) - (fabs(double(made)) > fabs(sum)));
 }
 
 template <int K> inline void sums(const float (&a)[2][K], const float (&b)[2][K], const float* c, float* d) {
@@ -56,9 +49,9 @@ template <int K> void multiply(Halves halves, const Slot* slots, unsigned lane, 
   float values[4][K];
   for (int i = 0; i < 4; ++i)
     if (halves == Halves::FLOAT16)
-      for (int k = 0; k < K; ++k) values[i][k] = same_bits<_Float16>(raw[i][k]);
+      for (int k = 0; k < K; ++k) values[i][k] = float16_to_float(raw[i][k]);
     else
-      for (int k = 0; k < K; ++k) values[i][k] = same_bits<float>(uint32_t(raw[i][k]) << 16);
+      for (int k = 0; k < K; ++k) values[i][k] = bfloat16_to_float(raw[i][k]);
   sums<K>(reinterpret_cast<const float(&)[2][K]>(values[0]), reinterpret_cast<const float(&)[2][K]>(values[2]), c, d);
 }
 template void multiply<8>(Halves, const Slot*, unsigned, const float*, float*);
@@ -69,8 +62,8 @@ void multiply_tf32(const Slot* slots, unsigned lane, const float* c, float* d) {
   for (int from = 0; from < 4; ++from)
     for (int half = 0; half < 2; ++half)
       for (int which = 0; which < 2; ++which) {
-        a[which][from + 4 * half] = same_bits<float>(slots[lane / 4 * 4 + from].word[2 * half + which]);
-        b[which][from + 4 * half] = same_bits<float>(slots[4 * (lane % 4 * 2 + which) + from].word[4 + half]);
+        a[which][from + 4 * half] = bits_as<float>(slots[lane / 4 * 4 + from].word[2 * half + which]);
+        b[which][from + 4 * half] = bits_as<float>(slots[4 * (lane % 4 * 2 + which) + from].word[4 + half]);
       }
   sums<8>(a, b, c, d);
 }
