@@ -97,8 +97,6 @@ struct Block {
     return *reinterpret_cast<const float2*>(of + 8 * tile + 2 * pair);
   }
   __device__ __forceinline__ void everybody() const { named_barrier(1, 32 * WARPS); }
-  // The warp of the weights too, which comes to it at another place: __syncthreads must be one place for all.
-  __device__ __forceinline__ void whole_block() const { named_barrier(2, 32 * (WARPS + 1)); }
 
   // a lane's part of a tile of weights of the next stage
   __device__ __forceinline__ void load(int tile, Right (&made)[CHUNKS]) const {

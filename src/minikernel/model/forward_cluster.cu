@@ -46,47 +46,67 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   Stopwatch<TIMED> watch;
   watch.begin(stamps + static_cast<size_t>(blockIdx.x) * events * 2, events, threadIdx.x);
 
-  if (warp == WARPS) {  // the weights
-    int stage = 0, at = 0, room = Sizes::RING, released = 0;
-    const char* from =
-        reinterpret_cast<const char*>(packed) + static_cast<size_t>(rank) * Sizes::WEIGHTS_OF_BLOCK * Sizes::WEIGHTS;
-    auto copy_until = [&](int end) {
-      const unsigned to = shared_address(block.memory + Sizes::RING_AT);
-      for (; stage < end; ++stage) {
-        const int part = stage % STAGES, piece = stage - Sizes::HEAD_FULL;
-        int count = part == 0 ? QKV_STAGE : part == 1 ? PROJ_STAGE : FC_STAGE;
-        if (piece >= 0) count = min(PIECE, WORDS - PIECE * piece) * WARPS;
-        while (room < count) {
-          const int step = released % RELEASES, of_head = released - RELEASES * LAYERS;
-          await_here(block.barrier(Sizes::EMPTY + released), 0);
-          if (of_head >= 0) room += PIECE * WARPS;
-          else room += step == 0 ? QKV_STAGE : step == 1 ? PROJ_STAGE + FC_STAGE : FC_STAGE;
-          ++released;
-        }
-        room -= count;
-        if (stage >= IN_FLIGHT) await_here(block.barrier(stage - IN_FLIGHT), 0);
-        const unsigned barrier = block.barrier(stage);
-        const int before_end = min(count, Sizes::RING - at);
-        expect(barrier, count * Sizes::WEIGHTS + (stage == 0 ? 4 * Sizes::KEPT : 0));
-        bulk_copy(to + at * Sizes::WEIGHTS, from, before_end * Sizes::WEIGHTS, barrier);
-        if (before_end < count)
-          bulk_copy(to, from + before_end * Sizes::WEIGHTS, (count - before_end) * Sizes::WEIGHTS, barrier);
-        if (stage == 0)
-          bulk_copy(shared_address(kept), constants + rank * Sizes::KEPT, 4 * Sizes::KEPT, barrier);
-        from += count * Sizes::WEIGHTS;
-        at += count;
-        if (at >= Sizes::RING) at -= Sizes::RING;
+  // What the last warp does: copy the weights, in the order of their use.
+  int stage = 0, at = 0, room = Sizes::RING, released = 0;
+  const char* from =
+      reinterpret_cast<const char*>(packed) + static_cast<size_t>(rank) * Sizes::WEIGHTS_OF_BLOCK * Sizes::WEIGHTS;
+  auto copy_until = [&](int end) {
+    const unsigned to = shared_address(block.memory + Sizes::RING_AT);
+    for (; stage < end; ++stage) {
+      const int part = stage % STAGES, piece = stage - Sizes::HEAD_FULL;
+      int count = part == 0 ? QKV_STAGE : part == 1 ? PROJ_STAGE : FC_STAGE;
+      if (piece >= 0) count = min(PIECE, WORDS - PIECE * piece) * WARPS;
+      while (room < count) {
+        const int step = released % RELEASES, of_head = released - RELEASES * LAYERS;
+        await_here(block.barrier(Sizes::EMPTY + released), 0);
+        if (of_head >= 0) room += PIECE * WARPS;
+        else room += step == 0 ? QKV_STAGE : step == 1 ? PROJ_STAGE + FC_STAGE : FC_STAGE;
+        ++released;
       }
-    };
+      room -= count;
+      if (stage >= IN_FLIGHT) await_here(block.barrier(stage - IN_FLIGHT), 0);
+      const unsigned barrier = block.barrier(stage);
+      const int before_end = min(count, Sizes::RING - at);
+      expect(barrier, count * Sizes::WEIGHTS + (stage == 0 ? 4 * Sizes::KEPT : 0));
+      bulk_copy(to + at * Sizes::WEIGHTS, from, before_end * Sizes::WEIGHTS, barrier);
+      if (before_end < count)
+        bulk_copy(to, from + before_end * Sizes::WEIGHTS, (count - before_end) * Sizes::WEIGHTS, barrier);
+      if (stage == 0) bulk_copy(shared_address(kept), constants + rank * Sizes::KEPT, 4 * Sizes::KEPT, barrier);
+      from += count * Sizes::WEIGHTS;
+      at += count;
+      if (at >= Sizes::RING) at -= Sizes::RING;
+    }
+  };
+
+  const bool copies = warp == WARPS;
+  long long row_ids[2] = {0, 0};
+  if (copies) {
     if (lane == 0) {  // before the other barriers are there, and before anybody's ids
 #pragma unroll
       for (int i = 0; i < IN_FLIGHT; ++i) make_barrier(block.barrier(i), 1);
       fence_barriers();
       copy_until(IN_FLIGHT);
     }
-    __syncwarp();
-    cluster_arrive_relaxed();
-    block.whole_block();
+  } else {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (group + 8 * half < time) row_ids[half] = ids[sequence * time + group + 8 * half];
+    // An instruction makes one barrier, and where lanes make several, they take turns in a loop of 17 instructions. A
+    // thread that knows its addresses and arrivals when it is compiled needs no loop; its ids are on their way meanwhile.
+    if (lane == 0) {
+#pragma unroll
+      for (int maker = 0; maker < WARPS; ++maker)
+        if (warp == maker)
+#pragma unroll
+          for (int i = IN_FLIGHT + maker; i < Sizes::BARRIERS; i += WARPS)
+            make_barrier(block.barrier(i), i >= Sizes::HEAD_EMPTY && i < Sizes::MIXED ? WARPS : 1);
+      fence_barriers();
+    }
+  }
+  __syncwarp();
+  cluster_arrive_relaxed();
+  __syncthreads();
+  if (copies) {
     if (lane == 0) copy_until(Sizes::EMPTY);
     __syncwarp();
     cluster_wait();
@@ -94,24 +114,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   }
 
   float x[COLUMNS][4];  // the stream
-  long long row_ids[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-    row_ids[half] = group + 8 * half < time ? ids[sequence * time + group + 8 * half] : 0;
-  // An instruction makes one barrier, and where lanes make several, they take turns in a loop of 17 instructions. A
-  // thread that knows its addresses and arrivals when it is compiled needs no loop; its ids are on their way meanwhile.
-  if (lane == 0) {
-#pragma unroll
-    for (int maker = 0; maker < WARPS; ++maker)
-      if (warp == maker)
-#pragma unroll
-        for (int i = IN_FLIGHT + maker; i < Sizes::BARRIERS; i += WARPS)
-          make_barrier(block.barrier(i), i >= Sizes::HEAD_EMPTY && i < Sizes::MIXED ? WARPS : 1);
-    fence_barriers();
-  }
-  __syncwarp();
-  cluster_arrive_relaxed();
-  block.whole_block();
   unsigned unknown[2];  // lanes, four of a row
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
