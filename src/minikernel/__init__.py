@@ -6,7 +6,7 @@ softmax(x, dim=-1)        the best kernel for the tensor's device and dtype (min
 kernels["fused"](x)       one kernel by name, over the last axis
 linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel (minikernel.ops.lm_head)
 minigpt_forward(m, ids)   MiniGPT's logits or probabilities, in one launch (minikernel.model.forward)
-generate(model, ids, n)   the n tokens after a prompt, in one launch (minikernel.model.launch)
+generate(model, ids, n)   the n tokens after a prompt, in one launch (minikernel.model.generate.launch)
 """
 
 import importlib
@@ -15,7 +15,7 @@ __all__ = ["generate", "kernels", "linear_softmax", "load_user_kernel", "minigpt
 
 # Imported when they are asked for, and named by strings: a job that uses one does not depend on the others.
 HOMES = {
-    "generate": "minikernel.model.launch",
+    "generate": "minikernel.model.generate.launch",
     "kernels": "minikernel.ops.ladder.table",
     "linear_softmax": "minikernel.ops.lm_head",
     "load_user_kernel": "minikernel.ops.registry",

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from emulator import Kernel, KernelError
 
-from minikernel.model import driver, launch, weights
+from minikernel.model import driver, nvrtc, weights
+from minikernel.model.generate import launch
 from minikernel.ops import softmax_cuda
 
 NUMBER, STREAM = -1, 7  # of the device of CPU tensors, as torch has it
@@ -32,7 +33,7 @@ class EmulatedGpu:
         monkeypatch.setattr(driver, "library", lambda: self)
         monkeypatch.setattr(weights, "_check_place", lambda dtype, device: None)
         monkeypatch.setattr(launch, "check_takes", lambda model: None)
-        monkeypatch.setattr(softmax_cuda, "compiled", self._compiled)
+        monkeypatch.setattr(nvrtc, "compiled", self._compiled)
         monkeypatch.setattr(softmax_cuda, "multiprocessors", lambda device: 132)
         monkeypatch.setattr(torch.cuda, "current_device", lambda: NUMBER)
         monkeypatch.setattr(torch.cuda, "device", lambda number: contextlib.nullcontext())
@@ -43,7 +44,7 @@ class EmulatedGpu:
         assert device == NUMBER
         number = len(self._kernels) + 1
         cluster = next((size for name, size in CLUSTERS.items() if expression.startswith(name)), None)
-        self._kernels[number] = Kernel(softmax_cuda.source(path), expression), cluster
+        self._kernels[number] = Kernel(nvrtc.source(path), expression), cluster
 
         class Function:
             ptr = number

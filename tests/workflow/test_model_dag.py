@@ -66,7 +66,7 @@ def test_a_gpu_that_is_here_measures_what_was_recorded(recorded: Lab):
     ("edited", "jobs"),
     [
         ("src/minikernel/measure/model/stamps.py", {"restore_model results/26/h200/model.json", *PAGES}),
-        ("src/minikernel/model/graph.cu", {"restore_model results/26/h200/model.json", *PAGES}),
+        ("src/minikernel/model/graph/kernels.cu", {"restore_model results/26/h200/model.json", *PAGES}),
         ("src/minikernel/measure/model/empty.cu", {"restore_model results/26/h200/model.json", *PAGES}),
         ("src/minikernel/report/model/page/timeline.js", PAGES - {"model_picture results/26/model.png"}),
         ("src/minikernel/report/templates/report_26.md", {"report_26 results/26/README.md"}),

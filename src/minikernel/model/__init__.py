@@ -1,1 +1,1 @@
-"""MiniGPT as one kernel: its weights packed for a cluster of blocks, and a whole text written in one launch."""
+"""MiniGPT as one kernel, a room for each way to do it; here is which of them runs, and what they share."""

@@ -3,9 +3,11 @@
 import numpy as np
 from torch import Tensor
 
-from minikernel.model import forward_block, forward_cluster, native
+from minikernel.model import native
+from minikernel.model.block import forward as forward_block
+from minikernel.model.cluster import forward as forward_cluster
 from minikernel.model.driver import Launch
-from minikernel.model.graphs import forward as replayed
+from minikernel.model.graph.kept import forward as replayed
 from minikernel.model.weights import Weights, check_ids, weights_of
 from minikernel.ops import softmax_cuda
 from minilab import LabError

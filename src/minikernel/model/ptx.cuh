@@ -1,4 +1,4 @@
-// PTX that CUDA C++ has no name for, an instruction a function; nothing else in this folder holds inline assembly.
+// PTX that CUDA C++ has no name for, an instruction a function; nothing else of the model holds inline assembly.
 #pragma once
 
 typedef unsigned int word;  // two 16-bit floats, the first in the low half

@@ -70,7 +70,7 @@ class Replayed:
         self._graph: Any = None
 
     def __call__(self, ids: Tensor) -> Tensor:
-        from minikernel.model.graph import GraphForward
+        from minikernel.model.graph.captured import GraphForward
 
         if self._graph is None:
             self._graph = GraphForward(self._model, (ids.shape[0], ids.shape[1]))
@@ -83,9 +83,10 @@ class Replayed:
 
 def stamps(rung: str, model: GrammarMiniGPT, ids: Tensor) -> np.ndarray:
     """What the kernels of one of the lab's rungs wrote down in one forward pass, as `stamps.blocks_of` takes it."""
-    from minikernel.model import forward, graph
+    from minikernel.model import forward
+    from minikernel.model.graph import captured
 
-    found = (graph if rung == GRAPH else forward).timeline(model, ids)
+    found = (captured if rung == GRAPH else forward).timeline(model, ids)
     return found.cpu().numpy() if isinstance(found, Tensor) else np.asarray(found)
 
 

@@ -30,7 +30,7 @@ Write = Callable[[Tensor, int], Tensor]  # prompts (B, given) int64, new_tokens 
 
 def writers(model: GrammarMiniGPT, sequences: int, positions: int) -> dict[str, Write]:
     """Every rung's greedy writer of texts that have up to `positions` tokens with their prompts, by name."""
-    from minikernel.model.launch import generate
+    from minikernel.model.generate.launch import generate
 
     return {
         EAGER: lambda ids, new_tokens: torch.as_tensor(plain(model, ids, new_tokens)),

@@ -72,7 +72,7 @@ def test_a_stale_record_says_so():
 )
 def test_the_page_says_that_the_rung_graph_was_replayed(
     language, said
-):  # as tests/minikernel/model/test_graph.py holds
+):  # as tests/minikernel/model/graph/test_graph_captured.py holds
     page = " ".join(timeline_page(model_artefact(), language=language).split())
     assert said in page
     assert not re.search("one by one|uno a uno", page)
