@@ -24,6 +24,7 @@ def main(job):
             torch_device(device),
             params["time_limit_seconds"],
             counted(log, len(params["shapes"]) * len(params["dtypes"])),
+            job.threads,
         )
     write_artefact(job.output.choice, {**result, "provenance": provenance(job.input.sources, params, device)})
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from minikernel.measure.compile_ahead import compile_ahead
 from minikernel.ops.registry import kernels
 from minikernel.reasons import Refusal, in_words, of_exception, wrong
 from minilab import LabError
@@ -36,6 +37,7 @@ def autotune(
     device: str,
     time_limit_seconds: float,
     on_progress: Callable[[str], None],
+    processes: int = 1,
 ) -> dict:
     """Time every candidate configuration of a tuned kernel at every shape and dtype.
 
@@ -47,6 +49,8 @@ def autotune(
         time_limit_seconds: the search ends there with the best so far; each shape gets an equal share of
             what is left, and its first candidate, the kernel's default, is always tried.
         on_progress: called with one line a shape.
+        processes: with several, all candidates are compiled side by side before the first is timed, which may take
+            half of the time there is.
 
     Returns:
         {"kernel", "complete", "choices", "tried"}. A choice: rows, cols, dtype, config, median_us,
@@ -64,10 +68,15 @@ def autotune(
     module = importlib.import_module(spec.module)
     end = time.monotonic() + time_limit_seconds
     choices, tried, complete = [], [], True
-    cases = [(rows, cols, dtype) for rows, cols in shapes for dtype in dtypes]
-    for index, (rows, cols, dtype) in enumerate(cases):
+    cases = [
+        (rows, cols, dtype, _default_first(module.candidates(rows, cols), module.default_config(cols)))
+        for rows, cols in shapes
+        for dtype in dtypes
+    ]
+    to_compile = [(rows, cols, dtype, config) for rows, cols, dtype, configs in cases for config in configs]
+    compile_ahead(spec.module, to_compile, device, processes, time_limit_seconds / 2)
+    for index, (rows, cols, dtype, configs) in enumerate(cases):
         share = (end - time.monotonic()) / (len(cases) - index)
-        configs = _default_first(module.candidates(rows, cols), module.default_config(cols))
         found, rival_samples_us = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
         tried += found
         if all(row["median_us"] is None for row in found):
