@@ -19,6 +19,7 @@ rule corpus:
         "logs/17/corpus.log",
     benchmark:
         "logs/17/corpus.tsv"
+    priority: 1  # what else is timed waits for the checkpoint
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -45,6 +46,7 @@ rule train:
         "logs/17/train.log",
     benchmark:
         "logs/17/train.tsv"
+    priority: 1  # what else is timed waits for the checkpoint
     conda:
         "../envs/cpu.yaml"
     threads: config["training"]["threads"]

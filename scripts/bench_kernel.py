@@ -26,8 +26,8 @@ def main(job):
 def bench(name, params, choices, torch_device):
     import torch
 
-    from minikernel.measure.autotune import choose
     from minikernel.measure.bench import bench_kernel
+    from minikernel.measure.choice import choose
 
     torch.set_num_threads(usable_cores())
     return bench_kernel(

@@ -18,7 +18,7 @@ def main(job):
     with own_caches():
         import torch
 
-        from minikernel.measure.autotune import choose
+        from minikernel.measure.choice import choose
         from minikernel.measure.contest import run_contest
 
         torch.set_num_threads(usable_cores())

@@ -10,7 +10,7 @@ from numbers_of_a_page import Source
 from recorded_pages import CPU, GPU, Page, elsewhere, recorded
 
 from minikernel.exercise.marks import LEAST_NOISE, wrong_cases
-from minikernel.measure.autotune import HOST_US, WORTH
+from minikernel.measure.choice import HOST_US, WORTH
 from minikernel.report.contest_report import explanations, with_heads
 from minikernel.report.exercise_report import report as exercise
 from minikernel.report.stage_24 import Artefacts, contest_24, report_24

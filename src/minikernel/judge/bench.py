@@ -26,9 +26,9 @@ import torch
 
 from minikernel.judge.client import Failed, Gone, KernelProcess, Workshop
 from minikernel.judge.memory import Block, aligned, contiguous
-from minikernel.measure.autotune import choose
 from minikernel.measure.bench import REFERENCE, TOLERANCE, row_of
 from minikernel.measure.ceilings import Rate, large_copy
+from minikernel.measure.choice import choose
 from minikernel.measure.noise import DUPLICATE, floors
 from minikernel.measure.rows import BenchRow
 from minikernel.measure.timing import CACHE_MULTIPLE, DIGITS, Timing, last_level_cache_bytes, raw, turns

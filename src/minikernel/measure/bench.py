@@ -6,16 +6,13 @@ from dataclasses import asdict
 import torch
 import torch.nn.functional as F
 
-from minikernel.measure.autotune import autotune, choose
 from minikernel.measure.ceilings import Rate, large_copy
 from minikernel.measure.cost import softmax_bytes, softmax_flop
 from minikernel.measure.noise import DUPLICATE, floors
 from minikernel.measure.rows import BenchRow, SoftmaxFigures
 from minikernel.measure.timing import Timing, measure, raw, rotating_inputs
-from minikernel.ops.registry import SPECS, user_spec
 from minikernel.proof.accuracy import softmax_error
 from minikernel.reasons import Place, Refusal, wrong
-from minilab.device import usable_cores
 
 REFERENCE = "F.softmax"
 # On the bench's own inputs, normal random rows, on which every kernel measured lies below 7e-7 in float32; the
@@ -31,7 +28,6 @@ def bench_kernel(
     params: dict,
     torch_device: str,
     log: Callable[[str], None],
-    announce: Callable[[Place], None] = lambda where: None,
 ) -> list[BenchRow]:
     """Time one kernel at every shape; rows as in `bench.json`.
 
@@ -42,7 +38,6 @@ def bench_kernel(
         params: shapes ([rows, cols] each), dtype, launches, warmup, seed.
         torch_device: `cpu` or `cuda:N`.
         log: called with one line a shape.
-        announce: called with the place, kernel and shape, before each, as `minikernel.proof.proof.prove` does.
 
     Raises:
         LabError: the kernel's result is wrong.
@@ -54,7 +49,6 @@ def bench_kernel(
     for shape in params["shapes"]:
         at: Place = {"code": "time", "kernel": name, "device": torch_device}
         at |= {"shape": list(shape), "dtype": params["dtype"]}
-        announce(at)
         row = _bench_shape(name, at, softmax, config_for(*shape), shape, dtype, params, device, ceiling)
         rows.append(row)
         log(
@@ -62,50 +56,6 @@ def bench_kernel(
             f"{row['fraction_of_copy']:.1%} of copy, {row['ratio_to_reference']:.3f} of {REFERENCE}'s time"
         )
     return rows
-
-
-def bench_users_kernel(
-    name: str,
-    entry: dict,
-    params: dict,
-    torch_device: str,
-    tuning_seconds: float,
-    announce: Callable[[Place], None],
-) -> dict:
-    """Tune a user's kernel where it can be and is on a GPU, and time it; progress is printed.
-
-    Nothing calls it any more: `minikernel.judge.bench` took over. Until the contest is measured again it stays, because
-    the records of the contest and of the head hold this module's digest.
-
-    Args:
-        name, entry: the kernel's, from the configuration.
-        params, torch_device, announce: as `bench_kernel` takes them.
-        tuning_seconds: the search for configurations ends there with the best so far.
-
-    Returns:
-        {"rows": as `bench_kernel` gives them, "autotune": what `minikernel.measure.autotune.autotune` gives, or None}.
-
-    Raises:
-        LabError: the kernel cannot be loaded, none of its configurations ran, or its result is wrong.
-    """
-    torch.set_num_threads(usable_cores())
-    announce({"code": "load", "kernel": name, "device": torch_device})
-    spec = user_spec(name, entry)
-    choices = None
-    if spec.tuned and torch_device != "cpu":
-        announce({"code": "tune", "kernel": name, "device": torch_device})
-        SPECS[name] = spec  # autotune goes by name
-        choices = autotune(name, params["shapes"], [params["dtype"]], torch_device, tuning_seconds, print)
-    rows = bench_kernel(
-        name,
-        spec.load(),
-        lambda rows, cols: choose(choices, rows, cols, params["dtype"]) if choices else None,
-        params,
-        torch_device,
-        print,
-        announce,
-    )
-    return {"rows": rows, "autotune": choices}
 
 
 def _bench_shape(

@@ -10,8 +10,8 @@ from itertools import groupby
 import torch
 
 from minikernel.measure import bench, head_contest, host_cost
-from minikernel.measure.autotune import fastest
 from minikernel.measure.ceilings import Rate, ceilings_of
+from minikernel.measure.choice import fastest
 from minikernel.measure.cpu.bench import above_roof
 from minikernel.measure.head import head_standards
 from minikernel.measure.noise import floors

@@ -106,7 +106,6 @@ def prove(
     cases: list[Case] | None = None,
     name: str | None = None,
     tolerance: float | None = None,
-    announce: Callable[[Place], None] = lambda where: None,
     with_redzones: tuple[bool, ...] = (True, False),
 ) -> list[dict]:
     """Hold a softmax over the last axis against float64 on every case.
@@ -118,7 +117,6 @@ def prove(
         cases: `adversarial_cases()` unless given.
         name: the kernel's name for messages; the function's own unless given.
         tolerance: largest relative error allowed; `TOLERANCE` of the dtype unless given.
-        announce: called with the place, kernel and case, before each, for whoever must say where it never returned.
         with_redzones: one run a case for each, between redzones or not.
 
     Returns:
@@ -135,7 +133,6 @@ def prove(
     for case in adversarial_cases() if cases is None else cases:
         at: Place = {"code": "case", "kernel": name, "device": device, "case": case.name}
         at |= {"shape": list(case.x.shape), "dtype": dtype}
-        announce(at)
         error = max(_checked_error(function, case.x, device, dtype, at, run) for run in with_redzones)
         if not error <= tolerance:
             raise Refusal({**wrong(error, tolerance), "at": at})
@@ -192,7 +189,6 @@ def prove_kernel(
     entry: dict | None,
     device: str,
     interpreted: bool = False,
-    announce: Callable[[Place], None] = lambda where: None,
 ) -> list[dict]:
     """Prove a kernel of the registry, or a user's, in every dtype that it takes.
 
@@ -204,7 +200,6 @@ def prove_kernel(
         name, entry: as `minikernel.ops.registry.load_kernel` takes them.
         device: torch device.
         interpreted: the kernel runs in Triton's interpreter.
-        announce: as `prove` takes it.
 
     Returns:
         The rows of `prove`, dtype by dtype.
@@ -212,7 +207,6 @@ def prove_kernel(
     Raises:
         LabError: there is no such kernel, or it is wrong.
     """
-    announce({"code": "load", "kernel": name, "device": device})
     spec = any_spec(name, entry)
     function = _untuned(spec.load(), spec.module) if spec.tuned else spec.load()
     accurate = INTERPRETER_TOLERANCE if interpreted else TOLERANCE
@@ -223,5 +217,5 @@ def prove_kernel(
     with_redzones = (True,) if interpreted and spec.accurate else (True, False)  # the interpreter takes a minute a run
     rows = []
     for dtype in spec.dtypes:
-        rows += prove(function, device, dtype, cases, name, tolerances[dtype], announce, with_redzones)
+        rows += prove(function, device, dtype, cases, name, tolerances[dtype], with_redzones)
     return rows

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minikernel.measure.autotune import HOST_US, WORTH
+from minikernel.measure.choice import HOST_US, WORTH
 from minikernel.ops.ladder.table import LADDERS
 from minikernel.report.contest_report import contest_view
 from minikernel.report.filters import filters

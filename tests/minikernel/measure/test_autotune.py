@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from minikernel.measure import autotune as tuning
+from minikernel.measure import choice as choosing
 from minikernel.measure import recompute
-from minikernel.measure.autotune import autotune, choose
+from minikernel.measure.autotune import autotune
+from minikernel.measure.choice import choose
+from minikernel.measure.timing import Timing
 from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 from minilab.records.verify import differences
@@ -81,17 +84,15 @@ def fake_kernel(monkeypatch):
     def measure(providers, inputs, warmup, launches):
         for launch_config in providers.values():
             launch_config(inputs[0])
-        return {name: minikernel.measure.timing.Timing([module.times[name]]) for name in providers}
+        return {name: Timing([module.times[name]]) for name in providers}
 
     def rival(x):
         if module.times["fused"] is None:
             raise LabError("CuPy is missing")
 
-    import minikernel.measure.timing
-
     monkeypatch.setattr(type(tuning.kernels), "__getitem__", lambda self, name: rival)
     monkeypatch.setattr(tuning, "importlib", types.SimpleNamespace(import_module=lambda name: module))
-    monkeypatch.setattr(minikernel.measure.timing, "measure", measure)
+    monkeypatch.setattr(tuning, "measure", measure)
     return module
 
 
@@ -115,7 +116,7 @@ def test_the_fastest_is_chosen_and_every_configuration_logged(fake_kernel):
 def test_triton_is_launched_where_it_is_faster_by_more_than_its_launch_costs(
     fake_kernel, monkeypatch, rival_us, faster
 ):
-    monkeypatch.setattr(tuning, "HOST_US", 5)
+    monkeypatch.setattr(choosing, "HOST_US", 5)
     fake_kernel.times["fused"] = rival_us
     (choice,) = autotune("triton", [[4, 6]], ["float32"], "cpu", 60, lambda line: None)["choices"]
     assert (choice["rival_us"], choice["faster"]) == (rival_us, faster)

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from minikernel.measure import recompute
-from minikernel.measure.bench import bench_kernel, bench_users_kernel
-from minikernel.reasons import place_in_words
+from minikernel.measure.bench import bench_kernel
 from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 from minilab.records.verify import differences
@@ -60,19 +59,6 @@ def test_a_tuned_kernel_is_launched_with_the_tracked_choice():
     assert rows[0]["config"] == {"BLOCK": 4800}
 
 
-MINE = {"source": str(Path(__file__).parents[1] / "misbehaving.py"), "function": "good"}
-
-
-def test_a_users_kernel_says_what_it_is_about_to_do():
-    said = []
-    timed = bench_users_kernel("mine", MINE, PARAMS, "cpu", 1.0, said.append)
-    assert [place_in_words(place) for place in said] == [
-        "kernel mine on cpu, while it was loaded",
-        "kernel mine on cpu, while timed at shape (8, 600) in float32",
-        "kernel mine on cpu, while timed at shape (64, 7) in float32",
-    ]
-    check_schema(timed["rows"], ROW_SCHEMA, "rows")
-    assert timed["autotune"] is None
 
 
 @pytest.mark.parametrize(
