@@ -28,10 +28,10 @@ def refused(config: dict, path: str, value: object, said: str) -> None:
     for key in parents:
         place = place[key]
     place[last] = value
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(ConfigError, match=said) as refusal:
         check_config(config, SCHEMA)
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
     assert str(refusal.value).startswith("config.yaml")
 
 
