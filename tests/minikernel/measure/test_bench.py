@@ -59,8 +59,6 @@ def test_a_tuned_kernel_is_launched_with_the_tracked_choice():
     assert rows[0]["config"] == {"BLOCK": 4800}
 
 
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
