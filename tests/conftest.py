@@ -100,13 +100,10 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     if not config.getoption("every_case", default=False):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("spared")])
         items[:] = [item for item in items if not item.get_closest_marker("spared")]
+    names = {item: os.path.relpath(item.path, HERE) + item.nodeid.partition(".py")[2] for item in items}
     slow, seen = [re.compile(pattern) for pattern in SLOW], set()
-
-    def name(item: pytest.Item) -> str:
-        return item.path.relative_to(HERE).as_posix() + item.nodeid.partition(".py")[2]
-
-    for item in items:
-        found = {pattern.pattern for pattern in slow if item.path.is_relative_to(HERE) and pattern.match(name(item))}
+    for item, name in names.items():
+        found = {pattern.pattern for pattern in slow if pattern.match(name)}
         if found:
             item.add_marker("slow")
         seen |= found
@@ -115,7 +112,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         raise pytest.UsageError(f"tests/conftest.py: SLOW names what is no test any more: {', '.join(sorted(gone))}")
 
     def place(item: pytest.Item) -> int:
-        return next((rank for rank, known in enumerate(LONGEST_FIRST) if name(item).startswith(known)), 99)
+        return next((rank for rank, known in enumerate(LONGEST_FIRST) if names[item].startswith(known)), 99)
 
     items.sort(key=place)
 
