@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 # Spares each of Inductor's fresh caches its probe of the vector unit, which takes longer than the compile it is for.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+# And each compile a garbage collection.
+os.environ.setdefault("TORCH_DYNAMO_RUN_GC_AFTER_COMPILE", "0")
 # Threads that wait for work sleep: two workers and what they start would otherwise burn each other's cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles; NumPy reads it as it is imported
@@ -125,6 +128,8 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    if guards := sys.modules.get("torch._dynamo.guards"):
+        guards.profile_guard_manager = lambda *_: 0.0  # it empties the processor's cache first, at each compile
 
 
 def pytest_unconfigure() -> None:
