@@ -40,6 +40,7 @@ COPY = "copy"
 REWRITTEN, LOOKED_AT = 16, 16  # rows of each call: rewritten before it, and others that are looked at besides
 SHARE_REWRITTEN = 32  # at most every so many-th row is rewritten: the others are cold
 CLOCK_SLACK_US, CLOCK_SLACK = 200, 0.25  # by which the two clocks may differ: so much, or such a share of a call
+CLOCK_TRIES = 3  # a busy machine may part the two clocks of an honest kernel, but not each time
 GRAPH_BLOCKS = 5
 KNOB = "bench.time_limit_seconds"
 # Threads that wait for work sleep: those of one process would otherwise take the cores from the other's.
@@ -156,8 +157,6 @@ class _Bench:
             COPY: (others, COPY),
             REFERENCE: (others, REFERENCE),
         }
-        self.timings = {provider: Timing() for provider in self.providers}
-        self.unseen: dict[str, list[float]] = {provider: [] for provider in self.providers}
         self.random = random.Random(os.urandom(16))
         self.generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(7)))
         self.error = 0.0
@@ -173,18 +172,13 @@ class _Bench:
         for provider in self.providers:
             for i in range(params["warmup"]):
                 self._call(provider, i % len(self.inputs), timed=False)
-        turn = 0
-        for order in turns(self.providers, params["launches"]):
-            for provider in order:
-                self._call(provider, turn % len(self.inputs))
-                turn += 1
+        self._time_calls()
         if on_cuda:
             self._time_graphs()
         self._look_at_all(len(self.inputs) - 1)
         for i, x in enumerate(self.inputs):
             if not torch.equal(x, self._content(i)):
                 raise self._failed({"code": "changed_input"})
-        self._check_clock()
         n_bytes = 2 * self.rows * self.cols * self.dtype.itemsize
         ceiling = ceiling or Rate(n_bytes, self.timings[COPY].samples_us)
         row = row_of(self.name, "forward", [self.rows, self.cols], self.dtype, self.timings, ceiling.giga_per_s)
@@ -201,6 +195,26 @@ class _Bench:
             **raw(self.timings),
             "ceiling": asdict(ceiling),
         }
+
+    def _time_calls(self) -> None:
+        """Time calls of each provider, in turn; anew where the two clocks part.
+
+        Raises:
+            Failed: they part each time.
+        """
+        for tries in range(1, CLOCK_TRIES + 1):
+            self.timings = {provider: Timing() for provider in self.providers}
+            self.unseen: dict[str, list[float]] = {provider: [] for provider in self.providers}
+            turn = 0
+            for order in turns(self.providers, self.params["launches"]):
+                for provider in order:
+                    self._call(provider, turn % len(self.inputs))
+                    turn += 1
+            parted = self._clocks_part()
+            if not parted:
+                break
+            if tries == CLOCK_TRIES:
+                raise self._failed(parted)
 
     def _content(self, i: int) -> torch.Tensor:
         """What an input holds."""
@@ -265,14 +279,15 @@ class _Bench:
                     figure = process.figure({"microseconds": one}, "microseconds")
                     self.timings[provider].graph_samples_us.append(max(figure, 10**-DIGITS))
 
-    def _check_clock(self) -> None:
-        """Hold what the kernel's process says against what the judge's clock saw of it, and of the other process."""
+    def _clocks_part(self) -> dict | None:
+        """Why what the kernel's process says is not believed, by what the judge's clock saw of both; or None."""
         expected = median([*self.unseen[COPY], *self.unseen[REFERENCE]])
         for provider in (self.name, DUPLICATE):
             took = self.timings[provider].median_us
             unseen = median(self.unseen[provider])
             if unseen > expected + max(CLOCK_SLACK_US, CLOCK_SLACK * took):
-                raise self._failed({"code": "clock", "microseconds": took, "seen": took + unseen - expected})
+                return {"code": "clock", "microseconds": took, "seen": took + unseen - expected}
+        return None
 
     def _failed(self, reason: dict) -> Failed:
         return Failed({**reason, "at": self.own.at})

@@ -57,6 +57,15 @@ def test_what_is_wrong_while_timed_is_left_out(function: str, params: dict, said
     assert re.match(rf"kernel mine on cpu, while timed at shape \(\d+, 600\) in float32: .*({said})", reason or "")
 
 
+def test_where_the_clocks_part_for_a_while_the_shape_is_timed_anew(monkeypatch: pytest.MonkeyPatch):
+    params = {**PARAMS, "launches": 20}  # with those before, 44 calls in a turn
+    timed, reason = bench("conceals_at_first", params)
+    assert reason is None
+    assert [len(samples) for samples in timed["rows"][0]["samples_us"].values()] == [20] * 4
+    monkeypatch.setattr("minikernel.judge.bench.CLOCK_TRIES", 1)
+    assert "by the judge's clock it took" in (bench("conceals_at_first", params)[1] or "")
+
+
 def test_what_is_faster_than_a_copy_can_be_is_wrong(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("minikernel.judge.bench.CLOCK_SLACK_US", 1e12)  # on a busy machine the clocks tell first
     timed, reason = bench("stops_the_clock")
