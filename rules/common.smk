@@ -10,7 +10,7 @@ from minicompile.lowering.knobs import KNOBS
 from minikernel.exercise.exercises import chosen, exercises, graded, has_a_roofline
 from minikernel.exercise.submissions import digest, students
 from minikernel.judge.entry import check_entries, is_users
-from minikernel.measure.standards import OURS
+from minikernel.measure.contest.standards import OURS
 from minilab import LabError
 from minilab.config.check import check_config, read_schema
 from minilab.device import cpu_device, devices_here, is_cpu

@@ -2,7 +2,7 @@
 # Needs: results/24/equivalence.json to time (no kernel is timed for a port that is not proven); nothing to prove.
 # Makes: results/24/{device}/{proof/{kernel},ceilings,allocation,autotune,bench/{kernel},bench,head,contest}.json;
 #   by name alone results/24/{device}/dispatch_table.json, which
-#   src/minikernel/ops/dispatch/ holds for the devices that were tuned.
+#   src/minikernel/ops/dispatch/tables/ holds for the devices that were tuned.
 
 TIMED_ON_CPU = plan.timed_kernels(cpu_device())
 

@@ -19,7 +19,7 @@ def main(job):
         import torch
 
         from minikernel.measure.choice import choose
-        from minikernel.measure.contest import run_contest
+        from minikernel.measure.contest.contest import run_contest
 
         torch.set_num_threads(usable_cores())
         result = run_contest(

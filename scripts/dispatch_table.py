@@ -1,6 +1,6 @@
 """Write the table by which `minikernel.softmax` chooses a kernel on a GPU (rule dispatch_table)."""
 
-from minikernel.ops.dispatch import write_table
+from minikernel.ops.dispatch.dispatch import write_table
 from minilab.records.store import read_artefact
 from minilab.script import run
 

@@ -17,7 +17,7 @@ def main(job):
     with own_caches():
         import torch
 
-        from minikernel.measure.head import run_head
+        from minikernel.measure.contest.head import run_head
 
         torch.set_num_threads(usable_cores())
         result = run_head(params, torch_device(device), log.info)

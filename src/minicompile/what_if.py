@@ -19,8 +19,8 @@ from minicompile.lowering.capture import TARGETS, call_arguments, capture
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.lowering.knobs import KNOBS, Knob, knob_for, settings
 from minicompile.models import CHECKPOINT, FORMS, named
+from minicompile.paired import ROUNDS, Samples, judged, paired
 from minicompile.profile.attention import with_fused_attention
-from minicompile.profile.paired import ROUNDS, Samples, judged, paired
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.profiling import fresh_caches, inductor_options
 from minilab.files import write_json

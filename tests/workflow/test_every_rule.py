@@ -23,7 +23,7 @@ NEEDS_A_GPU = {
 }  # stand-ins run some of them on the tests' cluster
 RECORDED_MODEL = ROOT / "results/recorded/h200/26/model.json"
 OF_THE_MODEL = {"restore_model", "model_picture", "timeline", "report_26"}  # which need its record
-SHIPPED_TABLE = "src/minikernel/ops/dispatch/h200.json"  # by which `softmax` chooses
+SHIPPED_TABLE = "src/minikernel/ops/dispatch/tables/h200.json"  # by which `softmax` chooses
 
 
 def ran(said: str) -> set[str]:

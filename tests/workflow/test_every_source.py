@@ -150,7 +150,7 @@ def test_the_safety_nets_own_modules_are_among_what_health_depends_on(depends: d
 
 
 def test_a_contest_depends_on_the_table_that_dispatches(depends: dict[str, set[str]]):
-    assert "results/24/h200/contest.json" in depends["src/minikernel/ops/dispatch/h200.json"]
+    assert "results/24/h200/contest.json" in depends["src/minikernel/ops/dispatch/tables/h200.json"]
 
 
 def test_a_kernels_edit_is_no_other_kernels_business(depends: dict[str, set[str]]):

@@ -9,14 +9,15 @@ from itertools import groupby
 
 import torch
 
-from minikernel.measure import bench, head_contest, host_cost
+from minikernel.measure import bench
 from minikernel.measure.ceilings import Rate, ceilings_of
 from minikernel.measure.choice import fastest
+from minikernel.measure.contest import head_contest, host_cost
+from minikernel.measure.contest.head import head_standards
+from minikernel.measure.contest.standards import standards
 from minikernel.measure.cpu.bench import above_roof
-from minikernel.measure.head import head_standards
 from minikernel.measure.noise import floors
 from minikernel.measure.rows import SoftmaxFigures
-from minikernel.measure.standards import standards
 from minikernel.measure.timing import Timing, timings_of
 
 SHAPE = ("rows", "cols", "dtype")

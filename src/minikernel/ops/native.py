@@ -13,8 +13,9 @@ from pathlib import Path
 
 import torch
 
-from minikernel.ops import dispatch, softmax_cuda, softmax_fused
+from minikernel.ops import softmax_cuda, softmax_fused
 from minikernel.ops import softmax_cuda_backward as softmax_backward
+from minikernel.ops.dispatch import dispatch
 
 SOURCE = Path(__file__).parent / "native.cpp"
 logger = logging.getLogger(__name__)

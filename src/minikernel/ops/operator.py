@@ -14,7 +14,6 @@ import torch
 from torch.autograd import forward_ad
 
 from minikernel.ops import (
-    dispatch,
     native,
     softmax_cuda,
     softmax_fused,
@@ -23,6 +22,7 @@ from minikernel.ops import (
     triton_operator,
 )
 from minikernel.ops import softmax_cuda_backward as cuda_backward
+from minikernel.ops.dispatch import dispatch
 
 NAMESPACE = "minikernel"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")  # registrations last as long as this object

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from minikernel.measure.standards import DISPATCHED, LEFT_OUT_ALL, OURS
+from minikernel.measure.contest.standards import DISPATCHED, LEFT_OUT_ALL, OURS
 from minikernel.report.roofline_plot import set_padding, words
 from minilab import LabError
 from minilab.device import short_name

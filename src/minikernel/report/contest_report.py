@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from minikernel.measure.standards import DISPATCHED, HEAD, ITEMSIZE, OURS, REFERENCE
+from minikernel.measure.contest.standards import DISPATCHED, HEAD, ITEMSIZE, OURS, REFERENCE
 from minilab import LabError
 from minilab.device import short_name
 from minilab.pages.translations import LANGUAGES

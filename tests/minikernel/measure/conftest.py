@@ -2,7 +2,8 @@
 
 import pytest
 
-from minikernel.measure import ceilings, contest, timing
+from minikernel.measure import ceilings, timing
+from minikernel.measure.contest import contest
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikernel.ops import dispatch
-from minikernel.ops.dispatch import Choice, choose
+from minikernel.ops.dispatch import dispatch
+from minikernel.ops.dispatch.dispatch import Choice, choose
 
 CONFIG = {"BLOCK": 256, "ROWS": 2, "num_warps": 1}
 
@@ -63,7 +63,7 @@ def test_what_tuning_found_is_what_is_read(tmp_path):
             {**choice, "rows": 4096, "rival_us": 3.0, "faster": "fused"},
         ],
     }
-    dispatch.write_table(tmp_path / "dispatch/a-gpu.json", tuning)
+    dispatch.write_table(tmp_path / "tables/a-gpu.json", tuning)
     read = dispatch.table("a-gpu", tmp_path)
     assert choose(read, torch.float32, 64, 600, cuda_c=True) == Choice("triton", CONFIG)
     assert choose(read, torch.float32, 4096, 600, cuda_c=True) == Choice("fused")

@@ -31,8 +31,8 @@ from matplotlib.text import Text
 
 from minikernel.exercise.exercises import known_cases
 from minikernel.exercise.operations import OPERATIONS
-from minikernel.measure.head import head_standards
-from minikernel.measure.standards import standards
+from minikernel.measure.contest.head import head_standards
+from minikernel.measure.contest.standards import standards
 from minikernel.report import bandwidth_plot, ladder_plot, roofline_plot
 from minikernel.report.contest_report import PLACE, explanations
 from minikernel.report.exercise_plot import draw_exercise, panel_of

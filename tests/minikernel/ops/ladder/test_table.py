@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from minikernel import kernels
-from minikernel.measure.contest import forward_providers
-from minikernel.measure.standards import OURS
+from minikernel.measure.contest.contest import forward_providers
+from minikernel.measure.contest.standards import OURS
 from minikernel.ops.ladder.table import LADDERS, TABLE
 from minikernel.ops.registry import SPECS
 

@@ -15,15 +15,15 @@ from itertools import product
 import torch
 
 from minikernel import softmax
-from minikernel.measure import peers
 from minikernel.measure.bench import REFERENCE, row_of
 from minikernel.measure.ceilings import large_copy
+from minikernel.measure.contest import peers
+from minikernel.measure.contest.head_contest import contest_head, head_providers, head_weight
+from minikernel.measure.contest.host_cost import host_cost, host_providers
+from minikernel.measure.contest.standards import LEFT_OUT_ALL, OURS, standards
 from minikernel.measure.eligibility import find_eligible
-from minikernel.measure.head_contest import contest_head, head_providers, head_weight
-from minikernel.measure.host_cost import host_cost, host_providers
 from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samples
 from minikernel.measure.rows import ContestRow, HeadRow, HostRow
-from minikernel.measure.standards import LEFT_OUT_ALL, OURS, standards
 from minikernel.measure.timing import last_level_cache_bytes, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS
 from minikernel.ops.registry import kernels

@@ -7,10 +7,10 @@ from dataclasses import asdict
 import torch
 
 from minikernel.measure.ceilings import large_copy
-from minikernel.measure.contest import in_line
-from minikernel.measure.head_contest import contest_head, head_providers, head_weight
+from minikernel.measure.contest.contest import in_line
+from minikernel.measure.contest.head_contest import contest_head, head_providers, head_weight
+from minikernel.measure.contest.standards import LEFT_OUT_ALL, TIMINGS, of_head
 from minikernel.measure.rows import HeadRow, Standard
-from minikernel.measure.standards import LEFT_OUT_ALL, TIMINGS, of_head
 from minikernel.ops.lm_head import COLUMNS
 from minikernel.reasons import Reason, of_exception
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikernel.measure.standards import standards
+from minikernel.measure.contest.standards import standards
 
 COPY = 4000.0
 

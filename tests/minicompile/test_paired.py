@@ -2,7 +2,7 @@
 
 import pytest
 
-from minicompile.profile.paired import judged, paired
+from minicompile.paired import judged, paired
 
 
 def samples(before: list[float], after: list[float], again: list[float]) -> dict:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from minikernel import softmax
-from minikernel.measure import peers
+from minikernel.measure.contest import peers
 from minikernel.measure.eligibility import find_eligible, wait
 from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.rows import HostRow, Samples, Spread

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikernel.measure import peers
+from minikernel.measure.contest import peers
 from minilab.errors import LabError
 
 

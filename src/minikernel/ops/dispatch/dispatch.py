@@ -1,6 +1,6 @@
 """Which kernel `minikernel.softmax` launches on a GPU: a table made by tuning, and a default beyond it.
 
-`dispatch/{device}.json`, small enough to read, says for each shape that was tuned on a device which of
+`tables/{device}.json`, small enough to read, says for each shape that was tuned on a device which of
 `fused` and `triton` was faster there, by what times; `dispatch_table` makes it of autotune's log. At a
 width that it holds, the nearest number of rows decides. Any other width, and a device that nobody tuned, gets
 `fused`, or where CuPy is missing, which compiles it, the Triton kernel in its default configuration.
@@ -19,7 +19,7 @@ from minilab.files import read_json, write_json
 
 HAS_CUDA_C = find_spec("cupy") is not None  # which compiles the CUDA C kernels
 HERE = Path(__file__).parent
-TABLES = "dispatch/*.json"  # one for each device that was tuned, by its slug
+TABLES = "tables/*.json"  # one for each device that was tuned, by its slug
 
 
 class Choice(NamedTuple):

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from minikernel.measure import contest as contest_module
-from minikernel.measure import cost, eligibility, head_contest, host_cost, noise, recompute
+from minikernel.measure import cost, eligibility, noise, recompute
 from minikernel.measure.ceilings import Rate
-from minikernel.measure.contest import contest, pair_error, run_contest
+from minikernel.measure.contest import contest as contest_module
+from minikernel.measure.contest import head_contest, host_cost
+from minikernel.measure.contest.contest import contest, pair_error, run_contest
 from minikernel.proof.proof import REFERENCE_TOLERANCE
 from minilab.config.check import read_schema
 from minilab.errors import LabError
@@ -30,7 +31,7 @@ WHOLE = PARAMS | {
     "time_limit_seconds": 400,
 }
 CPU = torch.device("cpu")
-SCHEMA = read_schema(Path(__file__).parents[3] / "schemas/contest.schema.yaml")
+SCHEMA = read_schema(Path(__file__).parents[4] / "schemas/contest.schema.yaml")
 
 
 @pytest.fixture(autouse=True)

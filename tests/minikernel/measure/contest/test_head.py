@@ -5,8 +5,9 @@ from functools import partial
 
 import pytest
 
-from minikernel.measure import eligibility, head, head_contest, recompute
+from minikernel.measure import eligibility, recompute
 from minikernel.measure.ceilings import Rate
+from minikernel.measure.contest import head, head_contest
 from minilab.config.check import check_schema, read_schema
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
