@@ -17,6 +17,8 @@ HERE = Path(__file__).parent
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # And each compile a garbage collection.
 os.environ.setdefault("TORCH_DYNAMO_RUN_GC_AFTER_COMPILE", "0")
+# What processes allocate comes in large pages, where Linux gives them on demand: fewer faults.
+os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")  # read as a process starts
 # Threads that wait for work sleep: two workers and what they start would otherwise burn each other's cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles; NumPy reads it as it is imported
