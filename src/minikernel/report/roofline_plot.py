@@ -206,7 +206,8 @@ def _dots(axes: Axes, points: list[dict], labels_at: float, bounds: tuple[float,
 def _head(axes: Axes, head: dict, text: Translations) -> None:
     """The LM head's dots, squares, named above the slope, and the step that fusion takes to the right."""
     points = sorted(head["points"], key=lambda point: -point["tflop_per_s"])
-    axes.text(*HEAD_LABELS_AT, text("roofline.head"), transform=axes.transAxes, ha="right", va="center", fontsize=11)
+    named = text("roofline.head") + (text("stale") if points[0]["stale"] else "")  # all are of one measurement
+    axes.text(*HEAD_LABELS_AT, named, transform=axes.transAxes, ha="right", va="center", fontsize=11)
     for place, point in enumerate(points, 1):
         paint = colour(SOFTMAX_OF_HEAD.get(point["kernel"], point["kernel"]))
         at = (point["flop_per_byte"], point["tflop_per_s"])
@@ -215,7 +216,7 @@ def _head(axes: Axes, head: dict, text: Translations) -> None:
             markeredgewidth=1.8,
         )  # fmt: skip
         axes.annotate(
-            _label(point, text),
+            _label({**point, "stale": False}, text),
             at,
             xytext=(HEAD_LABELS_AT[0], HEAD_LABELS_AT[1] - HEAD_LABEL_GAP * place),
             textcoords="axes fraction",

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from artefacts import bench, bench_row, ceilings, cpu_bench, head_row, heads
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from minikernel.measure import cost
+from minikernel.report import roofline_plot
 from minikernel.report.roofline import head, head_caption, panel, ridge
 from minikernel.report.roofline_plot import LABEL_GAP, draw, inside, spread
 from minilab import LabError
@@ -118,8 +120,22 @@ def test_the_picture_shows_the_head_where_the_panel_has_one(tmp_path):
     texts = {name: (tmp_path / f"{name}.svg").read_text() for name in ("with", "stale", "without")}
     assert "linear_softmax  10 µs<" in texts["with"]
     assert "The LM head computes softmax(linear(h)), here of 4,096 rows." in texts["with"]
-    assert "linear_softmax  10 µs (stale)" in texts["stale"]
+    assert "LM head (stale)<" in texts["stale"]
     assert "LM head" not in texts["without"]
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_the_names_of_the_head_stay_inside_stale_or_not(tmp_path, monkeypatch, language):
+    figures = []
+    monkeypatch.setattr(roofline_plot.plt, "close", figures.append)
+    rows = [head_row(name, 1048576, 1145.0) for name in ("linear_softmax", "compile", "eager")]
+    for one in (heads(rows), heads(rows, restored={"stale": True})):
+        shown = panel(ceilings(), bench([*ROWS, bench_row("triton_textbook", 512, 93.0)]), [512, 600], one)
+        draw([shown], tmp_path / "r.png", tmp_path / "r.svg", language)
+        axes, seen = figures[-1].subfigs[0].axes[0], FigureCanvasAgg(figures[-1]).get_renderer()
+        named = [text for text in axes.texts if any(row["kernel"] in text.get_text() for row in rows)]
+        assert len(named) == len(rows)
+        assert all(text.get_window_extent(seen).x0 >= axes.get_window_extent(seen).x0 for text in named)
 
 
 def test_a_cpus_other_copies_are_drawn_beside_the_plain_one_where_they_differ(tmp_path):
