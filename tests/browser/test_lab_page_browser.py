@@ -92,7 +92,7 @@ def test_the_pictures_of_a_report_are_found(door):
 
 def test_the_graph_leads_to_a_rule(door):
     door.page.locator("#graph .drawing a", has_text="roofline").first.click()
-    assert door.page.locator("#rule-roofline").get_attribute("open") is not None
+    door.page.locator("#rule-roofline[open]").wait_for()
 
 
 def test_a_reader_without_a_mouse_finds_a_rule(door):
