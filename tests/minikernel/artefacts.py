@@ -1,6 +1,13 @@
 """Small artefacts of stage 24, and an exercise's marks, by hand, for what reads them."""
 
+from pathlib import Path
+
 from minikernel.report.stage_24 import Artefacts
+from minilab.records.artefact import artefact
+from minilab.records.checksums import write_sums
+from minilab.records.provenance import provenance
+from minilab.records.restore import Today, restore
+from minilab.records.store import write_artefact
 
 TRAINING = {
     "held_out_cross_entropy": 2.02,
@@ -325,3 +332,13 @@ def ladder(**changes) -> dict:
             else value
         )
     return marks
+
+
+def restored_from_a_record(name: str, params: dict, measured: dict, folder: Path) -> dict:
+    """What is restored, and is not stale, once `measured` has been recorded in `folder` as an H200's artefact."""
+    path = folder / f"h200/24/{name}.json"
+    write_artefact(path, {"provenance": provenance([], params, "h200"), **measured})
+    write_sums(folder / "h200", [path])
+    restored = restore(path, artefact(name), folder / "h200", Today(params, {}), "fail")
+    assert not restored["restored"]["stale"]
+    return restored

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from artefacts import restored_from_a_record
 
 from minikernel.measure import cost, eligibility, noise, recompute
 from minikernel.measure.ceilings import Rate
@@ -14,11 +15,6 @@ from minikernel.measure.contest.contest import contest, pair_error, run_contest
 from minikernel.proof.proof import REFERENCE_TOLERANCE
 from minilab.config.check import read_schema
 from minilab.errors import LabError
-from minilab.records.artefact import artefact
-from minilab.records.checksums import write_sums
-from minilab.records.provenance import provenance
-from minilab.records.restore import Today, restore
-from minilab.records.store import write_artefact
 from minilab.records.verify import differences
 
 PARAMS = {"launches": 100, "warmup": 3, "seed": 42}
@@ -242,11 +238,7 @@ def whole(params=WHOLE, **changes):
 
 def test_a_whole_contest_fits_its_schema_and_is_restored(stand_ins, tmp_path):
     result, saved = whole()
-    path = tmp_path / "h200/24/contest.json"
-    write_artefact(path, {"provenance": provenance([], WHOLE, "h200"), **result})
-    write_sums(tmp_path / "h200", [path])
-    restored = restore(path, artefact("contest"), tmp_path / "h200", Today(WHOLE, {}), "fail")
-    assert not restored["restored"]["stale"]
+    restored_from_a_record("contest", WHOLE, result, tmp_path)
     assert result["complete"]
     assert {(row["direction"], row["dtype"], row["cols"]) for row in result["rows"]} == {
         (direction, dtype, cols)

@@ -4,16 +4,13 @@ import json
 from functools import partial
 
 import pytest
+from artefacts import restored_from_a_record
 
 from minikernel.measure import eligibility, recompute
 from minikernel.measure.ceilings import Rate
 from minikernel.measure.contest import head, head_contest
 from minilab.config.check import check_schema, read_schema
 from minilab.records.artefact import artefact
-from minilab.records.checksums import write_sums
-from minilab.records.provenance import provenance
-from minilab.records.restore import Today, restore
-from minilab.records.store import write_artefact
 from minilab.records.verify import differences
 
 PARAMS = {"rows": [16, 8], "launches": 100, "warmup": 3, "seed": 42, "time_limit_seconds": 100}
@@ -34,11 +31,7 @@ def result(monkeypatch):
 
 
 def test_every_number_of_rows_is_timed_and_restored(result, tmp_path):
-    path = tmp_path / "h200/24/head.json"
-    write_artefact(path, {"provenance": provenance([], PARAMS, "h200"), **result})
-    write_sums(tmp_path / "h200", [path])
-    restored = restore(path, artefact("head"), tmp_path / "h200", Today(PARAMS, {}), "fail")
-    assert not restored["restored"]["stale"]
+    restored = restored_from_a_record("head", PARAMS, result, tmp_path)
     assert restored["complete"]
     del restored["restored"]  # what reading takes off
     check_schema(restored, read_schema(artefact("head").schema), "head.json")
