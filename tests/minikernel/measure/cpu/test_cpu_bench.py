@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from minikernel.measure import recompute
-from minikernel.measure.cpu.bench import above_roof, bench_on_cpu
+from minikernel.measure.cpu.bench import ROWS_AT_ONCE, above_roof, bench_on_cpu
 from minikernel.measure.timing import Timing
 from minikernel.ops.ladder.table import load_kernel
 from minilab import LabError
@@ -73,6 +73,19 @@ def test_a_wrong_kernel_is_refused_with_its_name_and_shape():
     said = r"kernel mine on cpu, while timed at shape \(8, 600\) in float32: .* the kernel is wrong there"
     with pytest.raises(LabError, match=said):
         bench_on_cpu({**KERNELS, "mine": lambda x: torch.softmax(x, -1) * (1 + 1e-4)}, PARAMS, lambda line: None)
+
+
+def wrong_in_its_last_row(x: torch.Tensor) -> torch.Tensor:
+    result = torch.softmax(x, -1)
+    result[-1] *= 1 + 1e-4
+    return result
+
+
+@pytest.mark.parametrize("wrong", [wrong_in_its_last_row, lambda x: torch.softmax(x, -1)[:-1]])
+def test_no_row_of_many_goes_unread(wrong):
+    many = {**PARAMS, "shapes": [[ROWS_AT_ONCE + 2, 8]]}
+    with pytest.raises(LabError, match=r"kernel mine on cpu, while timed at shape \(514, 8\)"):
+        bench_on_cpu({**KERNELS, "mine": wrong}, many, lambda line: None)
 
 
 def test_without_the_reference_there_is_nothing_to_hold_a_kernel_against():
