@@ -8,7 +8,7 @@ from pathlib import Path
 
 from minicompile.lowering.knobs import KNOBS
 from minikernel.exercise.exercises import chosen, exercises, graded, has_a_roofline
-from minikernel.exercise.submissions import digest, students
+from minikernel.exercise.grading.submissions import digest, students
 from minikernel.judge.entry import check_entries, is_users
 from minikernel.measure.contest.standards import OURS
 from minilab import LabError

@@ -1,8 +1,14 @@
 # A class marked: every student's exercises. Not part of `all`; `snakemake grade --config class=DIR` asks for it.
 # Needs: DIR, with a folder in it for each student, which holds the files of exercises/. No training.
-# Makes: results/grade/{grades.json,grades.csv,index.html}, and a file for each student below results/grade/students.
+# Makes: results/grade/{grades.json,grades.csv,index.html}, and a file for each student below results/grade/marked; with
+#   `grade: {timed: true}` one below results/grade/timed too.
 
-ON_A_GPU = config["grade"]["timed"] and not is_cpu(HERE)
+MARKED_ON = HERE if config["grade"]["timed"] else cpu_device()
+GIVEN = {
+    "seconds": config["grade"]["time_limit_seconds"],
+    "memory_bytes": int(config["grade"]["memory_gigabytes"] * 1e9),
+}
+LONGEST = minutes(2 * len(graded()) * config["grade"]["time_limit_seconds"])
 
 
 wildcard_constraints:
@@ -17,35 +23,61 @@ rule grade_student:
     """Mark what one student of a class handed in, contained; it is marked again when the student hands in something else."""
     input:
         lib=code("scripts/grade_student.py"),
-        marking=closure("src/minikernel/exercise/grade.py"),
     output:
-        row="results/grade/students/{student}.json",
+        row="results/grade/marked/{student}.json",
     log:
-        "logs/grade/{student}.log",
+        "logs/grade/marked/{student}.log",
     benchmark:
-        "logs/grade/{student}.tsv"
+        "logs/grade/marked/{student}.tsv"
     conda:
-        environment(HERE if ON_A_GPU else cpu_device())
-    threads: workflow.cores if config["grade"]["timed"] else 1
+        environment(MARKED_ON)
     resources:
-        gpu=1 if ON_A_GPU else 0,
+        gpu=0 if is_cpu(MARKED_ON) else 1,
         mem_mb=growing(4000),
-        runtime=growing(minutes(2 * len(graded()) * config["grade"]["time_limit_seconds"])),
+        runtime=growing(LONGEST),
     params:
         folder=str(config["class"]),
         digest=lambda wildcards: refusing(digest)(students(str(config["class"]))[wildcards.student]),
-        limits=config["grade"],
-        device=HERE if ON_A_GPU else cpu_device(),
-        bench=artefact("bench").params(config, {"device": HERE, "kernel": ""}),
+        limits=GIVEN,
+        device=MARKED_ON,
     script:
         "../scripts/grade_student.py"
+
+
+rule time_student:
+    """Time what one student of a class has got right, with the machine to itself; times decide no verdict."""
+    input:
+        row="results/grade/marked/{student}.json",
+        lib=code("scripts/time_student.py"),
+    output:
+        row="results/grade/timed/{student}.json",
+    log:
+        "logs/grade/timed/{student}.log",
+    benchmark:
+        "logs/grade/timed/{student}.tsv"
+    conda:
+        environment(MARKED_ON)
+    threads: workflow.cores
+    resources:
+        gpu=0 if is_cpu(MARKED_ON) else 1,
+        mem_mb=growing(4000),
+        runtime=growing(LONGEST),
+    params:
+        folder=str(config["class"]),
+        limits=GIVEN,
+        device=MARKED_ON,
+        bench=artefact("bench").params(config, {"device": MARKED_ON, "kernel": ""}),
+    script:
+        "../scripts/time_student.py"
 
 
 rule grade:
     """Gather a class's marks: one row a student, one column an exercise, as a page, a table and JSON."""
     input:
         rows=lambda wildcards: expand(
-            "results/grade/students/{student}.json", student=refusing(students)(str(config["class"]))
+            "results/grade/{work}/{student}.json",
+            work="timed" if config["grade"]["timed"] else "marked",
+            student=refusing(students)(str(config["class"])),
         ),
         lib=code("scripts/grade.py"),
     output:

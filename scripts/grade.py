@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from minikernel.exercise.gradebook import as_csv, gradebook
+from minikernel.exercise.grading.gradebook import as_csv, gradebook
 from minikernel.report.grade_page import grade_page
 from minilab.config.check import check_schema, read_schema
 from minilab.files import read_object, write_json, write_text

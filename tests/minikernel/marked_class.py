@@ -1,7 +1,7 @@
 """A class of two with marks, for tests of its page."""
 
 from minikernel.exercise.exercises import graded
-from minikernel.exercise.gradebook import NOTHING, gradebook
+from minikernel.exercise.grading.gradebook import NOTHING, gradebook
 
 WRONG = {
     "verdict": "wrong",

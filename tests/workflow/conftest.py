@@ -7,6 +7,7 @@ import pytest
 from handed_in import TEXTBOOK, hand_in, shipped, softmax_that, solution
 from lab import DISPATCH_TABLE, EVERY_RULE, PUBLISHED, SMALL, Lab, copy_lab
 
+from minikernel.exercise.exercises import exercises
 from minilab.device import cpu_device
 
 ASKED = {  # what is not part of `all`: rule -> its arguments
@@ -31,8 +32,8 @@ FILES = {
 
 
 def small_class(folder: Path) -> None:
-    """A class of four: one who is right, one who is not, one who has not begun, and a link."""
-    hand_in(folder / "ana", {TEXTBOOK: solution("textbook")})
+    """A class of four, to be timed: one who is right, one who is not, one who has not begun, and a link."""
+    hand_in(folder / "ana", {TEXTBOOK: solution("textbook"), exercises()["blocks"].file: solution("blocks")})
     hand_in(folder / "bo", {TEXTBOOK: softmax_that("return torch.softmax(x, -1)")})
     hand_in(folder / "cy", shipped())
     (folder / "link").symlink_to("ana")

@@ -5,8 +5,19 @@ from lab import Lab
 
 from minikernel.exercise.exercises import exercises
 from minilab.device import gpu_devices
+from minilab.files import read_json
 
 SMALL = ("--configfile", "tests/small.yaml")
+
+
+def work_on(*students: str) -> set[str]:
+    """The jobs that mark and time these students of a class, and gather the marks."""
+    jobs = {f"grade_student results/grade/marked/{one}.json" for one in students}
+    return (
+        jobs
+        | {f"time_student results/grade/timed/{one}.json" for one in students}
+        | {"grade results/grade/grades.json"}
+    )
 
 
 def written(text: str) -> str:
@@ -67,7 +78,16 @@ def test_a_class_is_graded_a_job_a_student(asked: Lab):
     verdicts = {line.split(",")[0]: line.split(",")[1] for line in table[1:]}
     assert verdicts == {"ana": "done", "bo": "borrowed", "cy": "unfilled", "link": "link"}
     assert "Marks of class" in (folder / "index.html").read_text()
-    assert len(list((folder / "students").glob("*.json"))) == 4
+    assert len(list((folder / "marked").glob("*.json"))) == 4
+
+
+def test_who_is_right_is_timed_where_that_is_asked(asked: Lab):
+    folder = asked.root / "results/grade"
+    rows = {path.stem: read_json(path)["exercises"] for path in (folder / "timed").glob("*.json")}
+    timed = {(name, exercise) for name, row in rows.items() for exercise in row if row[exercise]["speed"]}
+    assert (set(rows), timed) == ({"ana", "bo", "cy", "link"}, {("ana", "blocks")})
+    [ana] = [one for one in read_json(folder / "grades.json")["students"] if one["student"] == "ana"]
+    assert ana["exercises"]["blocks"] == {**rows["ana"]["blocks"], "alike": []}
 
 
 def test_only_what_is_handed_in_anew_is_marked_again(asked: Lab, tmp_path):
@@ -77,7 +97,6 @@ def test_only_what_is_handed_in_anew_is_marked_again(asked: Lab, tmp_path):
     (lab.root / "class/bo/notes.txt").write_text("mine")
     assert lab.jobs("grade", *option) == set()
     lab.edit("class/bo/01_textbook.py")
-    again = {"grade_student results/grade/students/bo.json", "grade results/grade/grades.json"}
-    assert lab.jobs("grade", *option) == again
+    assert lab.jobs("grade", *option) == work_on("bo")
     (lab.root / "class/zed").mkdir()
-    assert lab.jobs("grade", *option) == again | {"grade_student results/grade/students/zed.json"}
+    assert lab.jobs("grade", *option) == work_on("bo", "zed")

@@ -20,7 +20,7 @@ from minikernel.exercise import yardsticks
 from minikernel.exercise.answers import answers_in
 from minikernel.exercise.cases import cases_of
 from minikernel.exercise.exercises import Exercise
-from minikernel.exercise.marks import INTERPRETER, Marks, borrowed, is_predicted, is_right, nothing_yet
+from minikernel.exercise.marks import INTERPRETER, Marks, exercise_of, has_a_time, is_predicted, is_right, nothing_yet
 from minikernel.exercise.operations import OPERATIONS
 from minikernel.judge.bench import WAITING, Compared, bench_users_kernel
 from minikernel.judge.client import FORKED, Failed, Gone, KernelProcess, Workshop
@@ -48,7 +48,6 @@ class Setting(NamedTuple):
         seconds: that proof and bench may take, under `proof` and `bench`.
         knob: the key of the configuration that holds the proof's.
         bench: what is timed on a GPU, as `minikernel.judge.bench.bench_users_kernel` takes it.
-        timed: whether anything is timed.
     """
 
     workshop: Workshop
@@ -56,7 +55,6 @@ class Setting(NamedTuple):
     seconds: Mapping[str, float]
     knob: str
     bench: dict
-    timed: bool = True
 
 
 @contextmanager
@@ -73,7 +71,7 @@ def workshop(hidden: tuple[Path, ...] = (), memory_bytes: int = 1 << 62) -> Iter
 
 
 def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
-    """Find out everything about a learner's solution, as far as this machine can.
+    """Find out whether a learner's solution is right and what it moves; how fast it is, `add_times` finds out.
 
     Args:
         exercise: which one it solves.
@@ -85,8 +83,7 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
         the function says that it is not written yet; `predicted`: as `answers.Answers`; `ended`: the reason why the
         proof did not end, or None; `cases`: a row for each case with case, rows, cols, error (None where wrong),
         reason (None where right); `traffic`: rows as `traffic.Traffic` with rows and cols, of the operations how often
-        each was called, none where nothing was counted; `timed`: rows of the bench, none where nothing was timed, and
-        then `untimed` may be the reason.
+        each was called, none where nothing was counted; `timed`: no rows yet, and `untimed`: no reason why.
     """
     answers = answers_in(source)
     device = setting.device if exercise.means in ("triton", "any") else "cpu"
@@ -106,9 +103,30 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
         marks["traffic"] = _traffic(exercise, process, entry)
     if device == "cpu" and any(row["launches"] for row in marks["traffic"]):
         marks["executed_by"] = INTERPRETER  # whose time says nothing
-    elif setting.timed and not borrowed(marks):
-        _time(exercise, entry, device, setting, marks)
     return marks
+
+
+def add_times(marks: Marks, source: str, setting: Setting) -> None:
+    """Time a solution where its time says something, on a machine that does nothing else.
+
+    Args:
+        marks: as `mark` gives them; `timed` gets the bench's rows, or `untimed` the reason why there are none.
+        source: the learner's file.
+        setting: where it is timed.
+    """
+    if not has_a_time(marks):
+        return
+    exercise, on_a_gpu = exercise_of(marks), marks["executed_by"] == "cuda"
+    entry = {"source": os.path.abspath(source), "function": exercise.operation}
+    params, compared = setting.bench, Compared(workshop=setting.workshop if on_a_gpu else None)
+    if not on_a_gpu and exercise.timed:
+        params = {"shapes": [exercise.timed], "dtype": "float32", "launches": LAUNCHES, "warmup": WARMUP, "seed": SEED}
+        yardstick = {"source": yardsticks.__file__, "function": exercise.faster_than}
+        reference = yardstick if hasattr(yardsticks, exercise.faster_than) else None
+        compared = Compared(reference, alone=True, again=exercise.again, workshop=setting.workshop)
+    device, seconds = setting.device if on_a_gpu else "cpu", setting.seconds["bench"]
+    timed, marks["untimed"] = bench_users_kernel(NAME, entry, params, device, seconds, log.info, compared)
+    marks["timed"] = timed["rows"]
 
 
 def _cases(exercise: Exercise, process: KernelProcess, entry: dict) -> dict[str, Any]:
@@ -154,20 +172,3 @@ def _traffic(exercise: Exercise, process: KernelProcess, entry: dict) -> list[di
         log.info("what it moves was not counted: %s", in_words(failure.reason))
         return []
     return rows
-
-
-def _time(exercise: Exercise, entry: dict, device: str, setting: Setting, marks: Marks) -> None:
-    """Time it where that is asked for; what the marks hold of `timed` and `untimed`."""
-    if device == "cpu" and exercise.timed:
-        params = {"shapes": [exercise.timed], "dtype": "float32", "launches": LAUNCHES, "warmup": WARMUP, "seed": SEED}
-        yardstick = {"source": yardsticks.__file__, "function": exercise.faster_than}
-        reference = yardstick if hasattr(yardsticks, exercise.faster_than) else None
-        compared = Compared(reference, alone=True, again=exercise.again, workshop=setting.workshop)
-    elif device != "cpu" or exercise.means == "any":
-        params, compared = setting.bench, Compared(workshop=None if device == "cpu" else setting.workshop)
-    else:
-        return
-    if exercise.operation == "softmax":
-        seconds = setting.seconds["bench"]
-        timed, marks["untimed"] = bench_users_kernel(NAME, entry, params, device, seconds, log.info, compared)
-        marks["timed"] = timed["rows"]

@@ -70,6 +70,14 @@ def is_predicted(marks: Marks) -> bool:
     return not exercise_of(marks).predicts or None not in marks["predicted"].values()
 
 
+def has_a_time(marks: Marks) -> bool:
+    """Whether a solution's time says something: a softmax of the learner's own, right, in no interpreter."""
+    exercise, compiled = exercise_of(marks), marks["executed_by"] == "cuda"
+    asked = compiled or (marks["executed_by"] == "cpu" and (exercise.timed or exercise.means == "any"))
+    judged = exercise.operation == "softmax" and is_right(marks) and is_predicted(marks)
+    return bool(asked) and judged and not borrowed(marks)
+
+
 def borrowed(marks: Marks) -> list[str]:
     """Which of torch's own functions the solution calls: what they do is not the learner's."""
     called = {operation for row in marks["traffic"] for operation in row["operations"]}

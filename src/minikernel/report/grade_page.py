@@ -29,7 +29,7 @@ def grade_page(book: Mapping[str, Any], language: str = "en") -> str:
     """The page of a class.
 
     Args:
-        book: as `minikernel.exercise.gradebook.gradebook` gives it (schemas/grades.schema.yaml).
+        book: as `minikernel.exercise.grading.gradebook.gradebook` gives it (schemas/grades.schema.yaml).
         language: of the page.
     """
     text, exercise = Translations(PACKAGE, "grade", language), words(language)

@@ -9,11 +9,11 @@ from artefacts import ladder
 from handed_in import all_right, hand_in, shipped
 
 from minikernel.exercise.exercises import graded
-from minikernel.exercise.gradebook import NOTHING, as_csv, gradebook, not_marked, read_only, row_of
-from minikernel.exercise.submissions import submissions
+from minikernel.exercise.grading.gradebook import NOTHING, as_csv, gradebook, not_marked, read_only, row_of
+from minikernel.exercise.grading.submissions import submissions
 from minilab.config.check import check_schema, read_schema
 
-SCHEMA = read_schema(Path(__file__).parents[3] / "schemas/grades.schema.yaml")
+SCHEMA = read_schema(Path(__file__).parents[4] / "schemas/grades.schema.yaml")
 
 
 def row(student: str, **cells: dict) -> dict:

@@ -12,8 +12,8 @@ from typing import Any
 from minikernel.exercise.answers import answers_of
 from minikernel.exercise.diagnosis import next_steps
 from minikernel.exercise.exercises import graded
+from minikernel.exercise.grading.submissions import Submission, handed_in
 from minikernel.exercise.marks import Marks, noise, predictions, steps, verdict
-from minikernel.exercise.submissions import Submission, handed_in
 
 FORMULA = tuple("=+-@\t\r")  # a spreadsheet would work out what begins so
 NOTHING: dict[str, Any] = {
@@ -40,10 +40,17 @@ def read_only(submission: Submission) -> dict[str, dict[str, Any]]:
     return rows
 
 
+def row_of_student(
+    submission: Submission, cells: dict[str, dict[str, Any]], timeable: dict[str, Marks] | None = None
+) -> dict[str, Any]:
+    """A student's row: a cell for each exercise, and the marks of those that can be timed."""
+    return {"student": submission.student, "slug": submission.slug, "exercises": cells, "marks": timeable or {}}
+
+
 def not_marked(submission: Submission, said: str) -> dict[str, Any]:
     """What stands in the place of a student's marks where the marking itself came to an end."""
     row = {**NOTHING, "verdict": "unmarked", "reason": {"code": "refused", "text": said}}
-    return {"student": submission.student, "slug": submission.slug, "exercises": dict.fromkeys(graded(), row)}
+    return row_of_student(submission, dict.fromkeys(graded(), row))
 
 
 def row_of(marks: Marks) -> dict[str, Any]:
@@ -70,7 +77,7 @@ def gradebook(name: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Args:
         name: the class's.
-        rows: of its students, as `minikernel.exercise.grade.mark_submission` gives them.
+        rows: of its students, as `minikernel.exercise.grading.marking` gives them.
 
     Returns:
         `class`, `exercises`: their names; `students`: the rows, each with `done`, how many are done, and in each
@@ -85,7 +92,8 @@ def gradebook(name: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 owners.setdefault((exercise, found), []).append(row["student"])
     students = [
         {
-            **row,
+            "student": row["student"],
+            "slug": row["slug"],
             "done": sum(row["exercises"][exercise]["verdict"] == "done" for exercise in names),
             "exercises": {
                 exercise: {

@@ -7,7 +7,7 @@ import pytest
 from handed_in import TEXTBOOK, class_of, hand_in, oddities, solution
 
 from minikernel.exercise.exercises import exercises, graded
-from minikernel.exercise.submissions import digest, handed_in, submissions, taken
+from minikernel.exercise.grading.submissions import digest, handed_in, submissions, taken
 from minilab import LabError
 
 EXERCISE = exercises()["textbook"]
@@ -87,7 +87,7 @@ def test_a_class_that_is_none_is_one_sentence(tmp_path: Path):
         ("", r"it is not said which; run `snakemake grade --config class=DIR`"),
         (tmp_path / "nowhere", r"nowhere is no folder; run"),
         (tmp_path, r"holds no student's folder; run"),
-        (Path(__file__).parents[3], r"holds the lab itself"),
+        (Path(__file__).parents[4], r"holds the lab itself"),
     ):
         with pytest.raises(LabError, match=said):
             submissions(folder)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from handed_in import MISBEHAVING, TEXTBOOK, all_right, all_wrong, class_of, hand_in, softmax_that, solution
 
-from minikernel.exercise.exercises import graded
-from minikernel.exercise.grade import Limits, mark_submission
-from minikernel.exercise.submissions import submissions
+from minikernel.exercise.exercises import exercises, graded
+from minikernel.exercise.grading.marking import Limits, mark_submission, time_submission
+from minikernel.exercise.grading.submissions import submissions
 from minikernel.judge.client import Workshop
 from minilab.device import has_cpp_compiler
 from minilab.sandbox.landlock import version
@@ -47,6 +47,33 @@ def test_a_class_marked_twice_has_the_same_verdicts(folder: Path, contained: Wor
     assert "done" not in first["wrong"].values()
     for name in ("crashes", "torch's own", "no Python", "no prediction"):
         assert first[name] == {**dict.fromkeys(graded(), "missing"), "textbook": MISBEHAVING[name][1]}
+
+
+@needs_all
+def test_times_are_added_where_they_say_something_and_change_no_verdict(contained: Workshop, tmp_path: Path):
+    blocks = exercises()["blocks"].file
+    hand_in(tmp_path / "right", {TEXTBOOK: solution("textbook"), blocks: solution("blocks")})
+    hand_in(tmp_path / "wrong", {blocks: softmax_that("return [1.0]")})
+    for one in submissions(tmp_path):
+        row = mark_submission(one, contained, LIMITS)
+        assert set(row["marks"]) == ({"blocks"} if one.student == "right" else set())
+        assert all(cell["speed"] is None for cell in row["exercises"].values())
+        timed = time_submission(one, row, contained, LIMITS)
+        assert {name: cell["verdict"] for name, cell in timed["exercises"].items()} == {
+            name: cell["verdict"] for name, cell in row["exercises"].items()
+        }
+        speeds = {name: cell["speed"] for name, cell in timed["exercises"].items() if cell["speed"]}
+        assert set(speeds) == set(row["marks"])
+        assert all(speed["ratio"] > 0 for speed in speeds.values())
+
+
+def test_what_was_handed_in_anew_since_it_was_marked_is_not_timed(contained: Workshop, tmp_path: Path):
+    blocks = exercises()["blocks"].file
+    folder = hand_in(tmp_path / "ana", {blocks: solution("blocks")})
+    [ana] = submissions(tmp_path)
+    row = mark_submission(ana, contained, LIMITS)
+    (folder / blocks).write_text(all_wrong(0)[blocks])
+    assert time_submission(ana, row, contained, LIMITS)["exercises"] == row["exercises"]
 
 
 @pytest.mark.parametrize("name", MISBEHAVING)

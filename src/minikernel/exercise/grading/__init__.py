@@ -1,0 +1,1 @@
+"""A class marked: what was handed in, marked in processes of its own, timed, and gathered in a table."""
