@@ -38,11 +38,27 @@ def patch_once(patch: Callable[..., None], is_builtin: Callable[[Any], bool]) ->
     return patched
 
 
+def index_by_item(patch: Callable[..., None]) -> Callable[..., None]:
+    """The bounds of a loop in Triton's interpreter, `range(0, cols, BLOCK)`, are arrays of one element, of which Triton
+    3.6 makes an int in a way that NumPy refuses since 2.5.
+
+    Args:
+        patch: the interpreter's, of a class of tensors; it takes the class and what notes each change.
+    """
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    return patched
+
+
 if find_spec("triton") and os.environ.get("TRITON_INTERPRET") == "1":
     import triton
     from triton.runtime import interpreter
 
     interpreter._patch_builtin = patch_once(interpreter._patch_builtin, interpreter.tl.core.is_builtin)
+    interpreter._patch_lang_tensor = index_by_item(interpreter._patch_lang_tensor)
     # As on a GPU, integers wrap; to look at each sum of them takes as long as all the rest of a softmax.
     interpreter.interpreter_builder.options = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
 

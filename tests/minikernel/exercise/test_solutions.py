@@ -1,8 +1,10 @@
 """Every exercise is solved by its solution, and each wrong one gets the hint that its mistake needs."""
 
+import runpy
 from pathlib import Path
 
 import pytest
+import torch
 from handed_in import SOLUTIONS, edited, wrong_ones
 
 from minikernel.exercise.diagnosis import next_steps
@@ -27,6 +29,17 @@ def skip_what_cannot_run(name: str) -> None:
         pytest.importorskip("triton")
     if exercises()[name].means == "cpp" and not has_cpp_compiler():
         pytest.skip("no C++ compiler")
+
+
+@pytest.mark.parametrize("name", [name for name in graded() if exercises()[name].means == "triton"])
+def test_a_solution_s_result_is_where_its_input_is(name: str, monkeypatch: pytest.MonkeyPatch):
+    jit = pytest.importorskip("triton.runtime.jit")
+    monkeypatch.setattr(jit.JITFunction, "run", lambda *arguments, **named: None)
+    exercise = exercises()[name]
+    solved = runpy.run_path(str(SOLUTIONS / exercise.file))[exercise.operation]
+    x = torch.empty(3, 5, device="meta")
+    more = {"layer_norm": [x[0], x[0]], "cross_entropy": [x[:, 0].long()]}
+    assert solved(x, *more.get(exercise.operation, [])).device == x.device
 
 
 @pytest.mark.parametrize("name", graded())

@@ -3,12 +3,13 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from minikernel.exercise.exercise import workshop
 from minikernel.judge.client import Failed, KernelProcess
-from minikernel.judge.forked import patch_once
+from minikernel.judge.forked import index_by_item, patch_once
 from minikernel.judge.subject import Subject
 
 KERNEL = """
@@ -56,6 +57,19 @@ def test_what_is_patched_already_is_not_patched_again():
     language.store = "builtin"
     once(language)
     assert len(patched) == 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("data", [np.array(7), np.array([7]), np.array([[7]])])
+def test_an_array_of_one_element_bounds_a_loop(data: np.ndarray):
+    def patch(tensor, scope):  # as Triton 3.6 does it
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data))
+
+    class Tensor:
+        handle = SimpleNamespace(data=data)
+
+    index_by_item(patch)(Tensor, SimpleNamespace(set_attr=setattr))
+    assert list(range(0, Tensor(), 4)) == [0, 4]
 
 
 def test_a_kernel_with_a_function_in_it_is_right_and_integers_wrap(tmp_path: Path):

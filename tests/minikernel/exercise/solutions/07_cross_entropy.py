@@ -25,7 +25,7 @@ def one_row(x, target, loss, cols, BLOCK: tl.constexpr):
 
 def cross_entropy(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     rows = x.reshape(-1, x.shape[-1]).contiguous()
-    loss = torch.empty(len(rows))
+    loss = torch.empty(len(rows), device=x.device)
     if len(rows):
         one_row[(len(rows),)](rows, target, loss, rows.shape[1], BLOCK=triton.next_power_of_2(rows.shape[1]))
     return loss.view(target.shape)
