@@ -74,6 +74,7 @@ NAMES = {
     "user_triton": PrivateName("torch._inductor.ir:UserDefinedTritonKernel", "a user's Triton kernel"),
     "template": PrivateName("torch._inductor.ir:TemplateBuffer", "templates"),
     "ops_handler": PrivateName("torch._inductor.ops_handler:DefaultHandler", "run a loop body over sets of indices"),
+    "vector_load": PrivateName("torch._inductor.codegen.cpp:CppVecKernel.load", "lanes that a masked load touches"),
     "memory_dep": PrivateName("torch._inductor.dependencies:MemoryDep", "reads and writes with an index"),
     "triton_queries": PrivateName("torch.utils._triton:has_triton", "is there a Triton, simulated target"),
     "set_driver": PrivateName(

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from minicompile.torch_private.names import LINE_HOOKS, missing, owner
+from minicompile.torch_private.watching.vector_tails import VectorLoop, VectorLoops
 
 TAG = re.compile(r"[ \t]*(?:/\*|#) ?@op:(?P<node>\w+):(?P<operation>\w+):(?P<block>\d+)(?:\*/)?(?=[ \t]*(?:\n|$))")
 PASSED_ON = ("to_dtype", "identity")  # may return their operand as it is
@@ -46,6 +47,7 @@ class KernelDefinition:
     operations: list[tuple[int, Operation]]  # each with the index into `source` of a line that computes it
     scheduler_nodes: list[str]
     in_place: dict[str, str] = field(default_factory=dict)  # buffers that share memory, by the parameter for it
+    vector_loops: list[VectorLoop] = field(default_factory=list)  # those in which masks let more through
 
 
 def split_tags(tagged: str) -> tuple[str, list[tuple[int, Operation]]]:
@@ -82,12 +84,14 @@ class LineHooks:
         # by scheduler node: when, operations, what kind of operation each is, and the variable that holds its result
         self._results: dict[str, list[tuple[int, Operation, str, object]]] = {}
         self._counted = itertools.count()
+        self._vectors = VectorLoops()
 
     def take(self) -> list[KernelDefinition]:
         """Hand over the kernels that were defined for the graph at hand, and forget it."""
         definitions = list(self.definitions)
         self.definitions.clear()
         self._results.clear()
+        self._vectors.take()
         return definitions
 
     def patches(self) -> Iterator[AbstractContextManager]:
@@ -102,6 +106,7 @@ class LineHooks:
         yield self._writing()
         yield self._comparing()
         yield self._computing()
+        yield from self._vectors.patches()
 
     def _creating_loops(self) -> AbstractContextManager:
         node_class, virtual = owner("loops"), owner("V").V
@@ -257,7 +262,8 @@ class LineHooks:
             members = [one.get_name() for node in nodes if hasattr(node, "get_nodes") for one in node.get_nodes()]
             operations = operations + self._shared(operations, members)
             lines, in_place = clean.lstrip("\n").split("\n"), _in_place(backend, *args, *kwargs.values())
-            self.definitions.append(KernelDefinition(name, lines, operations, members, in_place))
+            loops = self._vectors.take()
+            self.definitions.append(KernelDefinition(name, lines, operations, members, in_place, loops))
             return name
 
         return mock.patch.object(scheduling, "define_kernel", define_kernel)

@@ -14,6 +14,7 @@ import numpy
 
 from minicompile.torch_private.watching.grids import how_many, in_union
 from minicompile.torch_private.watching.loop_accesses import Access, accesses
+from minicompile.torch_private.watching.vector_tails import VectorLoop, beyond, within
 
 
 @dataclass
@@ -79,6 +80,9 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
     }
     emitted = {(one.scheduler_node, one.name, one.block) for made in definitions for _, one in made.operations}
     defined = {name for made in definitions if made.operations for name in made.scheduler_nodes}
+    vector_loops: dict[str, list[VectorLoop]] = defaultdict(list)
+    for loop in (loop for made in definitions for loop in made.vector_loops):
+        vector_loops[loop.scheduler_node].append(loop)
     hint = functools.partial(_hint, graphs[0].sizevars)
     bodies: dict[str, dict | None] = {}
 
@@ -88,7 +92,7 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
         if graph is None or body is None or name not in defined:
             return None
         if name not in bodies:
-            bodies[name] = accesses(body, hint)
+            bodies[name] = _in_vectors(body, vector_loops[name], graph, hint)
         found = bodies[name]
         if found is None:
             return None
@@ -109,12 +113,34 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
         counted = count(
             [replace(access, buffer=name_of[access.buffer]) for access in touched],
             lambda name: graph.get_dtype(buffer_of[name]).itemsize,
-            lambda name: hint(graph.get_numel(buffer_of[name])),
+            lambda name: len(range(*_extent(buffer_of[name], graph, hint))),
         )
         viewed = [_viewed(name, graph.name_to_buffer) for name in buffer_of]
         return counted if len(set(viewed)) == len(viewed) else replace(counted, exact=False)
 
     return [of_call(call) for call in calls]
+
+
+def _in_vectors(body: Any, loops: list[VectorLoop], graph: Any, hint: Callable[[Any], int]) -> dict | None:
+    """What each operation of a loop body touches, and what the vectors of its kernels add to that."""
+    found, more = accesses(body, hint), [beyond(body, loop, hint) for loop in loops]
+    if found is None or None in more:
+        return None
+    for operation, some in (one for each in more for one in (each or {}).items()):
+        found[operation] += [within(access, *_extent(access.buffer, graph, hint)) for access in some]
+    return found
+
+
+def _extent(buffer: str, graph: Any, hint: Callable[[Any], int]) -> tuple[int, int]:
+    """Where the memory begins and ends that holds a buffer, in elements from the buffer's own first one."""
+    layout = graph.get_buffer(buffer).get_layout()
+    layout = layout.real_layout() if hasattr(layout, "real_layout") else layout
+    if view := getattr(layout, "view", None):  # in another buffer's memory
+        first, end = _extent(view.get_name(), graph, hint)
+        offset = hint(view.get_layout().offset)
+        return first - offset, end - offset
+    steps = zip(layout.size, layout.stride, strict=True)
+    return 0, 1 + sum((hint(size) - 1) * hint(step) for size, step in steps)
 
 
 def _memory(buffer: str, real: dict[str, str], shared: dict[str, str]) -> str:

@@ -1,29 +1,14 @@
 """Addresses that a loop body's accesses reach are counted as writing them out one by one counts them."""
 
-from types import SimpleNamespace
-
-import numpy
-import pytest
 import sympy
 import torch
-from torch._inductor.virtualized import V, ops
+from loop_bodies import Body
+from torch._inductor.virtualized import ops
 
-from minicompile.torch_private.watching import loop_accesses
+from minicompile.torch_private.watching import loop_indices
 from minicompile.torch_private.watching.grids import how_many, written_out
-from minicompile.torch_private.watching.loop_accesses import Access, _Indices, accesses, distinct
+from minicompile.torch_private.watching.loop_accesses import Access, accesses
 from minicompile.torch_private.watching.traffic import count
-
-
-class Body:
-    """A loop body as Inductor runs one: called with its variables, under an interpreter that knows the operation."""
-
-    def __init__(self, sizes: tuple, run) -> None:
-        self.sizes, self.run = sizes, run
-
-    def __call__(self, *variables) -> None:
-        node = SimpleNamespace(name="operation", graph=self)
-        with V.set_interpreter_handler(SimpleNamespace(current_node=node)):
-            self.run(*(one for group in variables for one in group))
 
 
 def touched_by(sizes: tuple, run, hint=int) -> list[Access]:
@@ -110,7 +95,7 @@ def test_a_size_that_is_a_symbol_counts_as_its_hint():
 def test_a_loop_that_is_too_large_to_write_out_is_bounded(monkeypatch):
     from torch.utils._sympy.functions import FloorDiv
 
-    monkeypatch.setattr(loop_accesses, "MOST", 10)
+    monkeypatch.setattr(loop_indices, "MOST", 10)
     (load,) = touched_by(([100], []), lambda place: ops.load("x", FloorDiv(place, 4)))
     assert (load.exact, load.most) == (False, 100)
     (plain,) = touched_by(([100], []), lambda place: ops.load("x", 2 * place))
@@ -134,21 +119,3 @@ def test_a_loop_that_never_runs_reaches_nothing():
     (load,) = touched_by(([0], [4]), lambda row, column: ops.load("x", 4 * row + column))
     assert load.exact
     assert how_many(load.elements) == 0
-
-
-def test_masks_and_indices_that_share_an_axis_are_worked_out_together():
-    row, column = sympy.symbols("row column", integer=True)
-    indices = _Indices([(row, 3), (column, 4)], int)
-    assert indices.values(10 * row + column).shape == (3, 4)
-    indices.masks.append(numpy.arange(4).reshape(1, 4) % 2 == 1)
-    assert sorted(written_out(indices.reached(10 * row + column))) == [1, 3, 11, 13, 21, 23]
-    assert sorted(written_out(indices.reached(10 * row))) == [0, 10, 20]
-    indices.masks.append(numpy.arange(3).reshape(3, 1) < numpy.arange(4).reshape(1, 4))
-    assert indices.reached(10 * row + column).tolist() == [1, 3, 13, 23]
-    indices.masks.append(numpy.asarray(False))
-    assert len(indices.reached(10 * row)) == 0
-
-
-@pytest.mark.parametrize("values", [[], [3], [1, 2, 2, 5], [4, 1, 4, 0, 1], [2.5, -1.0, 2.5]])
-def test_different_values_are_numpys(values: list):
-    assert distinct(numpy.array(values)).tolist() == numpy.unique(values).tolist()
