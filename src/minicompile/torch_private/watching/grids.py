@@ -52,6 +52,24 @@ def written_out(elements: Any) -> Any:
     return found
 
 
+def within(elements: Any, first: int, end: int) -> list[Any]:
+    """A set's offsets from `first` up to `end`, which is not among them, as sets that share none."""
+    if isinstance(elements, numpy.ndarray):
+        return [elements[(elements >= first) & (elements < end)]]
+    offset, steps = elements
+    last = _last(elements)
+    if first <= offset and last < end:
+        return [elements]
+    if last < first or offset >= end:
+        return []
+    *inner, (step, length) = steps
+    reach = last - step * (length - 1) - offset  # of what each step of the outermost loop lays out
+    whole = range(max(0, -((offset - first) // step)), min(length, (end - 1 - reach - offset) // step + 1))
+    cut = [one for one in {whole.start - 1, whole.start, whole.stop} if 0 <= one < length and one not in whole]
+    found = [(offset + step * whole.start, (*inner, (step, len(whole))))] if whole else []
+    return found + [part for one in cut for part in within((offset + step * one, tuple(inner)), first, end)]
+
+
 def in_union(sets: list[Any]) -> int | None:
     """How many different offsets several sets have together; None where finding out would take too long.
 

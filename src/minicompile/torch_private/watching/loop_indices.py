@@ -56,7 +56,7 @@ class Indices:
             if (values := self.values(sympy.Add(*terms))) is UNKNOWN or self._length(axes) > MOST:
                 return None
             found = _where(values, masks)
-            apart = numpy.unique(numpy.diff(found))
+            apart = distinct(numpy.diff(found))
             if len(found) and len(apart) <= 1:
                 offset += int(found[0])
                 steps.append((int(apart[0]) if len(apart) else 0, len(found)))
@@ -70,7 +70,7 @@ class Indices:
         if math.prod(map(len, [*irregular, *laid])) > MOST:
             return None
         together = functools.reduce(lambda left, right: numpy.add.outer(left, right).ravel(), [*irregular, *laid])
-        return numpy.unique(together) + offset
+        return distinct(together) + offset
 
     def groups(self, terms: tuple[sympy.Expr, ...]) -> list[tuple[set[int], list, list]] | None:
         """(axes, terms, masks) of parts that share no axis; None where one depends on what is in memory."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy
 
-from minicompile.torch_private.watching.grids import how_many, in_union
+from minicompile.torch_private.watching.grids import how_many, in_union, within
 from minicompile.torch_private.watching.loop_accesses import Access, accesses
-from minicompile.torch_private.watching.vector_tails import VectorLoop, beyond, within
+from minicompile.torch_private.watching.vector_tails import VectorLoop, beyond
 
 
 @dataclass
@@ -127,7 +127,10 @@ def _in_vectors(body: Any, loops: list[VectorLoop], graph: Any, hint: Callable[[
     if found is None or None in more:
         return None
     for operation, some in (one for each in more for one in (each or {}).items()):
-        found[operation] += [within(access, *_extent(access.buffer, graph, hint)) for access in some]
+        for access in some:
+            memory = _extent(access.buffer, graph, hint)
+            parts = within(access.elements, *memory) if access.exact else [None]
+            found[operation] += [replace(access, elements=part) for part in parts]
     return found
 
 

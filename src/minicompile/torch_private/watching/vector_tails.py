@@ -17,7 +17,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -26,7 +26,6 @@ import sympy
 import torch
 
 from minicompile.torch_private.names import owner
-from minicompile.torch_private.watching.grids import MOST, how_many, written_out
 from minicompile.torch_private.watching.loop_accesses import Access, answering, over
 from minicompile.torch_private.watching.loop_indices import UNKNOWN, Indices, computed
 
@@ -172,13 +171,3 @@ def any_lane(masks: list[Any], axis: int, lanes: int) -> list[Any]:
     before, (length, *after) = together.shape[:axis], together.shape[axis:]
     vectors = together.reshape(*before, length // lanes, lanes, *after).any(axis + 1)
     return [*same, vectors.repeat(lanes, axis)]
-
-
-def within(access: Access, first: int, end: int) -> Access:
-    """What an access reaches from one offset up to another."""
-    if not access.exact:
-        return access
-    if how_many(access.elements) > MOST:
-        return replace(access, elements=None, most=min(how_many(access.elements), end - first))
-    every = numpy.sort(written_out(access.elements))
-    return replace(access, elements=every[(every >= first) & (every < end)])

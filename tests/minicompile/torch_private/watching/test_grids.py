@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicompile.torch_private.watching import grids
-from minicompile.torch_private.watching.grids import grid, how_many, in_union, written_out
+from minicompile.torch_private.watching.grids import grid, how_many, in_union, within, written_out
 
 steps = st.lists(st.tuples(st.integers(-12, 12), st.integers(1, 5)), max_size=3)
 
@@ -68,3 +68,19 @@ def test_a_union_of_millions_is_counted_where_its_grids_share_their_loops_or_lie
 def test_the_longest_that_is_written_out_can_be_set(monkeypatch):
     monkeypatch.setattr(grids, "MOST", 5)
     assert in_union([(0, ((2, 6),)), (0, ((3, 4),))]) is None
+
+
+@given(st.integers(-30, 30), steps, st.integers(-40, 40), st.integers(0, 60))
+def test_what_of_a_set_lies_in_a_buffer_is_found_without_writing_it_out(offset, walked, first, length):
+    found = grid(offset, [(step, length) for step, length in walked if length > 1])
+    if found is not None:
+        inside = {point for point in points(offset, walked) if first <= point < first + length}
+        for elements in (found, written_out(found)):
+            parts = within(elements, first, first + length)
+            assert sum(map(how_many, parts)) == len(inside)
+            assert {int(point) for part in parts for point in written_out(part)} == inside
+
+
+def test_a_set_of_a_billion_offsets_is_cut_in_no_time():
+    rows = (-1, ((1, 1000), (1001, 1_000_000)))
+    assert within(rows, 0, 1 << 40) == [(1000, ((1, 1000), (1001, 999_999))), (0, ((1, 999),))]

@@ -10,10 +10,10 @@ from loop_bodies import Body
 from torch._inductor.virtualized import ops
 from torch.utils._sympy.functions import FloorDiv
 
-from minicompile.torch_private.watching.grids import how_many, written_out
+from minicompile.torch_private.watching.grids import written_out
 from minicompile.torch_private.watching.loop_accesses import Access, accesses
 from minicompile.torch_private.watching.loop_indices import UNKNOWN
-from minicompile.torch_private.watching.vector_tails import VectorLoop, VectorLoops, any_lane, beyond, within
+from minicompile.torch_private.watching.vector_tails import VectorLoop, VectorLoops, any_lane, beyond
 
 LANES = 8
 
@@ -119,16 +119,6 @@ def test_masks_are_widened_to_vectors_together():
     assert any_lane([low, numpy.invert(low)], 1, LANES)[0].any() == False  # noqa: E712 — no lane has both
     assert any_lane([rows], 1, LANES) == [rows]
     assert any_lane([low, UNKNOWN], 1, LANES) == [UNKNOWN]
-
-
-def test_only_what_lies_in_the_buffer_counts():
-    grid = Access("x", True, False, (-1, ((1, 4), (10, 2))), 8)  # -1..2 and 9..12
-    assert within(grid, 0, 11).elements.tolist() == [0, 1, 2, 9, 10]
-    huge = within(Access("x", True, False, (-1, ((1, 1 << 40),)), 8), 0, 100)
-    assert (huge.exact, huge.most) == (False, 100)
-    unknown = Access("x", True, False, None, 3)
-    assert within(unknown, 0, 1) is unknown
-    assert how_many(within(grid, 20, 30).elements) == 0
 
 
 def test_loops_are_taken_of_kernels_in_use_and_in_the_graphs_symbols():
