@@ -12,7 +12,7 @@ from zoo_models import captured
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import most_interesting, returns_softmax, views_of
-from minicompile.explain.annotation.headline import headline, in_order, named_whole
+from minicompile.explain.annotation.headline import headline, in_order, named_whole, operation_of, passes_on
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import SECTIONS, _patterns, meaning, not_as_named, said
 from minicompile.explain.annotation.pointers import plain
@@ -109,6 +109,67 @@ def test_a_conversion_is_told_before_what_takes_its_result():
     vars(view).update(operations={}, fused=view.fused[::-1])
     told = [one["name"] for one in in_order(view)]
     assert told.index("sub") < told.index("exp")
+
+
+@pytest.fixture(scope="module")
+def cut_off():
+    return captured("cut_off", "simulated").capture
+
+
+def test_what_is_cut_off_on_the_way_is_told_and_a_norm_is_of_what_is_left(cut_off):
+    wholes = [(view, named_whole(view)) for view in views_of(cut_off)]
+    assert {whole.name for _, whole in wholes} == {"layer_norm", "softmax", "rms_norm"}
+    for view, whole in wholes:
+        assert operation_of(view.nodes[whole.fed_by]) == "convert_element_type"
+        assert not whole.alone
+        assert "convert to another dtype" in headline(view)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "passed_on"),
+    [
+        ("float16", True),
+        ("bfloat16", True),
+        ("float64", True),
+        ("int64", False),
+        ("bool", False),
+        ("float8_e5m2", False),
+    ],
+)
+def test_a_conversion_of_floats_computes_where_it_does_more_than_round(cut_off, dtype, passed_on):
+    capture = copy.deepcopy(cut_off)
+    node(capture, "convert_element_type")["dtype"] = dtype
+    view = next(view for view in views_of(capture) if named_whole(view).name == "layer_norm")
+    assert passes_on(view, view.nodes["convert_element_type"]) == named_whole(view).alone == passed_on
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fed_by"),
+    [
+        ("float16", "float32", "arg0_1"),
+        ("float32", "float64", "arg0_1"),
+        ("uint8", "int32", "arg0_1"),
+        ("float32", "float16", "convert_element_type"),
+        ("float16", "bfloat16", "convert_element_type"),
+        ("int32", "uint8", "convert_element_type"),
+        ("int32", "bool", "convert_element_type"),
+        ("int8", "uint8", "convert_element_type"),
+    ],
+)
+def test_a_norm_is_of_what_was_converted_where_each_number_stays_what_it_was(cut_off, before, after, fed_by):
+    capture = copy.deepcopy(cut_off)
+    node(capture, "arg0_1")["dtype"] = before
+    for name in ("convert_element_type", "convert_element_type_1"):
+        node(capture, name)["dtype"] = after
+    view = next(view for view in views_of(capture) if named_whole(view).name == "layer_norm")
+    assert named_whole(view).fed_by == fed_by
+
+
+def test_a_norm_is_not_of_what_only_has_the_same_bits(cut_off):
+    capture = copy.deepcopy(cut_off)
+    node(capture, "convert_element_type").update(target="aten.view.dtype", fate="view")
+    view = next(view for view in views_of(capture) if named_whole(view).name == "layer_norm")
+    assert named_whole(view).fed_by != "arg0_1"
 
 
 def test_a_softmax_is_returned_where_the_graph_returns_it_and_not_where_it_returns_something_else():

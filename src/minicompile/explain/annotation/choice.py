@@ -4,7 +4,7 @@ The rule, in order: a kernel that Inductor wrote rather than a user's own; one w
 then the softmax is the model's point; then the one that moves the most bytes; then the first.
 """
 
-from minicompile.explain.annotation.headline import CONVERSIONS, named_whole, operation_of
+from minicompile.explain.annotation.headline import named_whole, passes_on
 from minicompile.explain.annotation.view import KernelView
 from minicompile.lowering.captured import Capture, Node
 from minilab import LabError
@@ -49,8 +49,8 @@ def returns_softmax(view: KernelView) -> bool:
 
 def _returned(view: KernelView, node: Node) -> bool:
     users = view.users(node["name"])
-    converted = [user for user in users if operation_of(user) in CONVERSIONS and user in view.fused]
-    return any(user["op"] == "output" for user in users) or any(_returned(view, user) for user in converted)
+    passed_on = [user for user in users if user in view.fused and passes_on(view, user)]
+    return any(user["op"] == "output" for user in users) or any(_returned(view, user) for user in passed_on)
 
 
 def _interest(view: KernelView) -> tuple:

@@ -17,11 +17,11 @@ AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\
 def steps(view: KernelView) -> list[dict]:
     """The ATen operations that the kernel computes, in order, each with how `many` follow one another.
 
-    Copies and conversions are told where the kernel does nothing else.
+    Copies, and conversions that round at most, are told where the kernel does nothing else.
     """
     found: list[dict] = []
-    names = [operation_of(node) for node in in_order(view)]
-    for name in [name for name in names if name not in CONVERSIONS] or names:
+    nodes = in_order(view)
+    for name in map(operation_of, [node for node in nodes if not passes_on(view, node)] or nodes):
         if found and found[-1]["name"] == name:
             found[-1]["many"] += 1
         else:
@@ -75,6 +75,30 @@ def operation_of(node: Node) -> str:
 
 
 CONVERSIONS = ("convert_element_type", "_to_copy", "clone")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+WIDER = (  # dtypes, each with all the numbers of those before it
+    ("bool", "uint8", "int16", "int32", "int64"),
+    ("int8", "int16", "int32", "int64"),
+    ("float16", "float32", "float64"),
+    ("bfloat16", "float32", "float64"),
+)
+
+
+def passes_on(view: KernelView, node: Node) -> bool:
+    """Whether a node only copies numbers or rounds them to a float; to integers they are cut off, which computes."""
+    if operation_of(node) not in CONVERSIONS:
+        return False
+    return node["dtype"] in FLOATS or all(_same_numbers(view.nodes[name], node) for name in node["inputs"])
+
+
+def _same_numbers(given: Node, node: Node) -> bool:
+    """Whether what copies, converts, views or takes a part of a result has its very numbers."""
+    before, after = given["dtype"], node["dtype"]
+    if before is None or before == after:  # several results have no dtype together
+        return True
+    if operation_of(node) not in CONVERSIONS:  # the same bits, seen as another dtype
+        return False
+    return any(before in widths[: widths.index(after)] for widths in WIDER if after in widths)
 
 
 @dataclass(frozen=True)
@@ -100,7 +124,7 @@ def named_whole(view: KernelView) -> Whole | None:
         for name, recognise in WHOLES.items():
             found = recognise(graph, node)
             if found and (axes := graph.axes(found[1])):
-                rest = {one["name"] for one in view.fused if operation_of(one) not in CONVERSIONS}
+                rest = {one["name"] for one in view.fused if not passes_on(view, one)}
                 parts = graph.made_of(node) - graph.made_of(found[0])
                 size = tuple(found[0]["size"] or ())
                 return Whole(_called(name, axes, size), axes, size, found[0]["name"], node["name"], rest <= parts)
@@ -128,7 +152,10 @@ def _axes(view: KernelView, whole: Whole) -> str:
 
 
 class _Graph:
-    """The kernel's graph, walked against the data's flow, through views, conversions and parts of a result."""
+    """The kernel's graph, walked against the data's flow, through what leaves each number as it is.
+
+    That is views, copies, conversions to a wider dtype and parts of a result.
+    """
 
     def __init__(self, view: KernelView) -> None:
         self.view, self.inside = view, {node["name"] for node in view.fused}
@@ -144,7 +171,10 @@ class _Graph:
 
     def through(self, node: Node, views: bool = True) -> Node:
         while len(node["inputs"]) == 1 and (operation_of(node) in CONVERSIONS or (views and node["fate"] == "view")):
-            node = self.view.nodes[node["inputs"][0]]
+            given = self.view.nodes[node["inputs"][0]]
+            if not _same_numbers(given, node):
+                break
+            node = given
         return node
 
     def before(self, node: Node) -> list[Node]:
