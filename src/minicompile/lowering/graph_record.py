@@ -22,7 +22,7 @@ from minicompile.lowering.captured import (
     Title,
 )
 from minicompile.lowering.fusion_reasons import reason
-from minicompile.lowering.outcomes import contents, copies, fates, own_aten_nodes, without_stores
+from minicompile.lowering.outcomes import attributed, contents, copies, fates, own_aten_nodes, without_stores
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import (
     STRUCTURE,
@@ -60,8 +60,8 @@ class _Builder:
     """Holds a graph's lines while its panes, links and entry are made."""
 
     def __init__(self, lowered: dict[str, Any]) -> None:
-        self.panes, self.lowered = Panes(), {**lowered, "buffers": contents(lowered)}
-        lowered = self.lowered
+        lowered = {**lowered, "buffers": contents(lowered), "scheduler_nodes": attributed(lowered)}
+        self.panes, self.lowered = Panes(), lowered
         self.direction: Direction = "backward" if lowered["backward"] else "forward"
         self.id = f"{lowered['index']}.{self.direction}"
         self.code: list[str] = lowered["code"].rstrip("\n").split("\n")
@@ -96,17 +96,18 @@ class _Builder:
             self._link_node(node)
 
     def _link_node(self, node: dict) -> None:
-        name, aten = node["name"], self.aten_line
-        for origin in self.aten_nodes[name]:
-            self.panes.link("node", self.aten, aten.get(origin), self.ir_before, self.before_line.get(name))
-            self.panes.link("node", self.aten, aten.get(origin), self.ir_after, self.after_line[name])
-        self.panes.link("node", self.ir_after, self.after_line[name], self.groups, self.node_line[name])
+        loop, aten = node["name"], self.aten_line
+        for origin in self.aten_nodes[loop]:
+            self.panes.link("node", self.aten, aten.get(origin), self.ir_before, self.before_line.get(loop))
+            self.panes.link("node", self.aten, aten.get(origin), self.ir_after, self.after_line[loop])
+        self.panes.link("node", self.ir_after, self.after_line[loop], self.groups, self.node_line[loop])
         places = operation_lines(node["text"])
         for position, operation in enumerate(node["operations"]):
             offset = places.get((operation["block"], operation["name"]))
-            line = None if offset is None else self.after_line[name] + offset
-            self.operation_line[name, position] = line
-            self.panes.link("operation", self.aten, aten.get(operation["producer"]), self.ir_after, line)
+            line = None if offset is None else self.after_line[loop] + offset
+            self.operation_line[loop, position] = line
+            for name in (operation["producer"], operation["result"]):
+                self.panes.link("operation", self.aten, aten.get(name), self.ir_after, line)
 
     def _group_lines(self) -> list[str]:
         lines: list[str] = []
@@ -165,10 +166,10 @@ class _Builder:
             for position in same_block or named:
                 self.emitted.add((node, position))
                 self.tied_nodes.add(node)
-                producer = self.aten_line.get(loop[position]["producer"])
                 ir_line = self.operation_line[node, position]
                 self.panes.link("operation", self.ir_after, ir_line, self.code_pane, line)
-                self.panes.link("operation", self.aten, producer, self.code_pane, line)
+                for name in (loop[position]["producer"], loop[position]["result"]):
+                    self.panes.link("operation", self.aten, self.aten_line.get(name), self.code_pane, line)
                 tied.add(line)
         return True
 

@@ -18,6 +18,7 @@ from math import prod
 from typing import Any
 
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
+SCATTER = "Scatter"  # a loop that stores where an index says
 TERM = re.compile(r"(?:(?P<step>\d+)\*)?c(?P<axis>\d+)")
 
 
@@ -150,35 +151,64 @@ def contents(lowered: dict[str, Any]) -> list[dict]:
     return [{**buffer, "node": node_of(buffer)} for buffer in lowered["buffers"]]
 
 
-def _unfinished(nodes: list[dict]) -> set[tuple[str, str]]:
-    """(buffer, ATen node) where a loop reads the buffer and goes on with the node: a mean's sum, to be divided."""
-    return {
+def attributed(lowered: dict[str, Any]) -> list[dict]:
+    """The scheduler nodes, each store with the ATen node of its `result` where no operation is that node's own."""
+    results, nodes = _Results(lowered), lowered["scheduler_nodes"]
+    buffers = {buffer["name"]: buffer for buffer in lowered["buffers"]}
+    known = {one["producer"] for node in nodes for one in node["operations"]}
+
+    def result(one: dict) -> str | None:
+        name = None if one["stores"] is None else results.of(one, buffers[one["buffer"]])
+        return None if name in known else name
+
+    return [{**node, "operations": [{**one, "result": result(one)} for one in node["operations"]]} for node in nodes]
+
+
+def _unfinished(nodes: list[dict], targets: dict[str, str]) -> set[tuple[str, str]]:
+    """(buffer, ATen node) where others go on with the node: a mean's sum, to be divided, what a scatter changes."""
+    read = {
         (read["buffer"], one["producer"])
         for node in nodes
         for one in node["operations"]
         if one["producer"] and one["buffer"] is None
         for read in node["reads"]
     }
+    changed = {
+        (buffer, one)
+        for node in nodes
+        for buffer in node["changes"]
+        for one in {store["producer"] for store in node["operations"] if store["stores"]} | _called(node, targets)
+    }
+    return read | changed
 
 
 class _Results:
     """What the stores of a graph put into memory.
 
-    Where a library's call asks for a layout, a loop of its own node copies what it is handed: that, not the call's
-    result, is then what is stored.
+    A flip, a lookup or a copy reads its operand at indices of its own: what its loop stores is its result, whoever
+    computed the numbers. Where a library's call asks for a layout, a loop of its own node copies what it is handed, and
+    so does a scatter's, to change the copy: that, not the call's or the scatter's result, is then what is stored.
     """
 
     def __init__(self, lowered: dict[str, Any]) -> None:
         nodes = lowered["scheduler_nodes"]
         self._aten = {node["name"]: node for node in lowered["aten"]["nodes"] if node["op"] == "call_function"}
-        self._unfinished = _unfinished(nodes)
+        self._inputs = {name: node["inputs"] for name, node in self._aten.items()}
         targets = {name: node["target"] for name, node in self._aten.items()}
+        self._unfinished = _unfinished(nodes, targets)
         self._called = {one for node in nodes if node["extern"] for one in _called(node, targets)}
+        self._made_for = {buffer: node["origin_node"] for node in nodes for buffer in node["buffers"]}
+        self._scattered = {buffer for node in nodes if node["computes"] == SCATTER for buffer in node["buffers"]}
 
     def of(self, store: dict, buffer: dict) -> str | None:
-        """The ATen node whose whole result a store puts into a buffer: the value's own, or of a scatter the scatter."""
-        own = (store["stores"], store["producer"])
-        for name in (store["copies"],) if set(own) <= self._called else own:
+        """The ATen node whose whole result a store puts into a buffer."""
+        loop, value = store["producer"], store["stores"]
+        for_call = {loop, value} <= self._called
+        handed = self._handed(loop, store["copies"] if for_call or value == loop else value)
+        whole = self._made_for.get(buffer["name"]) == loop and not self._is_part(loop)
+        own_first = value == loop or whole or buffer["name"] in self._scattered
+        names = [handed] if for_call else [loop, handed] if own_first else [handed, loop]
+        for name in names:
             if (
                 name in self._aten
                 and _holds(buffer, self._aten[name])
@@ -186,6 +216,32 @@ class _Results:
             ):
                 return name
         return None
+
+    def _handed(self, node: str | None, value: str | None) -> str | None:
+        """The operand as which a node has a value: the value itself, or what reads it on the way there."""
+        operands = [self._seen(name) for name in self._inputs.get(node, ())]
+        on_the_way = (name for name in operands if value in self._before(name))
+        return value if value in operands else next(on_the_way, value)
+
+    def _seen(self, name: str) -> str:
+        """What a node is a view of."""
+        while name in self._aten and self._aten[name]["is_view"]:
+            name = self._inputs[name][0]
+        return name
+
+    def _before(self, name: str) -> set[str]:
+        """All that a node is computed from."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            given = set(self._inputs.get(waiting.pop(), ())) - found
+            found |= given
+            waiting += given
+        return found
+
+    def _is_part(self, name: str | None) -> bool:
+        """Whether an ATen node only takes one of several results."""
+        return name in self._aten and self._aten[name]["target"] == "operator.getitem"
 
 
 def _holds(buffer: dict, node: dict) -> bool:

@@ -69,6 +69,39 @@ def test_what_is_copied_for_a_librarys_layout_is_no_result_of_the_library():
     assert "embedding" in {buffer["node"] for buffer in graph["buffers"] if buffer["name"] in copies}
 
 
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_what_reads_a_value_at_indices_of_its_own_is_in_memory_and_the_value_is_not(target):
+    [graph] = captured("flipped", target).capture["graphs"]
+    became = fates_of(graph)
+    in_order = {"mul": "gather", "exp": "index", "relu": "rev", "add": "index_1", "cos": "rev_1"}
+    changed = {"abs_1": "rev_2", "pow_1": "rev_3"}  # for a scatter, and copied into an input
+    for value, reader in {**in_order, **changed}.items():
+        assert (became[value], became[reader]) == ("inlined", "materialised")
+        assert reader in {buffer["node"] for buffer in graph["buffers"]}
+    assert became["scatter"] == "materialised"
+    assert not any(graph["coverage"]["missing"].values())
+
+
+def test_what_is_copied_for_a_librarys_layout_is_what_the_library_is_handed():
+    [graph] = captured("flipped", "cpu").capture["graphs"]
+    became = fates_of(graph)
+    call = next(node for node in graph["nodes"] if "attention" in node["target"])
+    [flip] = [node for node in graph["nodes"] if node["inputs"] == ["exp_1"]]
+    assert became[call["name"]] == "extern call"
+    assert (became["exp_1"], became[flip["name"]]) == ("inlined", "materialised")
+    assert flip["name"] in {buffer["node"] for buffer in graph["buffers"]}
+
+
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_a_scatter_over_a_copy_leaves_what_it_copied_to_its_maker(target):
+    [graph] = captured("scatter_rows", target).capture["graphs"]
+    assert (fates_of(graph)["mul"], fates_of(graph)["scatter"]) == ("materialised", "materialised")
+    held = {buffer["name"]: buffer["node"] for buffer in graph["buffers"]}
+    [over] = [node for node in graph["scheduler_nodes"] if node["computes"] == "Scatter"]
+    [base] = [one["buffer"] for one in over["reads"] if one["index"] == "*"]
+    assert (held[base], held[over["buffers"][0]]) == ("mul", "scatter")
+
+
 def test_an_index_that_inductor_counts_to_no_loop_is_tied_to_the_loops_of_its_readers():
     [graph] = captured("window_mask", "simulated").capture["graphs"]
     assert not any(graph["coverage"]["missing"].values())
@@ -81,6 +114,7 @@ def lowered(read: dict) -> dict:
         "aten": {
             "nodes": [
                 {"name": name, "target": f"aten.{name}.default", "op": "call_function", "size": size, "is_view": False,
+                 "inputs": [],
                  "symbolic": False} for name, size in (("sum", [12]), ("cat", [48]))
             ]
         },
@@ -91,7 +125,7 @@ def lowered(read: dict) -> dict:
         "scheduler_nodes": [
             {
                 "name": "op1", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf1"],
-                "reads": [read],
+                "computes": "Pointwise", "origin_node": None, "changes": [], "reads": [read],
                 "operations": [
                     {"operation": "load", "producer": "cat", "stores": None, "copies": None, "buffer": "buf0"},
                     {"operation": "store", "producer": "cat", "stores": "cat", "copies": "cat",
@@ -99,7 +133,7 @@ def lowered(read: dict) -> dict:
                 ],
             },
             {"name": "op0", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf0"],
-             "reads": [], "operations": []},
+             "computes": "Reduction", "origin_node": "sum", "changes": [], "reads": [], "operations": []},
         ],
     }  # fmt: skip
 
