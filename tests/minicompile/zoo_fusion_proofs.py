@@ -83,11 +83,17 @@ class Side:
         return found
 
     @property
+    def reductions(self) -> set[tuple[int, int]]:
+        """How many rows each reduction among the nodes has, and how long they are."""
+        return {
+            (prod(map(int, re.findall(r"\d+", rows))), prod(map(int, re.findall(r"\d+", length))))
+            for rows, length in (node.sizes for node in self.nodes if node.reduces and node.sizes)
+        }
+
+    @property
     def rows(self) -> set[int]:
         """How many rows the reductions among the nodes have, and how many elements."""
-        numbers = [[prod(map(int, re.findall(r"\d+", part))) for part in node.sizes] for node in self.nodes
-                   if node.reduces and node.sizes]  # fmt: skip
-        return {count for rows, length in numbers for count in (rows, rows * length)}
+        return {count for rows, length in self.reductions for count in (rows, rows * length)}
 
 
 def _after(names: Iterable[str], nodes: dict[str, Printed], fused: dict[str, set[str]]) -> set[str]:
@@ -147,6 +153,10 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
         return _others_between(*names, nodes, fused)
     if code == "tiling":
         return first.blocks != second.blocks
+    if code == "blocks_and_rows":
+        reducing, other = (first, second) if first.reductions else (second, first)
+        alike = {prod(one) for one in reducing.reductions} == other.elements
+        return alike and not other.reductions and bool(other.blocks - reducing.reductions)
     if code == "cycle":
         return _others_between(*names, nodes, fused) or _others_between(*names[::-1], nodes, fused)
     if code == "reversed":

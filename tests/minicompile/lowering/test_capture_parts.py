@@ -7,6 +7,7 @@ import pytest
 import torch
 from annotation_models import load
 from torch import nn
+from zoo_models import captured
 
 from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of
 from minicompile.explain.wording import Wording
@@ -162,6 +163,17 @@ def test_a_fusion_names_the_buffers_that_it_took_out_of_memory():
     nodes = {"op0": loop({"x": "p0"}, ["buf0", "buf2"]), "op1": loop({"buf0": "p0", "buf2": "p0"}, ["buf1"])}
     assert reason(decided(taken=True), nodes, {"buf0", "buf1"}) == {"code": "taken_removed", "buffers": ["buf0"]}
     assert reason(decided(taken=True), nodes, {"buf1"}) == {"code": "taken"}
+
+
+def test_blocks_that_do_not_fit_a_reductions_rows_are_no_blocks_that_two_kernels_divide_differently():
+    [refused] = [
+        decision["reason"]
+        for graph in captured("turned_mean", "simulated").capture["graphs"]
+        for decision in graph["decisions"]
+        if decision["reasons"][-1:] == ["invalid tiling for reduction"]
+    ]
+    assert refused == {"code": "blocks_and_rows"}
+    assert reason(decided("tiling mismatch ((8, 512), (128, 32), (128, 32))"), {}, set()) == {"code": "tiling"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
