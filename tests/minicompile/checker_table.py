@@ -16,7 +16,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from zoo_models import NAMES, TARGETS, Captured, Verdict, captured, load, saved
+from zoo_models import NAMES, TARGETS, ZOO, Captured, Verdict, captured, load, saved
 from zoo_proofs import PROOFS
 from zoo_runs import Ran, ran
 
@@ -40,16 +40,16 @@ COLUMNS = """
 """
 
 
-def keep(name: str, target: str, folder: str) -> str | None:
+def keep(name: str, target: str, folder: Path, models: Path = ZOO) -> str | None:
     """Capture a model into a folder, as `NAME.TARGET.json.gz`; why it could not be, else None."""
     try:
-        captured(name, target).save(Path(folder))
+        captured(name, target, models).save(folder)
     except Exception as error:  # a model that fails is a row that says so
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     return None
 
 
-def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int) -> dict[str, str]:
+def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int, models: Path = ZOO) -> dict[str, str]:
     """Capture models in processes of their own; why some failed, by `NAME.TARGET`.
 
     One that crashes takes no other with it, and what an interrupted call left in the folder is not captured again.
@@ -59,7 +59,7 @@ def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int) -> dict[str,
     failed = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        waiting = {pair: pool.submit(keep, *pair, str(folder)) for pair in pairs}
+        waiting = {pair: pool.submit(keep, *pair, folder, models) for pair in pairs}
         for number, (pair, future) in enumerate(waiting.items(), 1):
             key = ".".join(pair)
             if (error := future.exception()) or (error := future.result()):
@@ -67,7 +67,7 @@ def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int) -> dict[str,
             print(f"{number}/{len(pairs)} {key} {failed.get(key, '')}", file=sys.stderr, flush=True)
     for key in [key for key in failed if "process pool" in failed[key]]:  # one of them crashed, the others only waited
         with ProcessPoolExecutor(1, mp_context=context) as pool:
-            future = pool.submit(keep, *key.split("."), str(folder))
+            future = pool.submit(keep, *key.split("."), folder, models)
             failed[key] = future.exception() or future.result()
     failed = {key: str(error) for key, error in failed.items() if error}
     (folder / "failed.json").write_text(json.dumps(failed))

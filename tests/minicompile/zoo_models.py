@@ -38,9 +38,9 @@ class ZooModel:
     targets: tuple[str, ...]
 
 
-def load(name: str) -> ZooModel:
+def load(name: str, folder: Path = ZOO) -> ZooModel:
     """The model of a file."""
-    specification = importlib.util.spec_from_file_location(f"zoo_{name}", ZOO / f"{name}.py")
+    specification = importlib.util.spec_from_file_location(f"zoo_{name}", folder / f"{name}.py")
     module = importlib.util.module_from_spec(specification)
     sys.modules[specification.name] = module
     specification.loader.exec_module(module)
@@ -111,9 +111,9 @@ def _zeros(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
     return torch.empty_strided(size, stride, dtype=dtype).zero_()
 
 
-def captured(name: str, target: str) -> Captured:
+def captured(name: str, target: str, folder: Path = ZOO) -> Captured:
     """Capture a model. For `cpu` and `simulated` its kernels are written, and nothing is built or run."""
-    model = load(name)
+    model = load(name, folder)
     module, inputs = model.make("cuda" if target == "cuda" else "cpu")
     with contextlib.ExitStack() as stack:
         if target != "cuda":

@@ -5,7 +5,10 @@ is looked for in the memory that the kernels left. Names such as softmax: the re
 function. Sizes: those of the results. The other proofs read what Inductor prints and writes (`zoo_text_proofs`).
 """
 
+import json
+import re
 from collections.abc import Callable
+from functools import cache, partial
 from math import prod
 
 import torch
@@ -16,9 +19,13 @@ from zoo_runs import Ran, runs_here, values_of
 from zoo_text_proofs import accesses, order, scans, structure, tours
 
 from minicompile.explain.annotation import facts
+from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import named_whole
+from minicompile.explain.explorer.tour import tour
+from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Graph
+from minilab.config.check import check_schema, read_schema
 
 HALF = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "var_mean", "argmax", "argmin")
@@ -27,6 +34,26 @@ REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "var_mean", "argmax", "
 def generated(graph: dict) -> list[dict]:
     """A graph's calls of generated kernels, in the order in which they run."""
     return sorted((call for call in graph["calls"] if not call["extern"]), key=lambda call: call["line"])
+
+
+schema = cache(partial(read_schema, "schemas/capture.schema.yaml"))
+ADDRESS = re.compile(r".{0,60} at 0x[0-9a-f]+>")
+
+
+def explained(one: Captured) -> list[str]:
+    """Hold that a capture keeps to its schema and is explained in both languages; what it warns of itself."""
+    text = json.dumps(one.capture)
+    check_schema(json.loads(text), schema(), f"{one.name}.{one.target}")
+    assert not ADDRESS.search(text), f"{one.name}.{one.target}"  # which would be another one each time
+    assert one.capture["graphs"]
+    for language in ("en", "es"):
+        assert annotate(one.capture, language=language).startswith("# ")
+        assert tour([one.capture], language)
+        for graph in one.capture["graphs"]:
+            assert all(Wording(language).fusion(decision["reason"]) for decision in graph["decisions"])
+    for call in (call for graph in one.capture["graphs"] for call in generated(graph)):
+        assert annotate(one.capture, kernel=call["id"])
+    return one.capture["warnings"]
 
 
 def bytes_touched(one: Captured, ran: Ran) -> Verdict:
