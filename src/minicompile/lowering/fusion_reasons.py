@@ -25,7 +25,8 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
     """Why a fusion was taken or refused.
 
     Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:
-    then the read and write sets say which, and whether one hands them to the other.
+    then the read and write sets say which, and whether one hands them to the other. Where its accesses did not match,
+    and the second reads nothing that the first writes, a third changes in place what the first has written.
 
     Args:
         decision: `first`, `second`, `taken` and Inductor's own `reasons`.
@@ -47,6 +48,8 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
         for kind, buffers in found.items():
             if buffers:
                 return {"code": kind, "buffers": buffers}
+    if code == "other_order" and not (handed or changed):  # the second reads it as a third has left it
+        return {"code": "between"}
     return {"code": code}
 
 

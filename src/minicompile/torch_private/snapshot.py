@@ -193,6 +193,8 @@ def scheduler_node(node: Any) -> dict:
     if type(ir).__name__ in WITH_GRAPHS:
         kernel = type(ir).__name__
     origin = getattr(ir, "origin_node", None)
+    # loops made anew forget that what they read had been changed in place, and bears another name since
+    accesses = node.read_writes.rename(node.mutation_renames)
     record = {
         "name": node.get_name(),
         "kind": type(ir).__name__,
@@ -200,8 +202,8 @@ def scheduler_node(node: Any) -> dict:
         "origins": sorted(origin.name for origin in getattr(ir, "origins", None) or ()),
         "buffers": [buffer.get_name() for buffer in node.get_outputs()],
         "changes": sorted({name for buffer in node.get_outputs() for name in buffer.get_mutations()}),
-        "reads": dependencies(node.read_writes.reads),
-        "writes": dependencies(node.read_writes.writes),
+        "reads": dependencies(accesses.reads),
+        "writes": dependencies(accesses.writes),
         "is_reduction": bool(node.is_reduction()),
         "reduction_type": ir.get_reduction_type() if computed else None,
         "extern": str(kernel) if kernel else None,

@@ -159,6 +159,22 @@ def test_where_inductor_finds_no_shared_data_the_buffers_that_both_touch_are_nam
     assert reason(decided("device mismatch (a vs b)"), nodes, set()) == {"code": "devices"}
 
 
+@pytest.mark.parametrize(("read", "code"), [("buf0", "other_order"), ("buf2", "between")])
+def test_what_a_third_changes_in_place_is_not_read_as_the_first_wrote_it(read, code):
+    nodes = {"op0": loop({"x": "p0"}, ["buf0"]), "op1": loop({read: "p0"}, ["buf1"])}
+    assert reason(decided("memory deps did not match"), nodes, set()) == {"code": code}
+
+
+def test_what_is_read_after_a_change_in_place_has_the_name_that_it_then_has():
+    [graph] = captured("changed_and_read", "cpu").capture["graphs"]
+    nodes = {node["name"]: {read["buffer"] for read in node["reads"]} for node in graph["scheduler_nodes"]}
+    assert nodes["op0"] == {"arg0_1"}
+    assert all("buf1" in nodes[name] for name in ("op2", "op5", "op6"))  # buf0 as op1 changed it
+    reasons = {(*one["first"], *one["second"]): one["reason"]["code"] for one in graph["decisions"]}
+    assert reasons["op0", "op5", "op6"] == "between"
+    assert reasons["op1", "op5"] == "handed"
+
+
 def test_a_fusion_names_the_buffers_that_it_took_out_of_memory():
     nodes = {"op0": loop({"x": "p0"}, ["buf0", "buf2"]), "op1": loop({"buf0": "p0", "buf2": "p0"}, ["buf1"])}
     assert reason(decided(taken=True), nodes, {"buf0", "buf1"}) == {"code": "taken_removed", "buffers": ["buf0"]}
