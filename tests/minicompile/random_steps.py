@@ -72,7 +72,7 @@ STEPS: tuple[Template, ...] = (
     ("F.embedding({new}, {x})", "torch.randint(0, {first}, ({some}, {width}))"),
     ("{new}(({x} > 0).long())", "nn.Embedding(2, {width})"),
     ("torch.zeros_like({x}).scatter_add({axis}, {new}, {x})", "torch.randint(0, {length}, {shape})"),
-    ("{x}.index_add({axis}, {new}, {x})", "torch.randint(0, {length}, ({length},))"),
+    ("{x}.index_add({axis}, {new}, {x}.neg())", "torch.randint(0, {length}, ({length},))"),
     ("{x}.scatter({axis}, {new}, 0.5)", "torch.randint(0, {length}, {shape})"),
     # order
     "{x}.cumsum({axis})", "{x}.sort({axis})", "{x}.argsort({axis})", "{x}.topk({part}, {axis})",
