@@ -238,16 +238,18 @@ def loop_operations(body: Any) -> list[dict]:
         }
         for name, block in blocks.items()
         for node in block.graph.nodes
-        if node.op in ("call_method", "call_module") and node.target != "get_index"
+        if _is_operation(node)
     ]
+
+
+def _is_operation(node: torch.fx.Node) -> bool:
+    return node.op in ("call_method", "call_module") and node.target != "get_index"
 
 
 def _producer(node: torch.fx.Node) -> str | None:
     """The ATen node of an operation; a conversion that a backend adds later has that of its operand."""
     while node.op == "call_method" and "producer" not in node.meta:
-        before = next(
-            (one for one in node.all_input_nodes if one.op == "call_method" and one.target != "get_index"), None
-        )
+        before = next(filter(_is_operation, node.all_input_nodes), None)
         if before is None:
             return None
         node = before

@@ -7,7 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from captured import FAST
+from torch import nn
+from torch.nn import functional
 
+from minicompile.lowering.capture import capture
 from minicompile.lowering.graph_record import built_graph
 from minicompile.lowering.outcomes import own_aten_nodes
 from minicompile.lowering.panes import triton_assembly
@@ -84,3 +87,16 @@ def test_a_graph_that_dynamo_gave_up_lies_between_no_others():
     assert [made["graphs"] for made in record._compiles] == [[2], [4]]
     assert [(one["after"], one["before"]) for one in record._breaks] == [(2, 4), (4, None)]
     assert compiles[1]["graphs"] == [3, 4]
+
+
+def test_a_conversion_of_what_is_behind_a_mask_belongs_to_what_is_masked():
+    class Padded(nn.Module):
+        def forward(self, x):
+            return functional.pad(functional.dropout(x, 0.25), (0, 3))
+
+    made = capture(Padded(), (torch.randn(7, 5, 5, dtype=torch.bfloat16),), target="cpu", options=FAST)
+    assert made["warnings"] == []
+    [loop] = [node for node in made["graphs"][0]["scheduler_nodes"] if "constant_pad_nd" in node["aten_nodes"]]
+    stored = next(number for number, one in enumerate(loop["operations"]) if one["operation"] == "store")
+    conversion = loop["operations"][stored - 1]
+    assert (conversion["operation"], conversion["producer"]) == ("to_dtype", "constant_pad_nd")
