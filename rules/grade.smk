@@ -8,6 +8,7 @@ GIVEN = {
     "seconds": config["grade"]["time_limit_seconds"],
     "memory_bytes": int(config["grade"]["memory_gigabytes"] * 1e9),
 }
+SHARING = 4  # students whose kernels are proven on one GPU at the same time, as profiles/default allows
 LONGEST = minutes(2 * len(graded()) * config["grade"]["time_limit_seconds"])
 
 
@@ -31,6 +32,7 @@ rule grade_student:
         "logs/grade/marked/{student}.tsv"
     conda:
         environment(MARKED_ON)
+    threads: 1 if is_cpu(MARKED_ON) else max(1, workflow.cores // SHARING)
     resources:
         gpu=0 if is_cpu(MARKED_ON) else 1,
         mem_mb=growing(4000),

@@ -26,7 +26,7 @@ def main(job):
 
 
 def marked(student, job):
-    limits = {**job.params.limits, "device": torch_device(job.params.device)}
+    limits = {**job.params.limits, "device": torch_device(job.params.device), "workers": job.threads}
     with own_caches() as folder:
         try:
             return in_a_process("mark", student, limits, Path(job.output.row).parents[1], folder)

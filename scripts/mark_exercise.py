@@ -5,6 +5,7 @@ import logging
 from minikernel.exercise.answers import answers_in
 from minikernel.exercise.exercises import exercises, has_a_roofline
 from minikernel.exercise.marks import nothing_yet, steps
+from minikernel.exercise.workshop import workshop
 from minikernel.measure.caches import own_caches
 from minikernel.report.exercise_report import advice_in_words, done_in_words, report, why_in_words, words
 from minilab.device import torch_device
@@ -31,15 +32,14 @@ def main(job):
 
 
 def marked(exercise, source, params):
-    with own_caches():
-        from minikernel.exercise.exercise import Setting, add_times, mark, workshop
+    with own_caches(), workshop() as place:
+        from minikernel.exercise.exercise import Setting, add_times, mark
 
-        with workshop() as place:
-            knob = "proof.time_limit_seconds"
-            setting = Setting(place, torch_device(params.device), params.limits, knob, params.bench)
-            marks = mark(exercise, source, setting)
-            add_times(marks, source, setting)
-            return marks
+        knob = "proof.time_limit_seconds"
+        setting = Setting(place, torch_device(params.device), params.limits, knob, params.bench)
+        marks = mark(exercise, source, setting)
+        add_times(marks, source, setting)
+        return marks
 
 
 if __name__ == "__main__":

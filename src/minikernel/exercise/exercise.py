@@ -7,11 +7,8 @@ learner's own process, and decides no verdict on what is right.
 
 import logging
 import os
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -22,13 +19,12 @@ from minikernel.exercise.cases import cases_of
 from minikernel.exercise.exercises import Exercise
 from minikernel.exercise.marks import INTERPRETER, Marks, exercise_of, has_a_time, is_predicted, is_right, nothing_yet
 from minikernel.exercise.operations import OPERATIONS
-from minikernel.judge.bench import WAITING, Compared, bench_users_kernel
-from minikernel.judge.client import FORKED, Failed, Gone, KernelProcess, Workshop
+from minikernel.judge.bench import Compared, bench_users_kernel
+from minikernel.judge.client import Failed, Gone, KernelProcess, Workshop
 from minikernel.judge.proof import Rounds, judge_cases
 from minikernel.judge.subject import Subject
 from minikernel.proof.proof import SEED
 from minikernel.reasons import in_words
-from minilab.sandbox.forks import ForkServer
 
 NAME = "mine"  # what figures and sentences call what a learner wrote
 NEVER_RUNS = ("not_compiled", "no_compiler")  # reasons that no other case can change
@@ -55,19 +51,6 @@ class Setting(NamedTuple):
     seconds: Mapping[str, float]
     knob: str
     bench: dict
-
-
-@contextmanager
-def workshop(hidden: tuple[Path, ...] = (), memory_bytes: int = 1 << 62) -> Iterator[Workshop]:
-    """A workshop whose processes are forked, write in a folder of their own, and interpret Triton."""
-    variables = {**WAITING, "TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # what the judge compares is small, and its threads would wait for busy cores
-    with tempfile.TemporaryDirectory(prefix="exercise-") as folder, ForkServer(FORKED, variables) as server:
-        try:
-            yield Workshop(server, Path(folder), hidden, memory_bytes)
-        finally:
-            torch.set_num_threads(before)
 
 
 def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:

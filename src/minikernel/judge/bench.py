@@ -26,6 +26,7 @@ import torch
 
 from minikernel.judge.client import Failed, Gone, KernelProcess, Workshop
 from minikernel.judge.memory import Block, aligned, contiguous
+from minikernel.judge.starting import WAITING
 from minikernel.measure.bench import REFERENCE, TOLERANCE, row_of
 from minikernel.measure.ceilings import Rate, large_copy
 from minikernel.measure.choice import choose
@@ -34,7 +35,6 @@ from minikernel.measure.rows import BenchRow
 from minikernel.measure.timing import CACHE_MULTIPLE, DIGITS, Timing, last_level_cache_bytes, raw, turns
 from minikernel.proof.accuracy import softmax_error
 from minikernel.reasons import Reason, wrong
-from minilab.device import usable_cores
 
 COPY = "copy"
 REWRITTEN, LOOKED_AT = 16, 16  # rows of each call: rewritten before it, and others that are looked at besides
@@ -43,8 +43,6 @@ CLOCK_SLACK_US, CLOCK_SLACK = 200, 0.25  # by which the two clocks may differ: s
 CLOCK_TRIES = 3  # a busy machine may part the two clocks of an honest kernel, but not each time
 GRAPH_BLOCKS = 5
 KNOB = "bench.time_limit_seconds"
-# Threads that wait for work sleep: those of one process would otherwise take the cores from the other's.
-WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(usable_cores()), "TRITON_INTERPRET": "0"}
 
 
 class Compared(NamedTuple):

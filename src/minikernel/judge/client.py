@@ -25,7 +25,6 @@ from minilab.sandbox.process import LONGEST_SECONDS, Confined, Ending, memory_li
 from minilab.user_code import printable
 
 WORKER, CONFINED = "minikernel.judge.worker", "minikernel.judge.confined"
-FORKED = "minikernel.judge.forked:main"  # what a `ForkServer` of kernels' processes calls
 GRACE_SECONDS = 5  # after its limit the process ends itself and says where it was; a little later it is ended
 PRINTED_BYTES = 1 << 13  # of the last that it printed, kept for the log
 LONGEST_ANSWER = 1 << 24  # bytes
@@ -44,7 +43,7 @@ class Workshop(NamedTuple):
     """Where kernels' processes begin at once, and what they may touch; on a GPU each begins by itself.
 
     Attributes:
-        server: forks those on the CPU; it is for `FORKED`.
+        server: forks those on the CPU; it is for `minikernel.judge.starting.FORKED`.
         folder: where they may write.
         hidden: folders that they may not read.
         memory_bytes: that each may hold, as far as it is free.

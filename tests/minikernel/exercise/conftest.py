@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minikernel.exercise.exercise import workshop
+from minikernel.exercise.workshop import workshop
 from minikernel.judge.client import Workshop
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minikernel.judge import client
-from minikernel.judge.bench import WAITING
+from minikernel.judge.starting import WAITING
 from minilab.sandbox.forks import Forked, ForkServer
 from minilab.sandbox.process import Confined
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from minikernel.exercise.exercise import workshop
+from minikernel.exercise.workshop import workshop
 from minikernel.judge.client import Failed, Gone, KernelProcess
 from minikernel.judge.memory import Block
 from minikernel.judge.subject import Subject

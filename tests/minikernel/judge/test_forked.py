@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from minikernel.exercise.exercise import workshop
+from minikernel.exercise.workshop import workshop
 from minikernel.judge.client import Failed, KernelProcess
 from minikernel.judge.forked import index_by_item, patch_once
 from minikernel.judge.subject import Subject

@@ -7,23 +7,29 @@ counted, so it is the same each time; times decide nothing here. They are measur
 marked at the same time, and only one can be timed.
 """
 
-import json
-import sys
+import logging
+import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minikernel.exercise.exercise import Setting, add_times, mark, workshop
+import torch
+
+from minikernel.exercise.exercise import Setting, add_times, mark
 from minikernel.exercise.exercises import Exercise
 from minikernel.exercise.grading.gradebook import read_only, row_of, row_of_student
-from minikernel.exercise.grading.submissions import Submission, handed_in, students
+from minikernel.exercise.grading.submissions import Submission, handed_in
 from minikernel.exercise.marks import has_a_time
 from minikernel.judge.client import Workshop
-from minilab.files import read_object, write_json
+from minikernel.reasons import in_words
 from minilab.records.digests import digest_of_code
 
 KNOB = "grade.time_limit_seconds"
+LARGEST_BYTES = 1e8  # of a shape that is timed: with larger ones the judge takes longer than a student is given
+log = logging.getLogger("minilab")
 
 
 class Limits(NamedTuple):
@@ -33,17 +39,25 @@ class Limits(NamedTuple):
         seconds: until its processes are ended.
         memory_bytes: that each may hold.
         device: torch device for what runs on a GPU where there is one.
-        bench: what is timed there.
+        bench: what is timed there, of its shapes the largest that leaves the judge time.
+        workers: exercises that are marked at the same time; they are timed one after the other.
     """
 
     seconds: float
     memory_bytes: int
     device: str = "cpu"
     bench: dict = {}  # noqa: RUF012  # of a named tuple, which nobody changes
+    workers: int = 1
 
     def setting(self, place: Workshop) -> Setting:
         """Where and within what limits an exercise is marked."""
-        return Setting(place, self.device, dict.fromkeys(("proof", "bench"), self.seconds), KNOB, self.bench)
+        seconds = dict.fromkeys(("proof", "bench"), self.seconds)
+        return Setting(place, self.device, seconds, KNOB, self.bench and {**self.bench, "shapes": [self._shape()]})
+
+    def _shape(self) -> list[int]:
+        itemsize = getattr(torch, self.bench["dtype"]).itemsize
+        small = [one for one in self.bench["shapes"] if math.prod(one) * itemsize <= LARGEST_BYTES]
+        return max(small or [min(self.bench["shapes"], key=math.prod)], key=math.prod)
 
 
 def mark_submission(submission: Submission, place: Workshop, limits: Limits) -> dict[str, Any]:
@@ -59,15 +73,19 @@ def mark_submission(submission: Submission, place: Workshop, limits: Limits) -> 
         `speed` (None), `digest`, as schemas/grades.schema.yaml describes them; `marks`: of the exercises whose time
         says something, what `time_submission` needs.
     """
-    known, cells, timeable = read_only(submission), {}, {}
-    for exercise, copy in _copies(submission):
+    known, timeable = read_only(submission), {}
+
+    def cell_of(one: tuple[Exercise, Path]) -> dict[str, Any]:
+        exercise, copy = one
         if exercise.name in known:
-            cells[exercise.name] = known[exercise.name]
-            continue
+            return known[exercise.name]
         marks = mark(exercise, str(copy), limits.setting(place))
-        cells[exercise.name] = {**row_of(marks), "digest": digest_of_code(copy)}
         if has_a_time(marks):
             timeable[exercise.name] = marks
+        return {**row_of(marks), "digest": digest_of_code(copy)}
+
+    with _copies(submission) as copies, ThreadPoolExecutor(limits.workers) as pool:
+        cells = {exercise.name: cell for (exercise, _), cell in zip(copies, pool.map(cell_of, copies), strict=True)}
     return row_of_student(submission, cells, timeable)
 
 
@@ -83,39 +101,23 @@ def time_submission(submission: Submission, row: dict[str, Any], place: Workshop
         The row, with the times that could be measured; no verdict changes.
     """
     cells = dict(row["exercises"])
-    for exercise, copy in _copies(submission):
-        cell, marks = cells[exercise.name], row["marks"].get(exercise.name)
-        if marks and digest_of_code(copy) == cell["digest"]:
-            add_times(marks, str(copy), limits.setting(place))
-            timed = row_of(marks)
-            cells[exercise.name] = {**cell, "speed": timed["speed"], "held": timed["held"]}
+    with _copies(submission) as copies:
+        for exercise, copy in copies:
+            cell, marks = cells[exercise.name], row["marks"].get(exercise.name)
+            if marks and digest_of_code(copy) == cell["digest"]:
+                add_times(marks, str(copy), limits.setting(place))
+                timed = row_of(marks)
+                cells[exercise.name] = {**cell, "speed": timed["speed"], "held": timed["held"]}
+                if marks["untimed"]:
+                    log.info("%s: %s was not timed: %s", submission.slug, exercise.name, in_words(marks["untimed"]))
     return {**row, "exercises": cells, "marks": {}}
 
 
-def _copies(submission: Submission) -> Iterator[tuple[Exercise, Path]]:
+@contextmanager
+def _copies(submission: Submission) -> Iterator[list[tuple[Exercise, Path]]]:
     """Each exercise with a copy of what the student handed in, in a folder that holds nothing else of the class."""
     with tempfile.TemporaryDirectory(prefix="handed-in-") as folder:
-        for exercise, file in handed_in(submission):
-            copy = Path(folder, exercise.file)
+        copies = [(exercise, Path(folder, exercise.file)) for exercise, _ in handed_in(submission)]
+        for (_, copy), (_, file) in zip(copies, handed_in(submission), strict=True):
             copy.write_bytes(file.text or b"")
-            yield exercise, copy
-
-
-def main(arguments: Sequence[str]) -> None:
-    """One student of a class: `python -m minikernel.exercise.grading.marking WORK CLASS SLUG LIMITS HIDDEN MADE ROW`.
-
-    Args:
-        arguments: `mark` or `time`, the class's folder, the student's slug, `Limits` as JSON, a folder that is hidden
-            besides the class, where the row is written, and the row that is timed.
-    """
-    work, folder, slug, given, hidden, made, row = arguments
-    limits, submission = Limits(**json.loads(given)), students(folder)[slug]
-    with workshop((Path(folder), Path(hidden)), limits.memory_bytes) as place:
-        if work == "mark":
-            write_json(made, mark_submission(submission, place, limits))
-        else:
-            write_json(made, time_submission(submission, read_object(row), place, limits))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+        yield copies

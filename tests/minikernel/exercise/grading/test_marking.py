@@ -67,6 +67,29 @@ def test_times_are_added_where_they_say_something_and_change_no_verdict(containe
         assert all(speed["ratio"] > 0 for speed in speeds.values())
 
 
+@pytest.mark.parametrize(
+    ("shapes", "timed"),
+    [
+        ([[64, 600], [32768, 600], [524288, 600]], [32768, 600]),
+        ([[64, 600], [512, 600]], [512, 600]),
+        ([[1, 1 << 26]], [1, 1 << 26]),
+    ],
+)
+def test_on_a_gpu_a_class_is_timed_at_one_shape(shapes: list, timed: list, contained: Workshop):
+    limits = LIMITS._replace(bench={"shapes": shapes, "dtype": "float32"})
+    assert limits.setting(contained).bench == {"shapes": [timed], "dtype": "float32"}
+
+
+def test_exercises_marked_at_the_same_time_are_marked_alike(contained: Workshop, tmp_path: Path):
+    hand_in(
+        tmp_path / "ana",
+        {TEXTBOOK: solution("textbook"), exercises()["blocks"].file: all_wrong(0)[exercises()["blocks"].file]},
+    )
+    [ana] = submissions(tmp_path)
+    one, four = (mark_submission(ana, contained, LIMITS._replace(workers=workers)) for workers in (1, 4))
+    assert one["exercises"] == four["exercises"]
+
+
 def test_what_was_handed_in_anew_since_it_was_marked_is_not_timed(contained: Workshop, tmp_path: Path):
     blocks = exercises()["blocks"].file
     folder = hand_in(tmp_path / "ana", {blocks: solution("blocks")})
