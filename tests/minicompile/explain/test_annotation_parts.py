@@ -102,6 +102,20 @@ def test_layer_norms_axes_are_the_last_ones():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "call", "given", "other"),
+    [("layer_norm", "var_mean", "correction = 0", "correction = 1"), ("rms_norm_silu", "pow_1", ", 2)", ", 4)")],
+)
+def test_a_norm_divides_by_the_root_of_a_mean_of_squares_and_not_of_a_samples_variance(name, call, given, other):
+    capture = load(name, "simulated")
+    aten = next(pane for pane in capture["panes"] if pane["kind"] == "aten")
+    line = node(capture, call)["line"] - 1
+    assert given in aten["lines"][line]
+    assert named_whole(most_interesting(capture)) is not None
+    aten["lines"][line] = aten["lines"][line].replace(given, other)
+    assert named_whole(most_interesting(capture)) is None
+
+
 def test_a_conversion_is_told_before_what_takes_its_result():
     capture = load("tiny_head", "cpu")
     node(capture, "sub").update(target="prims.convert_element_type.default", inputs=["amax"])

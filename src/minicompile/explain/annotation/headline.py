@@ -12,6 +12,7 @@ from minicompile.lowering.captured import Node
 MOST = 10  # steps that are told
 PREPARATIONS = ("load", "load_seed", "constant", "index_expr")  # of what an operation computes with
 AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\]|(?P<one>-?\d+))[,)]")
+SQUARE = re.compile(r"\(\w+, 2(?:\.0)?\)")
 
 
 def steps(view: KernelView) -> list[dict]:
@@ -200,6 +201,10 @@ class _Graph:
                 waiting += [each for each in self.inputs(one) if each["name"] in self.inside]
         return found & self.inside
 
+    def call(self, node: Node) -> str:
+        """The line of the graph's text that calls a node's operation."""
+        return self.text[(node["line"] or 1) - 1]
+
     def is_(self, node: Node, name: str) -> bool:
         return operation_of(node) == name and node["name"] in self.inside
 
@@ -210,7 +215,7 @@ class _Graph:
 
     def along(self, node: Node) -> tuple[int, ...]:
         """The axes that a reduction's call gives, counted from 0."""
-        match = AXES.search(self.text[(node["line"] or 1) - 1])
+        match = AXES.search(self.call(node))
         if not match:
             return ()
         rank = len(self.operands(node)[0]["size"] or [])
@@ -281,6 +286,8 @@ def _layer_norm(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
     centred, moments = graph.operands(node)[0], _rsqrt(graph, graph.inputs(node)[1], "var_mean")
     if moments is None or not graph.is_(centred, "sub") or len(centred["inputs"]) != 2:
         return None
+    if "correction = 0" not in graph.call(moments):  # the variance of a sample is another
+        return None
     x, mean = graph.operands(centred)[0], graph.inputs(centred)[1]
     right = mean["name"] == moments["name"] and graph.operands(moments)[0]["name"] == x["name"]
     spread = graph.spread(centred, 1, x, moments) and graph.spread(node, 1, x, moments)
@@ -292,7 +299,7 @@ def _rms_norm(graph: _Graph, node: Node) -> tuple[Node, Node] | None:
         return None
     x, mean = graph.operands(node)[0], _rsqrt(graph, graph.inputs(node)[1], "mean")
     square = graph.operands(mean)[0] if mean else None
-    if mean is None or square is None or not graph.is_(square, "pow"):
+    if mean is None or square is None or not graph.is_(square, "pow") or not SQUARE.search(graph.call(square)):
         return None
     right = graph.operands(square)[0]["name"] == x["name"] and graph.spread(node, 1, x, mean)
     return (x, mean) if right else None
