@@ -164,22 +164,28 @@ def attributed(lowered: dict[str, Any]) -> list[dict]:
     return [{**node, "operations": [{**one, "result": result(one)} for one in node["operations"]]} for node in nodes]
 
 
-def _unfinished(nodes: list[dict], targets: dict[str, str]) -> set[tuple[str, str]]:
-    """(buffer, ATen node) where others go on with the node: a mean's sum, to be divided, what a scatter changes."""
-    read = {
-        (read["buffer"], one["producer"])
-        for node in nodes
-        for one in node["operations"]
-        if one["producer"] and one["buffer"] is None
-        for read in node["reads"]
-    }
+def _unfinished(nodes: list[dict], made: dict[str, set[str]]) -> set[tuple[str, str]]:
+    """(buffer, ATen node) where others go on with the node: a mean's sum, to be divided, what a scatter changes.
+
+    Args:
+        nodes: scheduler nodes.
+        made: by scheduler node, the ATen nodes that a library's kernel stands for.
+    """
+    continued = set()
+    for node in nodes:
+        computed = {one["producer"] for one in node["operations"] if one["buffer"] is None}
+        continued |= {
+            (one["buffer"], one["producer"])
+            for one in node["operations"]
+            if one["operation"] == "load" and one["producer"] in computed
+        }
     changed = {
         (buffer, one)
         for node in nodes
         for buffer in node["changes"]
-        for one in {store["producer"] for store in node["operations"] if store["stores"]} | _called(node, targets)
+        for one in {store["producer"] for store in node["operations"] if store["stores"]} | made[node["name"]]
     }
-    return read | changed
+    return continued | changed
 
 
 class _Results:
@@ -195,8 +201,9 @@ class _Results:
         self._aten = {node["name"]: node for node in lowered["aten"]["nodes"] if node["op"] == "call_function"}
         self._inputs = {name: node["inputs"] for name, node in self._aten.items()}
         targets = {name: node["target"] for name, node in self._aten.items()}
-        self._unfinished = _unfinished(nodes, targets)
-        self._called = {one for node in nodes if node["extern"] for one in _called(node, targets)}
+        made = {node["name"]: _called(node, targets) for node in nodes}
+        self._unfinished = _unfinished(nodes, made)
+        self._called = {one for node in nodes if node["extern"] for one in made[node["name"]]}
         self._made_for = {buffer: node["origin_node"] for node in nodes for buffer in node["buffers"]}
         self._scattered = {buffer for node in nodes if node["computes"] == SCATTER for buffer in node["buffers"]}
 
@@ -282,7 +289,7 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
         own = {producer for producer, names in owners.items() if producer and name in names}
         own |= {one for one in node["origins"] if one not in owners}
         if node["extern"] or node["user_triton"]:
-            own = _called(node, targets) or _changed(node, lowered["buffers"]) or own
+            own = _stood_for(node, targets, lowered["buffers"]) or own
         found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
     return _with_inlined(found, nodes, lowered["aten"]["nodes"])
 
@@ -303,6 +310,11 @@ def _with_inlined(own: dict[str, list[str]], nodes: dict[str, dict], aten: list[
     computing = {node["name"] for node in aten if not node["is_view"] and node["target"] != "operator.getitem"}
     more = {name: {one for one, within in loops.items() if name in within and one in computing} for name in own}
     return {name: sorted({*owned, *more[name]}) for name, owned in own.items()}
+
+
+def _stood_for(node: dict, targets: dict[str, str], buffers: list[dict]) -> set[str]:
+    """The ATen nodes that a library's kernel stands for: those that it calls, or whose memory it changes."""
+    return _called(node, targets) or _changed(node, buffers)
 
 
 def _called(node: dict, targets: dict[str, str]) -> set[str]:

@@ -102,6 +102,21 @@ def test_a_scatter_over_a_copy_leaves_what_it_copied_to_its_maker(target):
     assert (held[base], held[over["buffers"][0]]) == ("mul", "scatter")
 
 
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_what_a_scatter_changes_is_the_results_of_its_maker_also_where_the_scatter_adds_the_same(target):
+    [graph] = captured("added_to_itself", target).capture["graphs"]
+    became = fates_of(graph)
+    assert (became["mul"], became["neg"], became["index_put"]) == ("materialised", "inlined", "materialised")
+
+
+def test_a_loop_that_computes_a_result_anew_goes_on_with_no_buffer_that_it_reads_for_another():
+    [graph] = captured("pooled_norm", "cpu").capture["graphs"]
+    anew = [node for node in graph["scheduler_nodes"]
+            if "_adaptive_avg_pool2d" in {one["producer"] for one in node["operations"]}]  # fmt: skip
+    assert len(anew) > 1
+    assert target_fates(graph, "aten._adaptive_avg_pool2d.default") == {"materialised"}
+
+
 def test_an_index_that_inductor_counts_to_no_loop_is_tied_to_the_loops_of_its_readers():
     [graph] = captured("window_mask", "simulated").capture["graphs"]
     assert not any(graph["coverage"]["missing"].values())
