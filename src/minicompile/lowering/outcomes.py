@@ -201,7 +201,7 @@ class _Results:
         self._aten = {node["name"]: node for node in lowered["aten"]["nodes"] if node["op"] == "call_function"}
         self._inputs = {name: node["inputs"] for name, node in self._aten.items()}
         targets = {name: node["target"] for name, node in self._aten.items()}
-        made = {node["name"]: _called(node, targets) for node in nodes}
+        made = {node["name"]: _stood_for(node, targets, lowered["buffers"]) for node in nodes}
         self._unfinished = _unfinished(nodes, made)
         self._called = {one for node in nodes if node["extern"] for one in made[node["name"]]}
         self._made_for = {buffer: node["origin_node"] for node in nodes for buffer in node["buffers"]}

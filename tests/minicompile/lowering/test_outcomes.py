@@ -117,6 +117,14 @@ def test_a_loop_that_computes_a_result_anew_goes_on_with_no_buffer_that_it_reads
     assert target_fates(graph, "aten._adaptive_avg_pool2d.default") == {"materialised"}
 
 
+@pytest.mark.parametrize(("target", "scatter"), [("cpu", "extern call"), ("simulated", "materialised")])
+def test_what_a_library_adds_to_is_the_result_of_its_maker(target, scatter):
+    [graph] = captured("scatter_added", target).capture["graphs"]
+    became = fates_of(graph)
+    assert (became["mul"], became["cos"], became["rev"]) == ("materialised", "inlined", "materialised")
+    assert target_fates(graph, "aten.scatter_add.default") == {scatter}
+
+
 def test_an_index_that_inductor_counts_to_no_loop_is_tied_to_the_loops_of_its_readers():
     [graph] = captured("window_mask", "simulated").capture["graphs"]
     assert not any(graph["coverage"]["missing"].values())
