@@ -105,10 +105,12 @@ def fates(one: Captured, ran: Ran) -> Verdict:
         memory = [tensor for _, _, tensors in calls for tensor in tensors]
         told = {node["name"]: node["fate"] for node in graph["nodes"]}
         buffers = {node["name"]: node["buffer"] for node in graph["nodes"]}
+        results = values_of(one, graph)
         values = {
-            name: value for name, value in values_of(one, graph).items()
+            name: value for name, value in results.items()
             if value.dtype.is_floating_point and value.numel() >= 8
         }  # fmt: skip
+        converted = _converted(graph, results)
         tolerances = _tolerances(graph)
         for node, value in values.items():
             if told.get(node) not in ("materialised", "inlined", "fused away"):
@@ -122,10 +124,21 @@ def fates(one: Captured, ran: Ran) -> Verdict:
                 if not found:
                     verdict.false.append(f"{graph['id']}: {node} is nowhere in memory")
             elif found:
-                others = [each for each in values if each != node and _lies_in_memory(each, graph)]
-                if not any(_same(value, values[each], exact) for each in others):
+                others = [values[each] for each in values if each != node and _lies_in_memory(each, graph)]
+                if not any(_same(value, other, exact) for other in others + converted):
                     verdict.false.append(f"{graph['id']}: {node}, {told[node]}, is in memory")
     return verdict
+
+
+def _converted(graph: Graph, results: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """What concatenations in memory make of operands of another dtype: numbers of theirs, which no node stands for."""
+    return [
+        results[name].to(results[node["name"]].dtype)
+        for node in graph["nodes"]
+        if node["target"] == "aten.cat.default" and node["name"] in results and _lies_in_memory(node["name"], graph)
+        for name in node["inputs"]
+        if name in results and results[name].dtype != results[node["name"]].dtype
+    ]
 
 
 def _tolerances(graph: Graph) -> dict[str, float]:
