@@ -169,7 +169,7 @@ def _unfinished(nodes: list[dict], made: dict[str, set[str]]) -> set[tuple[str, 
 
     Args:
         nodes: scheduler nodes.
-        made: by scheduler node, the ATen nodes that a library's kernel stands for.
+        made: by scheduler node that a library computes or that changes memory, the ATen nodes that it stands for.
     """
     continued = set()
     for node in nodes:
@@ -201,10 +201,13 @@ class _Results:
         self._aten = {node["name"]: node for node in lowered["aten"]["nodes"] if node["op"] == "call_function"}
         self._inputs = {name: node["inputs"] for name, node in self._aten.items()}
         targets = {name: node["target"] for name, node in self._aten.items()}
-        made = {node["name"]: _stood_for(node, targets, lowered["buffers"]) for node in nodes}
+        self._made_for = _made_for(nodes)
+        made = {
+            node["name"]: _stood_for(node, targets, self._made_for)
+            for node in nodes if node["extern"] or node["changes"]
+        }  # fmt: skip
         self._unfinished = _unfinished(nodes, made)
         self._called = {one for node in nodes if node["extern"] for one in made[node["name"]]}
-        self._made_for = {buffer: node["origin_node"] for node in nodes for buffer in node["buffers"]}
         self._scattered = {buffer for node in nodes if node["computes"] == SCATTER for buffer in node["buffers"]}
 
     def of(self, store: dict, buffer: dict) -> str | None:
@@ -289,7 +292,7 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
         own = {producer for producer, names in owners.items() if producer and name in names}
         own |= {one for one in node["origins"] if one not in owners}
         if node["extern"] or node["user_triton"]:
-            own = _stood_for(node, targets, lowered["buffers"]) or own
+            own = _stood_for(node, targets, _made_for(lowered["scheduler_nodes"])) or own
         found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
     return _with_inlined(found, nodes, lowered["aten"]["nodes"])
 
@@ -312,9 +315,14 @@ def _with_inlined(own: dict[str, list[str]], nodes: dict[str, dict], aten: list[
     return {name: sorted({*owned, *more[name]}) for name, owned in own.items()}
 
 
-def _stood_for(node: dict, targets: dict[str, str], buffers: list[dict]) -> set[str]:
-    """The ATen nodes that a library's kernel stands for: those that it calls, or whose memory it changes."""
-    return _called(node, targets) or _changed(node, buffers)
+def _made_for(nodes: list[dict]) -> dict[str, str | None]:
+    """By buffer, the ATen node that Inductor made it for: of a copy that a scatter changes, the scatter."""
+    return {buffer: node["origin_node"] for node in nodes for buffer in node["buffers"]}
+
+
+def _stood_for(node: dict, targets: dict[str, str], made_for: dict[str, str | None]) -> set[str]:
+    """The ATen nodes that a library's kernel stands for: those that it calls, or for which the memory it changes is."""
+    return _called(node, targets) or _changed(node, made_for)
 
 
 def _called(node: dict, targets: dict[str, str]) -> set[str]:
@@ -330,7 +338,7 @@ def _is_of(target: str, operations: tuple[str, ...]) -> bool:
     return target.startswith(tuple(f"{one}." for one in operations))
 
 
-def _changed(node: dict, buffers: list[dict]) -> set[str]:
+def _changed(node: dict, made_for: dict[str, str | None]) -> set[str]:
     """The ATen nodes whose results a library's kernel makes by changing memory in place, as a scatter."""
-    changed = {buffer["node"] for buffer in buffers if buffer["name"] in node["changes"]}
+    changed = {one for buffer in node["changes"] if (one := made_for.get(buffer))}
     return changed & set(node["origins"]) if node["extern"] else set()
