@@ -167,6 +167,11 @@ def of_minigpt(path):
     return lambda wildcards: path if plan.made_of_minigpt(wildcards.model) else []
 
 
+def marked_rows(wildcards):
+    """The marks of each student of the class."""
+    return [f"results/grade/marked/{student}.json" for student in refusing(students)(str(config["class"]))]
+
+
 def named(option, advice, pattern="{}"):
     """An input function: the file that a key of --config names, or one sentence that says to name it."""
 

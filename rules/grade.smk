@@ -1,7 +1,7 @@
 # A class marked: every student's exercises. Not part of `all`; `snakemake grade --config class=DIR` asks for it.
 # Needs: DIR, with a folder in it for each student, which holds the files of exercises/. No training.
 # Makes: results/grade/{grades.json,grades.csv,index.html}, and a file for each student below results/grade/marked; with
-#   `grade: {timed: true}` one below results/grade/timed too.
+#   `grade: {timed: true}` results/grade/times.json too.
 
 MARKED_ON = HERE if config["grade"]["timed"] else cpu_device()
 GIVEN = {
@@ -46,41 +46,38 @@ rule grade_student:
         "../scripts/grade_student.py"
 
 
-rule time_student:
-    """Time what one student of a class has got right, with the machine to itself; times decide no verdict."""
+rule time_class:
+    """Time what a class has got right, one student after the other with the machine to itself; times decide no verdict."""
     input:
-        row="results/grade/marked/{student}.json",
-        lib=code("scripts/time_student.py"),
+        rows=marked_rows,
+        lib=code("scripts/time_class.py"),
     output:
-        row="results/grade/timed/{student}.json",
+        times=update("results/grade/times.json"),
     log:
-        "logs/grade/timed/{student}.log",
+        "logs/grade/times.log",
     benchmark:
-        "logs/grade/timed/{student}.tsv"
+        "logs/grade/times.tsv"
     conda:
         environment(MARKED_ON)
     threads: workflow.cores
     resources:
         gpu=0 if is_cpu(MARKED_ON) else 1,
-        mem_mb=growing(4000),
-        runtime=growing(LONGEST),
+        mem_mb=growing(8000),
+        runtime=growing(240),
     params:
         folder=str(config["class"]),
         limits=GIVEN,
         device=MARKED_ON,
         bench=artefact("bench").params(config, {"device": MARKED_ON, "kernel": ""}),
     script:
-        "../scripts/time_student.py"
+        "../scripts/time_class.py"
 
 
 rule grade:
     """Gather a class's marks: one row a student, one column an exercise, as a page, a table and JSON."""
     input:
-        rows=lambda wildcards: expand(
-            "results/grade/{work}/{student}.json",
-            work="timed" if config["grade"]["timed"] else "marked",
-            student=refusing(students)(str(config["class"])),
-        ),
+        rows=marked_rows,
+        times="results/grade/times.json" if config["grade"]["timed"] else [],
         lib=code("scripts/grade.py"),
     output:
         grades="results/grade/grades.json",

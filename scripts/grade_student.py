@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from minikernel.exercise.exercises import graded
-from minikernel.exercise.grading.grade import in_a_process
+from minikernel.exercise.grading.grade import mark_apart
 from minikernel.exercise.grading.gradebook import not_marked, read_only, row_of_student
 from minikernel.exercise.grading.submissions import students
 from minikernel.measure.caches import own_caches
@@ -27,9 +27,9 @@ def main(job):
 
 def marked(student, job):
     limits = {**job.params.limits, "device": torch_device(job.params.device), "workers": job.threads}
-    with own_caches() as folder:
+    with own_caches():
         try:
-            return in_a_process("mark", student, limits, Path(job.output.row).parents[1], folder)
+            return mark_apart(student, limits, Path(job.output.row).parents[1])
         except LabError as ended:
             return not_marked(student, str(ended))
 

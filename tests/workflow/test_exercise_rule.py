@@ -11,13 +11,9 @@ SMALL = ("--configfile", "tests/small.yaml")
 
 
 def work_on(*students: str) -> set[str]:
-    """The jobs that mark and time these students of a class, and gather the marks."""
+    """The jobs that mark these students of a class, time it, and gather the marks."""
     jobs = {f"grade_student results/grade/marked/{one}.json" for one in students}
-    return (
-        jobs
-        | {f"time_student results/grade/timed/{one}.json" for one in students}
-        | {"grade results/grade/grades.json"}
-    )
+    return jobs | {"time_class results/grade/times.json (update)", "grade results/grade/grades.json"}
 
 
 def written(text: str) -> str:
@@ -83,11 +79,11 @@ def test_a_class_is_graded_a_job_a_student(asked: Lab):
 
 def test_who_is_right_is_timed_where_that_is_asked(asked: Lab):
     folder = asked.root / "results/grade"
-    rows = {path.stem: read_json(path)["exercises"] for path in (folder / "timed").glob("*.json")}
-    timed = {(name, exercise) for name, row in rows.items() for exercise in row if row[exercise]["speed"]}
-    assert (set(rows), timed) == ({"ana", "bo", "cy", "link"}, {("ana", "blocks")})
+    times = read_json(folder / "times.json")["times"]
+    assert {name: set(timed) for name, timed in times.items()} == {"ana": {"blocks"}}
+    assert times["ana"]["blocks"]["speed"]["ratio"] > 0
     [ana] = [one for one in read_json(folder / "grades.json")["students"] if one["student"] == "ana"]
-    assert ana["exercises"]["blocks"] == {**rows["ana"]["blocks"], "alike": []}
+    assert ana["exercises"]["blocks"] == {**times["ana"]["blocks"], "alike": []}
 
 
 def test_only_what_is_handed_in_anew_is_marked_again(asked: Lab, tmp_path):

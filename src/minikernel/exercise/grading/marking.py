@@ -22,7 +22,7 @@ from minikernel.exercise.exercise import Setting, add_times, mark
 from minikernel.exercise.exercises import Exercise
 from minikernel.exercise.grading.gradebook import read_only, row_of, row_of_student
 from minikernel.exercise.grading.submissions import Submission, handed_in
-from minikernel.exercise.marks import has_a_time
+from minikernel.exercise.marks import Marks, has_a_time
 from minikernel.judge.client import Workshop
 from minikernel.reasons import in_words
 from minilab.records.digests import digest_of_code
@@ -108,9 +108,14 @@ def time_submission(submission: Submission, row: dict[str, Any], place: Workshop
                 add_times(marks, str(copy), limits.setting(place))
                 timed = row_of(marks)
                 cells[exercise.name] = {**cell, "speed": timed["speed"], "held": timed["held"]}
-                if marks["untimed"]:
-                    log.info("%s: %s was not timed: %s", submission.slug, exercise.name, in_words(marks["untimed"]))
+                log.info("%s: %s", submission.slug, _time_in_words(exercise.name, marks, timed["speed"]))
     return {**row, "exercises": cells, "marks": {}}
+
+
+def _time_in_words(name: str, marks: Marks, speed: dict[str, float] | None) -> str:
+    if speed:
+        return f"{name} takes {speed['ratio']:.3f} times as long as what it is compared with"
+    return f"{name} was not timed: {in_words(marks['untimed'])}" if marks["untimed"] else f"{name} was not timed"
 
 
 @contextmanager
