@@ -71,7 +71,7 @@ SLOW = (
     r"minikernel/ops/test_softmax_backward\.py::test_the_triton_backward_interpreted.*1\]",
     r"minikernel/exercise/test_exercise\.py::test_(one_that_hangs|an_exercise_is_timed)",
     r"minikernel/exercise/test_exercise\.py::test_the_frames_in_pytorch_and_triton.*\[1",
-    r"minikernel/exercise/test_grade\.py::test_one_that_misbehaves.*\[(hangs|multiplies|eats|exits|Latin|another)",
+    r"minikernel/exercise/grading/test_marking\.py::test_one_that_misbehaves.*\[(hangs|multiplies|eats|exits|Latin|another)",
     r"minikernel/report/test_languages\.py::test_the_pictures\[draw_(roofline|exercise)s",
     r"browser/test_accessibility\.py::.*\[(800|1920) dark",
 )
