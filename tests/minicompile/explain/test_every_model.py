@@ -66,7 +66,8 @@ def test_what_is_said_is_true(kind, zoo, runs):
         false += [f"{one.name} {one.target} {said}" for said in verdict.false]
         held += verdict.held
     assert not false
-    assert all(held[what] >= least for what, least in AT_LEAST[kind].items()), held
+    # Half of what was held: a new model moves those after it to the other part.
+    assert all(held[what] >= least // 2 for what, least in AT_LEAST[kind].items()), held
     if kind == "bytes":
         assert held["touched"] > 5 * held["at_most"]
 
