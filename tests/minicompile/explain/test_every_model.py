@@ -6,6 +6,7 @@ model is tried for one target in turn, and for the other one among the slow test
 
 import json
 from collections import Counter
+from zlib import crc32
 
 import pytest
 from checker_table import DATA, PAGE, page
@@ -36,13 +37,16 @@ AT_LEAST = {
 
 
 def pairs(part: str) -> list[tuple[str, str]]:
-    """(model, target) pairs: each model for a target in turn, or for the other one."""
+    """(model, target) pairs: each model for one target, which its name decides, or for the other one.
+
+    So a new model moves no other to the other part, and the floors stay what they were.
+    """
     shift = part == "the other target"
     found = []
-    for number, name in enumerate(NAMES):
+    for name in NAMES:
         targets = load(name).targets
         if len(targets) > 1:
-            found.append((name, TARGETS[(number + shift) % len(TARGETS)]))
+            found.append((name, TARGETS[(crc32(name.encode()) + shift) % len(TARGETS)]))
         elif not shift:
             found.append((name, targets[0]))
     return found
@@ -66,8 +70,7 @@ def test_what_is_said_is_true(kind, zoo, runs):
         false += [f"{one.name} {one.target} {said}" for said in verdict.false]
         held += verdict.held
     assert not false
-    # Half of what was held: a new model moves those after it to the other part.
-    assert all(held[what] >= least // 2 for what, least in AT_LEAST[kind].items()), held
+    assert all(held[what] >= least for what, least in AT_LEAST[kind].items()), held
     if kind == "bytes":
         assert held["touched"] > 5 * held["at_most"]
 
