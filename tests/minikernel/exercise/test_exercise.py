@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,12 +68,13 @@ def test_a_right_one_of_torch_s_operations_is_timed_and_told_of_its_passes(marke
 
 
 def test_an_exercise_is_timed_against_the_rung_before_it(marked):
-    marks = marked(solution("blocks"), replace(exercises()["blocks"], timed=[256, 600]))
+    blocks = exercises()["blocks"]
+    marks = marked(solution("blocks"), blocks)
     assert marks["untimed"] is None
     [row] = marks["timed"]
-    assert (row["rows"], row["launches"]) == (256, 9)
+    assert ([row["rows"], row["cols"]], row["launches"]) == (blocks.timed, 9)
     assert row["fraction_of_copy"] == pytest.approx(row["copy_us"] / row["median_us"])
-    assert "of the time of textbook at 256 x 600" in why_in_words(steps(marks)[-1], "blocks.py")
+    assert "of the time of textbook at 8,192 x 600" in why_in_words(steps(marks)[-1], "blocks.py")
 
 
 def test_a_right_triton_kernel_in_one_pass_is_interpreted_and_not_timed(marked):
