@@ -70,11 +70,16 @@ class Side:
         numbers = [[int(one) for part in sizes for one in re.findall(r"\d+", part)] for sizes in self.sizes if sizes]
         return {prod(some) for some in numbers}
 
-    @property
-    def blocks(self) -> set[tuple[int, int]]:
-        """Into how many rows and columns each access divides its loops that has its neighbours in an outer loop."""
+    def blocks(self, buffers: set[str] | None = None) -> set[tuple[int, int]]:
+        """Into how many rows and columns each access divides its loops that has its neighbours in an outer loop.
+
+        Args:
+            buffers: the accesses to these alone; None: all.
+        """
         found = set()
         for match in map(ACCESS.match, self.accesses):
+            if buffers is not None and match["buffer"] not in buffers:
+                continue
             loops = re.findall(r"(\w+): (\d+)", match["lengths"])
             for number, (loop, _) in enumerate(loops[:-1]):
                 if loop in match["index"].split(" + "):  # with the stride 1
@@ -152,11 +157,14 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
     if code == "between":
         return _others_between(*names, nodes, fused)
     if code == "tiling":
-        return first.blocks != second.blocks
+        return first.blocks() != second.blocks()
     if code == "blocks_and_rows":
         reducing, other = (first, second) if first.reductions else (second, first)
         alike = {prod(one) for one in reducing.reductions} == other.elements
-        return alike and not other.reductions and bool(other.blocks - reducing.reductions)
+        blocks = other.blocks()
+        if len(decision["reasons"]) > 1:  # they shared nothing, and the loops were put into the other's order
+            blocks |= reducing.blocks(_touch(first, second)[1])
+        return alike and not other.reductions and bool(blocks - reducing.reductions)
     if code == "cycle":
         return _others_between(*names, nodes, fused) or _others_between(*names[::-1], nodes, fused)
     if code == "reversed":
