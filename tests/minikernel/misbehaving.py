@@ -252,6 +252,14 @@ def answers_what_was_not_asked(x):
     return good(x)
 
 
+def changes_its_input_by_a_bit(x):
+    """A number of each row, once, by so little that its own result does not show it."""
+    calls.append(x)
+    if len(calls) == 20:
+        x.view(torch.int32)[:, -1] ^= 1
+    return good(x)
+
+
 def stops_the_clock(x):
     time.perf_counter_ns = lambda: 0
     return good(x)

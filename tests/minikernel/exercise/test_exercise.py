@@ -62,6 +62,7 @@ def test_one_that_raises_not_implemented_further_down_is_empty_too(marked):
 def test_a_right_one_of_torch_s_operations_is_timed_and_told_of_its_passes(marked):
     marks = marked(solution("textbook"))
     assert done(marks)[:3] == [True, True, False]
+    assert marks["untimed"] is None
     assert [row["rows"] for row in marks["timed"]] == [64, 256]
     assert moved(marks) == pytest.approx(4, rel=0.01)
     assert "Each of PyTorch's 5 operations" in advice_in_words(marks)[0]
