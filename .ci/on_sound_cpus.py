@@ -32,13 +32,14 @@ def groups() -> list[Path]:
         OSError: none can be made here.
     """
     mounted = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]
-    group = next((one for one in mounted if (one / "cgroup.procs").exists()), mounted[-1])
+    if not (roots := [one for one in mounted if (one / "cgroup.controllers").exists()]):
+        raise FileNotFoundError("no control groups of version 2")  # elsewhere this would write plain files
+    group = roots[0]
     made = []
     for cpu in sorted(os.sched_getaffinity(0)):
         group /= f"cpu{cpu}-{os.getpid()}"
         group.mkdir()
         made.append(group)
-        (group / "cgroup.freeze").write_text("0")
     return made
 
 

@@ -279,7 +279,7 @@ def conceals_at_first(x):
     if not calls:
         calls.append(time.perf_counter_ns)
         time.perf_counter_ns = lambda: calls[0]() - 5_000_000 * (len(calls) - 1)
-    if len(calls) < 45:
+    if len(calls) < 87:
         time.sleep(0.005)
         calls.append(x)
     return good(x)

@@ -59,11 +59,12 @@ def test_what_is_wrong_while_timed_is_left_out(function: str, params: dict, said
 
 
 def test_where_the_clocks_part_for_a_while_the_shape_is_timed_anew(monkeypatch: pytest.MonkeyPatch):
-    params = {**PARAMS, "launches": 20}  # with those before, 44 calls in a turn
+    params = {**PARAMS, "launches": 20}  # with those before, 87 calls until the second try is over
     timed, reason = bench("conceals_at_first", params)
     assert reason is None
     assert [len(samples) for samples in timed["rows"][0]["samples_us"].values()] == [20] * 4
-    monkeypatch.setattr("minikernel.judge.bench.CLOCK_TRIES", 1)
+    # right in the third try, but what was seen in the two before goes on to count
+    monkeypatch.setattr("minikernel.judge.bench.CLOCK_TRIES", 3)
     assert "by the judge's clock it took" in (bench("conceals_at_first", params)[1] or "")
 
 
