@@ -11,7 +11,7 @@ class Model(nn.Module):
         self.bias = nn.Embedding(16, 2)
 
     def forward(self, q, k, v):
-        place = torch.arange(6)
+        place = torch.arange(6, device=q.device)
         distance = (place[None, :] - place[:, None]).abs().clamp(max=15)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=self.bias(distance).permute(2, 0, 1)[None])
 
