@@ -274,17 +274,6 @@ def slows_the_clock(x):
     return good(x)
 
 
-def conceals_at_first(x):
-    """Its clock leaves out what the first calls wait, and is right afterwards: a machine may be busy for a while."""
-    if not calls:
-        calls.append(time.perf_counter_ns)
-        time.perf_counter_ns = lambda: calls[0]() - 5_000_000 * (len(calls) - 1)
-    if len(calls) < 87:
-        time.sleep(0.005)
-        calls.append(x)
-    return good(x)
-
-
 def works_only_where_it_is_looked_at(x):
     y = torch.zeros_like(x)
     y[:40] = good(x[:40])

@@ -1,12 +1,13 @@
 """A user's kernel is timed on inputs that change before each call; what is not done, or too fast to be, is found."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 
-from minikernel.judge.bench import bench_users_kernel
+from minikernel.judge.bench import _Bench, bench_users_kernel
 from minikernel.ops.registry import SPECS
 from minikernel.reasons import in_words
 from minilab.config.check import check_schema, read_schema
@@ -59,13 +60,28 @@ def test_what_is_wrong_while_timed_is_left_out(function: str, params: dict, said
 
 
 def test_where_the_clocks_part_for_a_while_the_shape_is_timed_anew(monkeypatch: pytest.MonkeyPatch):
-    params = {**PARAMS, "launches": 20}  # with those before, 87 calls until the second try is over
-    timed, reason = bench("conceals_at_first", params)
+    """The clocks are written down here, because those of a busy machine part by themselves."""
+    launches, really, called = 20, _Bench._call, Counter()
+
+    def call(self: _Bench, provider: str, i: int, timed: bool = True) -> None:
+        really(self, provider, i, timed)
+        if timed:
+            called[provider] += 1
+            hides = provider in ("mine", "again") and called[provider] <= 2 * launches
+            self.timings[provider].samples_us[-1], self.unseen[provider][-1] = 100.0, 5000.0 if hides else 50.0
+
+    monkeypatch.setattr(_Bench, "_call", call)
+    monkeypatch.setattr("minikernel.judge.bench.PAUSE_SECONDS", 0)
+    params = {**PARAMS, "launches": launches}
+    timed, reason = bench("good", params)
     assert reason is None
-    assert [len(samples) for samples in timed["rows"][0]["samples_us"].values()] == [20] * 4
-    # right in the third try, but what was seen in the two before goes on to count
-    monkeypatch.setattr("minikernel.judge.bench.CLOCK_TRIES", 3)
-    assert "by the judge's clock it took" in (bench("conceals_at_first", params)[1] or "")
+    assert [len(samples) for samples in timed["rows"][0]["samples_us"].values()] == [launches] * 4
+    # right from the third try on, but what was seen in the two before goes on to count: only the fifth outweighs them
+    assert called["mine"] == 5 * launches
+    called.clear()
+    monkeypatch.setattr("minikernel.judge.bench.CLOCK_TRIES", 4)
+    said = "its process says that a call took 100.0 µs, and by the judge's clock it took"
+    assert said in (bench("good", params)[1] or "")
 
 
 def test_what_is_faster_than_a_copy_can_be_is_wrong(monkeypatch: pytest.MonkeyPatch):
