@@ -9,6 +9,8 @@ models are held to a tolerance that no difference in what they compute would pas
 """
 
 import copy
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -30,6 +32,9 @@ ULP = (
 # Largest |PyTorch - NumPy| of float64 logits, relative to their root mean square. Trained models were
 # seen at 1e-14 in float64 and at 5e-6 in float32.
 FLOAT64_TOLERANCE = 1e-10
+# What differs in float64 is computed again: two models that differ do so by the same every time, but a processor was
+# seen whose quotients are off by as much for some seconds.
+COMPUTATIONS, PAUSE_SECONDS, ALIKE = 6, 2, 1e-3
 NAMED_ARRAYS = 4  # in a sentence of what is wrong
 TINY = np.finfo(np.float32).tiny  # keeps a probability that underflowed from dividing by zero
 
@@ -63,7 +68,8 @@ def check_equivalence(
         The report, as `schemas/equivalence.schema.yaml` describes it, without provenance.
 
     Raises:
-        LabError: the contract is broken; the sentence names the first layer and each array to blame.
+        LabError: the contract is broken; the sentence names the first layer and each array to blame. Or this machine
+            does not compute the same twice.
     """
     if model.config != checkpoint.config:
         raise LabError(f"The port's sizes are {model.config} and the checkpoint's {checkpoint.config}; port again.")
@@ -79,8 +85,7 @@ def check_equivalence(
     with one_thread(), torch.no_grad():
         layers = compare_layers(numpy_model, model, ids, atol, rtol)
         _require_equal_layers(layers, model, checkpoint.arrays)
-        outputs = compare_outputs(numpy_model, model, ids, atol, rtol)
-        further = [compare_outputs(numpy_model, model, some_ids, atol, rtol) for some_ids in further_ids]
+        outputs, *further = [_outputs(numpy_model, model, some, atol, rtol) for some in (ids, *further_ids)]
     _require_equal_outputs(outputs, "elementwise_tolerance_used")
     for row in further:
         _require_equal_outputs(row, "tolerance_used")
@@ -166,6 +171,29 @@ def compare_outputs(
     distance = np.abs(copy.deepcopy(model).double()(torch_ids).numpy() - exact).max()
     report["logits"]["float64_relative_difference"] = float(distance / rms(exact))
     return report
+
+
+def _outputs(numpy_model: NumpyMiniGPT, model: GrammarMiniGPT, ids: np.ndarray, atol: float, rtol: float) -> dict:
+    """`compare_outputs`, computed again where float64 parts, until it no longer does or parts by the same again.
+
+    Raises:
+        LabError: this machine has not computed the same twice.
+    """
+    seen: list[float] = []
+    while True:
+        row = compare_outputs(numpy_model, model, ids, atol, rtol)
+        found = row["logits"]["float64_relative_difference"]
+        settled = not found > FLOAT64_TOLERANCE  # a NaN needs no second look
+        if settled or any(math.isclose(found, other, rel_tol=ALIKE) for other in seen):
+            return row
+        seen.append(found)
+        if len(seen) == COMPUTATIONS:
+            raise LabError(
+                f"This machine does not compute the same twice: the same float64 logits of the port and of NumPy "
+                f"differ by {', '.join(f'{one:.3g}' for one in seen)} of their size. Its processor or memory errs, "
+                f"so nothing is known of the port; run it on another machine."
+            )
+        time.sleep(PAUSE_SECONDS)
 
 
 def rms(values: np.ndarray) -> float:
