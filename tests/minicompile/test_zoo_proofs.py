@@ -1,9 +1,12 @@
 """The proofs tell what is so from what only resembles it."""
 
+from math import inf
+
 import torch
 from zoo_fusion_proofs import fusions
 from zoo_models import captured
-from zoo_proofs import _converted, _same, _tells
+from zoo_proofs import _converted, _same, _tells, _tolerances, fates
+from zoo_runs import ran
 
 HALF = 5e-2
 
@@ -64,3 +67,65 @@ def test_numbers_too_small_to_be_told_from_zeros_are_held_against_nothing():
     assert not _tells(small)
     assert _tells(large)
     assert _tells(torch.full((9,), torch.nan))
+
+
+def test_what_jumps_where_it_was_rounded_is_held_against_nothing():
+    nodes = [
+        {"name": "x", "target": "x", "dtype": "bfloat16", "inputs": []},
+        {"name": "floor", "target": "aten.floor.default", "dtype": "bfloat16", "inputs": ["x"]},
+        {"name": "add", "target": "aten.add.Tensor", "dtype": "float32", "inputs": ["floor"]},
+        {"name": "y", "target": "y", "dtype": "float32", "inputs": []},
+        {"name": "ceil", "target": "aten.ceil.default", "dtype": "float32", "inputs": ["y"]},
+    ]
+    assert _tolerances({"nodes": nodes}) == {"x": HALF, "floor": inf, "add": inf, "y": 1e-4, "ceil": 1e-4}
+
+
+CHANGED_IN_PLACE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, place):
+        y = torch.zeros_like(x).scatter_add(0, place, x * x)
+        return y.erf(), y.double(), (y * x).sum()
+
+
+def make():
+    return Model(), (torch.randn(2), torch.tensor([1, 0]))
+"""
+
+
+def test_a_buffer_that_was_changed_in_place_is_as_wide_as_its_memory(tmp_path):
+    (tmp_path / "changed.py").write_text(CHANGED_IN_PLACE)
+    verdict = fusions(captured("changed", "cpu", tmp_path), {})
+    assert verdict.held["not_worth_it"] > 0
+    assert verdict.false == []
+
+
+ADDED_WITHIN_A_SUM = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Model(nn.Module):
+    def forward(self, x, place, y):
+        return x.index_add(0, place, -x).half(), F.mse_loss(x, y)
+
+
+def make():
+    return Model(), (torch.randn(7, 9), torch.tensor([0, 3, 3, 1, 6, 2, 5]), torch.randn(7, 9))
+"""
+
+
+def test_a_kernel_of_one_row_is_run_on_one_row_as_inductor_has_it(tmp_path):
+    """It has no mask of rows then: on eight, each atomic addition would be made eight times."""
+    (tmp_path / "added.py").write_text(ADDED_WITHIN_A_SUM)
+    one = captured("added", "simulated", tmp_path)
+    [kernel] = [call for call in one.capture["graphs"][0]["calls"] if "mse_loss" in call["kernel"]]
+    assert "index_add" in kernel["kernel"]
+    [runs] = ran([one], tmp_path)
+    verdict = fates(one, runs)
+    assert verdict.held["materialised"] > 0
+    assert verdict.false == []

@@ -12,6 +12,7 @@ from zoo_runs import Ran
 
 NODE = re.compile(r"^(?P<name>\w+): (?P<kind>\w+)\(")
 COMPARED = re.compile(r"^(\w+)\.(?P<way>writes|unmet_dependencies|met_dependencies) =\s*(?P<what>.*?\])$", re.M | re.S)
+MUTATION = re.compile(r"^    (\w+)\.mutations = \['(\w+)'", re.M)
 OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
 ALONG_ROWS = re.compile(r"ops\.(?:reduction|sort)\(|self\.scan\d*\(|ops\.scan\(")
 ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', (?P<index>.*?), \{(?P<lengths>.*?)\}")
@@ -29,6 +30,7 @@ class Printed:
     changes: set[str] = field(default_factory=set)
     waits_for: set[str] = field(default_factory=set)  # buffers
     outputs: set[str] = field(default_factory=set)
+    mutated: dict[str, str] = field(default_factory=dict)  # an output that names memory changed in place -> whose it is
     sizes: tuple[str, str] | None = None
     reduces: bool = False
 
@@ -47,6 +49,7 @@ def printed(text: str) -> dict[str, Printed]:
             if way == "unmet_dependencies":
                 node.waits_for |= set(re.findall(r"Dep\((?:name=)?'(\w+)'", what))
         node.outputs = set(OUTPUT.findall(part))
+        node.mutated = dict(MUTATION.findall(part))
         match = SIZES.search(part)
         node.sizes = (match[1], match[2]) if match else None
         node.reduces = bool(ALONG_ROWS.search(part))
@@ -128,9 +131,11 @@ def _touch(first: Side, second: Side) -> tuple[str, set[str]]:
     return code, shared | changed
 
 
-def _shared_bytes(first: Side, second: Side, graph: dict) -> int:
+def _shared_bytes(first: Side, second: Side, nodes: dict[str, Printed], graph: dict) -> int:
     """Bytes that both sides access alike, at the same indices in the same loops."""
     widths = {one["name"]: getattr(torch, one["dtype"]).itemsize for one in graph["buffers"] if one["dtype"]}
+    for node in nodes.values():
+        widths |= {later: widths[buffer] for later, buffer in node.mutated.items() if buffer in widths}
     alike = [ACCESS.match(access) for access in first.accesses & second.accesses]
     return sum(prod(map(int, re.findall(r": (\d+)", one["lengths"]))) * widths[one["buffer"]] for one in alike)
 
@@ -153,7 +158,7 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
     if code == "not_worth_it":
         if len(decision["reasons"]) > 1:  # judged again, after other fusions have changed loops that are not printed
             return None
-        return _shared_bytes(first, second, graph) < inductor.score_fusion_memory_threshold
+        return _shared_bytes(first, second, nodes, graph) < inductor.score_fusion_memory_threshold
     if code == "between":
         return _others_between(*names, nodes, fused)
     if code == "tiling":
