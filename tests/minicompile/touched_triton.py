@@ -154,7 +154,7 @@ class Kernel:
             given.setdefault(name if isinstance(name, str) else names[name[0]], value)
         sizes = BLOCKS if self.function.kind == "pointwise" else REDUCING
         blocks = {name: sizes[name] for name in names if name in sizes}
-        if self.function.kind != "pointwise" and given.get("xnumel") == 1:
+        if "XBLOCK" in blocks and self.function.kind != "pointwise" and given.get("xnumel") == 1:
             blocks["XBLOCK"] = 1  # as Inductor has it, which then leaves out the mask of rows
         given = {name: value for name, value in given.items() if name not in blocks}
         MARKS.append(Marks([value for value in given.values() if isinstance(value, torch.Tensor)]))
