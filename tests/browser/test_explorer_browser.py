@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
 from layered import layered
+from zoo_models import captured
 
 from minicompile import render_explorer
 from minicompile.explain.explorer.links import Links
@@ -37,6 +38,7 @@ def pages(tmp_path_factory):
     render_explorer([cpu, simulated], folder / "both.html")
     render_explorer(cpu, folder / "plain.html", compress=False)
     render_explorer(layered(), folder / "layered.html")
+    render_explorer(captured("small_variance", "simulated").capture, folder / "parts.html")
     render_explorer([cpu, simulated], folder / "spanish.html", profile=[profile_of(cpu), None], language="es")
     return folder
 
@@ -162,6 +164,15 @@ def test_the_why_box_names_lowering_fate_decisions_and_memory(opened, pages):
     assert "reads" in text
     moved = next(call["bytes"] for call in tiny_head()["graphs"][0]["calls"] if not call["extern"])
     assert f"reads and writes {moved:,} bytes, each address once" in text
+
+
+def test_the_why_box_says_whose_result_a_part_is_and_where_it_lies(opened, pages):
+    capture = captured("small_variance", "simulated").capture
+    opened.go(pages / "parts.html")
+    places = {node["name"]: node["buffer"] for node in capture["graphs"][0]["nodes"]}
+    for name, said in (("getitem_4", ""), ("getitem_5", f", in memory as {places['getitem_5']}")):
+        choose(opened, capture, "aten", f"{name}: ")
+        assert f"one of the results of var_mean_2{said}\n" in f"{why(opened)}\n"
 
 
 def test_a_profile_gives_time_bandwidth_and_a_dot_on_the_roofline(opened, pages):

@@ -250,9 +250,17 @@ def capture_derived(captures: list[dict]) -> dict:
 
 def fates_of(graph: dict) -> dict:
     calls, decisions = graph["calls"], graph["decisions"]
+    of = {node["name"]: node["fate"] for node in graph["nodes"]}
+    allocated = [buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]]
+    gone = [node for node in graph["nodes"] if node["fate"] in ("inlined", "fused away")]
+    gone += [
+        node for node in graph["nodes"]
+        if node["target"] == "operator.getitem" and of[node["inputs"][0]] in ("inlined", "fused away")
+        and node["buffer"] not in allocated
+    ]  # fmt: skip
     return {
         "operations": sum(node["fate"] not in (None, "view") for node in graph["nodes"]),
-        "never stored": sum(node["bytes"] or 0 for node in graph["nodes"] if node["fate"] in ("inlined", "fused away")),
+        "never stored": sum(node["bytes"] or 0 for node in gone),
         "kernels": len(graph["kernels"]),
         "calls of them": sum(not call["extern"] for call in calls),
         "calls of libraries": sum(call["extern"] for call in calls),

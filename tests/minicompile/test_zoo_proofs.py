@@ -29,10 +29,10 @@ def test_only_operands_of_another_dtype_are_numbers_of_the_concatenation_itself(
         {"name": name, "target": f"aten.{name}.default", "fate": "materialised", "inputs": inputs}
         for name, inputs in (("cut", []), ("mul", []), ("cat", ["cut", "mul"]))
     ]
-    [numbers] = _converted({"nodes": nodes}, results)
+    [numbers] = _converted({"nodes": nodes, "buffers": []}, results)
     assert torch.equal(numbers, torch.arange(9.0))
     nodes[-1]["fate"] = "inlined"
-    assert not _converted({"nodes": nodes}, results)
+    assert not _converted({"nodes": nodes, "buffers": []}, results)
 
 
 LOOPS_TAKEN_OVER = """
@@ -129,3 +129,16 @@ def test_a_kernel_of_one_row_is_run_on_one_row_as_inductor_has_it(tmp_path):
     verdict = fates(one, runs)
     assert verdict.held["materialised"] > 0
     assert verdict.false == []
+
+
+def test_each_of_several_results_is_looked_for_by_itself(tmp_path):
+    one = captured("small_variance", "cpu")
+    [runs] = ran([one], tmp_path)
+    verdict = fates(one, runs)
+    assert (verdict.held["materialised"] > 0, verdict.held["inlined"] > 0, verdict.false) == (True, True, [])
+    nodes = {node["name"]: node for node in one.capture["graphs"][0]["nodes"]}
+    nodes["getitem_4"]["buffer"], nodes["getitem_5"]["buffer"] = nodes["getitem_5"]["buffer"], None
+    assert [sentence.partition(": ")[2] for sentence in fates(one, runs).false] == [
+        "getitem_4 is nowhere in memory",
+        "getitem_5, inlined, is in memory",
+    ]

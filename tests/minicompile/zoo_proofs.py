@@ -22,6 +22,7 @@ from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import named_whole
+from minicompile.explain.annotation.view import COMPUTED
 from minicompile.explain.explorer.tour import tour
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Graph
@@ -110,7 +111,7 @@ def fates(one: Captured, ran: Ran) -> Verdict:
             read["buffer"] for node in loops for read in node["reads"] if read["index"] == "*"
         }  # changed in place
         memory = [tensor for _, _, tensors in calls for tensor in tensors]
-        told = {node["name"]: node["fate"] for node in graph["nodes"]}
+        told = _told(graph)
         buffers = {node["name"]: node["buffer"] for node in graph["nodes"]}
         results = values_of(one, graph)
         values = {
@@ -120,7 +121,7 @@ def fates(one: Captured, ran: Ran) -> Verdict:
         converted = _converted(graph, results)
         tolerances = _tolerances(graph)
         for node, value in values.items():
-            if told.get(node) not in ("materialised", "inlined", "fused away"):
+            if told.get(node) not in COMPUTED:
                 continue
             if told[node] == "materialised" and buffers[node] not in given:  # overwritten in place by the same kernel
                 continue
@@ -166,15 +167,25 @@ def _tolerances(graph: Graph) -> dict[str, float]:
     return found
 
 
+def _told(graph: Graph) -> dict[str, str | None]:
+    """What is said of each result; one of several that kernels compute is stored where it has a buffer in memory."""
+    told = {node["name"]: node["fate"] for node in graph["nodes"]}
+    allocated = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
+    for node in graph["nodes"]:
+        if node["target"] == "operator.getitem" and told[node["inputs"][0]] in COMPUTED:
+            told[node["name"]] = "materialised" if node["buffer"] in allocated else "inlined"
+    return told
+
+
 def _lies_in_memory(name: str, graph: Graph) -> bool:
     """Whether a result is said to be in memory, as an input, stored, by a library's call, or as a view of one of these.
 
     One of several results of a library's call is such a view.
     """
-    nodes = {node["name"]: node for node in graph["nodes"]}
-    while nodes[name]["fate"] == "view" and nodes[name]["inputs"]:
+    nodes, told = {node["name"]: node for node in graph["nodes"]}, _told(graph)
+    while told[name] == "view" and nodes[name]["inputs"]:
         name = nodes[name]["inputs"][0]
-    return nodes[name]["fate"] in (None, "materialised", "extern call")
+    return told[name] in (None, "materialised", "extern call")
 
 
 def standardised(x: torch.Tensor, axes: tuple[int, ...], eps: float) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 Direction = Literal["forward", "backward"]
 Size = list[int | str]  # lengths of the axes; text where symbolic
+PART = "operator.getitem"  # the target of an ATen node that takes one of an operation's several results
 
 
 class Coded(TypedDict):

@@ -4,6 +4,7 @@ A node's fate is where its result is: in memory, in a register, in a library's c
 
 - `materialised`: a kernel stores its whole result in memory, in a buffer of its own or in another one: `aten.copy_`
   changes its input, zeros are stored where `aten.index_put_` then adds, what is concatenated is stored part by part.
+  Of several results, a variance and a mean, kernels store all that are taken.
 - `extern call`: a library's kernel or a user's own computes it.
 - `fused away`: it was a buffer until fusion let its consumers use the value at once.
 - `inlined`: lowering made it part of its consumers' loops; it never was a buffer.
@@ -16,6 +17,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from math import prod
 from typing import Any
+
+from minicompile.lowering.captured import PART
 
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
 SCATTER = "Scatter"  # a loop that stores where an index says
@@ -38,9 +41,11 @@ def fate(
     name, buffer = node["name"], buffers.get(node["name"])
     if name in extern_nodes:
         return "extern call"
+    if node["target"] == PART:
+        return "view"
     if name in stored:
         return "materialised"
-    if node["target"] == "operator.getitem" or (node["is_view"] and name not in producers):
+    if node["is_view"] and name not in producers:
         return "view"
     if buffer is not None and buffer["name"] in made and (buffer["removed"] or name in producers):  # or it were stored
         return "fused away"
@@ -68,11 +73,18 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         if one["stores"] is not None and one["buffer"] in in_memory and emitted(name, position)
     }
     stored = {name for name in stores if name is not None}
+    stored |= {name for name, parts in results.parts.items() if parts <= stored}
     stored |= {name for node in nodes for name in _put_together(node, in_memory)}
     stored |= set(copies(lowered, emitted))
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
+    buffers |= {
+        name: buffers[part]
+        for name, parts in results.parts.items()
+        for part in parts
+        if part in buffers and buffers[part]["removed"]
+    }
     made = {buffer for node in nodes for buffer in node["buffers"]}
     return {
         node["name"]: fate(node, buffers, extern, producers, stored, made)
@@ -194,6 +206,12 @@ class _Results:
     A flip, a lookup or a copy reads its operand at indices of its own: what its loop stores is its result, whoever
     computed the numbers. Where a library's call asks for a layout, a loop of its own node copies what it is handed, and
     so does a scatter's, to change the copy: that, not the call's or the scatter's result, is then what is stored.
+
+    Of an operation with several results that loops compute, each lies by itself: what is stored is one of them, or no
+    result yet, a sum of squares say.
+
+    Attributes:
+        parts: by the name of such an operation, the nodes that take its results.
     """
 
     def __init__(self, lowered: dict[str, Any]) -> None:
@@ -208,10 +226,20 @@ class _Results:
         }  # fmt: skip
         self._unfinished = _unfinished(nodes, made)
         self._called = {one for node in nodes if node["extern"] for one in made[node["name"]]}
+        computed = {one["producer"] for node in nodes for one in node["operations"]}
+        self.parts: dict[str, set[str]] = defaultdict(set)
+        for name, target in targets.items():
+            if target == PART and (whole := self._inputs[name][0]) in computed and not self._aten[whole]["is_view"]:
+                self.parts[whole].add(name)
+        parts = set().union(*self.parts.values())
+        self._part_in = {buffer: name for name, buffer in lowered["parts"].items() if name in parts}
         self._scattered = {buffer for node in nodes if node["computes"] == SCATTER for buffer in node["buffers"]}
 
     def of(self, store: dict, buffer: dict) -> str | None:
         """The ATen node whose whole result a store puts into a buffer."""
+        part = self._part_in.get(buffer["name"])
+        if part is not None and _holds(buffer, self._aten[part]):
+            return part
         loop, value = store["producer"], store["stores"]
         for_call = {loop, value} <= self._called
         handed = self._handed(loop, store["copies"] if for_call or value == loop else value)
@@ -221,6 +249,7 @@ class _Results:
         for name in names:
             if (
                 name in self._aten
+                and name not in self.parts
                 and _holds(buffer, self._aten[name])
                 and (buffer["name"], name) not in self._unfinished
             ):
@@ -251,7 +280,7 @@ class _Results:
 
     def _is_part(self, name: str | None) -> bool:
         """Whether an ATen node only takes one of several results."""
-        return name in self._aten and self._aten[name]["target"] == "operator.getitem"
+        return name in self._aten and self._aten[name]["target"] == PART
 
 
 def _holds(buffer: dict, node: dict) -> bool:
@@ -284,9 +313,11 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
     for name, node in nodes.items():
         for operation in node["operations"]:
             owners[operation["producer"]].add(name)
+    parts = [node for node in lowered["aten"]["nodes"] if node["target"] == PART and node["inputs"][0] in owners]
+    whole = {node["name"]: node["inputs"][0] for node in parts}
     for buffer in lowered["buffers"]:
         if buffer["node"] and buffer["name"] in made_by:
-            owners[buffer["node"]].add(made_by[buffer["name"]])
+            owners[whole.get(buffer["node"], buffer["node"])].add(made_by[buffer["name"]])
     found = {}
     for name, node in nodes.items():
         own = {producer for producer, names in owners.items() if producer and name in names}
@@ -310,7 +341,7 @@ def _with_inlined(own: dict[str, list[str]], nodes: dict[str, dict], aten: list[
     for node in reversed(aten):  # readers come after what they read
         if node["name"] not in known and node["op"] == "call_function" and not node["symbolic"]:
             loops[node["name"]] = set().union(*(loops[reader] for reader in readers[node["name"]]))
-    computing = {node["name"] for node in aten if not node["is_view"] and node["target"] != "operator.getitem"}
+    computing = {node["name"] for node in aten if not node["is_view"] and node["target"] != PART}
     more = {name: {one for one, within in loops.items() if name in within and one in computing} for name in own}
     return {name: sorted({*owned, *more[name]}) for name, owned in own.items()}
 

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.annotation.headline import named_whole
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture, Graph
+from minicompile.lowering.captured import PART, Capture, Graph, Node
 from minicompile.report import words
 from minicompile.report.overview import five_sentences, what_matters
 from minicompile.report.profile_report import interpretation
@@ -48,7 +48,6 @@ def capture_view(capture: Capture, folder: str, language: str = "en") -> dict:
 def graph_view(graph: Graph) -> dict:
     """Count what fusion made of one graph, and the bytes that never reached memory."""
     fates = Counter(node["fate"] for node in graph["nodes"] if node["fate"])
-    unwritten = sum(node["bytes"] or 0 for node in graph["nodes"] if node["fate"] in NOT_WRITTEN)
     return {
         "id": graph["id"],
         "direction": graph["direction"],
@@ -59,10 +58,19 @@ def graph_view(graph: Graph) -> dict:
         "extern_calls": sum(call["extern"] for call in graph["calls"]),
         "fusions": sum(decision["taken"] for decision in graph["decisions"]),
         "refused": sum(not decision["taken"] for decision in graph["decisions"]),
-        "unwritten_bytes": unwritten,
+        "unwritten_bytes": sum(node["bytes"] or 0 for node in graph["nodes"] if _is_unwritten(node, graph)),
         "removed_buffers": sum(buffer["removed"] for buffer in graph["buffers"]),
         "coverage": {what: pair for what, pair in graph["coverage"].items() if what != "missing"},
     }
+
+
+def _is_unwritten(node: Node, graph: Graph) -> bool:
+    """Whether no kernel stores a result; one of several results shares the operation's fate, unless it is stored."""
+    if node["target"] != PART:
+        return node["fate"] in NOT_WRITTEN
+    [whole] = (one for one in graph["nodes"] if one["name"] == node["inputs"][0])
+    stored = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
+    return whole["fate"] in NOT_WRITTEN and node["buffer"] not in stored
 
 
 def refusals(captures: Sequence[Capture], most: int = 5, language: str = "en") -> list[tuple[str, int]]:

@@ -305,14 +305,15 @@ def with_subgraphs(record: dict, subgraphs: dict[str, dict]) -> dict:
             node["origin_node"] = inside(node["origin_node"])
             for operation in node["operations"]:
                 operation.update({of: inside(operation[of]) for of in ("producer", "stores", "copies")})
+        record["parts"] |= {f"{name}.{node}": buffer for node, buffer in inner["parts"].items()}
         record["aten"]["nodes"] += inner["aten"]["nodes"]
         for part in ("buffers", "groups", "scheduler_nodes"):
             record[part] += inner[part]
     return record
 
 
-def lowered_graph(graph: Any, code: str) -> dict:
-    """Everything that is read off the live `GraphLowering`."""
+def lowered_graph(graph: Any, code: str, parts: dict[str, str]) -> dict:
+    """Everything that is read off the live `GraphLowering`, and by ATen node the buffers of `parts` of results."""
     nodes = graph.scheduler.nodes
     known = {**graph.graph_inputs, **graph.name_to_buffer}
     node_of_buffer = {}
@@ -330,6 +331,7 @@ def lowered_graph(graph: Any, code: str) -> dict:
         "inference": bool(graph.is_inference),
         "aten": fx,
         "inner_nodes": inner_nodes(graph.module),
+        "parts": parts,
         "buffers": [
             {
                 "name": name,

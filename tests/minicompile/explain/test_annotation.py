@@ -85,10 +85,11 @@ def follows(capture: dict) -> set[int]:
             members = [one for one in graph["scheduler_nodes"] if one["name"] in call["scheduler_nodes"]]
             inside = set(call["aten_nodes"]) | {o["producer"] for one in members for o in one["operations"]}
             computed = [one for one in nodes if one["name"] in inside and one["fate"] in COMPUTED]
-            parts = [one for one in nodes if one["target"] == "operator.getitem" and set(one["inputs"]) & inside]
+            whole = {one["name"] for one in computed}
+            parts = [one for one in nodes if one["target"] == "operator.getitem" and set(one["inputs"]) & whole]
             gone = [one for one in computed if one["fate"] != "materialised" and one["bytes"]]
             gone = [one for one in gone if one["name"] not in copied]
-            gone += [one for one in parts if one["buffer"] in removed]
+            gone += [one for one in parts if one["buffer"] in (None, *removed)]
             allowed |= {len(computed), len(call["groups"]), sum(one["bytes"] for one in gone)}
     return allowed
 

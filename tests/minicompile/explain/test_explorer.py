@@ -14,6 +14,7 @@ from forks import script
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from zoo_models import captured
 
 from minicompile import render_explorer
 from minicompile.explain.explorer.highlight import LETTERS, LEXERS, PLAIN, highlight
@@ -104,6 +105,20 @@ def test_no_text_of_a_capture_ends_the_data_or_becomes_markup(tmp_path, text, co
     ]
     assert tags[0] == tags[1]
     assert text_of(data := data_of(tmp_path / "explorer.html"), data["captures"][0]["panes"][0])[0] == text
+
+
+def test_one_of_several_results_is_no_view_and_a_part_of_a_tensor_is_one(tmp_path):
+    render_explorer(captured("small_variance", "simulated").capture, tmp_path / "variance.html")
+    [graph] = data_of(tmp_path / "variance.html")["captures"][0]["graphs"]
+    of = {node["name"]: (node["part_of"], node["buffer"]) for node in graph["nodes"] if "part_of" in node}
+    assert of["getitem_4"] == ("var_mean_2", None)
+    assert of["getitem_5"][0] == "var_mean_2"
+    assert of["getitem_5"][1] in {buffer["name"] for buffer in graph["buffers"]}
+    render_explorer(captured("parts_of_one", "simulated").capture, tmp_path / "split.html")
+    [graph] = data_of(tmp_path / "split.html")["captures"][0]["graphs"]
+    parts = [node for node in graph["nodes"] if node["target"] == "operator.getitem"]
+    assert parts
+    assert not any("part_of" in node for node in parts)
 
 
 def test_the_page_names_no_other_file_and_forbids_the_network(tmp_path):

@@ -130,10 +130,35 @@ def test_an_index_that_inductor_counts_to_no_loop_is_tied_to_the_loops_of_its_re
     assert not any(graph["coverage"]["missing"].values())
 
 
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_each_of_several_results_is_where_it_lies(target):
+    """The variances of which only the sum is returned, and those of the norms, are stored by no kernel."""
+    [graph] = captured("small_variance", target).capture["graphs"]
+    whole = {node["name"]: node["fate"] for node in graph["nodes"] if node["target"].startswith("aten.var_mean")}
+    assert [*whole.values()] == ["materialised", "inlined", "inlined", "inlined"]
+    of = {buffer["node"]: buffer["name"] for buffer in graph["buffers"] if buffer["node"] in places(graph)}
+    assert {name: buffer for name, buffer in places(graph).items() if buffer} == of
+    assert sorted(of) == ["getitem", "getitem_1", "getitem_3", "getitem_5", "getitem_7"]
+    assert all(buffer["node"] for buffer in graph["buffers"] if not buffer["input"])
+
+
+def places(graph) -> dict[str, str | None]:
+    return {node["name"]: node["buffer"] for node in graph["nodes"] if node["target"] == "operator.getitem"}
+
+
+def test_several_results_of_which_fusion_removed_one_were_buffers():
+    """A mean that Welford's algorithm yields, of which the variance is a quotient, no buffer."""
+    [graph] = captured("variance", "simulated").capture["graphs"]
+    assert target_fates(graph, "aten.var_mean.correction") == {"fused away"}
+    [mean] = [buffer for buffer in places(graph).values() if buffer]
+    assert [buffer["removed"] for buffer in graph["buffers"] if buffer["name"] == mean] == [True]
+
+
 def lowered(read: dict) -> dict:
     """A sum whose buffer fusion removed, and a loop that copies what it reads of it into another buffer."""
     sizes = {"buf0": [12], "buf1": [12]}
     return {
+        "parts": {},
         "aten": {
             "nodes": [
                 {"name": name, "target": f"aten.{name}.default", "op": "call_function", "size": size, "is_view": False,

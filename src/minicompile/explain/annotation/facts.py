@@ -144,12 +144,16 @@ def _step(view: KernelView, nodes: list[SchedulerNode]) -> dict | None:
 def absent(view: KernelView) -> dict:
     """What is not there: `intermediates`, results of the kernel's operations that no kernel stores as a whole.
 
+    Of an operation with several results, each that is taken counts by itself, under the operation's target.
+
     `bytes` are those of the intermediates whose size is known, each once. `scratched` pass through scratch memory of
     the kernel's own. `handed_over` are the intermediates that one call of Dynamo's graph returns to another.
     `apart` are the bytes that the kernel's operations would move one by one (`moved_apart`). `partial` are buffers that
     the kernel writes though they are no ATen node's result.
     """
-    gone = [node for node in view.fused if node["bytes"] is not None and not in_memory(view, node)]
+    results = [(node, one) for node in view.fused for one in ([node] if node["size"] is not None else parts(view, node))]
+    targets = {one["name"]: node["target"] for node, one in results}
+    gone = [one for _, one in results if one["bytes"] is not None and not in_memory(view, one)]
     partial = [
         view.buffers[name]
         for name in sorted(view.written & set(view.parameters.values()))
@@ -158,7 +162,7 @@ def absent(view: KernelView) -> dict:
     in_scratch = {entry["buffer"] for entry in writes(view)["scratch"]}
     handed_over = [node for node in gone if view.graph["direction"] == "forward" and _handed_over(view, node["name"])]
     return {
-        "intermediates": [operation_record(view, node) for node in gone],
+        "intermediates": [{**operation_record(view, node), "target": targets[node["name"]]} for node in gone],
         "all_stored": bool(view.fused) and all(in_memory(view, node) for node in view.fused),
         "bytes": sum(node["bytes"] or 0 for node in gone),
         "apart": moved_apart(view),

@@ -5,7 +5,7 @@ a view, copied into an input that is changed in place, or as what a later operat
 """
 
 from minicompile.explain.annotation.view import KernelView
-from minicompile.lowering.captured import Node
+from minicompile.lowering.captured import PART, Node
 
 COPY = "aten.copy_.default"
 GIVEN = {"placeholder": "input", "get_attr": "constant"}  # nodes that compute nothing; a kernel may copy what they hold
@@ -24,12 +24,14 @@ def operation_record(view: KernelView, node: Node) -> dict:
 
 def parts(view: KernelView, node: Node) -> list[Node]:
     """The results of a node that returns several."""
-    found = (one for one in view.graph["nodes"] if one["target"] == "operator.getitem")
+    found = (one for one in view.graph["nodes"] if one["target"] == PART)
     return [one for one in found if one["inputs"] == [node["name"]]]
 
 
 def in_memory(view: KernelView, node: Node) -> bool:
-    """Whether a result is in memory as a whole, under whatever name."""
+    """Whether a result is in memory as a whole, under whatever name; of several results, whether all are."""
+    if node["size"] is None and (several := parts(view, node)):
+        return all(in_memory(view, part) for part in several)
     return any(_is_written(view, one) for one in (node, *_same_values(view, node)))
 
 

@@ -14,7 +14,7 @@ from minicompile.explain.explorer.questions import questions
 from minicompile.explain.explorer.tour import stop, tour
 from minicompile.explain.standalone import script_parts
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture, Graph, Kernel, Pane
+from minicompile.lowering.captured import PART, Capture, Graph, Kernel, Node, Pane
 from minilab import LabError
 
 COPIED = (
@@ -115,6 +115,15 @@ def packed_kernel(capture: Capture, graph: Graph, kernel: Kernel, language: str)
         return {**kernel, "script": None}
 
 
+def _part(node: Node, graph: Graph) -> dict:
+    """Of what takes one of several results: `part_of`, whose they are, and the `buffer` that it lies in, if any."""
+    [whole] = [one for one in graph["nodes"] if node["target"] == PART and one["name"] == node["inputs"][0]] or [None]
+    if whole is None or whole["fate"] == "view":
+        return {}
+    allocated = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
+    return {"part_of": whole["name"], "buffer": node["buffer"] if node["buffer"] in allocated else None}
+
+
 def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str) -> dict:
     """A graph without what the page does not show, its fusions' reasons worded."""
     nodes = [
@@ -123,7 +132,7 @@ def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str
     ]
     return {
         **only(graph, GRAPH),
-        "nodes": [only(node, NODE) for node in graph["nodes"] if node["line"]],
+        "nodes": [{**only(node, NODE), **_part(node, graph)} for node in graph["nodes"] if node["line"]],
         "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
         "scheduler_nodes": nodes,
         "kernels": [packed_kernel(capture, graph, kernel, language) for kernel in graph["kernels"]],

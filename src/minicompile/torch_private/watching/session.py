@@ -28,6 +28,7 @@ from minicompile.torch_private.watching.decisions import FusionDecisions
 from minicompile.torch_private.watching.frames import TRACE_LOGGER, FrameLog, TraceHandler, trace_patches
 from minicompile.torch_private.watching.line_hooks import LineHooks
 from minicompile.torch_private.watching.node_texts import NodeTexts
+from minicompile.torch_private.watching.parts import Parts
 
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
 
@@ -89,7 +90,7 @@ class _Watcher:
         self.session, self.target = session, target
         self.choices = session.choices = Choices(target, replay)
         self.lines, self.decisions = LineHooks(), FusionDecisions()
-        self.calls = KernelCalls(self.lines.definitions)
+        self.calls, self.parts = KernelCalls(self.lines.definitions), Parts()
         self.frames = FrameLog(session)
         self.watching = True
         self._traced: int | None = None  # Dynamo's graph that AOT autograd is at
@@ -165,6 +166,7 @@ class _Watcher:
         self.lines.take()
         self.decisions.take()
         self.calls.take()
+        self.parts.forget()
         self._unfused = []
 
     def _configuration(self) -> dict:
@@ -209,11 +211,11 @@ class _Watcher:
         subgraphs = {}
         for one in inner:
             with owner("V").V.set_graph_handler(one):  # a node that prints itself asks for its buffers there
-                subgraphs[one.name] = lowered_graph(one, "")
+                subgraphs[one.name] = lowered_graph(one, "", self.parts.of(one))
         calls, definitions = self.calls.take(), self.lines.take()
         made = {
             "index": self._index,
-            **with_subgraphs(lowered_graph(graph, code), subgraphs),
+            **with_subgraphs(lowered_graph(graph, code, self.parts.of(graph)), subgraphs),
             "ir_before": self._unfused,
             "decisions": self.decisions.take(),
             "choices": self.choices.take(graph),
@@ -222,6 +224,7 @@ class _Watcher:
             "traffic": traffic.of_calls([graph, *inner], calls, definitions),
         }
         self.session.lowered.append(made)
+        self.parts.forget()
         self._unfused = []
 
     def _recorded(self, what: str, record: Callable[[], Any]) -> Any:
@@ -267,7 +270,8 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
             stack.enter_context(patch)
         if target == "simulated":
             stack.enter_context(simulated.driver_stand_in())
-        for hooks in (watcher.lines, watcher.decisions, watcher.calls, watcher.frames, watcher.choices, NodeTexts()):
+        seen = (watcher.lines, watcher.decisions, watcher.calls, watcher.parts, watcher.frames, watcher.choices)
+        for hooks in (*seen, NodeTexts()):
             for patch in hooks.patches():
                 stack.enter_context(patch)
         stack.enter_context(mock.patch.object(inductor, "compile_fx", watcher.entered(inductor.compile_fx)))

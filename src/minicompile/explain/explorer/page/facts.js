@@ -49,6 +49,7 @@ function traffic(graph, call) {
 /** What became of an ATen node's result, in words. */
 function fateInWords(node) {
   const bytes = node.bytes === null ? "" : bytesInWords(node.bytes);
+  if (node.part_of) return `${say("fate.part", { node: node.part_of })}${node.buffer ? say("fate.kept", { buffer: node.buffer }) : ""}`;
   switch (node.fate) {
     case "materialised": return `${say("fate.materialised")}${node.buffer ? say("fate.as", { buffer: node.buffer }) : ""}${bytes && `, ${bytes}`}`;
     case "extern call": return `${say("fate.extern call")}${node.buffer ? say("fate.into", { buffer: node.buffer }) : ""}${bytes && `, ${bytes}`}`;
