@@ -5,7 +5,9 @@ nodes; every loop-body operation its ATen node; forward and backward. Views comp
 an operation are structure (loops, pragmas, signatures, accumulators).
 """
 
-from minicompile.lowering.captured import Capture, Graph, Link, Warned
+from collections import defaultdict
+
+from minicompile.lowering.captured import Capture, Graph, Link, Operation, Warned
 
 NO_CODE = ("view", "folded")
 
@@ -32,12 +34,21 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
     whole_lines = {node["line"] for node in graph["nodes"] if node["name"] in whole} & called
     reached = {first for first, _ in exact} | whole_lines | {first for first, second in pairs if second in coarse}
     sourced = {line for link in links if link["to"] == aten and link["kind"] == "source" for _, line in link["pairs"]}
-    compute = [node for node in graph["nodes"] if node["fate"] and node["fate"] not in NO_CODE]
     operations = [(node["name"], one) for node in graph["scheduler_nodes"] for one in node["operations"]]
+    handed_on = _handed_on(graph)
+    no_line = {node["name"] for node in graph["nodes"] if node["fate"] == "fused away" and node["name"] in handed_on}
+    compute = [
+        node for node in graph["nodes"]
+        if node["fate"] and node["fate"] not in NO_CODE and node["name"] not in no_line
+    ]  # fmt: skip
     lost = [node["name"] for node in compute if node["line"] not in reached]
-    # a constant or an index has no line of its own, but the kernel that it went into is known, or nobody reads it
+    # a constant, an index, what hands on its operand: it has no line of its own, but the kernel that it went into is
+    # known, or nobody reads it
     needless = _needless(graph)
-    folded = [node for node in graph["nodes"] if node["fate"] == "folded" and node["name"] not in needless]
+    folded = [
+        node for node in graph["nodes"]
+        if (node["fate"] == "folded" and node["name"] not in needless) or node["name"] in no_line
+    ]  # fmt: skip
     astray = [node["name"] for node in folded if node["line"] not in called]
     unlinked_calls = [call["id"] for call in graph["calls"] if not call["aten_nodes"] or not call["line"]]
     orphans = [f"{node}.{one['name']}" for node, one in operations if not one["producer"]]
@@ -49,6 +60,17 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
         "kernel_lines": [sum(k["lines_tied"] for k in graph["kernels"]), sum(k["lines"] for k in graph["kernels"])],
         "missing": {"compute_nodes": lost + astray, "kernel_calls": unlinked_calls, "loop_body_operations": orphans},
     }
+
+
+def _handed_on(graph: Graph) -> set[str]:
+    """ATen nodes that only store what another one computed, a first power say, where no kernel has such a line."""
+    removed = {buffer["name"] for buffer in graph["buffers"] if buffer["removed"]}
+    own: dict[str, list[Operation]] = defaultdict(list)
+    for node in graph["scheduler_nodes"]:
+        for one in node["operations"]:
+            if one["producer"]:
+                own[one["producer"]].append(one)
+    return {name for name, its in own.items() if all(not one["emitted"] and one["buffer"] in removed for one in its)}
 
 
 def _needless(graph: Graph) -> set[str]:

@@ -303,10 +303,11 @@ def test_a_compute_node_without_a_line_counts_as_missing():
             {
                 "name": "op0",
                 "aten_nodes": ["exp", "lost"],
-                "operations": [{"name": "exp", "producer": "exp"}],
+                "operations": [{"name": "exp", "producer": "exp", "buffer": None, "emitted": True}],
                 "buffers": ["buf0"],
             }
         ],
+        "buffers": [],
     }
     links = [
         {"from": "a", "to": "c", "kind": "operation", "pairs": [[1, 5]]},
@@ -331,9 +332,35 @@ def test_what_was_made_for_a_buffer_that_inductor_dropped_needs_no_line():
     ]
     made = {"name": "op4", "aten_nodes": ["attention"], "operations": [], "buffers": ["buf4"]}
     graph = {
-        "panes": {"aten": "a", "code": "c"}, "calls": [], "kernels": [], "nodes": nodes, "scheduler_nodes": [made]
+        "panes": {"aten": "a", "code": "c"}, "calls": [], "kernels": [], "nodes": nodes, "scheduler_nodes": [made],
+        "buffers": [],
     }  # fmt: skip
     assert coverage(graph, [])["missing"]["compute_nodes"] == ["attention", "used"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "called", "missing"),
+    [
+        ({}, [[1, 9]], []),
+        ({}, [], ["pow"]),  # of no known kernel
+        ({"operation": "pow", "buffer": None}, [[1, 9]], ["pow"]),  # it computes, and has no line
+        ({"operation": "load", "buffer": "x"}, [[1, 9]], ["pow"]),  # it reads memory, and has no line
+    ],
+)
+def test_what_only_hands_on_its_operand_needs_no_line(changed, called, missing):
+    """A first power whose buffer fusion removed: all that it ever was is a store that no kernel has."""
+    node = {"name": "pow", "target": "aten.pow.Tensor_Scalar", "fate": "fused away", "line": 1, "inputs": ["sum"],
+            "size": [4], "buffer": "buf0"}  # fmt: skip
+    store = {"name": "store", "operation": "store", "producer": "pow", "buffer": "buf0", "emitted": False}
+    graph = {
+        "panes": {"aten": "a", "code": "c"}, "calls": [], "kernels": [], "nodes": [node],
+        "scheduler_nodes": [
+            {"name": "op0", "aten_nodes": ["pow"], "operations": [{**store, **changed}], "buffers": ["buf0"]}
+        ],
+        "buffers": [{"name": "buf0", "removed": True}, {"name": "x", "removed": False}],
+    }  # fmt: skip
+    links = [{"from": "a", "to": "c", "kind": "call", "pairs": called}]
+    assert coverage(graph, links)["missing"]["compute_nodes"] == missing
 
 
 def test_the_users_own_frames_count_and_torchs_modules_where_there_are_none():

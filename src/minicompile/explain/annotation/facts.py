@@ -151,7 +151,9 @@ def absent(view: KernelView) -> dict:
     `apart` are the bytes that the kernel's operations would move one by one (`moved_apart`). `partial` are buffers that
     the kernel writes though they are no ATen node's result.
     """
-    results = [(node, one) for node in view.fused for one in ([node] if node["size"] is not None else parts(view, node))]
+    results = [
+        (node, one) for node in view.fused for one in ([node] if node["size"] is not None else parts(view, node))
+    ]
     targets = {one["name"]: node["target"] for node, one in results}
     gone = [one for _, one in results if one["bytes"] is not None and not in_memory(view, one)]
     partial = [
