@@ -173,6 +173,7 @@ def test_the_why_box_says_whose_result_a_part_is_and_where_it_lies(opened, pages
     for name, said in (("getitem_4", ""), ("getitem_5", f", in memory as {places['getitem_5']}")):
         choose(opened, capture, "aten", f"{name}: ")
         assert f"one of the results of var_mean_2{said}\n" in f"{why(opened)}\n"
+        assert line(opened, "ATen", f"{name}: ").locator("abbr").get_attribute("title") == "one of several results"
 
 
 def test_a_profile_gives_time_bandwidth_and_a_dot_on_the_roofline(opened, pages):
