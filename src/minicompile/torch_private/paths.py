@@ -1,4 +1,4 @@
-"""Results without this machine's folders: what is published must read the same wherever it was made."""
+"""Results without this machine's folders and addresses: what is published must read the same wherever it was made."""
 
 import re
 from functools import lru_cache, partial
@@ -8,16 +8,24 @@ import torch
 
 from minicompile.torch_private.names import owner
 
+ADDRESS = re.compile(
+    r"(<[^<>]*) at 0x[0-9a-f]+(?=[^<>]*>)"
+)  # of an object that prints itself, `<code object f at 0x7f...>`
+
 
 def without_paths(value):
-    """The same data without this machine's folders: files of the project, of packages and of caches by their ends."""
+    """The same data without this machine's folders: files of the project, of packages and of caches by their ends.
+
+    Objects that printed themselves are without their addresses, which are others each time.
+    """
     packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
     folders = pattern_of([cache, packages, str(Path.cwd())])
-    text = lru_cache(None)(partial(folders.sub, ""))  # a stack trace is that of many nodes
+    without_folders = lru_cache(None)(partial(folders.sub, ""))  # a stack trace is that of many nodes
 
     def shortened(item):
         if isinstance(item, str):
-            return text(item) if "/" in item else item
+            item = without_folders(item) if "/" in item else item
+            return ADDRESS.sub(r"\1", item) if " at 0x" in item else item
         if isinstance(item, dict):
             return {key: shortened(one) for key, one in item.items()}
         if isinstance(item, list | tuple):
