@@ -4,7 +4,7 @@ Inductor's IR before and after fusion is nearly the same text, and kernels resem
 once and the whole compressed, MiniGPT's capture takes a tenth of its size.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from minicompile.explain.explorer.highlight import highlight, highlight_line
@@ -115,24 +115,24 @@ def packed_kernel(capture: Capture, graph: Graph, kernel: Kernel, language: str)
         return {**kernel, "script": None}
 
 
-def _part(node: Node, graph: Graph) -> dict:
+def _part(node: Node, nodes: Mapping[str, Node], allocated: Set[str]) -> dict:
     """Of what takes one of several results: `part_of`, whose they are, and the `buffer` that it lies in, if any."""
-    [whole] = [one for one in graph["nodes"] if node["target"] == PART and one["name"] == node["inputs"][0]] or [None]
-    if whole is None or whole["fate"] == "view":
+    if node["target"] != PART or nodes[node["inputs"][0]]["fate"] == "view":
         return {}
-    allocated = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
-    return {"part_of": whole["name"], "buffer": node["buffer"] if node["buffer"] in allocated else None}
+    return {"part_of": node["inputs"][0], "buffer": node["buffer"] if node["buffer"] in allocated else None}
 
 
 def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str) -> dict:
     """A graph without what the page does not show, its fusions' reasons worded."""
+    named = {node["name"]: node for node in graph["nodes"]}
+    allocated = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
     nodes = [
         {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
         for node in graph["scheduler_nodes"]
     ]
     return {
         **only(graph, GRAPH),
-        "nodes": [{**only(node, NODE), **_part(node, graph)} for node in graph["nodes"] if node["line"]],
+        "nodes": [{**only(node, NODE), **_part(node, named, allocated)} for node in graph["nodes"] if node["line"]],
         "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
         "scheduler_nodes": nodes,
         "kernels": [packed_kernel(capture, graph, kernel, language) for kernel in graph["kernels"]],
