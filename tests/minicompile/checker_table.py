@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from zoo_models import NAMES, TARGETS, ZOO, Captured, Verdict, captured, load, saved
-from zoo_proofs import PROOFS
+from zoo_proofs import judged
 from zoo_runs import Ran, ran
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int, models: Path
 
 def row(one: Captured, runs: Ran) -> dict:
     """What the table says of a capture."""
-    graphs, verdicts = one.capture["graphs"], {kind: proof(one, runs) for kind, proof in PROOFS.items()}
+    graphs, verdicts = one.capture["graphs"], judged(one, runs)
     total = sum(verdicts.values(), Verdict())
 
     def counted(what: str) -> list[int]:

@@ -24,7 +24,7 @@ from random_steps import SIZES, STEPS, Blanks, Template
 from torch import Tensor, nn
 from torch.nn import functional
 from zoo_models import TARGETS, Captured, Verdict, load, saved
-from zoo_proofs import PROOFS, explained
+from zoo_proofs import judged
 from zoo_runs import Ran, ran
 
 from minicompile.models import CapturedModel
@@ -165,15 +165,9 @@ def written(seed: int, numbers: range | list[int], folder: Path) -> list[str]:
     return names
 
 
-def judged(one: Captured, its: Ran) -> Verdict:
-    """All that is said of a capture, held against its code; a proof that stops is none."""
-    total = Verdict()
-    for kind, proof in {**PROOFS, "explained": lambda one, _: Verdict(false=explained(one))}.items():
-        try:
-            total += proof(one, its)
-        except Exception as error:
-            total.false.append(f"{kind}: {type(error).__name__}: {error}")
-    return total
+def verdict(one: Captured, its: Ran) -> Verdict:
+    """All that is said of a capture, held against its code; it is to warn of nothing."""
+    return sum(judged(one, its).values(), Verdict(false=[str(warned) for warned in one.capture["warnings"]]))
 
 
 def refused(name: str, target: str, folder: Path) -> bool:
@@ -194,8 +188,8 @@ def tried(seed: int, numbers: list[int], folder: Path, jobs: int) -> dict[str, V
     captures = [saved(path) for path in sorted((folder / "captures").glob("*.json.gz"))]
     total = {name: Verdict() for name in names}
     for one, its in zip(captures, ran(captures, folder), strict=True):
-        verdict = judged(one, its)
-        total[one.name] += Verdict(verdict.held, [f"{one.target}: {said}" for said in verdict.false])
+        found = verdict(one, its)
+        total[one.name] += Verdict(found.held, [f"{one.target}: {said}" for said in found.false])
     for key, error in failed.items():
         name, target = key.split(".")
         if refused(name, target, folder):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from random_models import judged, source, written
+from random_models import source, verdict, written
 from zoo_models import captured, load
 from zoo_runs import ran
 
@@ -34,6 +34,6 @@ def test_eager_pytorch_runs_them(tmp_path):
 def test_what_is_said_of_them_is_true(seed, target, tmp_path):
     captures = [captured(name, target, tmp_path) for name in written(seed, range(2), tmp_path)]
     for one, its in zip(captures, ran(captures, tmp_path), strict=True):
-        verdict = judged(one, its)
-        assert sum(verdict.held.values()) > 10
-        assert not verdict.false, one.name
+        found = verdict(one, its)
+        assert sum(found.held.values()) > 10
+        assert not found.false, one.name

@@ -5,6 +5,7 @@ of [bytes read, bytes written, tensors afterwards] for its calls in order out, o
 is, on the CPU, with inputs of the sizes that it checks for. The mathematical functions of CUDA's library are PyTorch's.
 """
 
+import ctypes
 import json
 import sys
 import types
@@ -19,6 +20,7 @@ from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_heuristics import GridExpr
 from touched_cpp import Library, library_of
 from triton import language as tl
+from triton._C.libtriton import ir
 from triton.runtime import interpreter
 
 BLOCKS = {"XBLOCK": 512, "YBLOCK": 32, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK": 8}
@@ -81,12 +83,24 @@ class Marks:
 MARKS: list[Marks] = []
 
 
+def added_in_bfloat16(pointers, value, mask) -> interpreter.TensorHandle:
+    """An atomic addition of bfloat16, which the interpreter, in NumPy, has not; returns what was there before."""
+    before = numpy.zeros_like(value.data)
+    for place in numpy.ndindex(before.shape):
+        if mask.data[place]:
+            there = numpy.ctypeslib.as_array((ctypes.c_uint16 * 1).from_address(int(pointers.data[place])))
+            one = torch.from_numpy(there).view(torch.bfloat16)
+            before[place] = there[0]
+            one += torch.from_numpy(value.data[place].reshape(1)).view(torch.bfloat16)
+    return interpreter.TensorHandle(before, tl.bfloat16)
+
+
 def listen() -> None:
     """Let the interpreter report each access."""
     triton_helpers.libdevice = Mathematics("libdevice")
     combined_at_once.install()
     builder = interpreter.interpreter_builder
-    load, store, add = builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw
+    load, store, change = builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw
 
     def masked_load(pointers, mask, *args, **kwargs):
         MARKS[-1].note(pointers, mask, 0)
@@ -99,7 +113,10 @@ def listen() -> None:
     def atomic(operation, pointers, value, mask, *args, **kwargs):
         MARKS[-1].note(pointers, mask, 0)
         MARKS[-1].note(pointers, mask, 1)
-        return add(operation, pointers, value, mask, *args, **kwargs)
+        if value.dtype.scalar == tl.bfloat16:
+            assert operation == ir.ATOMIC_OP.FADD
+            return added_in_bfloat16(pointers, value, mask)
+        return change(operation, pointers, value, mask, *args, **kwargs)
 
     builder.create_masked_load, builder.create_masked_store, builder.create_atomic_rmw = (
         masked_load,

@@ -296,3 +296,19 @@ PROOFS: dict[str, Callable[[Captured, Ran], Verdict]] = {
     "structure": structure,
     "tours": tours,
 }
+
+
+def judged(one: Captured, runs: Ran) -> dict[str, Verdict]:
+    """What each proof says of a capture; one that stops proves nothing, and says so."""
+
+    def explains(one: Captured, _runs: Ran) -> Verdict:
+        explained(one)
+        return Verdict()
+
+    verdicts = {}
+    for kind, proof in {**PROOFS, "explained": explains}.items():
+        try:
+            verdicts[kind] = proof(one, runs)
+        except Exception as error:
+            verdicts[kind] = Verdict(false=[f"{kind}: {type(error).__name__}: {error}"])
+    return verdicts

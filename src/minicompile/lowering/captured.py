@@ -4,6 +4,7 @@
 needs. Pages word it by key, in their language (minicompile.explain.wording).
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
 Direction = Literal["forward", "backward"]
@@ -429,3 +430,13 @@ class Capture(TypedDict):
     warnings: NotRequired[list[Warned]]
     provenance: NotRequired[dict[str, Any]]
     restored: NotRequired[dict[str, Any]]
+
+
+def is_one_result(node: Node, nodes: Mapping[str, Node]) -> bool:
+    """Whether an ATen node takes one of an operation's several results; where these are views, it is a view instead.
+
+    Args:
+        node: of a graph.
+        nodes: all of the graph's, by name.
+    """
+    return node["target"] == PART and nodes[node["inputs"][0]]["fate"] != "view"

@@ -6,13 +6,13 @@ This module works out what there is to say of the captures; `templates/report_25
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import PurePosixPath
 
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.annotation.headline import named_whole
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import PART, Capture, Graph, Node
+from minicompile.lowering.captured import Capture, Graph, Node, is_one_result
 from minicompile.report import words
 from minicompile.report.overview import five_sentences, what_matters
 from minicompile.report.profile_report import interpretation
@@ -48,6 +48,9 @@ def capture_view(capture: Capture, folder: str, language: str = "en") -> dict:
 def graph_view(graph: Graph) -> dict:
     """Count what fusion made of one graph, and the bytes that never reached memory."""
     fates = Counter(node["fate"] for node in graph["nodes"] if node["fate"])
+    nodes = {node["name"]: node for node in graph["nodes"]}
+    stored = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
+    unwritten = [node for node in graph["nodes"] if _is_unwritten(node, nodes, stored)]
     return {
         "id": graph["id"],
         "direction": graph["direction"],
@@ -58,19 +61,17 @@ def graph_view(graph: Graph) -> dict:
         "extern_calls": sum(call["extern"] for call in graph["calls"]),
         "fusions": sum(decision["taken"] for decision in graph["decisions"]),
         "refused": sum(not decision["taken"] for decision in graph["decisions"]),
-        "unwritten_bytes": sum(node["bytes"] or 0 for node in graph["nodes"] if _is_unwritten(node, graph)),
+        "unwritten_bytes": sum(node["bytes"] or 0 for node in unwritten),
         "removed_buffers": sum(buffer["removed"] for buffer in graph["buffers"]),
         "coverage": {what: pair for what, pair in graph["coverage"].items() if what != "missing"},
     }
 
 
-def _is_unwritten(node: Node, graph: Graph) -> bool:
+def _is_unwritten(node: Node, nodes: Mapping[str, Node], stored: Set[str]) -> bool:
     """Whether no kernel stores a result; one of several results shares the operation's fate, unless it is stored."""
-    if node["target"] != PART:
+    if not is_one_result(node, nodes):
         return node["fate"] in NOT_WRITTEN
-    [whole] = (one for one in graph["nodes"] if one["name"] == node["inputs"][0])
-    stored = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
-    return whole["fate"] in NOT_WRITTEN and node["buffer"] not in stored
+    return nodes[node["inputs"][0]]["fate"] in NOT_WRITTEN and node["buffer"] not in stored
 
 
 def refusals(captures: Sequence[Capture], most: int = 5, language: str = "en") -> list[tuple[str, int]]:

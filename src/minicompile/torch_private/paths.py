@@ -19,7 +19,7 @@ def without_paths(value):
     Objects that printed themselves are without their addresses, which are others each time.
     """
     packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
-    folders = pattern_of([cache, packages, str(Path.cwd())])
+    folders = pattern_of((cache, packages, str(Path.cwd())))
     without_folders = lru_cache(None)(partial(folders.sub, ""))  # a stack trace is that of many nodes
 
     def shortened(item):
@@ -35,7 +35,8 @@ def without_paths(value):
     return shortened(value)
 
 
-def pattern_of(folders: list[str]) -> re.Pattern:
+@lru_cache
+def pattern_of(folders: tuple[str, ...]) -> re.Pattern:
     """What matches these folders at the front of a path, also of one that torch has cut to its last characters."""
     whole = "|".join(re.escape(folder) for folder in folders)
     ends = [folder[start:] for folder in folders for start in range(1, len(folder) - len(Path(folder).name))]

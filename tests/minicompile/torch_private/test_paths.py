@@ -4,7 +4,7 @@ import pytest
 
 from minicompile.torch_private.paths import pattern_of, without_paths
 
-FOLDERS = pattern_of(["/home/ada/lab", "/opt/venv/lib/site-packages"])
+FOLDERS = pattern_of(("/home/ada/lab", "/opt/venv/lib/site-packages"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
-from minicompile.lowering.captured import PART, Call, Capture, Graph, Node
+from minicompile.lowering.captured import Call, Capture, Graph, Node, is_one_result
 from minilab.pages.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
@@ -92,10 +92,7 @@ class KernelView:
         What takes one of several results is none, unless these are views themselves, as those of a split.
         """
         inside = [node for node in self.graph["nodes"] if node["name"] in self.call["aten_nodes"]]
-        return [node for node in inside if node["fate"] == "view" and not self._is_one_of_several(node)]
-
-    def _is_one_of_several(self, node: Node) -> bool:
-        return node["target"] == PART and self.nodes[node["inputs"][0]]["fate"] != "view"
+        return [node for node in inside if node["fate"] == "view" and not is_one_result(node, self.nodes)]
 
     @cached_property
     def operations(self) -> dict[int, list[Operation]]:

@@ -14,7 +14,7 @@ from minicompile.explain.explorer.questions import questions
 from minicompile.explain.explorer.tour import stop, tour
 from minicompile.explain.standalone import script_parts
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import PART, Capture, Graph, Kernel, Node, Pane
+from minicompile.lowering.captured import Capture, Graph, Kernel, Node, Pane, is_one_result
 from minilab import LabError
 
 COPIED = (
@@ -117,7 +117,7 @@ def packed_kernel(capture: Capture, graph: Graph, kernel: Kernel, language: str)
 
 def _part(node: Node, nodes: Mapping[str, Node], allocated: Set[str]) -> dict:
     """Of what takes one of several results: `part_of`, whose they are, and the `buffer` that it lies in, if any."""
-    if node["target"] != PART or nodes[node["inputs"][0]]["fate"] == "view":
+    if not is_one_result(node, nodes):
         return {}
     return {"part_of": node["inputs"][0], "buffer": node["buffer"] if node["buffer"] in allocated else None}
 
