@@ -141,7 +141,8 @@ def to_triton(compile_fx: Callable, module: torch.fx.GraphModule, inputs: list, 
         return lambda *_: None
 
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        compile_fx(simulated.copied(module), inputs, inner_compile=inner, **options)
+        table = simulated.decompositions()
+        compile_fx(simulated.copied(module), inputs, inner_compile=inner, decompositions=table, **options)
     return partial(simulated.results, module)
 
 

@@ -44,7 +44,8 @@ def compiled_code(model: CapturedModel, target: str) -> list[str]:
         return lambda *_: None
 
     def backend(module, inputs):
-        compile_fx.compile_fx(simulated.copied(module), inputs, inner_compile=inner)
+        table = simulated.decompositions()
+        compile_fx.compile_fx(simulated.copied(module), inputs, inner_compile=inner, decompositions=table)
         return partial(simulated.made_up_results, module)
 
     options = simulated.CONFIG if target == "simulated" else FAST

@@ -216,25 +216,30 @@ class _Builder:
                 self.panes.link("call", self.groups, self.node_line[node], self.code_pane, line)
             if kernel:
                 self.panes.link("define", self.code_pane, line, self.code_pane, kernel["first"])
+            given = self._arguments(line, kernel)
             call_record = {
                 "id": f"{self.id}.{number}",
                 "kernel": call["kernel"],
                 "extern": kernel is None,
                 "line": line,
-                "arguments": self._arguments(line, kernel),
+                "arguments": given,
                 "scheduler_nodes": nodes,
                 "aten_nodes": aten,
                 "groups": groups,
-                **self._bytes(groups, kernel, traffic),
+                **self._bytes(groups, kernel, traffic, [value for _, value in given if value]),
             }
             calls.append(cast(Call, call_record))
         return calls
 
-    def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any) -> dict:
-        """The bytes that a call moves, and what is known of them: `bytes_are` says which count it is."""
+    def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any, given: list[str]) -> dict:
+        """The bytes that a call moves, and what is known of them: `bytes_are` says which count it is.
+
+        How much of a workspace it touches follows from its block size, which is chosen later.
+        """
         if kernel is not None and traffic is not None:
-            read, written = traffic.read_bytes, traffic.written_bytes
-            are = "touched" if traffic.exact else "at_most"
+            used = [self.lowered["workspaces"][name] for name in given if name in self.lowered["workspaces"]]
+            read, written = traffic.read_bytes + sum(used), traffic.written_bytes + sum(used)
+            are = "touched" if traffic.exact and not used else "at_most"
             return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
         counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
         known = None if counted is None else "counted"

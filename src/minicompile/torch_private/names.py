@@ -35,6 +35,8 @@ NAMES = {
     "cuda_interface": PrivateName("torch._dynamo.device_interface:CudaInterface", "stand in for a GPU"),
     "fake_tensor": PrivateName("torch._subclasses.fake_tensor:FakeTensor", "tensors on a GPU that is not here"),
     "init_gpu": PrivateName("torch._subclasses.fake_tensor:init_gpu_context", "that wake no driver, simulated target"),
+    "no_modes": PrivateName("torch.utils._python_dispatch:_disable_current_modes", "tensors as they are made"),
+    "decompositions": PrivateName("torch._inductor.decomposition:select_decomp_table", "those of a GPU"),
     "detect_fake_mode": PrivateName("torch._guards:detect_fake_mode", "Dynamo's fake mode, for those tensors"),
     "V": PrivateName("torch._inductor.virtualized:V", "the graph, kernel and operation at hand"),
     "config": PrivateName("torch._inductor.config:patch", "caches off, provenance on, passes that look"),
@@ -50,6 +52,10 @@ NAMES = {
     "traffic": PrivateName(
         "torch._inductor.scheduler:BaseSchedulerNode.get_read_write_buffers_sizes",
         "bytes that a group reads and writes",
+    ),
+    "workspace": PrivateName(
+        "torch._inductor.codegen.wrapper:PythonWrapperCodegen.generate_workspace_allocation",
+        "memory in which a kernel's blocks hand on what they have",
     ),
     "call_mark": PrivateName(
         "torch._inductor.codegen.wrapper:PythonWrapperCodegen.write_provenance_debug_handle",

@@ -16,6 +16,7 @@ from unittest import mock
 
 import torch
 
+from minicompile.torch_private.known_values import known
 from minicompile.torch_private.names import owner
 
 DEVICE = torch.device("cuda", 0)
@@ -183,6 +184,32 @@ def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return made
 
 
+def decompositions() -> dict:
+    """How Inductor takes operations apart on a GPU; traced on the CPU, some would be left whole."""
+    aten = torch.ops.aten
+
+    def bernoulli(tensor, p=0.5, *, generator=None):
+        return torch.rand_like(tensor, dtype=torch.float32) < p
+
+    def bernoulli_(tensor, p=0.5, *, generator=None):
+        return tensor.copy_(bernoulli(tensor, p))
+
+    module = owner("decompositions")
+    table = module.select_decomp_table()
+
+    def convolution_backward(*args):
+        with mock.patch.object(module, "is_gpu", _always(True)):
+            return table[aten.convolution_backward.default](*args)
+
+    made = {
+        aten.bernoulli.p: bernoulli,
+        aten.bernoulli_.float: bernoulli_,
+        aten.bernoulli_.Tensor: bernoulli_,
+        aten.convolution_backward.default: convolution_backward,
+    }
+    return {**table, **{operation: how for operation, how in made.items() if operation in table}}
+
+
 def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphModule, list]:
     """A copy of an FX graph, and its inputs, with every tensor a fake one on the GPU that is not here."""
     fake_mode = owner("detect_fake_mode").detect_fake_mode(inputs)
@@ -202,6 +229,9 @@ def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphMo
         for name, child in module.named_children():
             if isinstance(child, torch.fx.GraphModule):  # a branch of torch.cond, a score of flex_attention
                 setattr(module, name, moved_graph(child))
+        for name, value in [*vars(module).items(), *module.named_buffers(recurse=False)]:
+            if isinstance(value, torch.Tensor) and value.ndim:  # a constant; one number may be anywhere
+                setattr(module, name, known(fake_mode, value, DEVICE))
         graph = torch.fx.Graph()
         graph.output(graph.graph_copy(module.graph, {}))
         module.graph = graph

@@ -12,6 +12,7 @@ from unittest import mock
 
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.watching.line_hooks import KernelDefinition
+from minicompile.torch_private.watching.traffic import hint
 
 MARK = re.compile(r"^[ \t]*(?:#|//) \[Provenance debug handles\] (?P<kernel>\S+):(?P<handle>\d+)$")
 COMMENT = re.compile(r"^[ \t]*(?:#|//)")
@@ -52,6 +53,7 @@ class KernelCalls:
         self.subgraphs: list = []  # branches and loop bodies within the graph, as Inductor holds them
         self._definitions = definitions
         self._nodes: dict[int, list[str]] = {}
+        self._workspaces: dict[str, int] = {}
 
     def take(self) -> list[dict]:
         """Hand over the calls of the graph at hand, and forget it."""
@@ -59,10 +61,16 @@ class KernelCalls:
         self._nodes.clear()
         return calls
 
+    def take_workspaces(self) -> dict[str, int]:
+        """Hand over the bytes of the memory in which blocks of the graph's kernels hand on what they have, by name."""
+        found, self._workspaces = self._workspaces, {}
+        return found
+
     def patches(self) -> Iterator[AbstractContextManager]:
         """The patches to enter for the time of a compile."""
         wrapper, graph, virtual = owner("call_mark"), owner("codegen"), owner("V").V
         write_mark, codegen = wrapper.write_provenance_debug_handle, graph.codegen
+        allocate = wrapper.generate_workspace_allocation
 
         def marked(self_, kernel_name, debug_handle=None, *args, **kwargs):
             defined = self._definitions[-1] if self._definitions else None
@@ -85,5 +93,12 @@ class KernelCalls:
             line_map = [(line - sum(mark < line for mark in marks), node) for line, node in wrapper_code.line_map]
             return type(wrapper_code)(value, line_map), kernel_code
 
+        def allocated(self_, workspace):
+            used = hint(virtual.graph.sizevars, workspace.count) * workspace.dtype.itemsize
+            name = workspace.get_name()
+            self._workspaces[name] = max(used, self._workspaces.get(name, 0))
+            return allocate(self_, workspace)
+
         yield mock.patch.object(wrapper, "write_provenance_debug_handle", marked)
+        yield mock.patch.object(wrapper, "generate_workspace_allocation", allocated)
         yield mock.patch.object(graph, "codegen", unmarked)

@@ -139,7 +139,8 @@ class _Watcher:
             copied = simulated.copied(module)  # the results are made up from the original
             self._alive.append(copied)
             self.session.dynamo[index]["identities"] = identities(copied)
-            compile_fx(copied, inputs, inner_compile=partial(self._moved, index), **kwargs)
+            table = simulated.decompositions()
+            compile_fx(copied, inputs, inner_compile=partial(self._moved, index), decompositions=table, **kwargs)
         return partial(simulated.results, module)
 
     def _inner(self, index: int, module, inputs, **kwargs):
@@ -166,6 +167,7 @@ class _Watcher:
         self.lines.take()
         self.decisions.take()
         self.calls.take()
+        self.calls.take_workspaces()
         self.parts.forget()
         self._unfused = []
 
@@ -221,6 +223,7 @@ class _Watcher:
             "choices": self.choices.take(graph),
             "calls": calls,
             "definitions": definitions,
+            "workspaces": self.calls.take_workspaces(),
             "traffic": traffic.of_calls([graph, *inner], calls, definitions),
         }
         self.session.lowered.append(made)

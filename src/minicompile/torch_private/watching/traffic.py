@@ -83,7 +83,7 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
     vector_loops: dict[str, list[VectorLoop]] = defaultdict(list)
     for loop in (loop for made in definitions for loop in made.vector_loops):
         vector_loops[loop.scheduler_node].append(loop)
-    hint = functools.partial(_hint, graphs[0].sizevars)
+    size_of = functools.partial(hint, graphs[0].sizevars)
     bodies: dict[str, dict | None] = {}
 
     def of_node(name: str) -> list[Access] | None:
@@ -92,7 +92,7 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
         if graph is None or body is None or name not in defined:
             return None
         if name not in bodies:
-            bodies[name] = _in_vectors(body, vector_loops[name], graph, hint)
+            bodies[name] = _in_vectors(body, vector_loops[name], graph, size_of)
         found = bodies[name]
         if found is None:
             return None
@@ -113,7 +113,7 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
         counted = count(
             [replace(access, buffer=name_of[access.buffer]) for access in touched],
             lambda name: graph.get_dtype(buffer_of[name]).itemsize,
-            lambda name: len(range(*_extent(buffer_of[name], graph, hint))),
+            lambda name: len(range(*_extent(buffer_of[name], graph, size_of))),
         )
         viewed = [_viewed(name, graph.name_to_buffer) for name in buffer_of]
         return counted if len(set(viewed)) == len(viewed) else replace(counted, exact=False)
@@ -160,7 +160,8 @@ def _viewed(buffer: str, buffers: dict[str, Any]) -> str:
     return buffer
 
 
-def _hint(sizes: Any, size: Any) -> int:
+def hint(sizes: Any, size: Any) -> int:
+    """What a size that may be symbolic is, or was when it was traced."""
     if isinstance(size, int):
         return size
     ask = getattr(sizes, "guarding_hint_or_throw", None) or sizes.size_hint
