@@ -6,6 +6,7 @@ model is tried for one target in turn, and for the other one among the slow test
 
 import json
 from collections import Counter
+from functools import cache
 from zlib import crc32
 
 import pytest
@@ -91,3 +92,49 @@ def test_the_page_of_explained_models_has_every_model_of_the_zoo_and_is_its_data
     data = json.loads(DATA.read_text())
     assert {f"{name}.{target}" for name in NAMES for target in load(name).targets} <= set(data["rows"])
     assert PAGE.read_text() == page(data)
+
+
+@cache
+def of_model(name: str, target: str) -> tuple[Captured, list[str]]:
+    """A model's capture, and what is said of each of its kernels."""
+    one = captured(name, target)
+    calls = [call for graph in one.capture["graphs"] for call in generated(graph)]
+    return one, [annotate(one.capture, kernel=call["id"]).split("## The kernel, line by line")[0] for call in calls]
+
+
+@pytest.mark.parametrize("name", ["same_convolution", "dynamic_convolution", "depthwise"])
+def test_what_is_copied_for_a_convolution_is_not_its_result(name):
+    copying, computing = of_model(name, "cpu")[1]
+    assert "the kernel computes no ATen operation, it only copies." in copying
+    assert "so there is no intermediate" in copying
+    assert "does not see into" not in copying
+    assert "the result of `aten.convolution" not in copying
+    assert "the result of `aten.convolution" in computing
+
+
+def test_an_assertion_is_no_index_and_has_no_result():
+    one, (text,) = of_model("asserted", "simulated")
+    assert "| `aten._assert_async.msg` | `_assert_async` | none that is taken |" in text
+    assert "several tensors" not in text
+    lines = annotate(one.capture)
+    assert "a condition that must hold is checked" in lines
+    assert "an index is held against its bounds" not in lines
+
+
+def test_bytes_of_symbolic_sizes_are_said_to_be_those_of_the_example():
+    said = "Some sizes are symbols; the bytes are those at the sizes of the example inputs."
+    assert all(said in text for text in of_model("dynamic_convolution", "cpu")[1])
+    assert not any(said in text for text in of_model("same_convolution", "cpu")[1])
+    assert "| not known |" in of_model("dynamic_convolution", "cpu")[1][-1]
+
+
+def test_a_branch_has_inputs_and_results_of_its_own():
+    texts = "".join(of_model("conditional", "cpu")[1])
+    assert "an input of `true_graph_0`" in texts
+    assert "`true_graph_0` returns it" in texts
+
+
+def test_a_store_that_was_left_out_is_not_said_to_be_one():
+    """Of which C++ has the declaration of the tile that it would have come from."""
+    one, _ = of_model("nearest_centre", "cpu")
+    assert {node["name"]: node["fate"] for node in one.capture["graphs"][0]["nodes"]}["add"] == "fused away"

@@ -146,8 +146,9 @@ def absent(view: KernelView) -> dict:
 
     Of an operation with several results, each that is taken counts by itself, under the operation's target.
 
-    `bytes` are those of the intermediates whose size is known, each once. `scratched` pass through scratch memory of
-    the kernel's own. `handed_over` are the intermediates that one call of Dynamo's graph returns to another.
+    `bytes` are those of the intermediates whose size is known, each once; `unknown` says whether there are others.
+    `scratched` pass through scratch memory of the kernel's own. `handed_over` are the intermediates that one call of
+    Dynamo's graph returns to another; `handed_over_bytes` is None where the size of one is not known.
     `apart` are the bytes that the kernel's operations would move one by one (`moved_apart`). `partial` are buffers that
     the kernel writes though they are no ATen node's result.
     """
@@ -155,7 +156,7 @@ def absent(view: KernelView) -> dict:
         (node, one) for node in view.fused for one in ([node] if node["size"] is not None else parts(view, node))
     ]
     targets = {one["name"]: node["target"] for node, one in results}
-    gone = [one for _, one in results if one["bytes"] is not None and not in_memory(view, one)]
+    gone = [one for _, one in results if one["size"] is not None and not in_memory(view, one)]
     partial = [
         view.buffers[name]
         for name in sorted(view.written & set(view.parameters.values()))
@@ -167,12 +168,18 @@ def absent(view: KernelView) -> dict:
         "intermediates": [{**operation_record(view, node), "target": targets[node["name"]]} for node in gone],
         "all_stored": bool(view.fused) and all(in_memory(view, node) for node in view.fused),
         "bytes": sum(node["bytes"] or 0 for node in gone),
+        "unknown": any(node["bytes"] is None for node in gone),
         "apart": moved_apart(view),
         "scratched": [node["name"] for node in gone if node["buffer"] in in_scratch],
         "handed_over": [node["name"] for node in handed_over],
-        "handed_over_bytes": sum(node["bytes"] or 0 for node in handed_over),
+        "handed_over_bytes": _all_bytes(handed_over),
         "partial": partial,
     }
+
+
+def _all_bytes(nodes: list[Node]) -> int | None:
+    known = [node["bytes"] for node in nodes if node["bytes"] is not None]
+    return sum(known) if len(known) == len(nodes) else None
 
 
 def moved_apart(view: KernelView) -> int | None:
@@ -211,7 +218,8 @@ def what_is(view: KernelView, buffer: str) -> str:
     if known is None:
         return view.words("buffers.unknown")
     if known["input"]:
-        return view.words("buffers.input")
+        graph = view.within(buffer)
+        return view.words("buffers.input_of", graph=graph) if graph else view.words("buffers.input")
     if known["node"] is not None:
         node = made = view.nodes[known["node"]]
         while made["fate"] == "view" and made["inputs"]:
@@ -270,6 +278,7 @@ def _entry(view: KernelView, buffer: str, pointer: str, element: str | None) -> 
         "what": what_is(view, buffer),
         "bytes": view.buffers[buffer]["bytes"] if buffer in view.buffers else None,
         "result": is_result(view, buffer),
+        "within": view.within(buffer),
         "pointer": pointer,
         "parameter": parameter if given is not None else None,
         "given": given,

@@ -12,12 +12,17 @@ GIVEN = {"placeholder": "input", "get_attr": "constant"}  # nodes that compute n
 
 
 def operation_record(view: KernelView, node: Node) -> dict:
-    """An ATen node with `source` as `file:line` (None without one), its `text`, and in words what it `became`."""
+    """An ATen node with `source` as `file:line` (None without one), its `text`, and in words what it `became`.
+
+    `several` says whether more than one result of it is taken. A node without a size of which none is taken, an
+    assertion, has no result to tell of.
+    """
     source = view.source(node["name"])
     return {
         **{key: node[key] for key in ("name", "target", "size", "dtype", "bytes")},
         "source": f"{source[0]['file'].rsplit('/', 1)[-1]}:{source[0]['line']}" if source else None,
         "text": source[0]["text"] if source else None,
+        "several": bool(parts(view, node)),
         "became": _became(view, node),
     }
 
@@ -38,7 +43,7 @@ def in_memory(view: KernelView, node: Node) -> bool:
 def _became(view: KernelView, node: Node) -> str:
     if node["size"] is None:
         results = [f"`{part['name']}` {_became(view, part)}" for part in parts(view, node)]
-        return "; ".join(results) or _fate(view, node["fate"])
+        return "; ".join(results) or view.words("fates.nothing")
     if _is_written(view, node):
         return _fate(view, "materialised")
     if node["fate"] is None:

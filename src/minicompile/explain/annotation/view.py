@@ -61,6 +61,22 @@ class KernelView:
         """The lines of a pane."""
         return self._panes[name]["lines"]
 
+    def within(self, buffer: str) -> str | None:
+        """The branch or loop body that a buffer belongs to, None where it is the graph itself."""
+        inner = {name.rpartition(".")[0] for name in self.nodes if "." in name}
+        return max((name for name in inner if buffer.startswith(f"{name}_")), key=len, default=None)
+
+    @cached_property
+    def symbolic(self) -> bool:
+        """Whether a size in the graph is a symbol."""
+        return any(isinstance(size, str) for node in self.graph["nodes"] for size in node["size"] or ())
+
+    @cached_property
+    def only_copies(self) -> bool:
+        """Whether all that the kernel's loops do is to load and store."""
+        loops = [[one["operation"] for one in node["operations"]] for node in self.scheduler_nodes]
+        return bool(loops) and all(one == ["load", "store"] for one in loops)
+
     @property
     def parameters(self) -> dict[str, str]:
         """What the wrapper hands to each of the kernel's parameters."""
