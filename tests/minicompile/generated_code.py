@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 import torch
 
 CHECKED = re.compile(r"^\s*assert_size_stride\((\w+), \(([^)]*)\), \(([^)]*)\)", re.M)
+CONSTANT = re.compile(r"^(\w+) = None  # device\(.*?\) torch\.(\w+) \(([^)]*)\) \(([^)]*)\).*$", re.M)
+UNUSED = re.compile(r"^\s*(\w+) = rand_strided\(\(([^)]*)\), \(([^)]*)\)", re.M)  # what no kernel reads is not checked
 GIVEN = re.compile(r"^\s*(?P<names>[\w, ]+?),? = args$", re.M)
 
 
@@ -17,17 +19,32 @@ def inputs_of(code: str) -> list[torch.Tensor]:
     match = GIVEN.search(code, max(code.find("    def call(self, args):"), 0))
     if not match:
         return []
-    sizes = {name: (_numbers(size), _numbers(stride)) for name, size, stride in CHECKED.findall(code)}
+    sizes = {
+        name: (_numbers(size), _numbers(stride))
+        for name, size, stride in [*UNUSED.findall(code), *CHECKED.findall(code)]
+    }
     dtypes = dict(re.findall(r"^# (\w+): (\w+)$", code, re.M))
     generator = torch.Generator().manual_seed(0)
-    found = []
-    for name in match["names"].split(", "):
-        made = torch.empty_strided(*sizes.get(name, ([], [])), dtype=getattr(torch, dtypes[name]))
-        if made.dtype.is_floating_point or made.dtype.is_complex:
-            found.append(made.normal_(generator=generator))
-        else:
-            found.append(made.random_(0, 2, generator=generator))
-    return found
+    names = match["names"].split(", ")
+    return [_made_up(*sizes.get(name, ([], [])), getattr(torch, dtypes[name]), generator) for name in names]
+
+
+def constants_of(code: str) -> dict[str, torch.Tensor]:
+    """The tensors that the code takes from its module, by name; their values, which it does not hold, are made up."""
+    generator = torch.Generator().manual_seed(1)
+    return {
+        name: _made_up(_numbers(size), _numbers(stride), getattr(torch, dtype), generator)
+        for name, dtype, size, stride in CONSTANT.findall(code)
+    }
+
+
+def _made_up(size: list[int], stride: list[int], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """A tensor in whose memory, of which several elements may share one, are random numbers."""
+    reach = sum((length - 1) * step for length, step in zip(size, stride, strict=True)) + 1 if all(size) else 0
+    memory = torch.empty(reach, dtype=dtype)
+    random = dtype.is_floating_point or dtype.is_complex
+    memory = memory.normal_(generator=generator) if random else memory.random_(0, 2, generator=generator)
+    return memory.as_strided(size, stride)
 
 
 def left_in(arguments: Iterable) -> list[torch.Tensor]:
@@ -55,4 +72,5 @@ def loaded(code: str, compiler: type) -> Callable[[list], tuple]:
     code = re.sub(r"(?m)^assert_size_stride = .*$", "assert_size_stride = lambda *_: None", code)  # cuDNN's layouts
     space = {"AsyncCompile": compiler, "get_raw_stream": lambda _device: 0, "__name__": "code"}
     exec(compile("import contextlib\n" + code, "<code>", "exec"), space)
+    space |= constants_of(code)
     return space["call"]

@@ -25,6 +25,7 @@ from triton.runtime import interpreter
 
 BLOCKS = {"XBLOCK": 512, "YBLOCK": 32, "ZBLOCK": 1, "R0_BLOCK": 128, "R1_BLOCK": 8}
 REDUCING = {**BLOCKS, "XBLOCK": 8}  # the interpreter combines values one by one, those of rows that are not there too
+SPLIT = {**REDUCING, "R0_BLOCK": 512}  # Inductor allots what passes between the blocks for 256 at least
 
 
 NAMED_OTHERWISE = {
@@ -35,14 +36,18 @@ NAMED_OTHERWISE = {
     "cyl_bessel_i0": "i0",
     "mul_rn": "mul",
 }
-TRUTHS = ("isnan", "isinf", "signbit")  # which CUDA's library gives as integers
+INTEGERS = ("isnan", "isinf", "signbit", "ilogb")  # are what CUDA's library gives
+
+
+def exponent(values: torch.Tensor) -> torch.Tensor:
+    return torch.frexp(values).exponent - 1
 
 
 class Mathematics(types.ModuleType):
     """CUDA's mathematical functions, computed by PyTorch's of the same name."""
 
     def __getattr__(self, name):
-        function = getattr(torch, NAMED_OTHERWISE.get(name, name), None)
+        function = exponent if name == "ilogb" else getattr(torch, NAMED_OTHERWISE.get(name, name), None)
         if name.startswith("__") or function is None:
             raise AttributeError(f"PyTorch has no function for CUDA's {name}")
 
@@ -50,8 +55,8 @@ class Mathematics(types.ModuleType):
             first = next(one for one in operands if isinstance(one, tl.tensor))
             given = [torch.from_numpy(numpy.array(one.handle.data)) if isinstance(one, tl.tensor)
                      else torch.tensor(float(getattr(one, "value", one))) for one in operands]  # fmt: skip
-            kind = tl.int32 if name in TRUTHS else first.type.scalar
-            dtype = numpy.int32 if name in TRUTHS else first.handle.data.dtype
+            kind = tl.int32 if name in INTEGERS else first.type.scalar
+            dtype = numpy.int32 if name in INTEGERS else first.handle.data.dtype
             made = numpy.asarray(function(*given)).astype(dtype)
             shape = tl.block_type(kind, first.type.shape) if first.type.is_block() else kind
             return tl.tensor(interpreter.TensorHandle(made, kind), shape)
@@ -169,7 +174,7 @@ class Kernel:
         given = dict(zip([name for name in names if name not in BLOCKS], arguments, strict=False))
         for name, value in constants.items():
             given.setdefault(name if isinstance(name, str) else names[name[0]], value)
-        sizes = BLOCKS if self.function.kind == "pointwise" else REDUCING
+        sizes = {"pointwise": BLOCKS, "split_scan": SPLIT}.get(self.function.kind, REDUCING)
         blocks = {name: sizes[name] for name in names if name in sizes}
         if "XBLOCK" in blocks and self.function.kind != "pointwise" and given.get("xnumel") == 1:
             blocks["XBLOCK"] = 1  # as Inductor has it, which then leaves out the mask of rows

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 
+import sympy
 import torch
 from torch._inductor import config as inductor
 from zoo_models import Captured, Verdict
@@ -56,6 +58,12 @@ def printed(text: str) -> dict[str, Printed]:
     return found
 
 
+@cache
+def _product(*lengths: str) -> sympy.Expr:
+    """The product of printed lengths, `s77, 4, 2*s53`."""
+    return sympy.prod(sympy.sympify(f"[{', '.join(one for one in lengths if one)}]"))
+
+
 class Side:
     """The nodes of one side of a decision together."""
 
@@ -68,10 +76,9 @@ class Side:
         self.sizes = [node.sizes for node in self.nodes]
 
     @property
-    def elements(self) -> set[int]:
+    def elements(self) -> set[sympy.Expr]:
         """How many points the loops of each node have."""
-        numbers = [[int(one) for part in sizes for one in re.findall(r"\d+", part)] for sizes in self.sizes if sizes]
-        return {prod(some) for some in numbers}
+        return {_product(*sizes) for sizes in self.sizes if sizes}
 
     def blocks(self, buffers: set[str] | None = None) -> set[tuple[int, int]]:
         """Into how many rows and columns each access divides its loops that has its neighbours in an outer loop.
@@ -91,15 +98,13 @@ class Side:
         return found
 
     @property
-    def reductions(self) -> set[tuple[int, int]]:
+    def reductions(self) -> set[tuple[sympy.Expr, sympy.Expr]]:
         """How many rows each reduction among the nodes has, and how long they are."""
-        return {
-            (prod(map(int, re.findall(r"\d+", rows))), prod(map(int, re.findall(r"\d+", length))))
-            for rows, length in (node.sizes for node in self.nodes if node.reduces and node.sizes)
-        }
+        sizes = [node.sizes for node in self.nodes if node.reduces and node.sizes]
+        return {(_product(rows), _product(length)) for rows, length in sizes}
 
     @property
-    def rows(self) -> set[int]:
+    def rows(self) -> set[sympy.Expr]:
         """How many rows the reductions among the nodes have, and how many elements."""
         return {count for rows, length in self.reductions for count in (rows, rows * length)}
 
@@ -153,7 +158,7 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
     if code == "ungiven":  # a C++ kernel may run the loops of several groups, one after the other
         return not any({*names[0], *names[1]} <= set(group["members"]) for group in graph["groups"])
     if code in ("vertical", "horizontal"):  # the one is asked where the second needs the first, the other elsewhere
-        needs = bool(_after(names[0], nodes, fused) & set(names[1]))
+        needs = bool(_after(names[0], nodes, {}) & set(names[1]))
         return needs == (code == "vertical") and any(kernel["language"] == "cpp" for kernel in graph["kernels"])
     if code == "not_worth_it":
         if len(decision["reasons"]) > 1:  # judged again, after other fusions have changed loops that are not printed

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import torch
-from generated_code import inputs_of, loaded
+from generated_code import constants_of, inputs_of, loaded
 from touched_cpp import library_of
 from zoo_models import Captured
 
@@ -20,7 +20,8 @@ from minicompile.lowering.captured import Graph
 
 HERE = Path(__file__).parent
 Ran = dict[str, list | str]  # by graph [bytes read, bytes written, tensors afterwards] of its calls, or an error
-NOT_HERE = "NotImplementedError"  # of a call that the GPU's library has and the CPU's has not
+# of a call that the GPU has and the CPU has not, and of one that was given made-up indices
+NOT_HERE = re.compile(r"NotImplementedError|RuntimeError: index -?\d+ is out of bounds")
 
 
 def runs_here(one: Captured) -> bool:
@@ -48,9 +49,10 @@ def ran(captures: list[Captured], folder: Path) -> list[Ran]:
         for number, one in enumerate(captures) if runs_here(one)
         for graph in one.capture["graphs"]
     }  # fmt: skip
+    codes = {key: code for key, code in codes.items() if "= async_compile." in code}  # it has kernels
     for_cpu = {key: code for key, code in codes.items() if captures[key[0]].target == "cpu"}
     found = {**_ran_cpp(for_cpu, folder), **_ran_triton({k: c for k, c in codes.items() if k not in for_cpu}, folder)}
-    found = {key: calls for key, calls in found.items() if not str(calls).startswith(NOT_HERE)}
+    found = {key: calls for key, calls in found.items() if not NOT_HERE.match(str(calls))}
     return [{graph: calls for (number, graph), calls in found.items() if number == n} for n in range(len(captures))]
 
 
@@ -92,7 +94,9 @@ def values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:
     try:
         exec(compile(text, "<aten>", "exec"), space)
         with torch.no_grad():
-            values = space["Graph"]()(*inputs_of(one.code(graph)))
+            module = space["Graph"]()
+            vars(module).update(constants_of(one.code(graph)))
+            values = module(*inputs_of(one.code(graph)))
     except (RuntimeError, NotImplementedError, TypeError, IndexError, AttributeError, SyntaxError):
         return {}
     return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}

@@ -26,7 +26,7 @@ from minicompile.lowering.panes.cpp_assembly import with_cpp_assembly
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record, without
-from minicompile.torch_private.paths import without_paths
+from minicompile.torch_private.paths import without_addresses, without_paths
 from minicompile.torch_private.snapshot import described
 from minicompile.torch_private.triton_kernels import TritonKernels
 from minicompile.torch_private.watching.session import Session, fresh_dynamo, guards, watch
@@ -197,8 +197,8 @@ def _built(
 
 
 def code_digest(code: str) -> str:
-    """SHA-256 of generated code, without what comments say of the process' count of compiles, and of folders."""
-    code = re.sub(r"^# AOT ID: .*\n", "", code)
+    """SHA-256 of generated code, without what comments say of the process' count of compiles, folders and addresses."""
+    code = re.sub(r"^# AOT ID: .*\n", "", without_addresses(code))
     return hashlib.sha256(re.sub(r"(?m)^(# (?:kernel|Original) path: ).*/", r"\1", code).encode()).hexdigest()
 
 

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import sympy
+
 from minicompile.lowering.captured import PART
 
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
@@ -226,6 +228,11 @@ class _Results:
         }  # fmt: skip
         self._unfinished = _unfinished(nodes, made)
         self._called = {one for node in nodes if node["extern"] for one in made[node["name"]]}
+        by_calls = {buffer for node in nodes if node["extern"] for buffer in node["buffers"]}
+        self._of_calls = {  # loops that copy what a library's call made
+            buffer for node in nodes for buffer in node["buffers"]
+            if by_calls & {read["buffer"] for read in node["reads"]}
+        }  # fmt: skip
         computed = {one["producer"] for node in nodes for one in node["operations"]}
         self.parts: dict[str, set[str]] = defaultdict(set)
         for name, target in targets.items():
@@ -245,7 +252,10 @@ class _Results:
         handed = self._handed(loop, store["copies"] if for_call or value == loop else value)
         whole = self._made_for.get(buffer["name"]) == loop and not self._is_part(loop)
         own_first = value == loop or whole or buffer["name"] in self._scattered
-        names = [handed] if for_call else [loop, handed] if own_first else [handed, loop]
+        if for_call:  # what is copied for a call, an input of the graph too, is not the call's own result
+            names = [handed] if handed != loop or buffer["name"] in self._of_calls else []
+        else:
+            names = [loop, handed] if own_first else [handed, loop]
         for name in names:
             if (
                 name in self._aten
@@ -287,13 +297,17 @@ def _holds(buffer: dict, node: dict) -> bool:
     """Whether a buffer has room for all of a node's result; a partial result of a split reduction has not."""
     if buffer["size"] is None or node["size"] is None:
         return True
-    return sorted(map(str, _not_one(buffer["size"]))) == sorted(map(str, _not_one(node["size"]))) or _elements(
-        buffer
-    ) == _elements(node)
+    sizes = (sorted(map(str, _not_one(one["size"]))) for one in (buffer, node))
+    return len(set(map(tuple, sizes))) == 1 or _points(buffer) == _points(node)
 
 
 def _not_one(size: list) -> list:
     return [length for length in size if length != 1]
+
+
+def _points(one: dict) -> sympy.Expr:
+    """How many elements there are, in symbols where a length is one."""
+    return sympy.expand(sympy.prod(sympy.sympify(length) for length in one["size"]))
 
 
 def _elements(one: dict) -> int | None:

@@ -8,15 +8,14 @@ import torch
 
 from minicompile.torch_private.names import owner
 
-ADDRESS = re.compile(
-    r"(<[^<>]*) at 0x[0-9a-f]+(?=[^<>]*>)"
-)  # of an object that prints itself, `<code object f at 0x7f...>`
+# of an object that prints itself, `<code object f at 0x7f...>`, and of a constant at the end of its line in the code
+ADDRESS = re.compile(r"(<[^<>]*) at 0x[0-9a-f]+(?=[^<>]*>)|^(\w+ = None  # device\(.*\)) [0-9a-f]+$", re.M)
 
 
 def without_paths(value):
     """The same data without this machine's folders: files of the project, of packages and of caches by their ends.
 
-    Objects that printed themselves are without their addresses, which are others each time.
+    Nor are there addresses, which are others each time.
     """
     packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
     folders = pattern_of((cache, packages, str(Path.cwd())))
@@ -25,7 +24,7 @@ def without_paths(value):
     def shortened(item):
         if isinstance(item, str):
             item = without_folders(item) if "/" in item else item
-            return ADDRESS.sub(r"\1", item) if " at 0x" in item else item
+            return without_addresses(item) if " at 0x" in item or "  # device(" in item else item
         if isinstance(item, dict):
             return {key: shortened(one) for key, one in item.items()}
         if isinstance(item, list | tuple):
@@ -33,6 +32,11 @@ def without_paths(value):
         return item
 
     return shortened(value)
+
+
+def without_addresses(text: str) -> str:
+    """A text without the addresses of objects that printed themselves in it."""
+    return ADDRESS.sub(r"\1\2", text)
 
 
 @lru_cache

@@ -27,6 +27,7 @@ from minicompile.torch_private.names import LINE_HOOKS, missing, owner
 from minicompile.torch_private.watching.vector_tails import VectorLoop, VectorLoops
 
 TAG = re.compile(r"[ \t]*(?:/\*|#) ?@op:(?P<node>\w+):(?P<operation>\w+):(?P<block>\d+)(?:\*/)?(?=[ \t]*(?:\n|$))")
+TILE = "alignas("  # a line that declares the tile through which a load or a store transposes
 PASSED_ON = ("to_dtype", "identity")  # may return their operand as it is
 
 
@@ -258,6 +259,7 @@ class LineHooks:
 
         def define_kernel(backend, source, nodes, *args, **kwargs):
             clean, operations = split_tags(source)
+            operations = _written(clean, operations)
             name = original(backend, clean, nodes, *args, **kwargs)
             members = [one.get_name() for node in nodes if hasattr(node, "get_nodes") for one in node.get_nodes()]
             operations = operations + self._shared(operations, members)
@@ -267,6 +269,13 @@ class LineHooks:
             return name
 
         return mock.patch.object(scheduling, "define_kernel", define_kernel)
+
+
+def _written(source: str, operations: list[tuple[int, Operation]]) -> list[tuple[int, Operation]]:
+    """The pairs of those operations that have more than the declaration of a tile: to fill it was left out."""
+    lines = source.lstrip("\n").split("\n")
+    written = {operation for index, operation in operations if not lines[index].lstrip().startswith(TILE)}
+    return [(index, operation) for index, operation in operations if operation in written]
 
 
 def _in_place(*holders: Any) -> dict[str, str]:
