@@ -85,12 +85,22 @@ def _ran_triton(codes: dict[tuple, str], folder: Path) -> dict[tuple, list | str
 
 
 def values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:
-    """The results of an ATen graph's operations on the inputs of its code; none where eager PyTorch cannot run it."""
+    """The results of an ATen graph's operations on the inputs of its code; none where eager PyTorch cannot run it.
+
+    A result that a later operation changes in place is what it was before.
+    """
     text = re.sub(r";  (?:\w+ = )+None", "", one.text(graph, "aten"))
     text = re.sub(r"(?m)^class .*:$", "class Graph(torch.nn.Module):", text)
+    text = re.sub(r'(?m)^( +)(\w+)(: "[^"]*")? = .*$', r"\g<0>\n\1kept('\2', \2)", text)
     text = re.sub(r"(?m)^( +)return .*$", r"\1return locals()", text)
     text = text.replace("type='cuda', index=0", "type='cpu'")
-    space = {"torch": torch, "device": torch.device, "inf": float("inf"), "nan": float("nan")}
+    before: dict[str, tuple[int, torch.Tensor]] = {}
+
+    def kept(name, value):
+        if isinstance(value, torch.Tensor):
+            before[name] = value._version, value.clone()
+
+    space = {"torch": torch, "device": torch.device, "inf": float("inf"), "nan": float("nan"), "kept": kept}
     try:
         exec(compile(text, "<aten>", "exec"), space)
         with torch.no_grad():
@@ -99,4 +109,6 @@ def values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:
             values = module(*inputs_of(one.code(graph)))
     except (RuntimeError, NotImplementedError, TypeError, IndexError, AttributeError, SyntaxError):
         return {}
-    return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+    found = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+    changed = {name for name, (version, _) in before.items() if found[name]._version != version}
+    return {name: before[name][1] if name in changed else value for name, value in found.items()}
