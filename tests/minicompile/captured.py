@@ -10,7 +10,7 @@ from torch._inductor import compile_fx
 from torch._inductor.graph import GraphLowering
 
 from minicompile.models import CapturedModel, Loss, NextWord, last_axis_softmax
-from minicompile.torch_private import simulated
+from minicompile.torch_private import gpu_decompositions, simulated
 from minimodel.checkpoint import Checkpoint
 from minimodel.numpy_minigpt import MiniGPTConfig, NumpyMiniGPT
 from minimodel.port import port
@@ -39,13 +39,18 @@ def compiled_code(model: CapturedModel, target: str) -> list[str]:
             raise simulated.CodeWritten
 
     def inner(module, inputs, **kwargs):
-        with simulated.gpu_stand_in(), contextlib.suppress(simulated.CodeWritten):
+        with (
+            simulated.gpu_stand_in(),
+            gpu_decompositions.traced_on("cuda"),
+            contextlib.suppress(simulated.CodeWritten),
+        ):
             compile_fx.compile_fx_inner(*simulated.on_gpu(module, inputs), **kwargs)
         return lambda *_: None
 
     def backend(module, inputs):
-        table = simulated.decompositions()
-        compile_fx.compile_fx(simulated.copied(module), inputs, inner_compile=inner, decompositions=table)
+        table = gpu_decompositions.table()
+        with gpu_decompositions.composites(), gpu_decompositions.traced_on("cpu"):
+            compile_fx.compile_fx(simulated.copied(module), inputs, inner_compile=inner, decompositions=table)
         return partial(simulated.made_up_results, module)
 
     options = simulated.CONFIG if target == "simulated" else FAST

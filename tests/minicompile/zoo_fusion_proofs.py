@@ -18,6 +18,7 @@ MUTATION = re.compile(r"^    (\w+)\.mutations = \['(\w+)'", re.M)
 OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
 ALONG_ROWS = re.compile(r"ops\.(?:reduction|sort)\(|self\.scan\d*\(|ops\.scan\(")
 ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', (?P<index>.*?), \{(?P<lengths>.*?)\}")
+UNBACKED = re.compile(r": [^,]*\bu\d")
 SIZES = re.compile(r"^\w+\.sizes = \(\[(.*?)\], \[(.*?)\]\)", re.M)
 
 
@@ -142,6 +143,7 @@ def _shared_bytes(first: Side, second: Side, nodes: dict[str, Printed], graph: d
     for node in nodes.values():
         widths |= {later: widths[buffer] for later, buffer in node.mutated.items() if buffer in widths}
     alike = [ACCESS.match(access) for access in first.accesses & second.accesses]
+    alike = [one for one in alike if not UNBACKED.search(one["lengths"])]  # Inductor's score takes these for nothing
     return sum(prod(map(int, re.findall(r": (\d+)", one["lengths"]))) * widths[one["buffer"]] for one in alike)
 
 

@@ -1,7 +1,8 @@
 """The models of `zoo/`, a file each, captured without being compiled by a C++ or a Triton compiler.
 
 A file has `make()`, which returns a module and its inputs, and perhaps `TRAIN`, `DYNAMIC` (by input, the axes whose
-length may change) or `TARGETS`. To try another model, add a file: nothing is said of what to expect.
+length may change), `UNBACKED` (those whose length no graph may know), `DYNAMO` (its configuration) or `TARGETS`. To
+try another model, add a file: nothing is said of what to expect.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
+import torch._dynamo.decorators
 from captured import FAST
 from torch._inductor.async_compile import AsyncCompile
 
@@ -36,6 +38,7 @@ class ZooModel:
     make: Callable[[], tuple]
     train: bool
     targets: tuple[str, ...]
+    dynamo: dict[str, object]
 
 
 def load(name: str, folder: Path = ZOO) -> ZooModel:
@@ -44,18 +47,20 @@ def load(name: str, folder: Path = ZOO) -> ZooModel:
     module = importlib.util.module_from_spec(specification)
     sys.modules[specification.name] = module
     specification.loader.exec_module(module)
-    train, dynamic = getattr(module, "TRAIN", False), getattr(module, "DYNAMIC", {})
+    train = getattr(module, "TRAIN", False)
+    marks = {"DYNAMIC": torch._dynamo.mark_dynamic, "UNBACKED": torch._dynamo.decorators.mark_unbacked}
 
     def make(device: str = "cpu") -> tuple:
         torch.manual_seed(0)
         model, inputs = module.make()
         model, inputs = model.to(device), tuple(one.to(device) for one in inputs)
-        for position, axes in dynamic.items():
-            for axis in axes:
-                torch._dynamo.mark_dynamic(inputs[position], axis)
+        for marked, mark in marks.items():
+            for position, axes in getattr(module, marked, {}).items():
+                for axis in axes:
+                    mark(inputs[position], axis)
         return model.train(train), inputs
 
-    return ZooModel(name, make, train, getattr(module, "TARGETS", TARGETS))
+    return ZooModel(name, make, train, getattr(module, "TARGETS", TARGETS), getattr(module, "DYNAMO", {}))
 
 
 @dataclass
@@ -116,6 +121,7 @@ def captured(name: str, target: str, folder: Path = ZOO) -> Captured:
     model = load(name, folder)
     module, inputs = model.make("cuda" if target == "cuda" else "cpu")
     with contextlib.ExitStack() as stack:
+        stack.enter_context(torch._dynamo.config.patch(model.dynamo))
         if target != "cuda":
             stack.enter_context(mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None))
             # the library's calls get zeros, which are indices, where no kernel has written

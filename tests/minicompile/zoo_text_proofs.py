@@ -14,6 +14,7 @@ from minicompile.explain.explorer.tour import tour
 
 COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
 POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
+SIZE = re.compile(r"ks\d+|\w*numel|n")
 STORES = re.compile(
     r"transpose_mxn<.*>\(tmp\d+, .*\b(?:in_)?out_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= "
 )
@@ -31,6 +32,8 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
         for way, parts in (("reads", facts.reads(view)), ("writes", facts.writes(view))):
             for entry in (entry for part in parts.values() for entry in part):
                 told[way] |= {(entry["pointer"], line) for place in entry["places"] for line in place["lines"]}
+        sizes = sorted(at for some in told.values() for at in some if SIZE.fullmatch(at[0]))
+        verdict.false += [f"{view.call['id']}: memory is reached through the size {at}" for at in sizes]
         told = {way: {at for at in some if POINTER.fullmatch(at[0])} for way, some in told.items()}
         truth: dict[str, set] = {"reads": set(), "writes": set()}
         begins = [n for n, text in view.lines if SIGNED.match(text)] or [view.kernel["first"]]

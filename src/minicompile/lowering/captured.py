@@ -135,7 +135,7 @@ class Group(TypedDict):
     line: int
     kind: str
     members: list[str]
-    bytes: int | str
+    bytes: int | None
 
 
 class Decision(TypedDict):

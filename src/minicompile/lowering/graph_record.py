@@ -236,9 +236,10 @@ class _Builder:
 
         How much of a workspace it touches follows from its block size, which is chosen later.
         """
-        if kernel is not None and traffic is not None:
-            used = [self.lowered["workspaces"][name] for name in given if name in self.lowered["workspaces"]]
-            read, written = traffic.read_bytes + sum(used), traffic.written_bytes + sum(used)
+        spaces = [self.lowered["workspaces"][name] for name in given if name in self.lowered["workspaces"]]
+        used = _sum(spaces)
+        if kernel is not None and traffic is not None and used is not None:
+            read, written = traffic.read_bytes + used, traffic.written_bytes + used
             are = "touched" if traffic.exact and not used else "at_most"
             return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
         counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)

@@ -4,7 +4,7 @@ Dynamo and AOT autograd trace on the CPU, backward included. Then each ATen grap
 by fake tensors on `cuda:0`, torch's device interface and Triton's driver are stood in for, and Inductor is left once
 its code is written: nothing is compiled or run. Measured at torch 2.11 against a real H200: the same kernels, byte
 for byte, on models without fused attention. `scaled_dot_product_attention` is written out here, where a real GPU
-picks a fused kernel; a matrix product with a side of 1 is decomposed as the CPU does it.
+picks a fused kernel; and the layout of a convolution's result is that of the CPU's library where channels come last.
 """
 
 import contextlib
@@ -131,37 +131,61 @@ def _stand_ins() -> Iterator[AbstractContextManager]:
     yield mock.patch.object(owner("set_driver"), "set_driver_to_gpu", _always(None))  # generated kernels call it
     # a torch that is built for CUDA would wake the driver for the first fake tensor
     yield mock.patch.object(owner("init_gpu"), "init_gpu_context", _always(None))
-    # these operators ask C++ for a device guard, which a torch without CUDA has not; the functions do not
+    # these ask C++ for a device guard, which a torch without CUDA has not; the operations that they come to do not
     yield mock.patch.object(torch.Tensor, "__invert__", lambda tensor: torch.bitwise_not(tensor))
-    yield mock.patch.object(torch.Tensor, "contiguous", _contiguous(torch.Tensor.contiguous))
-    yield mock.patch.object(torch.Tensor, "__getitem__", _indexed(torch.Tensor.__getitem__))
-    yield mock.patch.object(torch.Tensor, "copy_", _copied(torch.Tensor.copy_))
+    for holder, name, instead in (
+        (torch.Tensor, "contiguous", torch.ops.aten.contiguous),
+        (torch.Tensor, "nonzero", _nonzero),
+        (torch, "nonzero", _nonzero),
+        (torch.Tensor, "__getitem__", _indexed),
+        # a fake tensor has no values to be changed
+        (torch.Tensor, "__setitem__", lambda *_arguments: None),
+        (torch.Tensor, "copy_", lambda tensor, *_arguments, **_named: tensor),
+    ):
+        yield mock.patch.object(holder, name, _where_made_up(instead, getattr(holder, name)))
 
 
 def _always(answer):
     return lambda *args, **kwargs: answer
 
 
-def _indexed(original):
-    return lambda tensor, index: tensor.select(0, index) if type(index) is int else original(tensor, index)
+def _where_made_up(instead, original):
+    def call(tensor, *args, **kwargs):
+        return (instead if _is_made_up(tensor) else original)(tensor, *args, **kwargs)
+
+    return call
 
 
-def _contiguous(original):
-    def contiguous(tensor, *args, **kwargs):
-        return (
-            torch.ops.aten.contiguous(tensor, *args, **kwargs)
-            if _is_made_up(tensor)
-            else original(tensor, *args, **kwargs)
-        )
-
-    return contiguous
+def _nonzero(tensor, *, as_tuple=False):
+    places = torch.ops.aten.nonzero(tensor)
+    return places.unbind(1) if as_tuple else places
 
 
-def _copied(original):
-    def copy_(tensor, *args, **kwargs):  # a fake tensor has no values to be changed
-        return tensor if _is_made_up(tensor) else original(tensor, *args, **kwargs)
+def _indexed(tensor, index):
+    """`tensor[index]`."""
+    places = index if isinstance(index, tuple) else (index,)
+    axis, gathered = 0, []
+    for number, place in enumerate(places):
+        if place is Ellipsis:
+            later = [one for one in places[number + 1 :] if one is not None]
+            skipped = tensor.ndim - axis - sum(one.ndim if _is_mask(one) else 1 for one in later)
+            axis, gathered = axis + skipped, gathered + [None] * skipped
+        elif isinstance(place, torch.Tensor):
+            axis, gathered = axis + (place.ndim if _is_mask(place) else 1), [*gathered, place]
+        elif place is None or isinstance(place, slice):
+            tensor = tensor.unsqueeze(axis) if place is None else _slice(tensor, axis, place)
+            axis, gathered = axis + 1, [*gathered, None]
+        else:
+            tensor = tensor.select(axis, place)
+    return torch.ops.aten.index(tensor, gathered) if any(one is not None for one in gathered) else tensor
 
-    return copy_
+
+def _slice(tensor, axis, taken):
+    return torch.ops.aten.slice(tensor, axis, taken.start, taken.stop, 1 if taken.step is None else taken.step)
+
+
+def _is_mask(place: object) -> bool:
+    return isinstance(place, torch.Tensor) and place.dtype == torch.bool
 
 
 def _is_made_up(tensor: torch.Tensor) -> bool:
@@ -182,32 +206,6 @@ def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source
     return made
-
-
-def decompositions() -> dict:
-    """How Inductor takes operations apart on a GPU; traced on the CPU, some would be left whole."""
-    aten = torch.ops.aten
-
-    def bernoulli(tensor, p=0.5, *, generator=None):
-        return torch.rand_like(tensor, dtype=torch.float32) < p
-
-    def bernoulli_(tensor, p=0.5, *, generator=None):
-        return tensor.copy_(bernoulli(tensor, p))
-
-    module = owner("decompositions")
-    table = module.select_decomp_table()
-
-    def convolution_backward(*args):
-        with mock.patch.object(module, "is_gpu", _always(True)):
-            return table[aten.convolution_backward.default](*args)
-
-    made = {
-        aten.bernoulli.p: bernoulli,
-        aten.bernoulli_.float: bernoulli_,
-        aten.bernoulli_.Tensor: bernoulli_,
-        aten.convolution_backward.default: convolution_backward,
-    }
-    return {**table, **{operation: how for operation, how in made.items() if operation in table}}
 
 
 def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphModule, list]:
@@ -261,8 +259,8 @@ def made_up_results(module: torch.fx.GraphModule, *_inputs) -> tuple:
         value = node.meta.get("example_value", node.meta.get("val")) if isinstance(node, torch.fx.Node) else node
         if not isinstance(value, torch.Tensor):
             return value
-        sizes = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
-        return torch.zeros(sizes, dtype=value.dtype)
+        hints = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
+        return torch.zeros([1 if size is None else size for size in hints], dtype=value.dtype)  # None follows from data
 
     (results,) = next(node for node in reversed(module.graph.nodes) if node.op == "output").args
     return tuple(zeros(result) for result in results)

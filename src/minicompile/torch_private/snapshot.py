@@ -13,6 +13,7 @@ import torch
 
 from minicompile.batches import tensors_of
 from minicompile.torch_private.names import owner
+from minicompile.torch_private.watching.traffic import counted_by_inductor
 
 WITH_GRAPHS = ("Conditional", "WhileLoop", "InvokeSubgraph")  # Inductor's classes for torch.cond and its like
 TORCH = Path(torch.__file__).parents[1]
@@ -347,9 +348,9 @@ def lowered_graph(graph: Any, code: str, parts: dict[str, str]) -> dict:
                 "name": node.get_name(),
                 "kind": type(node).__name__,
                 "members": [member.get_name() for member in members(node)],
-                "bytes": number(node.get_read_write_buffers_sizes()),
+                "bytes": counted,
             }
-            for node in nodes
+            for node, counted in zip(nodes, counted_by_inductor(nodes, graph.sizevars), strict=True)
         ],
         "scheduler_nodes": [scheduler_node(member) for node in nodes for member in members(node)],
     }

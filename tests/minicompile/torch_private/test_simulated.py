@@ -1,10 +1,15 @@
 """A GPU that is not here answers what torch asks while it compiles."""
 
+import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves, tree_map
 from zoo_models import captured
 
 from minicompile.lowering.capture import capture
+from minicompile.torch_private import simulated
 
 
 class Convolved(nn.Module):
@@ -39,3 +44,52 @@ def test_constants_of_one_shape_are_told_apart():
     [graph] = capture(scaled, torch.randn(3, 20), target="simulated")["graphs"]
     numbers = [node for node in graph["nodes"] if "full" in node["target"] or node["op"] == "get_attr"]
     assert len(numbers) == 3
+
+
+INDICES = {
+    "a number": 1,
+    "a slice": slice(1, None),
+    "a step": (slice(None, None, 2), slice(0, -1)),
+    "a new axis": (None, slice(None), None, 2),
+    "from the end": (..., -1),
+    "across": (slice(None), 0, ..., None),
+    "places": (slice(None), torch.tensor([2, 0])),
+    "places of two axes": (torch.tensor([0, 1]), slice(None), torch.tensor([1, 4])),
+    "a mask": torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(0)) > 0.4,
+    "a mask of two axes": (..., torch.rand(4, 5, generator=torch.Generator().manual_seed(0)) > 0.4),
+}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+def test_a_tensor_on_the_gpu_that_is_not_here_is_indexed(index):
+    """Through no C++ that asks for a device guard; of a mask the length follows from data."""
+    here = torch.arange(60.0).reshape(3, 4, 5)
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+
+    def there(tensor):
+        made = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+        return FakeTensor(mode, made, simulated.DEVICE)
+
+    moved = tree_map(lambda one: there(one) if isinstance(one, torch.Tensor) else one, index)
+    with simulated.gpu_stand_in(), mode:
+        made = there(here)[moved]
+    wanted = here[index]
+    assert made.device == simulated.DEVICE
+    assert made.ndim == wanted.ndim
+    known = [(one, other) for one, other in zip(made.shape, wanted.shape, strict=True) if isinstance(one, int)]
+    assert all(one == other for one, other in known)
+    assert len(known) == made.ndim - any(
+        isinstance(one, torch.Tensor) and one.dtype == torch.bool for one in tree_leaves(index)
+    )
+    if len(known) == made.ndim:
+        assert made.stride() == wanted.stride()
+
+
+def test_a_tensor_on_the_gpu_that_is_not_here_tells_its_nonzero_places_and_takes_no_values():
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with simulated.gpu_stand_in(), mode:
+        tensor = FakeTensor(mode, torch.empty(4, 5, device="meta"), simulated.DEVICE)
+        assert tensor.nonzero().shape[1] == torch.nonzero(tensor).shape[1] == 2
+        assert [one.ndim for one in tensor.nonzero(as_tuple=True)] == [1, 1]
+        tensor[0] = 1.0
+        assert tensor.copy_(tensor) is tensor

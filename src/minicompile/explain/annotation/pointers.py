@@ -9,6 +9,8 @@ from functools import cache, lru_cache
 from minicompile.explain.annotation.view import KernelView
 
 CAST = "static_cast<int64_t>("
+# how the text declares what its parameters point to; a size is a parameter too
+DECLARED = {"cpp": re.compile(r"\w\* (\w+)"), "python": re.compile(r"'(\w+)': '\*")}
 LOCAL = re.compile(r"^\s*\w[\w:]*\* (?P<name>\w+) = ")
 
 
@@ -25,7 +27,9 @@ def pointer_accesses(text: str, view: KernelView) -> list[tuple[str, str]]:
 def pointers(view: KernelView) -> list[str]:
     """The kernel's pointers: its parameters, their other names, and those to scratch memory of its own."""
     local = [match["name"] for _, text in view.lines if (match := LOCAL.match(text))]
-    return [*view.parameters, *view.aliases, *local]
+    declares = DECLARED[view.kernel["language"]]
+    declared = {name for _, text in view.lines for name in declares.findall(text)}
+    return [*(name for name in view.parameters if name in declared), *view.aliases, *local]
 
 
 @cache

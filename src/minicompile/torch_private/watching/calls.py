@@ -8,11 +8,12 @@ compiled, so that it is the same, byte for byte, as without provenance; the line
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 from unittest import mock
 
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.watching.line_hooks import KernelDefinition
-from minicompile.torch_private.watching.traffic import hint
+from minicompile.torch_private.watching.traffic import UnknownSize, hints
 
 MARK = re.compile(r"^[ \t]*(?:#|//) \[Provenance debug handles\] (?P<kernel>\S+):(?P<handle>\d+)$")
 COMMENT = re.compile(r"^[ \t]*(?:#|//)")
@@ -45,6 +46,13 @@ def _call_line(lines: list[str], mark: dict, end: int) -> int | None:
     return next((number for number in statements if call.search(lines[number - 1])), next(iter(statements), None))
 
 
+def _bytes(workspace: Any, sizes: Any) -> int | None:
+    try:
+        return hints(sizes)(workspace.count) * workspace.dtype.itemsize
+    except UnknownSize:
+        return None
+
+
 class KernelCalls:
     """The calls of the graph that is being compiled."""
 
@@ -53,7 +61,7 @@ class KernelCalls:
         self.subgraphs: list = []  # branches and loop bodies within the graph, as Inductor holds them
         self._definitions = definitions
         self._nodes: dict[int, list[str]] = {}
-        self._workspaces: dict[str, int] = {}
+        self._workspaces: dict[str, int | None] = {}
 
     def take(self) -> list[dict]:
         """Hand over the calls of the graph at hand, and forget it."""
@@ -61,8 +69,11 @@ class KernelCalls:
         self._nodes.clear()
         return calls
 
-    def take_workspaces(self) -> dict[str, int]:
-        """Hand over the bytes of the memory in which blocks of the graph's kernels hand on what they have, by name."""
+    def take_workspaces(self) -> dict[str, int | None]:
+        """Hand over the bytes of the memory in which blocks of the graph's kernels hand on what they have, by name.
+
+        None where they follow from data.
+        """
         found, self._workspaces = self._workspaces, {}
         return found
 
@@ -94,9 +105,9 @@ class KernelCalls:
             return type(wrapper_code)(value, line_map), kernel_code
 
         def allocated(self_, workspace):
-            used = hint(virtual.graph.sizevars, workspace.count) * workspace.dtype.itemsize
-            name = workspace.get_name()
-            self._workspaces[name] = max(used, self._workspaces.get(name, 0))
+            used, name = _bytes(workspace, virtual.graph.sizevars), workspace.get_name()
+            before = self._workspaces.get(name, 0)
+            self._workspaces[name] = None if used is None or before is None else max(used, before)
             return allocate(self_, workspace)
 
         yield mock.patch.object(wrapper, "write_provenance_debug_handle", marked)

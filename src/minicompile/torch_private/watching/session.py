@@ -17,7 +17,7 @@ from unittest import mock
 
 import torch
 
-from minicompile.torch_private import simulated
+from minicompile.torch_private import gpu_decompositions, simulated
 from minicompile.torch_private.choosing.choices import Choices
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.snapshot import identities, lowered_graph, members, whole_fx_graph, with_subgraphs
@@ -133,13 +133,15 @@ class _Watcher:
         # fused attention is chosen by the device, and this one cannot be asked: it is written out instead
         with (
             torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+            gpu_decompositions.composites(),
+            gpu_decompositions.traced_on("cpu"),
             # a backward that is lowered when it is run would never be
             owner("functorch_config").patch(force_non_lazy_backward_lowering=True),
         ):
             copied = simulated.copied(module)  # the results are made up from the original
             self._alive.append(copied)
             self.session.dynamo[index]["identities"] = identities(copied)
-            table = simulated.decompositions()
+            table = gpu_decompositions.table()
             compile_fx(copied, inputs, inner_compile=partial(self._moved, index), decompositions=table, **kwargs)
         return partial(simulated.results, module)
 
@@ -159,7 +161,7 @@ class _Watcher:
 
     def _moved(self, index: int, module, inputs, **kwargs):
         """The inner compile of a graph that was traced and differentiated on the CPU."""
-        with simulated.gpu_stand_in():
+        with simulated.gpu_stand_in(), gpu_decompositions.traced_on("cuda"):
             return self._inner(index, *simulated.on_gpu(module, inputs), **kwargs)
 
     def _forget(self) -> None:

@@ -4,11 +4,11 @@ Only operations that have a line in the kernel's text are counted, since a value
 loaded.
 """
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
 import numpy
 
@@ -83,7 +83,7 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
     vector_loops: dict[str, list[VectorLoop]] = defaultdict(list)
     for loop in (loop for made in definitions for loop in made.vector_loops):
         vector_loops[loop.scheduler_node].append(loop)
-    size_of = functools.partial(hint, graphs[0].sizevars)
+    size_of = hints(graphs[0].sizevars)
     bodies: dict[str, dict | None] = {}
 
     def of_node(name: str) -> list[Access] | None:
@@ -100,6 +100,12 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
                 for access in some if access.buffer not in graph.removed_buffers]  # fmt: skip
 
     def of_call(call: dict) -> Traffic | None:
+        try:
+            return of_known_sizes(call)
+        except UnknownSize:
+            return None
+
+    def of_known_sizes(call: dict) -> Traffic | None:
         some = [of_node(name) for name in call["scheduler_nodes"]]
         if not some or any(one is None for one in some):
             return None
@@ -160,9 +166,37 @@ def _viewed(buffer: str, buffers: dict[str, Any]) -> str:
     return buffer
 
 
-def hint(sizes: Any, size: Any) -> int:
-    """What a size that may be symbolic is, or was when it was traced."""
-    if isinstance(size, int):
-        return size
+class UnknownSize(ValueError):
+    """A size that follows from data: how many elements a mask lets through, say."""
+
+
+def hints(sizes: Any) -> Callable[[Any], int]:
+    """A function that tells what a size that may be symbolic is for the example inputs.
+
+    It raises `UnknownSize` where no input's shape tells that.
+    """
     ask = getattr(sizes, "guarding_hint_or_throw", None) or sizes.size_hint
-    return int(size) if getattr(size, "is_Integer", False) else int(ask(size))
+
+    def hint(size: Any, **_fallback: Any) -> int:
+        if isinstance(size, int) or getattr(size, "is_Integer", False):
+            return int(size)
+        try:
+            return int(ask(size))
+        except (RuntimeError, TypeError) as error:
+            raise UnknownSize(str(size)) from error
+
+    return hint
+
+
+def counted_by_inductor(nodes: list[Any], sizes: Any) -> list[int | None]:
+    """The bytes that Inductor reckons with for each scheduler node; None where it would guess a size."""
+
+    def of(node: Any) -> int | None:
+        try:
+            return int(node.get_read_write_buffers_sizes())
+        except UnknownSize:
+            return None
+
+    guesses = "optimization_hint" if hasattr(sizes, "optimization_hint") else "size_hint"
+    with mock.patch.object(sizes, guesses, hints(sizes)):
+        return [of(node) for node in nodes]
