@@ -24,6 +24,7 @@ from minicompile.torch_private.names import owner
 OTHER = {"cpu": "cuda", "cuda": "cpu"}
 COMPARES = ("COMPARE_OP", "CONTAINS_OP")
 CALLS = ("CALL", "PRECALL")  # torch.device("cpu") is compared too
+COMMON = "torch._prims_common"  # decompositions share it
 ON_THE_CPU = "tensor_split"  # the beginning of those whose indices have to be there, and are
 
 
@@ -108,7 +109,10 @@ WITHOUT_META: dict[str, Callable] = {
 
 @contextlib.contextmanager
 def traced_on(device: str) -> Iterator[None]:
-    """While this is entered, decompositions take a tensor on `cpu` for one on a GPU; on `cuda` is what it is."""
+    """While this is entered, decompositions, and passes over what they made, take a tensor on `cpu` for one on a GPU.
+
+    With `cuda` a tensor is where it is.
+    """
     before = {function: function.__code__ for function in _asking()}
     with contextlib.ExitStack() as stack:
         for function, codes in _asking().items():
@@ -116,6 +120,7 @@ def traced_on(device: str) -> Iterator[None]:
             stack.callback(setattr, function, "__code__", before[function])
         if device == "cpu":
             stack.enter_context(mock.patch.object(owner("decompositions"), "is_gpu", return_value=True))
+            stack.enter_context(mock.patch.object(owner("joint_passes"), "check_device", return_value=True))
         yield
 
 
@@ -123,7 +128,7 @@ def traced_on(device: str) -> Iterator[None]:
 def _asking() -> dict[types.FunctionType, dict[str, types.CodeType]]:
     """Functions that hold a device against "cpu" or "cuda", and the code of each by where the trace is."""
     functions = map(inspect.unwrap, owner("decompositions").select_decomp_table().values())
-    modules = {str(getattr(function, "__module__", None)) for function in functions} & sys.modules.keys()
+    modules = {COMMON, *(str(getattr(function, "__module__", None)) for function in functions)} & sys.modules.keys()
     found: dict[types.FunctionType, dict[str, types.CodeType]] = {}
     for name in sorted(modules):
         for made in list(vars(sys.modules[name]).values()):

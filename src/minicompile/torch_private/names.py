@@ -37,6 +37,7 @@ NAMES = {
     "init_gpu": PrivateName("torch._subclasses.fake_tensor:init_gpu_context", "that wake no driver, simulated target"),
     "no_modes": PrivateName("torch.utils._python_dispatch:_disable_current_modes", "tensors as they are made"),
     "decompositions": PrivateName("torch._inductor.decomposition:select_decomp_table", "those of a GPU"),
+    "joint_passes": PrivateName("torch._inductor.fx_passes.joint_graph:check_device", "its passes for a GPU"),
     "scoped_library": PrivateName("torch.library:_scoped_library", "a GPU's operations, for the time of a trace"),
     "detect_fake_mode": PrivateName("torch._guards:detect_fake_mode", "Dynamo's fake mode, for those tensors"),
     "V": PrivateName("torch._inductor.virtualized:V", "the graph, kernel and operation at hand"),

@@ -4,7 +4,7 @@ Dynamo and AOT autograd trace on the CPU, backward included. Then each ATen grap
 by fake tensors on `cuda:0`, torch's device interface and Triton's driver are stood in for, and Inductor is left once
 its code is written: nothing is compiled or run. Measured at torch 2.11 against a real H200: the same kernels, byte
 for byte, on models without fused attention. `scaled_dot_product_attention` is written out here, where a real GPU
-picks a fused kernel; and the layout of a convolution's result is that of the CPU's library where channels come last.
+picks a fused kernel; and a tensor that the model makes without a word of its device is on the GPU here.
 """
 
 import contextlib
@@ -231,7 +231,8 @@ def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphMo
             if isinstance(value, torch.Tensor) and value.ndim:  # a constant; one number may be anywhere
                 setattr(module, name, known(fake_mode, value, DEVICE))
         graph = torch.fx.Graph()
-        graph.output(graph.graph_copy(module.graph, {}))
+        output = graph.output(graph.graph_copy(module.graph, {}))
+        output.meta = dict(next(iter(reversed(module.graph.nodes))).meta)  # how what a user gets is laid out
         module.graph = graph
         for node in graph.nodes:
             node.args, node.kwargs = owner("tree_map").tree_map(elsewhere, (node.args, node.kwargs))
