@@ -2,9 +2,10 @@
 
 Dynamo and AOT autograd trace on the CPU, backward included. Then each ATen graph's inputs and metadata are replaced
 by fake tensors on `cuda:0`, torch's device interface and Triton's driver are stood in for, and Inductor is left once
-its code is written: nothing is compiled or run. Measured at torch 2.11 against a real H200: the same kernels, byte
-for byte, on models without fused attention. `scaled_dot_product_attention` is written out here, where a real GPU
-picks a fused kernel; and a tensor that the model makes without a word of its device is on the GPU here.
+its code is written: nothing is compiled or run. Measured at torch 2.11 against a real H200: of 200 small models the
+kernels of 187 are the same, byte for byte. In seven a clock decides there to pad a product; in five
+`scaled_dot_product_attention` is a fused kernel there and written out here; in one a tensor that the model makes
+without a word of its device is on the GPU here; in one an expanded input is not expanded any more once it is there.
 """
 
 import contextlib
