@@ -183,6 +183,23 @@ def test_a_profile_gives_time_bandwidth_and_a_dot_on_the_roofline(opened, pages)
     appears(opened.page.locator("#why svg.roofline .dot.chosen"))
 
 
+@pytest.mark.parametrize(
+    ("restored", "said"),
+    [
+        ({}, ""),
+        ({"stale": False}, " (a record, not measured here)"),
+        ({"stale": True}, " (a stale record, not measured here)"),
+    ],
+)
+def test_times_of_a_record_are_said_to_be_so_and_whether_it_is_stale(opened, tmp_path, restored, said):
+    profile = {**profile_of(tiny_head()), **({"restored": restored} if restored else {})}
+    render_explorer(tiny_head(), tmp_path / "page.html", profile=profile)
+    opened.go(tmp_path / "page.html")
+    choose(opened, tiny_head(), "aten", "aten.exp.default")
+    assert f"40 % of a copy{said}\n" in why(opened)
+    assert f"Roofline: a processor{said}\n" in why(opened)
+
+
 def test_without_a_profile_nothing_is_said_to_be_measured(opened, pages):
     opened.go(pages / "simulated.html")
     choose(opened, tiny_head_simulated(), "aten", "aten.exp.default")

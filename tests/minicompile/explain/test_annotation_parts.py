@@ -310,6 +310,18 @@ SAMPLES = [  # of what the fixtures' kernels do not hold, as torch/_inductor/cod
     ("cpp", "expressions", "tmp_acc0_vec = welford_combine(tmp_acc0_vec, tmp3, &wrecps0);", "Welford's update"),
     ("cpp", "expressions", "tmp_acc0 = welford_combine(tmp_acc0, welford_vec_reduce_all(tmp_acc0_vec));", "join"),
     ("cpp", "expressions", "tmp_acc0_vec = cascade_sum_combine(tmp0, &scascade_helper0);", "cascade sum"),
+    (
+        "cpp",
+        "expressions",
+        "at::vec::VecMask<float,1> tmp_acc0_vec = at::vec::VecMask<float,1>::from(0);",
+        "truth values",
+    ),
+    (
+        "cpp",
+        "expressions",
+        "at::vec::Vectorized<float> tmp_acc0_vec = at::vec::Vectorized<float>(0);",
+        "lanes of float",
+    ),
     ("cpp", "expressions", "atomic_add(&out_ptr0[static_cast<int64_t>(x0)], tmp1);", "atomic addition"),
     ("python", "expressions", "tmp3_mean_next = triton_helpers.welford_reduce(", "Welford's update"),
     ("python", "expressions", "tmp3, tmp4, tmp5 = triton_helpers.welford(", "Welford statistics"),

@@ -43,6 +43,8 @@ function fusionCard(facts) {
     ...(decisions.length ? folded([...alike.values()], show) : [h("p", {}, say("why.no_fusion"))]));
 }
 
+const ofTheRecord = ({ restored }) => (restored ? say(restored.stale ? "why.stale_record" : "why.record") : "");
+
 function kernelFacts(app, capture, graph, call) {
   const kernel = graph.kernels.find((each) => each.name === call.kernel), assembly = kernel?.assembly;
   const measured = capture.profile?.kernels?.find((each) => each.name === call.kernel);
@@ -51,7 +53,7 @@ function kernelFacts(app, capture, graph, call) {
   if (measured) {
     const number = (value, unit) => (typeof value === "number" ? `${three(value)} ${unit}` : null);
     const speed = [number(measured.median_us, "µs"), number(measured.gb_per_s, "GB/s"), number(100 * measured.fraction_of_copy, say("why.of_copy"))].filter(Boolean);
-    children.push(h("p", { class: "measured" }, h("b", {}, say("why.measured")), speed.join(", "), capture.profile.restored ? say("why.record") : ""));
+    children.push(h("p", { class: "measured" }, h("b", {}, say("why.measured")), speed.join(", "), ofTheRecord(capture.profile)));
   } else if (capture.target.simulated) children.push(h("p", { class: "note" }, say("why.never_run")));
   if (assembly) children.push(h("p", {}, say("why.registers", { architecture: assembly.architecture, registers: String(assembly.registers), shared: bytesInWords(assembly.shared_bytes), stack: assembly.stack_bytes ? say("why.stack", { bytes: bytesInWords(assembly.stack_bytes) }) : say("why.no_spills") }),
     Object.entries(assembly.configuration).map(([name, value]) => `${name} ${value}`).join(", "), assembly.candidates > 1 ? say("why.candidates", { count: String(assembly.candidates) }) : ""));
@@ -72,7 +74,7 @@ function kernelCard(app, capture, facts) {
 function rooflineCard(capture, facts) {
   if (!facts.calls.length) return null;
   const picture = roofline(capture.profile, new Set(facts.calls.map((call) => call.kernel)));
-  return picture && card(say("why.roofline", capture.profile.roofline), picture, h("p", { class: "note" }, say("why.roofline_note")));
+  return picture && card(say("why.roofline", capture.profile.roofline) + ofTheRecord(capture.profile), picture, h("p", { class: "note" }, say("why.roofline_note")));
 }
 
 /** One sentence about the chosen line. */
