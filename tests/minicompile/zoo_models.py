@@ -1,8 +1,8 @@
 """The models of `zoo/`, a file each, captured without being compiled by a C++ or a Triton compiler.
 
 A file has `make()`, which returns a module and its inputs, and perhaps `TRAIN`, `DYNAMIC` (by input, the axes whose
-length may change), `UNBACKED` (those whose length no graph may know), `DYNAMO` (its configuration) or `TARGETS`. To
-try another model, add a file: nothing is said of what to expect.
+length may change), `UNBACKED` (those whose length no graph may know), `DYNAMO` (its configuration), `OPTIONS`
+(torch.compile's) or `TARGETS`. To try another model, add a file: nothing is said of what to expect.
 """
 
 import contextlib
@@ -39,6 +39,7 @@ class ZooModel:
     train: bool
     targets: tuple[str, ...]
     dynamo: dict[str, object]
+    options: dict[str, object]
 
 
 def load(name: str, folder: Path = ZOO) -> ZooModel:
@@ -60,7 +61,10 @@ def load(name: str, folder: Path = ZOO) -> ZooModel:
                     mark(inputs[position], axis)
         return model.train(train), inputs
 
-    return ZooModel(name, make, train, getattr(module, "TARGETS", TARGETS), getattr(module, "DYNAMO", {}))
+    targets, dynamo, options = (
+        getattr(module, marked, default) for marked, default in (("TARGETS", TARGETS), ("DYNAMO", {}), ("OPTIONS", {}))
+    )
+    return ZooModel(name, make, train, targets, dynamo, options)
 
 
 @dataclass
@@ -129,6 +133,6 @@ def captured(name: str, target: str, folder: Path = ZOO) -> Captured:
         stack.enter_context(
             mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_, **__: (graph, Panes()))
         )
-        options = FAST if target == "cpu" else {}
+        options = {**(FAST if target == "cpu" else {}), **model.options}
         made = capture(module, inputs, target=target, train=model.train, name=name, options=options)
     return Captured(name, target, made)

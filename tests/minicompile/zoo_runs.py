@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from generated_code import constants_of, inputs_of, loaded
+from torch._library.custom_ops import OPDEFS
 from touched_cpp import library_of
 from zoo_models import Captured
 
@@ -26,14 +27,28 @@ NOT_HERE = "NotImplementedError"  # of a call that the GPU's library has and the
 def runs_here(one: Captured) -> bool:
     """Whether its code can be run with inputs that are made up.
 
-    It cannot where a size is a symbol, where a branch depends on a value, and where a kernel is the user's own.
+    It cannot where a size is a symbol, where a branch depends on a value, where a kernel or an operator is the user's
+    own, and where a kernel is a template of torch's, in which no access is told.
     """
     for graph in one.capture["graphs"]:
         names = [node["name"] for node in graph["nodes"]]
         symbols = any(not isinstance(size, int) for node in graph["nodes"] for size in node["size"] or ())
-        if symbols or any("." in name for name in names) or any(n["user_triton"] for n in graph["scheduler_nodes"]):
+        kernels = any(n["user_triton"] or n["kind"].endswith("TemplateBuffer") for n in graph["scheduler_nodes"])
+        own = any(_is_the_users(node["target"]) for node in graph["nodes"])
+        if symbols or any("." in name for name in names) or kernels or own:
             return False
     return True
+
+
+def _is_the_users(target: str) -> bool:
+    """Whether a node's operator was defined in Python: it is known where its model was loaded, and nowhere else."""
+    namespace, name, *overload = [*target.split("."), ""]
+    if len(overload) < 2:
+        return False
+    defined = OPDEFS.get(f"{namespace}::{name}")  # some of torch's own are defined in Python too
+    if defined is None:
+        return not hasattr(getattr(torch.ops, namespace), name)
+    return not defined._init_fn.__module__.startswith("torch.")
 
 
 def ran(captures: list[Captured], folder: Path) -> list[Ran]:

@@ -10,6 +10,7 @@ from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import in_order
+from minicompile.explain.annotation.view import COMPUTED, KernelView
 from minicompile.explain.explorer.tour import tour
 
 COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
@@ -18,8 +19,44 @@ SIZE = re.compile(r"ks\d+|\w*numel|n")
 STORES = re.compile(
     r"transpose_mxn<.*>\(tmp\d+, .*\b(?:in_)?out_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= "
 )
+NAMED = re.compile(r"^# +\S+ => (.+)$", re.M)
 SIGNED = re.compile(r"^(def \w+\(|\{)")
-NOT_BODY = re.compile(r"^\s*(?:auto (?:in_|out_)\w+ = \w+;|(?:const )?[\w:]+\*)")
+NOT_BODY = re.compile(r"^\s*(?:auto (?:in_|out_)\w+ = \w+;|(?:const )?[\w:]+\*|\w+(?:, \w+)+,?$)")
+
+
+def of_templates(view: KernelView, way: str, places: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """The places whose pointers a template is said to read or write: of these no line is told."""
+    buffers = {name for template in facts.templates(view) for name in template[way]}
+    return {(pointer, line) for pointer, line in places if view.parameters.get(pointer) in buffers}
+
+
+def templates(one: Captured, _ran: Ran) -> Verdict:
+    """A kernel out of a template computes the nodes that Inductor names above its text, the template's own among them;
+    results that it is given memory for are in memory, and the others are not."""
+    verdict = Verdict()
+    for view in views_of(one.capture):
+        if not view.templates:
+            continue
+        above = "\n".join(view.code[: view.kernel["first"]]).rpartition("ATen node mapping:")[2].split("\n\n")[0]
+        named = {name for names in NAMED.findall(above) for name in names.split(", ")}
+        told = {node["name"] for node in view.fused}
+        computed = {name for name in named if view.nodes[name]["fate"] in COMPUTED} - (_of_other_kernels(view) - told)
+        if named:  # there is no such comment in C++
+            verdict.hold("template", told, computed, view.call["id"])
+        given = set(view.parameters.values())
+        for template in view.templates:
+            for buffer in template["buffers"]:
+                node = next((node for node in view.fused if node["buffer"] == buffer), None)
+                if node is not None:
+                    fate = "materialised" if buffer in given else "fused away"
+                    verdict.hold("template's memory", node["fate"], fate, f"{view.call['id']}: {node['name']}")
+    return verdict
+
+
+def _of_other_kernels(view: KernelView) -> set[str | None]:
+    """The ATen nodes that loops outside a kernel compute: Inductor names them of a template that is given them."""
+    others = [node for node in view.graph["scheduler_nodes"] if node not in view.scheduler_nodes]
+    return {one["producer"] for node in others for one in node["operations"]}
 
 
 def accesses(one: Captured, _ran: Ran) -> Verdict:
@@ -37,15 +74,18 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
         told = {way: {at for at in some if POINTER.fullmatch(at[0])} for way, some in told.items()}
         truth: dict[str, set] = {"reads": set(), "writes": set()}
         begins = [n for n, text in view.lines if SIGNED.match(text)] or [view.kernel["first"]]
-        signature = begins[-1 if view.kernel["language"] != "cpp" else 0]  # helpers come first in Triton
+        # a Triton kernel has its helpers before it, and a template's after it
+        of_its_name = [n for n, text in view.lines if text.startswith(f"def {view.kernel['name']}(")]
+        signature = (of_its_name or begins)[-1 if view.kernel["language"] != "cpp" else 0]
+        end = next((n for n in begins if n > signature and of_its_name), view.kernel["last"] + 1)
         for number, text in view.lines:
             text = re.split(r"  #|//", text)[0]
-            if number > signature and not NOT_BODY.match(text):
+            if signature < number < end and not NOT_BODY.match(text):
                 way = "writes" if STORES.search(text) else "reads"
                 truth[way] |= {(pointer, number) for pointer in POINTER.findall(text)}
         for way in ("reads", "writes"):
             verdict.held[way] += len(truth[way])
-            wrong = sorted(told[way] ^ truth[way])
+            wrong = sorted(told[way] ^ (truth[way] - of_templates(view, way, truth[way] - told[way])))
             verdict.false += [f"{view.call['id']}: {way} {at}, " + ("not in the text" if at in told[way] else "untold")
                               for at in wrong]  # fmt: skip
     return verdict

@@ -267,6 +267,11 @@ def _run(compiled: Callable, model: Callable, args: tuple, kwargs: dict, target:
             f"train=True needs a model that returns a scalar loss, and {name} does not; return one, or something with "
             f"a .loss, or leave train out."
         )
+    if not loss.requires_grad:
+        raise LabError(
+            f"train=True needs a loss that depends on something that requires a gradient, and that of {name} does not; "
+            f"give it a parameter or an input with requires_grad=True, or leave train out."
+        )
     if target != "simulated":  # there the backward was lowered with the forward, and none of the code can run
         loss.backward()
 

@@ -22,7 +22,15 @@ from minicompile.lowering.captured import (
     Title,
 )
 from minicompile.lowering.fusion_reasons import reason
-from minicompile.lowering.outcomes import attributed, contents, copies, fates, own_aten_nodes, without_stores
+from minicompile.lowering.outcomes import (
+    attributed,
+    contents,
+    copies,
+    fates,
+    handed_to_none,
+    own_aten_nodes,
+    without_stores,
+)
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import (
     STRUCTURE,
@@ -51,7 +59,7 @@ def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
     """The record of one lowered graph, from one of `Session.lowered`, which stays as it is."""
     builder = _Builder(lowered)
     kernels = builder.kernels()
-    builder.mark_removed()
+    builder.mark_removed(kernels)
     calls = builder.calls(kernels)
     return BuiltGraph(builder.entry(kernels, calls), builder.panes, builder.aten_line)
 
@@ -181,9 +189,11 @@ class _Builder:
                 found[one["name"]].append(position)
         return self._positions[node]
 
-    def mark_removed(self) -> None:
+    def mark_removed(self, kernels: list[Kernel]) -> None:
         """Mark the buffers that no kernel stores, once it is known which operations have lines."""
-        self.removed |= without_stores(self.lowered, self._is_emitted)
+        inside = {line for kernel in kernels for line in range(kernel["first"], kernel["last"] + 1)}
+        wrapper = [text for line, text in enumerate(self.code, 1) if line not in inside]
+        self.removed |= without_stores(self.lowered, self._is_emitted) | handed_to_none(self.lowered, wrapper)
         for buffer in self.lowered["buffers"]:
             buffer["removed"] |= buffer["name"] in self.removed
 

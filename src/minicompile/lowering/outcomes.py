@@ -24,11 +24,18 @@ from minicompile.lowering.captured import PART
 
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
 SCATTER = "Scatter"  # a loop that stores where an index says
+UNUSED = re.compile(r"^\s*(#.*|del .*|\w+ = .*# reuse.*|\w+ = )")  # what of a wrapper's line uses no memory
 TERM = re.compile(r"(?:(?P<step>\d+)\*)?c(?P<axis>\d+)")
 
 
 def fate(
-    node: dict, buffers: dict[str, dict], extern_nodes: set[str], producers: set[str], stored: set[str], made: set[str]
+    node: dict,
+    buffers: dict[str, dict],
+    extern_nodes: set[str],
+    producers: set[str],
+    stored: set[str],
+    made: set[str],
+    in_templates: dict[str, bool],
 ) -> str:
     """The fate of one ATen node.
 
@@ -39,14 +46,17 @@ def fate(
         producers: nodes that contribute an operation to some kernel's text.
         stored: nodes whose whole result some kernels store in memory.
         made: buffers that some scheduler node makes; the others' makers were dropped, since nobody reads them.
+        in_templates: nodes that a template of torch's computes, each with whether its whole result is in memory.
     """
     name, buffer = node["name"], buffers.get(node["name"])
     if name in extern_nodes:
         return "extern call"
     if node["target"] == PART:
         return "view"
-    if name in stored:
+    if name in stored or in_templates.get(name):
         return "materialised"
+    if name in in_templates:
+        return "fused away"
     if node["is_view"] and name not in producers:
         return "view"
     if buffer is not None and buffer["name"] in made and (buffer["removed"] or name in producers):  # or it were stored
@@ -88,11 +98,47 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         if part in buffers and buffers[part]["removed"]
     }
     made = {buffer for node in nodes for buffer in node["buffers"]}
+    templates = _in_templates(lowered)
     return {
-        node["name"]: fate(node, buffers, extern, producers, stored, made)
+        node["name"]: fate(node, buffers, extern, producers, stored, made, templates)
         for node in lowered["aten"]["nodes"]
         if node["op"] == "call_function" and not node["symbolic"]
     }
+
+
+def _in_templates(lowered: dict[str, Any]) -> dict[str, bool]:
+    """The ATen nodes that a template of torch's computes, each with whether all its results that are taken are stored.
+
+    Their kernels have no loops that Inductor made, and so no operations.
+    """
+    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
+    made_by = {buffer: node for node in lowered["scheduler_nodes"] for buffer in node["buffers"]}
+    of_buffers: dict[str, list[dict]] = defaultdict(list)
+    from_templates = set()
+    for buffer in lowered["buffers"]:
+        if buffer["node"] in aten and buffer["name"] in made_by:
+            node = aten[buffer["node"]]
+            whole = node["inputs"][0] if node["target"] == PART else node["name"]
+            of_buffers[whole].append(buffer)
+            from_templates |= {whole} if made_by[buffer["name"]]["template"] else set()
+    return {name: not any(buffer["removed"] for buffer in of_buffers[name]) for name in from_templates}
+
+
+def handed_to_none(lowered: dict[str, Any], wrapper: list[str]) -> set[str]:
+    """The buffers of templates that no kernel is given and the graph does not return, allocated or not.
+
+    What the template computes, it hands on at once to the loops that were fused to it.
+
+    Args:
+        lowered: one of `Session.lowered`.
+        wrapper: the lines of the code that are in no kernel.
+    """
+    uses = [UNUSED.sub("", line) for line in wrapper]
+    used = {name for line in uses for name in re.findall(r"\w+", line)}
+    return {
+        buffer for node in lowered["scheduler_nodes"] if node["template"]
+        for buffer in node["buffers"] if buffer not in used
+    }  # fmt: skip
 
 
 def _put_together(node: dict, in_memory: dict[str, dict]) -> set[str]:

@@ -39,6 +39,9 @@ NAMES = {
     "decompositions": PrivateName("torch._inductor.decomposition:select_decomp_table", "those of a GPU"),
     "joint_passes": PrivateName("torch._inductor.fx_passes.joint_graph:check_device", "its passes for a GPU"),
     "scoped_library": PrivateName("torch.library:_scoped_library", "a GPU's operations, for the time of a trace"),
+    "flex_attention": PrivateName(
+        "torch.nn.attention.flex_attention:_validate_device", "refuses gradients on a CPU, where there is no GPU's code"
+    ),
     "detect_fake_mode": PrivateName("torch._guards:detect_fake_mode", "Dynamo's fake mode, for those tensors"),
     "V": PrivateName("torch._inductor.virtualized:V", "the graph, kernel and operation at hand"),
     "config": PrivateName("torch._inductor.config:patch", "caches off, provenance on, passes that look"),

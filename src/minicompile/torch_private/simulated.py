@@ -66,7 +66,10 @@ class Driver:
 
 
 def driver_stand_in() -> AbstractContextManager:
-    """A context in which Triton believes in the GPU: Dynamo compiles a user's kernel to see what it writes to."""
+    """A context for Dynamo, in which Triton believes in the GPU: a user's kernel is compiled to see what it writes to.
+
+    Flexible attention takes tensors that need a gradient there, as it does on a GPU.
+    """
     from triton.runtime import driver
 
     queries, answer = owner("triton_queries"), _always(True)
@@ -74,6 +77,7 @@ def driver_stand_in() -> AbstractContextManager:
     stack = contextlib.ExitStack()
     stack.enter_context(mock.patch.object(driver, "_active", Driver()))
     stack.enter_context(mock.patch.object(queries, "has_triton", answer))
+    stack.enter_context(mock.patch.object(owner("flex_attention"), "_validate_device", _accepted))
     return stack
 
 
@@ -144,6 +148,10 @@ def _stand_ins() -> Iterator[AbstractContextManager]:
         (torch.Tensor, "copy_", lambda tensor, *_arguments, **_named: tensor),
     ):
         yield mock.patch.object(holder, name, _where_made_up(instead, getattr(holder, name)))
+
+
+def _accepted(query, key, value):
+    return None
 
 
 def _always(answer):

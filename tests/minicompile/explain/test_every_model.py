@@ -33,6 +33,7 @@ AT_LEAST = {
     "order": {"order": 1267},
     "scans": {"ordered": 3},
     "structure": {"structure": 5},
+    "templates": {"template": 2, "template's memory": 2},
     "tours": {"tour": 116},
 }  # fmt: skip
 

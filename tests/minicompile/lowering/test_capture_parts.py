@@ -107,6 +107,8 @@ def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
         ({"name": "unstored", "target": "aten.add.Tensor", "is_view": False}, "fused away"),
         ({"name": "allocated", "target": "aten.empty.memory_format", "is_view": False}, "materialised"),
         ({"name": "dropped", "target": "aten.index_put.default", "is_view": False}, "folded"),
+        ({"name": "template", "target": "flex_attention", "is_view": False}, "materialised"),
+        ({"name": "tiles", "target": "aten.mm.default", "is_view": False}, "fused away"),
     ],
 )
 def test_what_became_of_a_node(node, expected):
@@ -114,7 +116,9 @@ def test_what_became_of_a_node(node, expected):
     in_memory = {name: {"name": name, "removed": False} for name in made - {"gone"}}
     producers = {"kept", "written", "copied", "unstored"}
     removed = {name: {"name": name, "removed": True} for name in ("gone", "dropped")}
-    assert fate(node, {**in_memory, **removed}, {"library"}, producers, {"copied", "written"}, made) == expected
+    templates = {"template": True, "tiles": False}
+    stored = {"copied", "written"}
+    assert fate(node, {**in_memory, **removed}, {"library"}, producers, stored, made, templates) == expected
 
 
 def decided(*reasons: str, taken: bool = False) -> dict:

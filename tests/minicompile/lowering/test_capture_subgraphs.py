@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import flex_attention
+from zoo_models import captured
 
 from minicompile.lowering.capture import capture
 from minicompile.lowering.panes.panes import Panes
@@ -72,3 +73,10 @@ def test_every_line_of_an_inner_graph_is_tied_upwards_and_to_the_code(name, capl
     assert found >= 3
     assert made["warnings"] == []
     assert not [record for record in caplog.records if "debug_str" in record.getMessage()]
+
+
+def test_flexible_attention_is_trained_on_the_simulated_target_though_a_cpu_has_no_backward_of_it():
+    graphs = captured("flexible_attention_train", "simulated").capture["graphs"]
+    assert [graph["direction"] for graph in graphs] == ["forward", "backward"]
+    fates = {node["target"]: node["fate"] for graph in graphs for node in graph["nodes"]}
+    assert fates["flex_attention"] == fates["flex_attention_backward"] == "materialised"

@@ -172,7 +172,8 @@ def lowered(read: dict) -> dict:
         ],
         "scheduler_nodes": [
             {
-                "name": "op1", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf1"],
+                "name": "op1", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "template": False,
+                "buffers": ["buf1"],
                 "computes": "Pointwise", "origin_node": None, "changes": [], "reads": [read],
                 "operations": [
                     {"operation": "load", "producer": "cat", "stores": None, "copies": None, "buffer": "buf0"},
@@ -180,8 +181,8 @@ def lowered(read: dict) -> dict:
                      "buffer": "buf1"},
                 ],
             },
-            {"name": "op0", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "buffers": ["buf0"],
-             "computes": "Reduction", "origin_node": "sum", "changes": [], "reads": [], "operations": []},
+            {"name": "op0", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "template": False,
+             "buffers": ["buf0"], "computes": "Reduction", "origin_node": "sum", "changes": [], "reads": [], "operations": []},
         ],
     }  # fmt: skip
 
@@ -204,3 +205,20 @@ def test_a_copy_counts_where_it_is_of_every_element(changed, expected):
 
 def test_a_copy_that_no_kernel_stores_counts_for_nothing():
     assert fates(lowered(COPIED), {}, lambda *_: False)["sum"] == "fused away"
+
+
+def test_a_template_hands_on_what_no_kernel_is_given_memory_for_and_stores_the_rest():
+    for target in ("cpu", "simulated"):
+        [graph] = captured("products_in_templates", target).capture["graphs"]
+        became = fates_of(graph)
+        assert [became[name] for name in ("bmm", "relu", "mul", "bmm_1")] == [
+            "fused away",
+            "inlined",
+            "materialised",
+            "materialised",
+        ]
+        given = {value for call in graph["calls"] for _, value in call["arguments"]}
+        assert all(
+            buffer["removed"] == (buffer["name"] not in given)
+            for buffer in graph["buffers"] if buffer["name"].startswith("buf")
+        )  # fmt: skip

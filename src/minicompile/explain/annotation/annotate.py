@@ -81,6 +81,7 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "same_kernel": _same_kernel(view),
         "users_own": any(node["user_triton"] for node in view.scheduler_nodes),
         "operations": facts.operations(view),
+        "templates": facts.templates(view),
         "only_copies": view.only_copies,
         "symbolic": view.symbolic,
         "views": [node["name"] for node in view.views],

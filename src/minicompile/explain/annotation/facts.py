@@ -22,6 +22,25 @@ def operations(view: KernelView) -> list[dict]:
     return [operation_record(view, node) for node in view.fused]
 
 
+def templates(view: KernelView) -> list[dict]:
+    """The templates of torch's in the kernel: `node`, the `operations` it computes, and what it `reads` and `writes`.
+
+    The buffers are those of Inductor's account; no line of a template is tied to them.
+    """
+    return [
+        {
+            "node": node["name"],
+            "operations": [one["name"] for one in view.fused if one["name"] in node["aten_nodes"]],
+            "reads": list(dict.fromkeys(one["buffer"] for one in node["reads"])),
+            "writes": [
+                one for one in dict.fromkeys(one["buffer"] for one in node["writes"])
+                if one in view.buffers and not view.buffers[one]["removed"]
+            ],
+        }
+        for node in view.templates
+    ]  # fmt: skip
+
+
 def elsewhere(view: KernelView) -> list[dict]:
     """Other calls that some of the same ATen operations have a part in: `kernel`, `line`, `nodes`."""
     inside = {node["name"] for node in view.fused}

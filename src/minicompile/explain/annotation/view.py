@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
-from minicompile.lowering.captured import Call, Capture, Graph, Node, is_one_result
+from minicompile.lowering.captured import Call, Capture, Graph, Node, SchedulerNode, is_one_result
 from minilab.pages.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
@@ -94,11 +94,17 @@ class KernelView:
         return {buffer for node in self.scheduler_nodes for buffer in node["buffers"]}
 
     @cached_property
+    def templates(self) -> list[SchedulerNode]:
+        """The scheduler nodes whose work is in a template of torch's, of whose lines Inductor knows no operation."""
+        return [node for node in self.scheduler_nodes if node["template"]]
+
+    @cached_property
     def fused(self) -> list[Node]:
         """The ATen nodes that the kernel computes, in the graph's order; views and folded nodes are not among them."""
         producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"] if one["emitted"]}
         if not producers:  # the kernel is linked as a whole
             producers = set(self.call["aten_nodes"])
+        producers |= {name for node in self.templates for name in node["aten_nodes"]}
         return [node for node in self.graph["nodes"] if node["name"] in producers and node["fate"] in COMPUTED]
 
     @cached_property

@@ -130,9 +130,14 @@ def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str
         {**only(node, SCHEDULER_NODE), "operations": [only(operation, OPERATION) for operation in node["operations"]]}
         for node in graph["scheduler_nodes"]
     ]
+    in_templates = {name for node in graph["scheduler_nodes"] if node["template"] for name in node["aten_nodes"]}
     return {
         **only(graph, GRAPH),
-        "nodes": [{**only(node, NODE), **_part(node, named, allocated)} for node in graph["nodes"] if node["line"]],
+        "nodes": [
+            {**only(node, NODE), "in_template": node["name"] in in_templates, **_part(node, named, allocated)}
+            for node in graph["nodes"]
+            if node["line"]
+        ],
         "buffers": [only(buffer, BUFFER) for buffer in graph["buffers"]],
         "scheduler_nodes": nodes,
         "kernels": [packed_kernel(capture, graph, kernel, language) for kernel in graph["kernels"]],

@@ -59,7 +59,7 @@ function kernelFacts(app, capture, graph, call) {
     Object.entries(assembly.configuration).map(([name, value]) => `${name} ${value}`).join(", "), assembly.candidates > 1 ? say("why.candidates", { count: String(assembly.candidates) }) : ""));
   if (rows.length) children.push(...folded(rows, (row) => h("tr", {}, h("th", { scope: "row" }, say(`way.${row.way}`)), h("td", {}, code(row.buffer)), h("td", {}, code(row.index.join("; "))), h("td", {}, row.bytes ? bytesInWords(row.bytes) : "")),
     (all) => table(["", say("why.buffer"), say("why.element"), say("why.size")], all)));
-  if (spared.length) children.push(h("p", {}, say("why.never_allocated", { buffers: spared.map((buffer) => `${buffer.name} (${bytesInWords(buffer.bytes)})`).join(", ") })));
+  if (spared.length) children.push(h("p", {}, say("why.not_stored", { buffers: spared.map((buffer) => `${buffer.name} (${bytesInWords(buffer.bytes)})`).join(", ") })));
   return children;
 }
 
