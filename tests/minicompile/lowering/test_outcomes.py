@@ -182,7 +182,8 @@ def lowered(read: dict) -> dict:
                 ],
             },
             {"name": "op0", "kind": "ComputedBuffer", "extern": None, "user_triton": False, "template": False,
-             "buffers": ["buf0"], "computes": "Reduction", "origin_node": "sum", "changes": [], "reads": [], "operations": []},
+             "buffers": ["buf0"], "computes": "Reduction", "origin_node": "sum", "changes": [], "reads": [],
+             "operations": []},
         ],
     }  # fmt: skip
 
