@@ -69,6 +69,9 @@ def publish(
             raise LabError(
                 f"{path} is no artefact that records hold; add it to the table in minilab/records/artefact.py."
             )
+    for page in pages:
+        if not Path(page).exists():
+            raise LabError(f"{page} is missing; draw it with `snakemake --cores 4 {page}`.")
     measured = [path for path, held in sound if "restored" not in held]
     published = []
     for path in measured:

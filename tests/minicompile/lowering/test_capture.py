@@ -282,6 +282,17 @@ class NotALoss(nn.Module):
         return F.relu(x)
 
 
+class Square(nn.Module):
+    def forward(self, x):
+        return x.square().sum()
+
+
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_a_loss_without_a_gradient_is_refused_in_one_sentence(target):
+    with pytest.raises(LabError, match="that of Square does not; give it a parameter or an input"):
+        capture(Square(), (torch.ones(2, 3),), target=target, train=True)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

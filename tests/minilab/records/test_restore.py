@@ -140,6 +140,14 @@ def test_what_is_published_is_restored_and_a_restored_result_is_not_published_ag
     assert record.read_bytes() == before
 
 
+def test_nothing_is_published_where_a_picture_is_missing(tmp_path: Path):
+    path = ceilings(tmp_path / "results/24" / DEVICE / "ceilings.json", [4.0] * 60)
+    pages = {str(tmp_path / "results/24/roofline.svg"): (["scripts/roofline.py"], [str(path)])}
+    with pytest.raises(LabError, match="roofline.svg is missing"):
+        publish(DEVICE, [path], pages, tmp_path / "recorded")
+    assert not (tmp_path / "recorded").exists()
+
+
 def test_nothing_is_published_of_a_result_that_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = ceilings(tmp_path / "results/24" / DEVICE / "ceilings.json", [4.0] * 60)
     write_json(path, {**read_json(path), "copy_gb_per_s": 9000.0})
