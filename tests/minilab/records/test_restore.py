@@ -143,7 +143,7 @@ def test_what_is_published_is_restored_and_a_restored_result_is_not_published_ag
 def test_nothing_is_published_where_a_picture_is_missing(tmp_path: Path):
     path = ceilings(tmp_path / "results/24" / DEVICE / "ceilings.json", [4.0] * 60)
     pages = {str(tmp_path / "results/24/roofline.svg"): (["scripts/roofline.py"], [str(path)])}
-    with pytest.raises(LabError, match="roofline.svg is missing"):
+    with pytest.raises(LabError, match="is missing; draw it"):
         publish(DEVICE, [path], pages, tmp_path / "recorded")
     assert not (tmp_path / "recorded").exists()
 
