@@ -176,6 +176,16 @@ def test_the_why_box_says_whose_result_a_part_is_and_where_it_lies(opened, pages
         assert line(opened, "ATen", f"{name}: ").locator("abbr").get_attribute("title") == "one of several results"
 
 
+def test_what_a_template_hands_on_is_not_said_to_be_spared(opened, tmp_path):
+    capture = captured("products_in_templates", "cpu").capture
+    render_explorer(capture, tmp_path / "templates.html")
+    opened.go(tmp_path / "templates.html")
+    choose(opened, capture, "aten", "bmm: ")
+    assert "fused away: buf0 until its reader joined the same kernel, and takes it tile by tile\n" in f"{why(opened)}\n"
+    assert "No kernel stores buf0 (16,384 bytes)." in why(opened)
+    assert "not written" not in why(opened)
+
+
 def test_a_profile_gives_time_bandwidth_and_a_dot_on_the_roofline(opened, pages):
     opened.go(pages / "cpu.html")
     choose(opened, tiny_head(), "aten", "aten.exp.default")

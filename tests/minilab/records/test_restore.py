@@ -140,12 +140,12 @@ def test_what_is_published_is_restored_and_a_restored_result_is_not_published_ag
     assert record.read_bytes() == before
 
 
-def test_nothing_is_published_where_a_picture_is_missing(tmp_path: Path):
-    path = ceilings(tmp_path / "results/24" / DEVICE / "ceilings.json", [4.0] * 60)
-    pages = {str(tmp_path / "results/24/roofline.svg"): (["scripts/roofline.py"], [str(path)])}
+def test_nothing_is_published_where_a_picture_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    result = ceilings(Path("results/24", DEVICE, "ceilings.json"), [4.0] * 60)
     with pytest.raises(LabError, match="is missing; draw it"):
-        publish(DEVICE, [path], pages, tmp_path / "recorded")
-    assert not (tmp_path / "recorded").exists()
+        publish(DEVICE, [result], {"results/24/roofline.svg": (["scripts/roofline.py"], [str(result)])})
+    assert not Path("results/recorded").exists()
 
 
 def test_nothing_is_published_of_a_result_that_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
