@@ -181,7 +181,7 @@ def test_what_a_template_hands_on_is_not_said_to_be_spared(opened, tmp_path):
     render_explorer(capture, tmp_path / "templates.html")
     opened.go(tmp_path / "templates.html")
     choose(opened, capture, "aten", "bmm: ")
-    assert "fused away: buf0 until its reader joined the same kernel, and takes it tile by tile\n" in f"{why(opened)}\n"
+    assert "fused away: buf0 until its reader joined the same kernel and took it tile by tile\n" in f"{why(opened)}\n"
     assert "No kernel stores buf0 (16,384 bytes)." in why(opened)
     assert "not written" not in why(opened)
 

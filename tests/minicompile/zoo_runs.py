@@ -33,7 +33,7 @@ def runs_here(one: Captured) -> bool:
     for graph in one.capture["graphs"]:
         names = [node["name"] for node in graph["nodes"]]
         symbols = any(not isinstance(size, int) for node in graph["nodes"] for size in node["size"] or ())
-        kernels = any(n["user_triton"] or n["kind"].endswith("TemplateBuffer") for n in graph["scheduler_nodes"])
+        kernels = any(n["user_triton"] or n["template"] for n in graph["scheduler_nodes"])
         own = any(_is_the_users(node["target"]) for node in graph["nodes"])
         if symbols or any("." in name for name in names) or kernels or own:
             return False

@@ -208,18 +208,11 @@ def test_a_copy_that_no_kernel_stores_counts_for_nothing():
     assert fates(lowered(COPIED), {}, lambda *_: False)["sum"] == "fused away"
 
 
-def test_a_template_hands_on_what_no_kernel_is_given_memory_for_and_stores_the_rest():
-    for target in ("cpu", "simulated"):
-        [graph] = captured("products_in_templates", target).capture["graphs"]
-        became = fates_of(graph)
-        assert [became[name] for name in ("bmm", "relu", "mul", "bmm_1")] == [
-            "fused away",
-            "inlined",
-            "materialised",
-            "materialised",
-        ]
-        given = {value for call in graph["calls"] for _, value in call["arguments"]}
-        assert all(
-            buffer["removed"] == (buffer["name"] not in given)
-            for buffer in graph["buffers"] if buffer["name"].startswith("buf")
-        )  # fmt: skip
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_a_template_hands_on_what_no_kernel_is_given_memory_for_and_stores_the_rest(target):
+    [graph] = captured("products_in_templates", target).capture["graphs"]
+    expected = {"bmm": "fused away", "relu": "inlined", "mul": "materialised", "bmm_1": "materialised"}
+    assert expected.items() <= fates_of(graph).items()
+    given = {value for call in graph["calls"] for _, value in call["arguments"]}
+    own = [buffer for buffer in graph["buffers"] if not buffer["input"]]
+    assert {buffer["name"] for buffer in own if buffer["removed"]} == {buffer["name"] for buffer in own} - given
