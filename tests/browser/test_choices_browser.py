@@ -48,6 +48,15 @@ def test_what_was_not_timed_is_listed_with_the_reason(opened, pages):
         assert note.inner_text().startswith(begins[reason])
 
 
+def test_what_a_real_device_would_time_besides_is_told_where_it_would(opened, pages):
+    opened.go(pages / "both.html")
+    opened.page.locator("#open-choices").click()
+    told = [one.inner_text() for one in opened.page.locator("#choices .algorithm article > p:first-of-type").all()]
+    beside = "also time a Triton template with what can be fused to it against the two apart"
+    assert [beside in text for text in told] == [algorithm("cpu")["deferred"], algorithm("simulated")["deferred"]]
+    assert algorithm("simulated")["deferred"]
+
+
 def test_the_code_of_a_candidate_and_the_line_of_a_node_are_reached_by_keyboard(opened, pages):
     opened.go(pages / "both.html")
     page = opened.page

@@ -94,10 +94,9 @@ def _folder(out: Path) -> Path:
 
 
 def _own(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback from the script's first frame on, as python would show it."""
-    first = trace
+    """A traceback from the script's first frame on, as python would show it; None where it has none."""
     while trace is not None:
         if trace.tb_frame.f_globals.get("__name__") == "__main__" and trace.tb_frame.f_code.co_name == "<module>":
             return trace
         trace = trace.tb_next
-    return first
+    return None  # it was not begun: Python cannot read it, say

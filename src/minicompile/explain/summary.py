@@ -47,6 +47,7 @@ def _template(language: str) -> tuple[Template, dict]:
 
 def summary(capture: Capture, language: str = "en") -> dict:
     """What the page says of one capture, in figures and Dynamo's words."""
+    wording = Wording(language)
     kernels = {graph["id"]: sum(not call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
     libraries = {graph["id"]: sum(call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
     of_graph: dict[int, list[dict]] = {}
@@ -56,7 +57,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
     return {
         "name": capture["model"]["name"],
         "class": capture["model"]["class"],
-        "label": Wording(language).label(capture),
+        "label": wording.label(capture),
         "seconds": capture["compile"]["seconds"],
         "kernels": sum(kernels.values()),
         "graphs": len(capture["graphs"]),
@@ -69,7 +70,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
             for one in capture.get("compiles", [])
         ],
         "breaks": [{**one, "at": stopped_at(capture, one)} for one in capture["graph_breaks"]],
-        "warnings": capture.get("warnings", []),
+        "warnings": [wording.warning(one) for one in capture.get("warnings", [])],
     }
 
 

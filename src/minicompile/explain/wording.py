@@ -1,8 +1,9 @@
 """What captures, and comparisons of them, say by code, worded in a language: `locale/{language}/capture.yaml`."""
 
-from minicompile.lowering.captured import Capture, Coded
+from minicompile.lowering.captured import Capture, Coded, Warned
 from minilab.pages.translations import Translations
 
+KINDS = {"no_graph": "direction", "untied": "what"}  # warnings of several kinds: the field that tells which
 COUNTED = ("simulated", "real")  # fields that are how many there are of each
 
 
@@ -47,6 +48,15 @@ class Wording:
             names = ", ".join(f"`{buffer}`" for buffer in fields["buffers"])
             fields["buffers"] = names if named else self._words("a_buffer")
         return self._words(f"fusion.{reason['code']}", **fields)
+
+    def warning(self, warning: Warned) -> str:
+        """What a capture lacks: one of its `warnings`."""
+        fields = _fields(warning)
+        code = warning["code"]
+        key = f"{code}_{fields.pop(KINDS[code])}" if code in KINDS else code
+        if "names" in fields:
+            fields["names"] = ", ".join(f"`{name}`" for name in fields["names"])
+        return self._words(f"warning.{key}", **fields)
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""

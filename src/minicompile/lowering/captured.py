@@ -10,6 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 Direction = Literal["forward", "backward"]
 Size = list[int | str]  # lengths of the axes; text where symbolic
 PART = "operator.getitem"  # the target of an ATen node that takes one of an operation's several results
+DTYPE_VIEW = "aten.view.dtype"  # the bits of a tensor taken for those of another dtype
 
 
 class Coded(TypedDict):
@@ -116,6 +117,7 @@ class SchedulerNode(TypedDict):
     buffers: list[str]
     reads: list[Access]
     writes: list[Access]
+    changes: list[str]
     is_reduction: bool
     reduction_type: str | None
     extern: str | None
@@ -260,6 +262,7 @@ class AlgorithmChoice(TypedDict):
     inputs: list[TensorShape]
     output: TensorShape
     max_autotune: bool
+    deferred: bool
     decided: str
     candidates: list[Candidate]
     margin: float | None

@@ -94,14 +94,16 @@ def _algorithms(asked: Iterable[dict], graph: Graph, places: _Places, sources: _
     for one in asked:
         candidates = [{**each, "source": sources.add(each["source"])} for each in one["candidates"]]
         alike = [{key: value for key, value in each.items() if key != "name"} for each in candidates]
-        key = repr((one["operation"], one["inputs"], one["output"], one["max_autotune"], alike))
+        key = repr((one["operation"], one["inputs"], one["output"], one["max_autotune"], one["deferred"], alike))
         if key not in found:
             found[key] = {
                 "kind": "algorithm",
                 "graph": graph["id"],
                 "nodes": [],
                 "lines": [],
-                **{name: one[name] for name in ("operation", "inputs", "output", "max_autotune", "decided")},
+                **{
+                    name: one[name] for name in ("operation", "inputs", "output", "max_autotune", "deferred", "decided")
+                },
                 "candidates": sorted(candidates, key=_by_time),
                 "margin": _margin(candidates),
             }

@@ -362,7 +362,7 @@ class _Builder:
         ]
         lines = {"before": self.before_line.get(name), "after": self.after_line[name], "groups": self.node_line[name]}
         made = {
-            **{key: value for key, value in node.items() if key not in ("text", "operations", "changes")},
+            **{key: value for key, value in node.items() if key not in ("text", "operations")},
             "aten_nodes": self.aten_nodes[name],
             "lines": lines,
             "operations": operations,

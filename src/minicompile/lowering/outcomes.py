@@ -8,7 +8,8 @@ A node's fate is where its result is: in memory, in a register, in a library's c
 - `extern call`: a library's kernel or a user's own computes it.
 - `fused away`: it was a buffer until fusion let its consumers use the value at once.
 - `inlined`: lowering made it part of its consumers' loops; it never was a buffer.
-- `view`: another view of the same memory, or one of several results.
+- `view`: another view of the same memory, or one of several results. A view as another dtype is `inlined` where its
+  reader's loop takes the bits for that dtype's.
 - `folded`: no code of its own is left; it is an index or a constant in its consumers' code, or nobody reads it.
 """
 
@@ -20,7 +21,7 @@ from typing import Any
 
 import sympy
 
-from minicompile.lowering.captured import PART
+from minicompile.lowering.captured import DTYPE_VIEW, PART
 
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
 SCATTER = "Scatter"  # a loop that stores where an index says
@@ -212,7 +213,11 @@ def contents(lowered: dict[str, Any]) -> list[dict]:
 
 
 def attributed(lowered: dict[str, Any]) -> list[dict]:
-    """The scheduler nodes, each store with the ATen node of its `result` where no operation is that node's own."""
+    """The scheduler nodes, each store with the ATen node of its `result` where no operation is that node's own.
+
+    Bits taken for another dtype's are the work of `aten.view.dtype`, though written among its reader's operations.
+    """
+    lowered = {**lowered, "scheduler_nodes": _with_bitcasts(lowered)}
     results, nodes = _Results(lowered), lowered["scheduler_nodes"]
     buffers = {buffer["name"]: buffer for buffer in lowered["buffers"]}
     known = {one["producer"] for node in nodes for one in node["operations"]}
@@ -222,6 +227,27 @@ def attributed(lowered: dict[str, Any]) -> list[dict]:
         return None if name in known else name
 
     return [{**node, "operations": [{**one, "result": result(one)} for one in node["operations"]]} for node in nodes]
+
+
+def _with_bitcasts(lowered: dict[str, Any]) -> list[dict]:
+    """The scheduler nodes, each bitcast produced by the view of its operand that asks for it, where there is one."""
+    aten = {node["name"]: node for node in lowered["aten"]["nodes"] if node["op"] == "call_function"}
+
+    def asks(name: str) -> set[str]:
+        """The views of another dtype that a node's operands are, perhaps through other views."""
+        views = [one for one in aten[name]["inputs"] if one in aten and aten[one]["is_view"]] if name in aten else []
+        return {one for one in views if aten[one]["target"] == DTYPE_VIEW}.union(
+            *(asks(one) for one in views if aten[one]["target"] != DTYPE_VIEW)
+        )
+
+    def attributed_to(one: dict) -> dict:
+        asked = asks(one["producer"]) if one["operation"] == "to_dtype_bitcast" else set()
+        return {**one, "producer": next(iter(asked))} if len(asked) == 1 else one
+
+    return [
+        {**node, "operations": [attributed_to(one) for one in node["operations"]]}
+        for node in lowered["scheduler_nodes"]
+    ]
 
 
 def _unfinished(nodes: list[dict], made: dict[str, set[str]]) -> set[tuple[str, str]]:

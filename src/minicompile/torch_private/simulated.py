@@ -41,6 +41,8 @@ PROPERTIES = {
 }
 # Off, since they would run something on the device.
 CONFIG = {"compile_threads": 1, "shape_padding": False}
+# With these on Inductor times kernels while it compiles, and chooses by that.
+UNTIMED: dict[str, int] = {"benchmark_fusion": False, "benchmark_combo_kernel": False}
 
 
 class CodeWritten(BaseException):

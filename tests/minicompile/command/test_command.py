@@ -82,6 +82,15 @@ def test_a_module_is_run_and_its_exception_is_shown_as_python_shows_it(tmp_path,
     assert "Error: there is no module mine.no_such" in capfd.readouterr().err
 
 
+def test_what_python_cannot_read_is_shown_as_python_shows_it(tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text("x = (1,\n")
+    assert command.main(["explore", "--out", str(tmp_path / "out"), str(script)]) == 1
+    told = capfd.readouterr().err
+    assert "SyntaxError" in told
+    assert told.lstrip().startswith(f'File "{script}"')
+
+
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(tmp_path, capsys):
     script = tmp_path / "script.py"
     script.write_text("print('ran')")

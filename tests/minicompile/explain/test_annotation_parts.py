@@ -416,3 +416,60 @@ def test_a_kernel_that_copies_an_input_for_a_library_is_explained():
         one.producer and view.nodes[one.producer]["op"] == "placeholder"
         for operations in view.operations.values() for one in operations))  # fmt: skip
     assert "primals_" in "\n".join(commented(view))
+
+
+def told(name: str, target: str) -> list[dict]:
+    """What is said of every access of every kernel."""
+    ways = [
+        part for view in views_of(captured(name, target).capture) for part in (facts.reads(view), facts.writes(view))
+    ]
+    return [entry for way in ways for part in way.values() for entry in part]
+
+
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_what_was_changed_in_place_is_told_by_what_changed_it_and_not_by_what_stood_there_before(target):
+    every = told("changed_between", target)
+    changed = [entry for entry in every if "scatter" in entry["what"]]
+    assert {"(`scatter`)" in entry["what"] or "(`scatter_1`)" in entry["what"] for entry in changed} == {True}
+    readers = [entry for entry in changed if entry["content"] != entry["buffer"]]
+    assert readers
+    before = {entry["buffer"] for entry in readers}
+    last = {entry["buffer"]: entry["what"] for entry in every if entry["buffer"] in before}
+    assert all("scatter" in what for what in last.values())
+
+
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_bits_taken_for_another_dtypes_cost_code_and_no_memory(target):
+    capture = captured("bits_of_floats", target).capture
+    nodes = {node["name"]: node for graph in capture["graphs"] for node in graph["nodes"]}
+    bits = {name for name, node in nodes.items() if node["target"] == "aten.view.dtype"}
+    assert {nodes[name]["fate"] for name in bits} == {"inlined"}
+    for view in views_of(capture):
+        assert not bits & {node["name"] for node in view.views}
+        assert not bits & {one["name"] for one in facts.absent(view)["intermediates"]}
+        lines = [text for number, text in view.lines for one in view.operations.get(number, []) if one.producer in bits]
+        assert any("bitcast" in text or "bit_cast" in text for text in lines)
+
+
+def test_memory_behind_a_tensor_descriptor_is_told_with_its_line_and_without_an_expression():
+    entries = told("tensor_descriptors", "simulated")
+    described = [entry for entry in entries if any(place["expression"] is None for place in entry["places"])]
+    assert len(described) > 2
+    assert all(entry["element"] and place["lines"] for entry in described for place in entry["places"])
+
+
+@pytest.mark.parametrize(
+    ("language", "words"), [("en", "is given nothing to read"), ("es", "no se le da nada que leer")]
+)
+def test_a_kernel_without_an_input_is_told_to_have_none(language, words):
+    text = annotate(load("chain", "simulated"), language=language)
+    assert words not in text
+    capture = copy.deepcopy(load("chain", "simulated"))
+    view = most_interesting(capture)
+    pane = next(pane for pane in capture["panes"] if pane["id"] == view.graph["panes"]["code"])
+    body = range(view.kernel["first"] - 1, view.kernel["last"])
+    for number in body:  # its inputs are handed over by value
+        pane["lines"][number] = re.sub(r"'in_ptr\d+': '\*", "'in_ptr': '", pane["lines"][number]).replace(
+            "in_ptr", "given"
+        )
+    assert words in annotate(capture, language=language)

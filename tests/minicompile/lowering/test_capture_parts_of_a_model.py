@@ -133,6 +133,19 @@ def test_a_list_of_tensors_is_worked_on_in_one_kernel():
     assert {"aten._foreach_mul.Scalar", "aten._foreach_add.Scalar"} <= targets
 
 
+def test_of_a_combination_in_several_kernels_each_has_only_what_it_computes():
+    def apart(x, y):
+        return x.sum(0), x.cos().mean(1), y * 2
+
+    made = made_of(apart, torch.ones(36, 48), torch.ones(7), options={"combo_kernels": True})
+    graph = made["graphs"][0]
+    assert len(graph["kernels"]) > 1
+    computed = [set(call["scheduler_nodes"]) for call in graph["calls"]]
+    assert all(computed)
+    assert sum(map(len, computed)) == len(set.union(*computed)) == len(graph["scheduler_nodes"])
+    assert [set(kernel["scheduler_nodes"]) for kernel in graph["kernels"]] == computed
+
+
 class Hops(nn.Module):
     def forward(self, x):
         for hop in range(2):

@@ -90,6 +90,7 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "decisions": facts.decisions(view),
         "reads": facts.reads(view),
         "writes": facts.writes(view),
+        "nothing_given": facts.nothing_given(view),
         "absent": facts.absent(view),
         "assembly": view.kernel["assembly"],
         "variables": said_of_all(lines, "variables", language, view.reader),

@@ -7,12 +7,11 @@ counts are sums of the capture's own.
 import re
 from math import prod
 
-from minicompile.explain.annotation.pointers import pointer_accesses
+from minicompile.explain.annotation.pointers import pointer_accesses, pointers
 from minicompile.explain.annotation.results import COPY, in_memory, operation_record, parts
-from minicompile.explain.annotation.view import KernelView
-from minicompile.lowering.captured import Coded, Decision, Node, SchedulerNode
+from minicompile.explain.annotation.view import READS, WRITES, KernelView
+from minicompile.lowering.captured import DTYPE_VIEW, Coded, Decision, Node, SchedulerNode
 
-READS, WRITES = {"load", "load_seed"}, {"store", "store_reduction", "atomic_add"}
 ORDERED = ("Scan", "SplitScan", "Sort")  # Inductor's classes of loops along an axis that reduce nothing
 REUSE = re.compile(r"^\s*(?P<new>\w+) = (?:reinterpret_tensor\()?(?P<old>\w+)\b.*\bdel (?P=old)\s+# reuse")
 
@@ -80,12 +79,13 @@ def decisions(view: KernelView) -> dict:
 def reads(view: KernelView) -> dict[str, list[dict]]:
     """Where memory is read: `input` from before the call, `own` what the kernel itself wrote.
 
-    Each entry: `buffer`, `what` it is, `pointer`, `element` (the loop body's index), and `places`, each an
-    `expression` in the kernel's variables with the `lines` where it stands. A binary search decides while it runs which
-    elements it reads: of those that it goes through, `element` and the one `expression` are None.
+    Each entry: `buffer`, `content`, the name of what is in it then, `what` that is, `pointer`, `element` (the loop
+    body's index), and `places`, each an `expression` in the kernel's variables with the `lines` where it stands. A
+    binary search decides while it runs which elements it reads: of those that it goes through, `element` and the one
+    `expression` are None. Through a block pointer or a tensor descriptor there is no `expression` either.
     """
     entries = _accesses(view, READS) + _searches(view)
-    own = [entry for entry in entries if entry["buffer"] in view.written]
+    own = [entry for entry in entries if entry["content"] in view.written]
     return {"input": [entry for entry in entries if entry not in own], "own": own}
 
 
@@ -94,6 +94,15 @@ def writes(view: KernelView) -> dict[str, list[dict]]:
     entries = _accesses(view, WRITES)
     memory = [entry for entry in entries if entry["parameter"]]
     return {"memory": memory, "scratch": [entry for entry in entries if entry not in memory]}
+
+
+def nothing_given(view: KernelView) -> dict[str, bool]:
+    """Whether the kernel has no pointer to read from, and whether it has none to write to, as Inductor names them."""
+    named = pointers(view)
+    return {
+        "reads": all(re.fullmatch(r"out_ptr\d+", name) for name in named),
+        "writes": all(re.fullmatch(r"in_ptr\d+", name) for name in named),
+    }
 
 
 def ordered(view: KernelView) -> list[dict]:
@@ -172,8 +181,10 @@ def absent(view: KernelView) -> dict:
     the kernel writes though they are no ATen node's result.
     """
     results = [
-        (node, one) for node in view.fused for one in ([node] if node["size"] is not None else parts(view, node))
-    ]
+        (node, one)
+        for node in view.fused if node["target"] != DTYPE_VIEW  # it has no memory of its own, in eager neither
+        for one in ([node] if node["size"] is not None else parts(view, node))
+    ]  # fmt: skip
     targets = {one["name"]: node["target"] for node, one in results}
     gone = [one for _, one in results if one["size"] is not None and not in_memory(view, one)]
     partial = [
@@ -211,6 +222,8 @@ def moved_apart(view: KernelView) -> int | None:
         return None
     total = 0
     for node in view.fused:
+        if node["target"] == DTYPE_VIEW:  # a kernel of its own has none to compute
+            continue
         read = [view.nodes[name] for name in dict.fromkeys(node["inputs"])]
         if node["target"] == COPY:
             read = read[1:]  # what it copies into is not read
@@ -248,6 +261,9 @@ def what_is(view: KernelView, buffer: str) -> str:
     maker = next((node for node in view.graph["scheduler_nodes"] if buffer in node["buffers"]), None)
     if maker is None:
         return view.words("buffers.unknown")
+    computed = [view.nodes[name] for name in maker["aten_nodes"] if name in view.nodes]
+    if maker["extern"] and len(computed) == 1:  # a call that changes memory which it is given
+        return view.words("buffers.result", target=computed[0]["target"], node=computed[0]["name"])
     reduces = maker["is_reduction"] and maker["computes"] not in ORDERED
     key = "buffers.reduction" if reduces else "buffers.partial"
     return view.words(key, node=maker["name"], reduction=maker["reduction_type"])
@@ -267,8 +283,10 @@ def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
             if access is None:
                 continue
             buffer, element = access
+            content = view.content(operation, buffer)
             for pointer, expression in pointer_accesses(text, view):
-                entry = found.setdefault((buffer, pointer, element), _entry(view, buffer, pointer, element))
+                key = buffer, content, pointer, element
+                entry = found.setdefault(key, _entry(view, buffer, pointer, element, content))
                 place = entry["places"].setdefault(expression, [])
                 if line not in place:
                     place.append(line)
@@ -289,14 +307,16 @@ def _searches(view: KernelView) -> list[dict]:
     return list(found.values())
 
 
-def _entry(view: KernelView, buffer: str, pointer: str, element: str | None) -> dict:
+def _entry(view: KernelView, buffer: str, pointer: str, element: str | None, content: str | None = None) -> dict:
+    """An access to a buffer, in which is what `content` names, since buffers are changed."""
     parameter = view.aliases.get(pointer, pointer)
     given = view.parameters.get(parameter)
     return {
         "buffer": buffer,
-        "what": what_is(view, buffer),
+        "content": content or buffer,
+        "what": what_is(view, content or buffer),
         "bytes": view.buffers[buffer]["bytes"] if buffer in view.buffers else None,
-        "result": is_result(view, buffer),
+        "result": is_result(view, content or buffer),
         "within": view.within(buffer),
         "pointer": pointer,
         "parameter": parameter if given is not None else None,

@@ -7,11 +7,10 @@ where the capture links lines one by one.
 
 import re
 
-from minicompile.explain.annotation.facts import READS, WRITES
 from minicompile.explain.annotation.patterns import SECTIONS, said
 from minicompile.explain.annotation.pointers import pointer_accesses
 from minicompile.explain.annotation.results import operation_record
-from minicompile.explain.annotation.view import KernelView
+from minicompile.explain.annotation.view import READS, WRITES, KernelView
 
 COMMENT = {"cpp": "//", "python": "#"}
 COMPUTES = re.compile(r"\btmp\d+\b|\barg\d+_\d+\b")  # Inductor's names for values

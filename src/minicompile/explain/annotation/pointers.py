@@ -14,10 +14,13 @@ DECLARED = {"cpp": re.compile(r"\w\* (\w+)"), "python": re.compile(r"'(\w+)': '\
 LOCAL = re.compile(r"^\s*\w[\w:]*\* (?P<name>\w+) = ")
 
 
-def pointer_accesses(text: str, view: KernelView) -> list[tuple[str, str]]:
-    """(pointer, expression) of each place in a line of the kernel that goes through one of its pointers."""
+def pointer_accesses(text: str, view: KernelView) -> list[tuple[str, str | None]]:
+    """(pointer, expression) of each place in a line of the kernel that goes through one of its pointers.
+
+    A block pointer and a tensor descriptor have shapes, strides and offsets instead of an expression: it is None.
+    """
     return [
-        (pointer, plain(_operand(text[match.end() :])))
+        (pointer, None if match["block"] else plain(_operand(text[match.end() :])))
         for pointer in pointers(view) if pointer in text
         for match in _through(pointer).finditer(text)
     ]  # fmt: skip
@@ -36,7 +39,8 @@ def pointers(view: KernelView) -> list[str]:
 def _through(pointer: str) -> re.Pattern:
     """Where memory is reached through a pointer."""
     name = re.escape(pointer)
-    return re.compile(rf"(?<![\w.]){name}(?: \+ |\[)|\batomic_add_vec<[^>]*>\({name}, ")
+    block = rf"(?P<block>\bmake_(?:block_ptr|tensor_descriptor)\({name}, )"
+    return re.compile(rf"(?<![\w.]){name}(?: \+ |\[)|\batomic_add_vec<[^>]*>\({name}, |{block}")
 
 
 def plain(expression: str) -> str:

@@ -18,6 +18,7 @@ IR_ACCESS = re.compile(r"= ops\.(?:load|load_seed|store|store_reduction|atomic_a
 IR_SEARCH = re.compile(r"= ops\.bucketize\((?P<given>.*)\)$")
 IR_SEARCHED = re.compile(r"\('(\w+)', ")
 IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
+READS, WRITES = {"load", "load_seed"}, {"store", "store_reduction", "atomic_add"}
 ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
 
@@ -147,6 +148,20 @@ class KernelView:
                 found = node["indexing"].get(index["name"])
                 return (match["buffer"], found) if found else None
         return None
+
+    def content(self, operation: Operation, buffer: str) -> str:
+        """The name of what an operation finds or leaves in a buffer: one that is changed gets a new name."""
+        node = next(one for one in self.scheduler_nodes if one["name"] == operation.scheduler_node)
+        if operation.operation in WRITES:
+            return self._changed(node, buffer) or buffer
+        read = [one["buffer"] for one in node["reads"]]
+        makers = (maker for maker in reversed(self.graph["scheduler_nodes"]) if {*maker["buffers"]} & {*read})
+        found = None if buffer in read else next((name for one in makers if (name := self._changed(one, buffer))), None)
+        return found or buffer
+
+    def _changed(self, node: SchedulerNode, buffer: str) -> str | None:
+        """The name that a buffer has once a scheduler node has changed it; None where it does not."""
+        return next(iter(node["buffers"]), None) if buffer in node.get("changes", ()) else None
 
     def searched(self, operation: Operation) -> list[str]:
         """The buffers that a binary search goes through: the boundaries, and where they are not sorted their order."""

@@ -154,6 +154,7 @@ def packed_capture(capture: Capture, texts: Texts, profile: dict | None, languag
     return {
         **only(capture, COPIED),
         "target": {**only(capture["target"], TARGET), "label": wording.label(capture)},
+        "warnings": [wording.warning(one) for one in capture.get("warnings", [])],
         "guards": len(capture["guards"]),
         "graphs": [packed_graph(capture, graph, wording, language) for graph in capture["graphs"]],
         "panes": [

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Call, Capture, Coded
+from minicompile.lowering.captured import DTYPE_VIEW, Call, Capture, Coded
 from minilab.pages.translations import Translations
 
 MOST = 4  # questions of a capture
@@ -124,7 +124,9 @@ class _Asker:
     def never_written(self) -> Iterator[Question]:
         """Why the largest result that no kernel stores is in no memory."""
         spared = [
-            node for node in self.graph["nodes"] if node["fate"] in WRITTEN_FOR and node["bytes"] and node["line"]
+            node
+            for node in self.graph["nodes"]
+            if node["fate"] in WRITTEN_FOR and node["bytes"] and node["line"] and node["target"] != DTYPE_VIEW
         ]
         if spared:
             node = max(spared, key=lambda one: one["bytes"] or 0)

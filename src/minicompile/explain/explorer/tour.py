@@ -9,7 +9,7 @@ from typing import Any
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture, Graph, Node, SchedulerNode
+from minicompile.lowering.captured import DTYPE_VIEW, Capture, Graph, Node, SchedulerNode
 from minilab.pages.translations import Translations
 
 REDUCTION, MOVES = "reduction", ("load", "store", "store_reduction")  # Inductor's names of operations
@@ -122,7 +122,7 @@ class Guide:
     def never_written(self) -> list[dict]:
         """The largest intermediate result of the kernel that never reaches memory."""
         kept = [node for node in self.compute_nodes() if node["fate"] in ("inlined", "fused away")]
-        spared = [(node["bytes"], node) for node in kept if node["bytes"]]
+        spared = [(node["bytes"], node) for node in kept if node["bytes"] and node["target"] != DTYPE_VIEW]
         if not spared:
             return []
         most, node = max(spared, key=lambda one: one[0])

@@ -83,6 +83,7 @@ class Autotuned:
             "inputs": [_tensor(one) for one in given["input_nodes"]],
             "output": _tensor(given["layout"]),
             "max_autotune": tuned,
+            "deferred": tuned and _deferred(given),
             "deterministic": bool(getattr(config, "deterministic", False)),
             "simulated": self._simulated,
             "candidates": [*(candidate for candidate, _ in offered), *refused],
@@ -156,6 +157,18 @@ class Autotuned:
             return original(buffer, caller, *args, **kwargs)
 
         return finalize_as_triton_caller
+
+
+def _deferred(given: dict) -> bool:
+    """Whether Inductor chooses once it knows what can be fused, for which a GPU times Triton templates again."""
+    return (
+        bool(given.get("return_multi_template"))
+        and given.get("input_gen_fns") is None
+        and given["layout"].device.type != "cpu"
+        and not getattr(owner("config"), "deterministic", False)
+        and len(given["choices"]) > 1
+        and any(_language(caller) == "triton" for caller in given["choices"])
+    )
 
 
 def _node() -> str | None:

@@ -212,16 +212,17 @@ class Layouts:
         return wrap
 
     @aside
-    def _record(self, by: str, name: str, args: tuple, kwargs: dict, x: Any, result: Any) -> None:
+    def _record(self, by: str | None, name: str, args: tuple, kwargs: dict, x: Any, result: Any) -> None:
         node, wanted = getattr(owner("V").V.graph, "current_node", None), _wanted(name, args, kwargs)
         before, after = _buffer_name(x), _buffer_name(result)
         copied = after is not None and before is not None and after != before
         if by in OWN_VIEWS or (wanted["code"] == "stride1" and not copied):
             return
+        target = _target(node.target) if node is not None and not isinstance(node.target, str) else None
         record = {
             "node": getattr(node, "name", None),
-            "target": _target(node.target) if node is not None and not isinstance(node.target, str) else None,
-            "by": by,
+            "target": target,
+            "by": by or target or "call_function",
             "wanted": wanted,
             "buffer": before,
             "copied": copied,
@@ -239,12 +240,14 @@ def _wanted(name: str, args: tuple, kwargs: dict) -> dict:
     return {"code": "strides"}
 
 
-def _asker() -> str:
-    """The first function on the stack that is not itself one of those that ask."""
+def _asker() -> str | None:
+    """The first function on the stack that is not itself one of those that ask; None where an operation's tag asks."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_name.startswith(("require", "<")):
+    while frame.f_back is not None and (
+        frame.f_code.co_name.startswith(("require", "<")) or frame.f_code.co_filename.endswith("_pytree.py")
+    ):
         frame = frame.f_back
-    return frame.f_code.co_name
+    return None if frame.f_code.co_name == "call_function" else frame.f_code.co_name
 
 
 def _buffer_name(value: Any) -> str | None:

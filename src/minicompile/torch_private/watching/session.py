@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from unittest import mock
 
@@ -30,6 +30,8 @@ from minicompile.torch_private.watching.line_hooks import LineHooks
 from minicompile.torch_private.watching.node_texts import NodeTexts
 from minicompile.torch_private.watching.parts import Parts
 
+# Off: a wrapper is read in Python as Inductor writes it, and each call in it runs one kernel.
+UNREADABLE: dict[str, int] = {"cpp_wrapper": False, "fx_wrapper": False, "triton.multi_kernel": 0}
 MARKS_ONLY = 2  # Inductor's level 1 also changes which source nodes the comments in Triton's code name
 
 
@@ -98,6 +100,10 @@ class _Watcher:
         self._unfused: list[dict] = []
         self._alive: list = []  # graphs whose identities the origins of later nodes name
         self._one_at_a_time = threading.RLock()
+        self._off: dict[str, dict[str, int]] = {
+            "off_unreadable": UNREADABLE,
+            "off_untimed": simulated.UNTIMED if target == "simulated" else {},
+        }
 
     def entered(self, compile_fx: Callable) -> Callable:
         """In the place of `compile_fx`, through which each graph of the default backend goes."""
@@ -107,6 +113,7 @@ class _Watcher:
                 return compile_fx(module, inputs, *args, **kwargs)
             self.choices.forget()
             index = self._begin(module, inputs)
+            kwargs = self._turned_off(index, kwargs)
             before, self._traced = self._traced, index
             try:
                 with owner("config").patch(self._configuration()):
@@ -117,6 +124,18 @@ class _Watcher:
                 self._traced = before
 
         return watched
+
+    def _turned_off(self, index: int, kwargs: dict) -> dict:
+        """What `compile_fx` is given, without settings that are off; a warning names those that were on."""
+        options = kwargs.get("config_patches") or {}
+        for code, settings in self._off.items():
+            names = [name for name in settings if options.get(name, _setting(name))]
+            warning = {"code": code, "names": names, "model": self.session.dynamo[index]["model"]}
+            if names and warning not in self.session.warnings:
+                self.session.warnings.append(warning)
+        off = {name for settings in self._off.values() for name in settings}
+        kept = {name: value for name, value in options.items() if name not in off}
+        return {**kwargs, "config_patches": kept} if options else kwargs
 
     def _begin(self, module: torch.fx.GraphModule, inputs: list) -> int:
         self._alive.append(module)
@@ -175,12 +194,14 @@ class _Watcher:
 
     def _configuration(self) -> dict:
         config = owner("config")
-        ours = {
+        ours: dict[str, Any] = {
             "force_disable_caches": True,
             "trace.provenance_tracking_level": MARKS_ONLY,
             "joint_custom_pre_pass": after(config.joint_custom_pre_pass, self.joint),
             "_pre_fusion_custom_pass": after(config._pre_fusion_custom_pass, self.before_fusion),
         }
+        for settings in self._off.values():
+            ours |= {name: off for name, off in settings.items() if _setting(name) is not None}
         return {**ours, **(simulated.CONFIG if self.target == "simulated" else {}), **self.choices.configuration()}
 
     def joint(self, graph: torch.fx.Graph) -> None:
@@ -243,6 +264,11 @@ class _Watcher:
             owner_of = None if model is None else self.session.dynamo[model]["model"]
             self.session.warnings.append({"code": "not_recorded", "what": what, "reason": reason, "model": owner_of})
             return None
+
+
+def _setting(name: str) -> Any:
+    """One of Inductor's settings; None where the installed torch has no such one."""
+    return reduce(lambda at, part: getattr(at, part, None), name.split("."), owner("config"))
 
 
 def _never_run(*_args):

@@ -98,8 +98,15 @@ def test_for_a_gpu_that_is_not_here_candidates_are_listed_and_none_is_timed():
     assert all("BLOCK_M" in one["configuration"] and "num_warps" in one["configuration"] for one in templates)
     assert len({tuple(one["configuration"].items()) for one in templates}) == len(templates)
     assert {one["reason"]["code"] for one in choice["candidates"] if one["kind"] != "cutlass"} == {"no_device"}
+    assert choice["deferred"]
     (never,) = [one["reason"] for one in choice["candidates"] if one["kind"] == "cutlass"]
     assert (never["code"], never["condition"]) == ("not_offered", "layout.dtype in allowed_layout_dtypes")  # float32
+
+
+def test_without_a_clock_for_what_is_fused_to_a_template_a_choice_is_not_put_off(tuned):
+    options = {"max_autotune": True, "benchmark_epilogue_fusion": False}
+    at_once = compiled(Rectified(), (torch.randn(8, 16),), "simulated", options)
+    assert [choice["deferred"] for choice in choices(at_once, "algorithm") + choices(tuned, "algorithm")] == [False] * 2
 
 
 @pytest.mark.parametrize(("padded", "how"), [(None, "untimed"), (True, "replayed"), (False, "replayed")])

@@ -61,6 +61,32 @@ def seen():
     return session
 
 
+@pytest.mark.parametrize("globally", [False, True])
+@pytest.mark.parametrize(
+    ("target", "name", "value", "code"),
+    [
+        (None, "cpp_wrapper", True, "off_unreadable"),
+        ("simulated", "cpp_wrapper", True, "off_unreadable"),
+        ("simulated", "fx_wrapper", True, "off_unreadable"),
+        ("simulated", "triton.multi_kernel", 1, "off_unreadable"),
+        ("simulated", "benchmark_fusion", True, "off_untimed"),
+        ("simulated", "benchmark_combo_kernel", True, "off_untimed"),
+    ],
+)
+def test_a_setting_whose_code_is_not_read_or_that_times_kernels_is_off_and_named(target, name, value, code, globally):
+    options = {"combo_kernels": True, name: value}
+    around = torch._inductor.config.patch(options) if globally else contextlib.nullcontext()
+    with fresh_dynamo(), watch(target) as session, around, torch.no_grad():
+        compiled = torch.compile(lambda x: (x.sum(1), x.cos() * 2), options=None if globally else options)
+        values = compiled(torch.ones(4, 300))
+    assert session.warnings == [{"code": code, "names": [name], "model": 0}]
+    (lowered,) = session.lowered
+    assert all("def call(" in lowered["code"] and call["line"] for call in lowered["calls"])
+    assert lowered["calls"]
+    assert {call["kernel"] for call in lowered["calls"]} <= {made.name for made in lowered["definitions"]}
+    assert [tuple(one.shape) for one in values] == [(4,), (4, 300)]
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_records_that_nobody_reads_are_not_written(others):
     kinds, payloads = [], []

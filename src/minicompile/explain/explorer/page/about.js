@@ -17,6 +17,7 @@ function about(app) {
         [say("about.recompiles"), capture.recompiles.length ? capture.recompiles.map((each) => (typeof each === "string" ? each : each.reason)).join("; ") : say("none")],
         ...(capture.guards ? [[say("about.guards"), say("about.guards_are", { count: String(capture.guards) })]] : []), // none: not kept
         [say("about.missing"), capture.missing_hooks.length ? say("about.missing_are", { hooks: capture.missing_hooks.join(", ") }) : say("none")],
+        [say("about.warnings"), capture.warnings.join(" ") || say("none")],
         ...capture.graphs.map((graph) => [say("about.linked", { graph: graph.id }), say("about.linked_are", { nodes: ratio(graph.coverage.compute_nodes), calls: ratio(graph.coverage.kernel_calls), operations: ratio(graph.coverage.loop_body_operations), lines: ratio(graph.coverage.kernel_lines) })]),
         ...listings(capture),
       ]),

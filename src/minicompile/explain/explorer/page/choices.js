@@ -61,8 +61,9 @@ function candidateName(one) { return [one.name, listed(one.configuration)].filte
 
 function decided(choice) {
   const { name, milliseconds } = choice.candidates.find((one) => one.chosen) ?? choice.candidates[0];
-  if (choice.decided !== "timed") return say(`choices.decided.${choice.decided}`, { name });
-  return say("choices.decided.timed", { name, time: three(milliseconds) }) + (choice.margin ? say("choices.decided.margin", { ratio: three(choice.margin) }) : "");
+  const deferred = choice.deferred && ["timed", "simulated"].includes(choice.decided) ? ` ${say(`choices.deferred.${choice.decided}`)}` : "";
+  if (choice.decided !== "timed") return say(`choices.decided.${choice.decided}`, { name }) + deferred;
+  return say("choices.decided.timed", { name, time: three(milliseconds) }) + (choice.margin ? say("choices.decided.margin", { ratio: three(choice.margin) }) : ".") + deferred;
 }
 
 /** Candidates by time: the longest bar is the slowest; those that were not timed come with the reason. */

@@ -53,7 +53,7 @@ function fateInWords(node) {
   switch (node.fate) {
     case "materialised": return `${say("fate.materialised")}${node.buffer ? say("fate.as", { buffer: node.buffer }) : ""}${bytes && `, ${bytes}`}`;
     case "extern call": return `${say("fate.extern call")}${node.buffer ? say("fate.into", { buffer: node.buffer }) : ""}${bytes && `, ${bytes}`}`;
-    case "inlined": return `${say("fate.inlined")}${bytes && say("fate.so_unwritten", { bytes })}`;
+    case "inlined": return `${say("fate.inlined")}${bytes && node.target !== "aten.view.dtype" ? say("fate.so_unwritten", { bytes }) : ""}`;
     case "fused away": if (node.in_template) return say("fate.tile_by_tile", { buffer: node.buffer ?? say("fate.a_buffer") });
       return `${say("fate.fused away", { buffer: node.buffer ?? say("fate.a_buffer") })}${bytes && say("fate.unwritten", { bytes })}`;
     case "view": case "folded": return say(`fate.${node.fate}`);
