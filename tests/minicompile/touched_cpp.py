@@ -22,7 +22,7 @@ NOTES = r"""
 #include <cstdint>
 #include <cstring>
 struct Range { uintptr_t first, last; unsigned char* marks; };
-static Range ranges[64];
+static Range ranges[1024]; // a call has at most as many arguments through ctypes
 static int in_use = 0;
 static void note(const void* address, size_t size, unsigned char mark) {
     uintptr_t at = (uintptr_t)address;
