@@ -29,8 +29,7 @@ def operation_record(view: KernelView, node: Node) -> dict:
 
 def parts(view: KernelView, node: Node) -> list[Node]:
     """The results of a node that returns several."""
-    found = (one for one in view.graph["nodes"] if one["target"] == PART)
-    return [one for one in found if one["inputs"] == [node["name"]]]
+    return [one for one in view.readers.get(node["name"], ()) if one["target"] == PART]
 
 
 def in_memory(view: KernelView, node: Node) -> bool:
@@ -71,8 +70,7 @@ def _same_values(view: KernelView, node: Node) -> list[Node]:
     """Views of a node's result and what it is copied into, and views of those."""
     direct = [
         one
-        for one in view.graph["nodes"]
-        if (one["fate"] == "view" and node["name"] in one["inputs"])
-        or (one["target"] == COPY and one["inputs"][1:] == [node["name"]])
+        for one in view.readers.get(node["name"], ())
+        if one["fate"] == "view" or (one["target"] == COPY and one["inputs"][1:] == [node["name"]])
     ]
     return [one for found in direct for one in (found, *_same_values(view, found))]

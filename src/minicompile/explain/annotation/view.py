@@ -84,6 +84,15 @@ class KernelView:
         return {name: value for name, value in self.call["arguments"] if name and value}
 
     @cached_property
+    def readers(self) -> dict[str, list[Node]]:
+        """The ATen nodes that take a node's result, by its name, in the graph's order."""
+        found: dict[str, list[Node]] = defaultdict(list)
+        for node in self.graph["nodes"]:
+            for name in dict.fromkeys(node["inputs"]):
+                found[name].append(node)
+        return dict(found)
+
+    @cached_property
     def aliases(self) -> dict[str, str]:
         """Other names that the kernel's text gives its pointers."""
         matches = (ALIAS.match(text) for _, text in self.lines)
