@@ -55,7 +55,7 @@ class Wording:
         code = warning["code"]
         key = f"{code}_{fields.pop(KINDS[code])}" if code in KINDS else code
         if "names" in fields:
-            fields["names"] = ", ".join(f"`{name}`" for name in fields["names"])
+            fields["names"] = ", ".join(fields["names"])
         return self._words(f"warning.{key}", **fields)
 
     def difference(self, why: Coded) -> str:
