@@ -261,9 +261,8 @@ class LineHooks:
             clean, operations = split_tags(source)
             operations = _written(clean, operations)
             name = original(backend, clean, nodes, *args, **kwargs)
-            parts = [[one.get_name() for one in part.get_nodes()] for part in _parts(nodes)]
-            operations = operations + self._shared(operations, [member for part in parts for member in part])
-            members = [member for part in _here(parts, operations) for member in part]
+            operations = operations + self._shared(operations, [name for node in nodes for name in _names(node)])
+            members = _members(nodes, operations)
             lines, in_place = clean.lstrip("\n").split("\n"), _in_place(backend, *args, *kwargs.values())
             loops = self._vectors.take()
             self.definitions.append(KernelDefinition(name, lines, operations, members, in_place, loops))
@@ -272,16 +271,22 @@ class LineHooks:
         return mock.patch.object(scheduling, "define_kernel", define_kernel)
 
 
-def _parts(nodes: Any) -> list:
-    """What a kernel is defined for; a combination in its parts, since torch may write several kernels for one."""
-    found = [node for node in nodes if hasattr(node, "get_nodes")]
-    return [part for node in found for part in getattr(node, "get_subkernel_nodes", lambda node=node: [node])()]
+def _members(nodes: Any, operations: list[tuple[int, Operation]]) -> list[str]:
+    """The scheduler nodes that a kernel is written for, by its operations.
 
-
-def _here(parts: list[list[str]], operations: list[tuple[int, Operation]]) -> list[list[str]]:
-    """The parts of which a kernel has lines; where no line has a tag, all."""
+    For nodes side by side that are combined, torch may write several kernels: each is for those of which it has lines.
+    """
     lined = {operation.scheduler_node for _, operation in operations}
-    return [part for part in parts if lined & {*part}] or parts
+    found: list[str] = []
+    for node in nodes:
+        parts = [_names(part) for part in node.get_subkernel_nodes()] if hasattr(node, "get_subkernel_nodes") else []
+        here = [name for part in parts if lined & {*part} for name in part]
+        found += here or _names(node)
+    return found
+
+
+def _names(node: Any) -> list[str]:
+    return [one.get_name() for one in node.get_nodes()] if hasattr(node, "get_nodes") else []
 
 
 def _written(source: str, operations: list[tuple[int, Operation]]) -> list[tuple[int, Operation]]:
