@@ -1,12 +1,15 @@
 """The proofs tell what is so from what only resembles it."""
 
+import copy
 from math import inf
 
+import pytest
 import torch
 from zoo_fusion_proofs import fusions
 from zoo_models import captured
 from zoo_proofs import _converted, _same, _tells, _tolerances, fates
 from zoo_runs import ran
+from zoo_text_proofs import contents
 
 HALF = 5e-2
 
@@ -59,6 +62,19 @@ def test_blocks_are_looked_for_in_the_order_of_loops_that_two_nodes_would_share(
     assert (verdict.held["blocks_and_rows"], verdict.false) == (1, [])
     del decision["reasons"][0]  # as if the loops were in the same order from the beginning
     assert fusions(one, {}).false
+
+
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_memory_that_was_changed_is_not_what_stood_in_it_before(target):
+    one = captured("changed_between", target)
+    verdict = contents(one, {})
+    assert verdict.held["contents"] > 1
+    assert not verdict.false
+    forgetful = copy.deepcopy(one)
+    for graph in forgetful.capture["graphs"]:
+        for node in graph["scheduler_nodes"]:
+            node["changes"] = []
+    assert contents(forgetful, {}).false
 
 
 def test_numbers_too_small_to_be_told_from_zeros_are_held_against_nothing():

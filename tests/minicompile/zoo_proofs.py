@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from zoo_fusion_proofs import fusions
 from zoo_models import Captured, Verdict
 from zoo_runs import Ran, runs_here, values_of
-from zoo_text_proofs import accesses, order, scans, structure, templates, tours
+from zoo_text_proofs import accesses, contents, order, scans, structure, templates, tours
 
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
@@ -295,6 +295,7 @@ PROOFS: dict[str, Callable[[Captured, Ran], Verdict]] = {
     "sizes": sizes,
     "fusions": fusions,
     "accesses": accesses,
+    "contents": contents,
     "templates": templates,
     "order": order,
     "scans": scans,

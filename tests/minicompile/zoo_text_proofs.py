@@ -1,4 +1,4 @@
-"""What is said of a kernel's lines, held against its text: accesses, order, scans, structure, the tour's counts."""
+"""What is said of a kernel's lines, held against its text: accesses, contents, order, scans, structure, tours."""
 
 import re
 from collections import Counter
@@ -12,9 +12,14 @@ from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import in_order
 from minicompile.explain.annotation.view import COMPUTED, KernelView
 from minicompile.explain.explorer.tour import tour
+from minicompile.lowering.captured import Call
 
 COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
 POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
+REUSED = re.compile(r"^\s*(?P<new>\w+) = (?P<old>\w+); del (?P=old) +# reuse")
+MEMORY = re.compile(r"^(?:reinterpret_tensor\()?(\w+)")
+IN_PLACE = re.compile(r"\.\w+_(?:\.|$)")  # aten.scatter_.src
+HELD = re.compile(r"(?<=\(`)[^`]+(?=`\))|\bop\d+\b")
 SIZE = re.compile(r"ks\d+|\w*numel|n")
 STORES = re.compile(
     r"transpose_mxn<.*>\(tmp\d+, .*\b(?:in_)?out_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= "
@@ -89,6 +94,55 @@ def accesses(one: Captured, _ran: Ran) -> Verdict:
             verdict.false += [f"{view.call['id']}: {way} {at}, " + ("not in the text" if at in told[way] else "untold")
                               for at in wrong]  # fmt: skip
     return verdict
+
+
+def contents(one: Captured, _ran: Ran) -> Verdict:
+    """What memory is said to hold when a kernel reads it was computed by the call that wrote there last.
+
+    Which call that is, the wrapper's lines tell: their order, whose memory each call is given, and what is reused.
+    """
+    verdict = Verdict()
+    views = {view.call["id"]: view for view in views_of(one.capture)}
+    for graph in one.capture["graphs"]:
+        calls = {call["line"]: call for call in graph["calls"]}
+        last: dict[str, Call | None] = {}
+        for number, text in enumerate(one.text(graph, "code").split("\n"), 1):
+            if match := REUSED.match(text):
+                last[match["new"]] = last.get(match["old"])
+            call = calls.get(number)
+            if call is None:
+                continue
+            if view := views.get(call["id"]):
+                for entry in facts.reads(view)["input"]:
+                    match = MEMORY.match(entry["given"] or "")
+                    if writer := last.get(match[1]) if match else None:
+                        verdict.held["contents"] += 1
+                        if not _said_to_hold(view, entry["what"]) & {*writer["aten_nodes"], *writer["scheduler_nodes"]}:
+                            verdict.false.append(
+                                f"{call['id']}: {entry['given']} is {entry['what']}, but {writer['id']} wrote there"
+                            )
+            last |= dict.fromkeys(_written(call), call)
+    return verdict
+
+
+def _said_to_hold(view: KernelView, what: str) -> set[str]:
+    """The ATen nodes, with what they are views of, and the scheduler nodes that a buffer is said to come from."""
+    found = set(HELD.findall(what))
+    for name in {name for name in found if name in view.nodes}:
+        node = view.nodes[name]
+        while node["fate"] == "view" and node["inputs"]:
+            node = view.nodes[node["inputs"][0]]
+            found.add(node["name"])
+    return found
+
+
+def _written(call: Call) -> list[str]:
+    """The wrapper's names of the memory that a call writes, by its parameters' names and the operation's."""
+    found = [value for name, value in call["arguments"] if (name or "").startswith(("out_ptr", "in_out_ptr"))]
+    found += [value.removeprefix("out=") for _, value in call["arguments"] if value.startswith("out=")]
+    if call["extern"] and IN_PLACE.search(call["kernel"]):
+        found += [value for _, value in call["arguments"][:1]]
+    return [match[1] for value in found if (match := MEMORY.match(value))]
 
 
 def order(one: Captured, _ran: Ran) -> Verdict:

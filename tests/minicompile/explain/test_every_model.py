@@ -30,6 +30,7 @@ AT_LEAST = {
         "vertical": 37, "horizontal": 12, "not_worth_it": 5, "ungiven": 4,
     },
     "accesses": {"reads": 1104, "writes": 484},
+    "contents": {"contents": 245},
     "order": {"order": 1267},
     "scans": {"ordered": 3},
     "structure": {"structure": 5},
