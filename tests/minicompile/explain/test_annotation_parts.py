@@ -428,14 +428,14 @@ def told(name: str, target: str) -> list[dict]:
 
 @pytest.mark.parametrize("target", ["cpu", "simulated"])
 def test_what_was_changed_in_place_is_told_by_what_changed_it_and_not_by_what_stood_there_before(target):
-    every = told("changed_between", target)
-    changed = [entry for entry in every if "scatter" in entry["what"]]
-    assert {"(`scatter`)" in entry["what"] or "(`scatter_1`)" in entry["what"] for entry in changed} == {True}
-    readers = [entry for entry in changed if entry["content"] != entry["buffer"]]
-    assert readers
-    before = {entry["buffer"] for entry in readers}
-    last = {entry["buffer"]: entry["what"] for entry in every if entry["buffer"] in before}
-    assert all("scatter" in what for what in last.values())
+    changed = {node["buffers"][0]: node for graph in captured("changed_between", target).capture["graphs"]
+               for node in graph["scheduler_nodes"] if node["changes"]}  # fmt: skip
+    entries = [entry for entry in told("changed_between", target) if entry["content"] in changed]
+    assert {"scatter", "scatter_1"} <= {name for entry in entries for name in changed[entry["content"]]["aten_nodes"]}
+    assert any(entry["buffer"] != entry["content"] for entry in entries)
+    for entry in entries:
+        assert entry["buffer"] in (entry["content"], *changed[entry["content"]]["changes"])
+        assert any(f"(`{name}`)" in entry["what"] for name in changed[entry["content"]]["aten_nodes"])
 
 
 @pytest.mark.parametrize("target", ["cpu", "simulated"])

@@ -32,11 +32,10 @@ def test_every_kind_of_warning_is_here():
 @pytest.mark.parametrize("warning", WARNINGS, ids=lambda one: f"{one['code']} {one.get('what', '')}")
 def test_a_warning_is_a_sentence_with_all_that_it_knows(warning, language):
     told = Wording(language).warning(warning)
-    named = [warning.get(key) for key in ("reason", "graph") if key in warning] + warning.get("names", [])
+    named = [warning[key] for key in ("reason", "graph") if key in warning] + warning.get("names", [])
     assert all(name in told for name in named)
     assert "{" not in told
     assert told[0].isupper() or told.startswith(warning.get("what", " "))
-    assert told == Wording(language).warning(warning)
 
 
 def test_the_pages_tell_them():
