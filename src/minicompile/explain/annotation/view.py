@@ -170,7 +170,7 @@ class KernelView:
 
     def _changed(self, node: SchedulerNode, buffer: str) -> str | None:
         """The name that a buffer has once a scheduler node has changed it; None where it does not."""
-        return next(iter(node["buffers"]), None) if buffer in node.get("changes", ()) else None
+        return next(iter(node["buffers"]), None) if buffer in node["changes"] else None
 
     def searched(self, operation: Operation) -> list[str]:
         """The buffers that a binary search goes through: the boundaries, and where they are not sorted their order."""

@@ -50,8 +50,7 @@ def kernel_spans(code: list[str]) -> dict[str, dict]:
     spans = {}
     for number, line in enumerate(code, 1):
         if match := KERNEL.match(line):
-            ends = (end for end in range(number + 1, len(code) + 1) if code[end - 1].startswith("'''"))
-            last = next(ends, number)
+            last = next(end for end in range(number + 1, len(code) + 1) if code[end - 1].startswith("'''"))
             language = "python" if match["how"] == "triton" else "cpp"
             spans[match["name"]] = {"language": language, "first": number + 1, "last": last - 1}
     return spans
