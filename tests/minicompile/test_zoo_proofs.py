@@ -3,6 +3,7 @@
 import copy
 from math import inf
 
+import pytest
 import torch
 from zoo_fusion_proofs import fusions
 from zoo_models import captured
@@ -63,6 +64,18 @@ def test_blocks_are_looked_for_in_the_order_of_loops_that_two_nodes_would_share(
     assert fusions(one, {}).false
 
 
+@pytest.mark.parametrize("other", ["prologue_inputs", "prologue_memory", "epilogue", "library"])
+def test_why_a_template_takes_nothing_in_is_held_by_what_stands_before_it(other):
+    one = copy.deepcopy(captured("linear_in_template", "simulated"))
+    decisions = [one for graph in one.capture["graphs"] for one in graph["decisions"]]
+    verdict = fusions(one, {})
+    assert (verdict.held["prologue_kind"], verdict.held["prologue_uses"], verdict.false) == (2, 1, [])
+    told = [one["reason"] for one in decisions if one["reason"]["code"] in ("prologue_kind", "prologue_uses")]
+    for reason in told:
+        reason["code"] = other
+    assert len(fusions(one, {}).false) == len(told)
+
+
 def test_memory_that_another_call_changed_is_not_what_stood_in_it_before():
     one = captured("changed_between", "simulated")
     verdict = contents(one, {})
@@ -95,6 +108,7 @@ def test_what_jumps_where_it_was_rounded_is_held_against_nothing():
 
 
 CHANGED_IN_PLACE = """
+import pytest
 import torch
 from torch import nn
 
@@ -118,6 +132,7 @@ def test_a_buffer_that_was_changed_in_place_is_as_wide_as_its_memory(tmp_path):
 
 
 ADDED_WITHIN_A_SUM = """
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F

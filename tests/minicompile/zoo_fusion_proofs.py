@@ -12,9 +12,11 @@ from torch._inductor import config as inductor
 from zoo_models import Captured, Verdict
 from zoo_runs import Ran
 
-NODE = re.compile(r"^(?P<name>\w+): (?P<kind>\w+)\(")
+NODE = re.compile(r"^(?P<name>\w+): (?P<kind>\w+)\((?P<computes>\w+)\)")
 COMPARED = re.compile(r"^(\w+)\.(?P<way>writes|unmet_dependencies|met_dependencies) =\s*(?P<what>.*?\])$", re.M | re.S)
 MUTATION = re.compile(r"^    (\w+)\.mutations = \['(\w+)'", re.M)
+ALIASES = re.compile(r"^    \w+\.aliases = \[.+\]", re.M)
+USERS = re.compile(r"^    \w+\.users = \[(.*)", re.M)
 OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
 ALONG_ROWS = re.compile(r"ops\.(?:reduction|sort)\(|self\.scan\d*\(|ops\.scan\(")
 ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', (?P<index>.*?), \{(?P<lengths>.*?)\}")
@@ -27,15 +29,32 @@ class Printed:
     """A scheduler node as Inductor prints it before fusion."""
 
     kind: str
+    computes: str  # the class of what it is lowered to
     accesses: set[str] = field(default_factory=set)  # with their indices and loops, as they are printed
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
     waits_for: set[str] = field(default_factory=set)  # buffers
     outputs: set[str] = field(default_factory=set)
+    users: set[str] = field(default_factory=set)  # nodes, or OUTPUT
     mutated: dict[str, str] = field(default_factory=dict)  # an output that names memory changed in place -> whose it is
     sizes: tuple[str, str] | None = None
     reduces: bool = False
+    aliases: bool = False
+
+    @property
+    def template(self) -> bool:
+        return self.computes.endswith("TemplateBuffer")
+
+    @property
+    def elements(self) -> set[sympy.Expr]:
+        """How many points the loops have."""
+        return {_product(*self.sizes)} if self.sizes else set()
+
+    @property
+    def others_memory(self) -> bool:
+        """Whether it changes or shares the memory of something else."""
+        return bool(self.mutated) or self.aliases
 
 
 def printed(text: str) -> dict[str, Printed]:
@@ -44,15 +63,19 @@ def printed(text: str) -> dict[str, Printed]:
     for part in re.split(r"(?m)^(?=\w+: \w+\()", text):
         if not (head := NODE.match(part)):
             continue
-        node = found[head["name"]] = Printed(head["kind"])
+        node = found[head["name"]] = Printed(head["kind"], head["computes"])
         for _, way, what in COMPARED.findall(part):
             (node.writes if way == "writes" else node.reads).update(re.findall(r"MemoryDep\('(\w+)'", what))
             node.accesses |= {match[0] for match in ACCESS.finditer(what)}
-            node.changes |= set(re.findall(r"(?:Star|Weak)Dep\(name='(\w+)'", what))
+            loop = head["kind"] == "SchedulerNode"  # which names its accesses; a call is given whole tensors to read
+            (node.changes if loop else node.reads).update(re.findall(r"(?:Star|Weak)Dep\(name='(\w+)'", what))
             if way == "unmet_dependencies":
                 node.waits_for |= set(re.findall(r"Dep\((?:name=)?'(\w+)'", what))
         node.outputs = set(OUTPUT.findall(part))
+        node.users = {one for users in USERS.findall(part) for one in re.findall(r"node=\w+(?:\(name='\w+'\))?", users)}
+        node.users = {re.sub(r"node=(?:\w+\(name=')?(\w+).*", r"\1", one) for one in node.users}
         node.mutated = dict(MUTATION.findall(part))
+        node.aliases = bool(ALIASES.search(part))
         match = SIZES.search(part)
         node.sizes = (match[1], match[2]) if match else None
         node.reduces = bool(ALONG_ROWS.search(part))
@@ -79,7 +102,7 @@ class Side:
     @property
     def elements(self) -> set[sympy.Expr]:
         """How many points the loops of each node have."""
-        return {_product(*sizes) for sizes in self.sizes if sizes}
+        return set().union(*(node.elements for node in self.nodes))
 
     def blocks(self, buffers: set[str] | None = None) -> set[tuple[int, int]]:
         """Into how many rows and columns each access divides its loops that has its neighbours in an outer loop.
@@ -183,15 +206,43 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
         return bool(_after(names[1], nodes, fused) & set(names[0]))
     if code == "other_order":
         return bool(first.writes & (second.reads | second.changes))
-    if code == "library":
-        return any(node.kind != "SchedulerNode" for node in (*first.nodes, *second.nodes))
+    if code in ("library", "user_kernel"):
+        users_own = any(node.computes == "UserDefinedTritonKernel" for node in (*first.nodes, *second.nodes))
+        others = any(node.kind != "SchedulerNode" for node in (*first.nodes, *second.nodes))
+        return others and users_own == (code == "user_kernel")
     if code == "reductions_differ":
         return all(any(node.reduces for node in side.nodes) for side in (first, second)) and first.sizes != second.sizes
     if code == "elements_differ":
         return not first.elements & second.elements
+    if code.startswith(("prologue", "epilogue")):
+        return _holds_of_template(code, first, second, names)
     if code == "elements_and_rows":
         reducing, other = (first, second) if first.rows else (second, first)
         return bool(reducing.rows) and not other.rows and not reducing.rows & other.elements
+    return None
+
+
+def _holds_of_template(code: str, first: Side, second: Side, names: tuple[list[str], list[str]]) -> bool | None:
+    """Whether a reason that a template has is what Inductor prints; None where it prints nothing of that kind."""
+    if code == "prologue_counted":  # by their first nodes, though a template follows one of these
+        counted = [side.nodes[0].elements for side in (first, second)]
+        return counted[0] != counted[1] and any(node.template for side in (first, second) for node in side.nodes[1:])
+    of_first = code == "epilogue" or code == "epilogue_loops"
+    if not any(node.template for node in (first if of_first else second).nodes):
+        return False
+    if code == "prologue_kind":
+        return any(node.reduces or node.template for node in first.nodes)
+    if code == "prologue_inputs":
+        return bool(first.writes & second.reads)
+    if code == "prologue_memory":
+        return any(node.others_memory for node in (*first.nodes, *second.nodes))
+    if code == "prologue_uses":
+        taken = {*names[0], *(name for name, node in zip(names[1], second.nodes, strict=True) if node.template)}
+        return len(first.nodes[-1].outputs) != 1 or any(node.users - taken for node in first.nodes)
+    if code == "prologue_elements":
+        return any(node.reads & first.writes and node.elements != first.elements for node in second.nodes)
+    if code == "epilogue":
+        return any(node.reduces or node.others_memory for node in second.nodes)
     return None
 
 

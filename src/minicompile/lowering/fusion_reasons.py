@@ -26,11 +26,14 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
 
     Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:
     then the read and write sets say which, and whether one hands them to the other. Where its accesses did not match,
-    and the second reads nothing that the first writes, a third changes in place what the first has written.
+    and the second reads nothing that the first writes, a third changes in place what the first has written. For the
+    elements of a kernel it takes those of its first node, which with a template may be what the template takes in. What
+    it calls extern may be a Triton kernel of the user's.
 
     Args:
         decision: `first`, `second`, `taken` and Inductor's own `reasons`.
-        nodes: the scheduler nodes by name, with what they read and write.
+        nodes: the scheduler nodes by name, with what they read and write, and whether they are a `template` or a Triton
+            kernel of the user's.
         removed: buffers that fusion took out of memory.
     """
     handed, changed, both = _shared(decision, nodes)
@@ -50,7 +53,15 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
                 return {"code": kind, "buffers": buffers}
     if code == "other_order" and not (handed or changed):  # the second reads it as a third has left it
         return {"code": "between"}
+    if code == "elements_differ" and any(_has(decision[side][1:], nodes, "template") for side in ("first", "second")):
+        return {"code": "prologue_counted"}
+    if code == "library" and _has([*decision["first"], *decision["second"]], nodes, "user_triton"):
+        return {"code": "user_kernel"}
     return {"code": code}
+
+
+def _has(names: list[str], nodes: dict[str, dict], kind: str) -> bool:
+    return any(nodes[name][kind] for name in names if name in nodes)
 
 
 def _shared(decision: dict, nodes: dict[str, dict]) -> tuple[list[str], list[str], list[str]]:

@@ -27,7 +27,7 @@ AT_LEAST = {
     "fusions": {
         "taken": 123, "taken_removed": 81, "handed": 102, "changed": 18, "read_by_both": 94, "nothing_shared": 3,
         "between": 71, "other_order": 9, "elements_differ": 11, "reductions_differ": 16, "elements_and_rows": 7,
-        "vertical": 37, "horizontal": 12, "not_worth_it": 5, "ungiven": 4,
+        "vertical": 37, "horizontal": 12, "not_worth_it": 5, "ungiven": 4, "prologue_kind": 2,
     },
     "accesses": {"reads": 1104, "writes": 484},
     "contents": {"contents": 245},

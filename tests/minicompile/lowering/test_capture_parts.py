@@ -137,9 +137,11 @@ def test_a_known_reason_has_its_code_and_an_unknown_one_is_quoted():
     assert reason(decided(far), {}, set()) == {"code": "far_apart"}
 
 
-def loop(reads: dict[str, str], writes: list[str]) -> dict:
+def loop(reads: dict[str, str], writes: list[str], *, template: bool = False, user_triton: bool = False) -> dict:
     """A scheduler node that computes, by the buffers that it reads, each at an index, and those that it writes."""
     return {
+        "template": template,
+        "user_triton": user_triton,
         "operations": [{}],
         "reads": [{"buffer": buffer, "index": index} for buffer, index in reads.items()],
         "writes": [{"buffer": buffer} for buffer in writes],
@@ -167,6 +169,29 @@ def test_where_inductor_finds_no_shared_data_the_buffers_that_both_touch_are_nam
 def test_what_a_third_changes_in_place_is_not_read_as_the_first_wrote_it(read, code):
     nodes = {"op0": loop({"x": "p0"}, ["buf0"]), "op1": loop({read: "p0"}, ["buf1"])}
     assert reason(decided("memory deps did not match"), nodes, set()) == {"code": code}
+
+
+def test_for_a_kernels_elements_its_first_node_counts_even_before_a_template():
+    nodes = {
+        "before": loop({"x": "p0"}, ["buf0"]),
+        "template": loop({"buf0": "p0"}, ["buf1"], template=True),
+        "after": loop({"buf1": "p0"}, ["buf2"]),
+    }
+    given = {
+        "taken": False,
+        "reasons": ["numel/rnumel mismatch (non-reduce) (3072, 4608), (1, 1)"],
+        "second": ["after"],
+    }
+    assert reason({**given, "first": ["before", "template"]}, nodes, set()) == {"code": "prologue_counted"}
+    assert reason({**given, "first": ["template", "after"]}, nodes, set()) == {"code": "elements_differ"}
+    assert reason({**given, "first": ["before"]}, nodes, set()) == {"code": "elements_differ"}
+
+
+@pytest.mark.parametrize("words", ["node1 is extern but not a triton kernel", "node2 is extern or nop"])
+def test_a_triton_kernel_of_the_users_is_no_librarys_call(words):
+    nodes = {"op0": loop({"x": "p0"}, ["buf0"], user_triton=True), "op1": loop({"buf0": "p0"}, ["buf1"])}
+    assert reason(decided(words), nodes, set()) == {"code": "user_kernel"}
+    assert reason(decided(words), {**nodes, "op0": nodes["op1"]}, set()) == {"code": "library"}
 
 
 def test_what_is_read_after_a_change_in_place_has_the_name_that_it_then_has():
@@ -201,7 +226,8 @@ def test_every_code_of_a_fusion_has_a_sentence_of_its_own(language):
     wording = Wording(language)
     codes = [{"code": code} for code in dict.fromkeys(code for _, code in reason_codes())]
     named = ("taken_removed", "handed", "changed", "read_by_both")
-    codes += [{"code": "taken"}, {"code": "ungiven"}, *({"code": code, "buffers": ["buf7"]} for code in named)]
+    codes += [{"code": code} for code in ("taken", "ungiven", "prologue_counted")]
+    codes += [{"code": code, "buffers": ["buf7"]} for code in named]
     said = [wording.fusion(coded) for coded in [*codes, {"code": "own_words", "reason": "because"}]]
     assert len(set(said)) == len(said)
     assert sum("buf7" in one for one in said) == len(named)
