@@ -108,7 +108,6 @@ def test_what_jumps_where_it_was_rounded_is_held_against_nothing():
 
 
 CHANGED_IN_PLACE = """
-import pytest
 import torch
 from torch import nn
 
@@ -132,7 +131,6 @@ def test_a_buffer_that_was_changed_in_place_is_as_wide_as_its_memory(tmp_path):
 
 
 ADDED_WITHIN_A_SUM = """
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
