@@ -140,6 +140,14 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(autouse=True)
+def same_excepthook():
+    """With each process group torch wraps the hook of uncaught exceptions, and it leaves it so afterwards."""
+    hook = sys.excepthook
+    yield
+    sys.excepthook = hook
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
     """A function `once(name, make)`: the folder that `make(folder)` has filled, once for all workers of the session.

@@ -174,7 +174,8 @@ def test_the_checks_of_words_see_what_they_look_for():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_figure_that_is_off_by_a_thousandth_is_found(name):
-    fractions, found = _found_of_fractions(name, lambda value: 1.001 * value)
+    off = 1.001003  # by a round thousandth, a number of few digits could become another leaf of few digits
+    fractions, found = _found_of_fractions(name, lambda value: off * value)
     assert found >= 0.99 * fractions  # by chance it can be that of another leaf
 
 
