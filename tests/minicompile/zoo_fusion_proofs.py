@@ -17,6 +17,7 @@ COMPARED = re.compile(r"^(\w+)\.(?P<way>writes|unmet_dependencies|met_dependenci
 MUTATION = re.compile(r"^    (\w+)\.mutations = \['(\w+)'", re.M)
 ALIASES = re.compile(r"^    \w+\.aliases = \[.+\]", re.M)
 USERS = re.compile(r"^    \w+\.users = \[(.*)", re.M)
+USER = re.compile(r"node=(?:\w+\(name=')?(\w+)")
 OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
 ALONG_ROWS = re.compile(r"ops\.(?:reduction|sort)\(|self\.scan\d*\(|ops\.scan\(")
 ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', (?P<index>.*?), \{(?P<lengths>.*?)\}")
@@ -72,8 +73,7 @@ def printed(text: str) -> dict[str, Printed]:
             if way == "unmet_dependencies":
                 node.waits_for |= set(re.findall(r"Dep\((?:name=)?'(\w+)'", what))
         node.outputs = set(OUTPUT.findall(part))
-        node.users = {one for users in USERS.findall(part) for one in re.findall(r"node=\w+(?:\(name='\w+'\))?", users)}
-        node.users = {re.sub(r"node=(?:\w+\(name=')?(\w+).*", r"\1", one) for one in node.users}
+        node.users = {user for users in USERS.findall(part) for user in USER.findall(users)}
         node.mutated = dict(MUTATION.findall(part))
         node.aliases = bool(ALIASES.search(part))
         match = SIZES.search(part)
@@ -227,8 +227,8 @@ def _holds_of_template(code: str, first: Side, second: Side, names: tuple[list[s
     if code == "prologue_counted":  # by their first nodes, though a template follows one of these
         counted = [side.nodes[0].elements for side in (first, second)]
         return counted[0] != counted[1] and any(node.template for side in (first, second) for node in side.nodes[1:])
-    of_first = code == "epilogue" or code == "epilogue_loops"
-    if not any(node.template for node in (first if of_first else second).nodes):
+    side = first if code.startswith("epilogue") else second
+    if not any(node.template for node in side.nodes):
         return False
     if code == "prologue_kind":
         return any(node.reduces or node.template for node in first.nodes)
