@@ -38,10 +38,11 @@ from torch._inductor.async_compile import AsyncCompile  # noqa: E402
 from torch._inductor.graph import GraphLowering  # noqa: E402
 from torch._inductor.utils import fresh_cache  # noqa: E402
 
-from minicompile.lowering.capture import capture, loss_of  # noqa: E402
+from minicompile.capturing import capture  # noqa: E402
 from minicompile.lowering.panes.panes import Panes  # noqa: E402
 from minicompile.torch_private import simulated  # noqa: E402
-from minicompile.torch_private.triton_kernels import TritonKernels  # noqa: E402
+from minicompile.watching.machine.triton import TritonKernels  # noqa: E402
+from minicompile.watching.model import loss_of  # noqa: E402
 
 TARGET = 1.1
 WARM_UP = ("softmax", "batch_norm_train", "sdpa", "matrix_chain")  # patterns of every pass, forward and backward

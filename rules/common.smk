@@ -6,7 +6,7 @@ from functools import wraps
 from itertools import chain
 from pathlib import Path
 
-from minicompile.lowering.knobs import KNOBS
+from minicompile.knobs import KNOBS
 from minikernel.exercise.exercises import chosen, exercises, graded, has_a_roofline
 from minikernel.exercise.grading.submissions import digest, students
 from minikernel.judge.entry import check_entries, is_users

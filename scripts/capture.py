@@ -5,9 +5,10 @@ from pathlib import Path
 
 import torch
 
-from minicompile.lowering.capture import call_arguments, capture
-from minicompile.lowering.exported import write_exported
+from minicompile.capturing import capture
+from minicompile.exported import write_exported
 from minicompile.models import build
+from minicompile.watching.model import call_arguments
 from minikernel.measure.caches import own_caches
 from minilab.device import is_cpu, torch_device
 from minilab.progress import progress

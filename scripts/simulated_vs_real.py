@@ -4,7 +4,7 @@ import logging
 
 import torch
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minicompile.lowering.simulated_vs_real import compare_with_real, decided_by_a_clock
 from minicompile.models import build
 from minikernel.measure.caches import own_caches

@@ -11,7 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from minicompile.explain.what_if.claims import ROWS, direction, label
-from minicompile.lowering.knobs import KNOBS, TABLE
+from minicompile.knobs import KNOBS, TABLE
 from minilab.files import read_json, write_json, write_text
 from minilab.pages import templates
 from minilab.pages.translations import Translations

@@ -20,8 +20,11 @@ from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
-from minicompile.lowering.captured import Capture, Kind
-from minicompile.torch_private.watching.session import Session, watch
+from minicompile.lowering.captured import Capture
+from minicompile.watching.collected import Session
+from minicompile.watching.model import watched_session
+from minicompile.watching.session import watch
+from minicompile.watching.watched import Kind
 from minilab import LabError
 from minilab.files import write_json, write_text
 
@@ -52,7 +55,7 @@ class Seen:
                 trained = any(lowered["backward"] for lowered in session.lowered)
                 target: Kind = "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu"
                 subject = {**session.models[0], "train": trained}
-                captures.append(as_capture(session, subject, target, {}, assembly=self._assembly))
+                captures.append(as_capture(watched_session(session, subject, target, {}, assembly=self._assembly)))
         return captures
 
     def write(self, folder: str | Path) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 from markupsafe import escape
 from torch import nn
 
+from minicompile import capturing
 from minicompile.explain import explorer
 from minicompile.explain.reading import refuse_no_capture
 from minicompile.explain.summary import summary_html
-from minicompile.lowering import capture as lowering
 from minilab import LabError
 
 HEIGHT = 800  # pixels of the frame
@@ -34,9 +34,9 @@ class ShownCapture(dict):
         return f'{told}<iframe srcdoc="{escape(page)}" style="width: 100%; height: {HEIGHT}px; border: 0"></iframe>'
 
 
-@wraps(lowering.capture)
+@wraps(capturing.capture)
 def capture(*args: Any, **kwargs: Any) -> ShownCapture:
-    given = signature(lowering.capture).bind(*args, **kwargs).arguments
+    given = signature(capturing.capture).bind(*args, **kwargs).arguments
     model, keywords, settings = (given.get(name) for name in ("model", "kwargs", "options"))
     if not callable(model) or (isinstance(model, type) and issubclass(model, nn.Module)):
         kind = f"the class {model.__name__}" if isinstance(model, type) else f"of type {type(model).__name__}"
@@ -44,7 +44,7 @@ def capture(*args: Any, **kwargs: Any) -> ShownCapture:
     for name, value in (("kwargs", keywords), ("options", settings)):
         if value is not None and not isinstance(value, dict):
             raise LabError(f"{name} of capture is of type {type(value).__name__}; give a dictionary, or nothing.")
-    return ShownCapture(lowering.capture(*args, **kwargs))
+    return ShownCapture(capturing.capture(*args, **kwargs))
 
 
 @wraps(explorer.render_explorer)

@@ -14,9 +14,10 @@ import pdb
 import sys
 from collections.abc import Callable
 
-from minicompile.lowering.capture import TARGETS, capture
+from minicompile.capturing import capture
 from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
 from minicompile.torch_private.stepping import operation_names, origins, stopping
+from minicompile.watching.model import TARGETS
 from minilab import LabError
 
 

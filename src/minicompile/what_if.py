@@ -1,7 +1,7 @@
 """`what_if`: a model compiled twice with one knob flipped, and what that changed, side by side.
 
 Both sides are captured, so that lines, kernels, launches, bytes and intermediates are counted in the code itself; on a
-device that is here the two are then timed in turn. The knobs are those of `minicompile.lowering.knobs`.
+device that is here the two are then timed in turn. The knobs are those of `minicompile.knobs`.
 """
 
 import argparse
@@ -14,15 +14,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from minicompile.capturing import capture
 from minicompile.explain.capture_diff import diff_compiles
-from minicompile.lowering.capture import TARGETS, call_arguments, capture
+from minicompile.knobs import KNOBS, Knob, knob_for, settings
 from minicompile.lowering.captured import Capture, Graph
-from minicompile.lowering.knobs import KNOBS, Knob, knob_for, settings
 from minicompile.models import CHECKPOINT, FORMS, named
 from minicompile.paired import ROUNDS, Samples, judged, paired
 from minicompile.profile.attention import with_fused_attention
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.profiling import fresh_caches, inductor_options
+from minicompile.watching.model import TARGETS, call_arguments
 from minilab.files import write_json
 from minimodel.torch_minigpt import Attention
 
@@ -51,7 +52,7 @@ def what_if(
     Args:
         model, args, kwargs, target, train, dynamic, options, name: as for `minicompile.lowering.capture.capture`; both
             sides get them, but for what the knob sets. The model is left as it was.
-        knob: a name out of `minicompile.lowering.knobs.KNOBS`.
+        knob: a name out of `minicompile.knobs.KNOBS`.
         rounds: of timing, on a target that is here; 0 times nothing.
 
     Returns:

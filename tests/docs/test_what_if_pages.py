@@ -8,7 +8,7 @@ import pytest
 
 from docs.build import __main__ as build
 from docs.build import what_if_pages as pages
-from minicompile.lowering.knobs import KNOBS, TABLE
+from minicompile.knobs import KNOBS, TABLE
 from minicompile.what_if import counts
 from minilab.files import read_json
 

@@ -115,7 +115,7 @@ def load(name: str, target: str) -> dict:
 
 
 def main(names: list[str]) -> None:
-    from minicompile.lowering.capture import capture
+    from minicompile.capturing import capture
 
     for name in names or CAPTURED:
         for target in CAPTURED[name]:

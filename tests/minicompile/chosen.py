@@ -30,7 +30,7 @@ def make() -> None:
     import torch
     from torch import nn
 
-    from minicompile.lowering.capture import capture
+    from minicompile.capturing import capture
 
     class Rectified(nn.Module):
         def __init__(self) -> None:

@@ -21,7 +21,7 @@ import torch._dynamo.decorators
 from captured import FAST
 from torch._inductor.async_compile import AsyncCompile
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.lowering.panes.panes import Panes
 

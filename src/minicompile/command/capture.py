@@ -4,11 +4,12 @@ import argparse
 from pathlib import Path
 from textwrap import shorten
 
+from minicompile.capturing import capture
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
-from minicompile.lowering.capture import TARGETS, call_arguments, capture
 from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
+from minicompile.watching.model import TARGETS, call_arguments
 from minilab import LabError
 from minilab.files import write_json, write_text
 from minilab.pages.translations import LANGUAGES

@@ -10,13 +10,13 @@ import re
 from importlib import resources
 
 from minicompile.lowering.captured import Call, Capture, Graph, Kernel, Node
-from minicompile.torch_private.cpp_flags import settings_as_python
 from minilab import LabError
 from minilab.pages.translations import Translations
 
 Part = str | tuple[int, int]  # text, or lines of the code pane from the first to the last
 
 WORDS = ("redzone", "compared", "differs", "not_compared", "not_finite", "made_eager", "made_redzones", "passed")
+CONFIG = "torch._inductor.config"  # as the script names it
 DEFINITION = re.compile(r"^\w+ = async_compile\.|^# kernel path:")
 TUPLE = r"\(([^()]*)\)"
 NAME = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?![\w(]|\s*=[^=])")
@@ -66,7 +66,7 @@ def script_parts(capture: Capture, graph: Graph, kernel: Kernel, language: str =
     return [
         f'"""{title}"""\n\nimport sys\n\n',
         (2, head),
-        settings_as_python(capture["environment"]["options"]),
+        _settings(capture["environment"]["options"]),
         (kernel["first"] - 1, kernel["last"] + 1),
         "\nasync_compile.wait(globals())\n",
         "" if device == "cpu" else f"if not torch.cuda.is_available():\n    sys.exit({words('script.no_gpu')!r})\n",
@@ -80,6 +80,16 @@ def script_parts(capture: Capture, graph: Graph, kernel: Kernel, language: str =
         f"sys.exit(check(kernel, MEMORY, {device!r}, {'eager' if eager.wanted else None}, {eager.values!r}, "
         f"{sorted(taken.written)!r}, SENTENCES))\n",
     ]
+
+
+def _settings(options: dict[str, str]) -> str:
+    """Statements that set what decides what a kernel's C++ means, such as how wide a vector is.
+
+    Args:
+        options: Inductor's settings, values as Python's text, as a capture's environment has them.
+    """
+    chosen = [f"{CONFIG}.{name} = {value}\n" for name, value in options.items() if name.startswith("cpp.")]
+    return "".join([f"import {CONFIG}\n\n", *chosen]) if chosen else ""
 
 
 def _code(capture: Capture, graph: Graph) -> list[str]:

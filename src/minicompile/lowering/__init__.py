@@ -1,1 +1,4 @@
-"""The lowering captured: what torch.compile makes of a model, from its source to each line of each kernel."""
+"""From a `Watched` to a capture: what became of each node, and which lines of which texts belong together.
+
+Pure functions over plain data. It knows no torch, and runs where none is installed; it words nothing.
+"""

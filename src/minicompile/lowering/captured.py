@@ -7,6 +7,8 @@ needs. Pages word it by key, in their language (minicompile.explain.wording).
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
+from minicompile.watching.watched import Kind
+
 Direction = Literal["forward", "backward"]
 Size = list[int | str]  # lengths of the axes; text where symbolic
 PART = "operator.getitem"  # the target of an ATen node that takes one of an operation's several results
@@ -347,8 +349,6 @@ class AbsentChoice(TypedDict):
 Choice = (
     AlgorithmChoice | ClockChoice | HeuristicChoice | PatternChoice | DecompositionChoice | LayoutChoice | AbsentChoice
 )
-
-Kind = Literal["cpu", "cuda", "simulated"]
 
 
 class Target(TypedDict):

@@ -7,30 +7,25 @@ of candidates stands once, under an id of its own.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minicompile.lowering.captured import Choice, Graph, Pane, PlacedNode
+from minicompile.lowering.captured import Choice, Graph, Kind, Pane, PlacedNode
 from minicompile.lowering.panes.printed_text import definition_lines
-from minicompile.lowering.panes.triton_assembly import triton_sources
-from minicompile.torch_private.choosing.choices import Choices
-from minicompile.torch_private.choosing.heuristics import proposed
-from minicompile.torch_private.names import NAMES
-from minicompile.torch_private.triton_kernels import TritonKernels
 
 
 def chosen(
     built: Sequence[dict],
-    seen: Choices,
+    absent: Sequence[str],
     graphs: Sequence[Graph],
     panes: Sequence[Pane],
-    kernels: TritonKernels | None,
+    target: Kind,
 ) -> tuple[list[Choice], dict[str, str]]:
     """Every choice of a compile, by kind and graph; and the code of candidates by the ids that these name.
 
     Args:
-        built: what a session's `lowered` holds of each graph.
-        seen: what the session knows beside those.
+        built: what a `Watched` holds of each graph.
+        absent: private functions of torch's that are missing.
         graphs: the same graphs as they were built.
         panes: of the capture.
-        kernels: what loads Triton's kernels, entered; None for C++.
+        target: what the code was made for.
     """
     texts = {pane["id"]: pane["lines"] for pane in panes}
     sources = _Sources()
@@ -45,10 +40,9 @@ def chosen(
             *({"kind": "decomposition", "graph": graph["id"], **one} for one in taken["decomposition"]),
             *_layouts(taken["layout"], graph, places),
         ]
-        if kernels is not None:
-            found += _heuristics(seen, graph, texts[graph["panes"]["code"]], kernels)
-    if absent := seen.absent:
-        found.append({"kind": "absent", "names": [NAMES[name].path.replace(":", ".") for name in absent]})
+        found += _heuristics(lowered["triton"], graph, target)
+    if absent:
+        found.append({"kind": "absent", "names": [*absent]})
     kinds = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
     return sorted(found, key=lambda choice: kinds.index(choice["kind"])), sources.by_id
 
@@ -152,16 +146,20 @@ def _layouts(asked: Iterable[dict], graph: Graph, places: _Places) -> list[Choic
     return list(found.values())
 
 
-def _heuristics(seen: Choices, graph: Graph, code: list[str], kernels: TritonKernels) -> list[Choice]:
+def _heuristics(kernels: Mapping[str, dict], graph: Graph, target: Kind) -> list[Choice]:
     """What was proposed for each Triton kernel, and what was timed."""
-    sources, unmeasured = triton_sources(graph, code), "simulated" if kernels.simulated else "untimed"
     found: list[Any] = []
-    for name, facts in proposed(sources, kernels).items():
-        times = [] if kernels.simulated else seen.kernel_times.of(sources[name][1])
-        best = seen.kernel_times.best(sources[name][1]) if times else None
+    for name, seen in kernels.items():
+        if seen["heuristic"] is None:
+            continue
+        facts = dict(seen["heuristic"])
+        simulated = target == "simulated"
+        times = [] if simulated else seen["times"]
+        best = seen["best"] if times else None
         configurations = facts.pop("configurations")
         tried = [configuration for configuration, _ in times if configuration not in configurations]
         alone = len(configurations) == 1 and not tried
+        unmeasured = "simulated" if simulated else "untimed"
         found.append(
             {
                 "kind": "heuristic",
@@ -181,8 +179,3 @@ def _heuristics(seen: Choices, graph: Graph, code: list[str], kernels: TritonKer
             }
         )
     return found
-
-
-def clock_choices(choices: Iterable[Mapping[str, Any]]) -> list[dict]:
-    """Those that a clock made on a real device, to be taken over by the simulated target."""
-    return [dict(choice) for choice in choices if choice.get("kind") == "clock"]

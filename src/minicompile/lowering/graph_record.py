@@ -1,7 +1,6 @@
 """One compiled graph of a capture: panes from ATen to kernels, and the links between them.
 
-Works on the plain data of a `torch_private.watching.session.Session`, which it leaves as it is; nothing of torch is
-touched.
+Works on the plain data of a `Watched`, which it leaves as it is.
 """
 
 import re
@@ -37,11 +36,11 @@ from minicompile.lowering.panes.printed_text import (
     arguments,
     definition_lines,
     helper_lines,
-    kernel_spans,
     operation_lines,
     parameter_names,
     stacked,
 )
+from minicompile.watching.output_code import code_lines, kernel_spans
 
 NODE = ("name", "op", "target", "inputs", "size", "stride", "dtype", "bytes", "lowering")
 
@@ -56,7 +55,7 @@ class BuiltGraph:
 
 
 def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
-    """The record of one lowered graph, from one of `Session.lowered`, which stays as it is."""
+    """The record of one lowered graph, from one of a `Watched`'s `lowered`, which stays as it is."""
     builder = _Builder(lowered)
     kernels = builder.kernels()
     builder.mark_removed(kernels)
@@ -72,7 +71,7 @@ class _Builder:
         self.panes, self.lowered = Panes(), lowered
         self.direction: Direction = "backward" if lowered["backward"] else "forward"
         self.id = f"{lowered['index']}.{self.direction}"
-        self.code: list[str] = lowered["code"].rstrip("\n").split("\n")
+        self.code = code_lines(lowered["code"])
         self.nodes: dict[str, dict] = {node["name"]: node for node in lowered["scheduler_nodes"]}
         self.buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
         self.aten_nodes = own_aten_nodes(lowered)
@@ -133,7 +132,7 @@ class _Builder:
         """The kernels of the code, each line linked to the operations that it was written for."""
         spans, defined = kernel_spans(self.code), defaultdict(list)
         for definition in self.lowered["definitions"]:
-            defined[definition.name].append(definition)
+            defined[definition["name"]].append(definition)
         kernels: list[Kernel] = []
         for name, span in spans.items():
             first, last = span["first"], span["last"]
@@ -143,7 +142,7 @@ class _Builder:
                 exact &= self._link_lines(definition, first, last, tied)
             self._link_helpers(first, last, tied)
             body = [line for line in range(first, last + 1) if not STRUCTURE.match(self.code[line - 1])]
-            members = list(dict.fromkeys(member for made in defined[name] for member in made.scheduler_nodes))
+            members = list(dict.fromkeys(member for made in defined[name] for member in made["scheduler_nodes"]))
             nodes = [self.nodes[member] for member in members if member in self.nodes]
             kernels.append(
                 {
@@ -161,23 +160,23 @@ class _Builder:
             )
         return kernels
 
-    def _link_lines(self, definition: Any, first: int, last: int, tied: set[int]) -> bool:
+    def _link_lines(self, definition: dict, first: int, last: int, tied: set[int]) -> bool:
         """Link the tagged lines of one definition of a kernel; False where the emitted text is not the defined one."""
-        for index, operation in definition.operations:
-            line, node = first + index, operation.scheduler_node
-            if line > last or definition.source[index].strip() != self.code[line - 1].strip():
+        for index, node, name, block in definition["operations"]:
+            line = first + index
+            if line > last or definition["source"][index].strip() != self.code[line - 1].strip():
                 return False
             if node not in self.nodes:  # of a branch of torch.cond, which is a graph of its own
                 continue
-            loop, named = self.nodes[node]["operations"], self._named(node).get(operation.name, [])
-            same_block = [position for position in named if loop[position]["identity"] == operation.block]
+            loop, named = self.nodes[node]["operations"], self._named(node).get(name, [])
+            same_block = [position for position in named if loop[position]["identity"] == block]
             for position in same_block or named:
                 self.emitted.add((node, position))
                 self.tied_nodes.add(node)
                 ir_line = self.operation_line[node, position]
                 self.panes.link("operation", self.ir_after, ir_line, self.code_pane, line)
-                for name in (loop[position]["producer"], loop[position]["result"]):
-                    self.panes.link("operation", self.aten, self.aten_line.get(name), self.code_pane, line)
+                for made in (loop[position]["producer"], loop[position]["result"]):
+                    self.panes.link("operation", self.aten, self.aten_line.get(made), self.code_pane, line)
                 tied.add(line)
         return True
 
@@ -249,8 +248,8 @@ class _Builder:
         spaces = [self.lowered["workspaces"][name] for name in given if name in self.lowered["workspaces"]]
         used = _sum(spaces)
         if kernel is not None and traffic is not None and used is not None:
-            read, written = traffic.read_bytes + used, traffic.written_bytes + used
-            are = "touched" if traffic.exact and not used else "at_most"
+            read, written = traffic["read_bytes"] + used, traffic["written_bytes"] + used
+            are = "touched" if traffic["exact"] and not used else "at_most"
             return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
         counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
         known = None if counted is None else "counted"

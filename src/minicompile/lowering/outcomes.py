@@ -71,7 +71,7 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
     """The fate of each ATen node that computes something, by name.
 
     Args:
-        lowered: one of `Session.lowered`.
+        lowered: one of a `Watched`'s `lowered`.
         own: the ATen nodes of each scheduler node, as `own_aten_nodes` gives them.
         emitted: whether a scheduler node's operation, by its position, has a line in a kernel.
     """
@@ -131,7 +131,7 @@ def handed_to_none(lowered: dict[str, Any], wrapper: list[str]) -> set[str]:
     What the template computes, it hands on at once to the loops that were fused to it.
 
     Args:
-        lowered: one of `Session.lowered`.
+        lowered: one of a `Watched`'s `lowered`.
         wrapper: the lines of the code that are in no kernel.
     """
     uses = [UNUSED.sub("", line) for line in wrapper]

@@ -1,59 +1,38 @@
 """A capture put together: source, bytecode, Dynamo's graph, the joint graph, and every compiled graph, all linked."""
 
-import linecache
-import re
 from pathlib import Path
 from typing import cast
 
 from minicompile.lowering.captured import Compile, Frame, Graph, GraphBreak, Title, Warned
 from minicompile.lowering.graph_record import BuiltGraph, built_graph
-from minicompile.lowering.panes.bytecode import disassembled, rewritten
 from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import definition_lines
-from minicompile.torch_private.watching.session import Session
-
-FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-PACKAGES = re.compile(r"/(?:lib/python[\d.]+/)?(?:site-packages|dist-packages)/|/lib/python[\d.]+/")
-# Python's and torch's own files; a model out of another package is read like one of the user's
-FOREIGN = re.compile(r"/(?:site|dist)-packages/(?:torch|triton)/|/lib/python[\d.]+/(?!(?:site|dist)-packages/)")
-MACHINERY = re.compile(r"/torch/(?:_\w+|fx|utils|autograd|func)/")  # what traces and differentiates
-NO_FILE = re.compile(r"<(?!ipython-input)")
-
-
-def user_frames(stack: str | None) -> list[tuple[str, int]]:
-    """(file, line) of a stack trace's frames outside Python's and torch's own files, the innermost first.
-
-    A model made of torch's modules alone has none: then it is the line of the module that computes; of a step of one
-    of torch's optimizers, or of a plain function of torch's, the line there.
-    """
-    frames = [(file, int(line)) for file, line, _ in reversed(FRAME.findall(stack or "")) if not NO_FILE.match(file)]
-    own = [frame for frame in frames if not FOREIGN.search(frame[0])]
-    modules = [frame for frame in frames if "/torch/nn/modules/" in frame[0]]
-    return own or modules[:1] or [frame for frame in frames if not MACHINERY.search(frame[0])][:1]
+from minicompile.watching.stacks import PACKAGES, user_frames
+from minicompile.watching.watched import Watched
 
 
 class Record:
-    """Builds the panes, links and graphs of a capture out of a session."""
+    """Builds the panes, links and graphs of a capture out of a `Watched`, which stays as it is."""
 
-    def __init__(self, session: Session) -> None:
-        self.session, self.panes = session, Panes()
+    def __init__(self, watched: Watched) -> None:
+        self.watched, self.panes = watched, Panes()
         self._settle()
         self._ends: dict[int, dict[str, int | None]] = {}
         self._lengths: dict[str, int] = {}  # of the sources, in lines
         self._sources = self._add_sources()
-        self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(session.dynamo)]
-        self._joint = {index: self._add_joint(index, graph) for index, graph in session.joint.items()}
+        self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(watched["dynamo"])]
+        self._joint = {graph["index"]: self._add_joint(graph["index"], graph) for graph in watched["joint"]}
         self._replaced_by = {  # by graph and node, those of the joint graph that a pattern put it in the place of
             (lowered["index"], made["name"]): [one["name"] for one in match["before"]]
-            for lowered in session.lowered
+            for lowered in watched["lowered"]
             for match in lowered["choices"]["pattern"]
             for made in match["after"]
         }
         self.graphs: list[Graph] = []
-        self.built: list[dict] = []  # those of `session.lowered` that the graphs are made of
+        self.built: list[dict] = []  # what of `lowered` the graphs are made of
         self.warnings: list[Warned] = []
-        for lowered in session.lowered:
+        for lowered in watched["lowered"]:
             try:
                 built = built_graph(lowered)
             except Exception as error:  # of a kind that nobody has thought of: the other graphs are shown all the same
@@ -71,26 +50,23 @@ class Record:
 
     def _settle(self) -> None:
         """Leave out the graphs that Dynamo traced and gave up: it began their frame again, and lowered a later one."""
-        lowered = {one["index"] for one in self.session.lowered}
+        lowered = {one["index"] for one in self.watched["lowered"]}
         later: dict[int, int] = {}
-        for made in self.session.compiles:
+        for made in self.watched["compiles"]:
             kept = [index for index in made["graphs"] if index in lowered]
             later |= {index: kept[-1] for index in made["graphs"] if kept and index < kept[-1] and index not in lowered}
         self._compiles = [
             {**made, "graphs": [index for index in made["graphs"] if index not in later]}
-            for made in self.session.compiles
+            for made in self.watched["compiles"]
         ]
         self._breaks = [
             {**one, **{side: later.get(one[side], one[side]) for side in ("after", "before")}}
-            for one in self.session.graph_breaks
+            for one in self.watched["graph_breaks"]
         ]
 
     def compiles(self) -> list[Compile]:
         """The frames that Dynamo compiled, in order."""
-        return [
-            cast(Compile, {**without(one, "model"), "file": one["file"] and shown_path(one["file"])})
-            for one in self._compiles
-        ]
+        return [cast(Compile, {**one, "file": one["file"] and shown_path(one["file"])}) for one in self._compiles]
 
     def graph_breaks(self) -> list[GraphBreak]:
         """Where Dynamo stopped, in order; the same place in several compiles counts as one."""
@@ -102,7 +78,7 @@ class Record:
             ]
             known = found.setdefault(
                 (one["reason"], one["after"], one["before"], str(stack)),
-                cast(GraphBreak, {**without(one, "model"), "stack": stack, "count": 0}),
+                cast(GraphBreak, {**one, "stack": stack, "count": 0}),
             )
             known["count"] += 1
         return list(found.values())
@@ -118,25 +94,17 @@ class Record:
                 )
 
     def _add_sources(self) -> dict[str, str]:
-        graphs = [*self.session.dynamo, *(lowered["aten"] for lowered in self.session.lowered)]
-        files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
-        stops = [file for one in self._breaks for file, _, _ in one["stack"]]
-        files += [file for file in stops if not FOREIGN.search(file)]
         found: dict[str, str] = {}
-        for file in dict.fromkeys(files):
-            lines = [line.rstrip("\n") for line in linecache.getlines(file)]
-            if not lines:  # code that was never in a file, or is there no more
-                continue
+        for file, lines in self.watched["sources"].items():
             self._lengths[file] = len(lines)
             title: Title = {"code": "source", "file": shown_path(file)}
             found[file] = self.panes.add(f"source.{len(found)}", "source", title, "python", lines)
-        for number, code in enumerate(self.session.bytecode):
-            old, new = code["old"], code["new"]
-            function: Title = {"code": "bytecode", "function": old.co_qualname}
-            if python := rewritten(old, new):
+        for number, one in enumerate(self.watched["bytecode"]):
+            function: Title = {"code": "bytecode", "function": one["function"]}
+            if one["decompiled"]:
                 title = {**function, "code": "bytecode_decompiled"}
-                self.panes.add(f"decompiled.{number}", "bytecode", title, "python", python)
-            self.panes.add(f"bytecode.{number}", "bytecode", function, "text", disassembled(new))
+                self.panes.add(f"decompiled.{number}", "bytecode", title, "python", one["decompiled"])
+            self.panes.add(f"bytecode.{number}", "bytecode", function, "text", one["instructions"])
         return found
 
     def _link_source(self, stack: str | None, pane: str, line: int | None) -> None:
@@ -160,7 +128,7 @@ class Record:
         title: Title = {"code": "joint" if training else "joint_forward"}
         pane = self.panes.add(f"joint.{index}", "joint", title, "python", lines)
         at = definition_lines(lines)
-        dynamo, known = self._dynamo[index], self.session.dynamo[index]["identities"]
+        dynamo, known = self._dynamo[index], self.watched["dynamo"][index]["identities"]
         origins: dict[str, list[str]] = {}
         by_sequence: dict[int, list[str]] = {}
         for node in graph["nodes"]:
@@ -183,7 +151,7 @@ class Record:
             By node the model's modules that it was made in.
         """
         index = built.graph["index"]
-        recorded = {node["name"]: node for node in self.session.dynamo[index]["nodes"]}
+        recorded = {node["name"]: node for node in self.watched["dynamo"][index]["nodes"]}
         holders = _holders(nodes)
         stacks = {}
         for position, node in enumerate(nodes):
@@ -219,7 +187,7 @@ class Record:
 
     def _stacks(self, index: int, names: list[str]) -> list[str]:
         """Stack traces of these nodes of Dynamo's."""
-        nodes = self.session.dynamo[index]["nodes"]
+        nodes = self.watched["dynamo"][index]["nodes"]
         return [one["stack"] for one in nodes if one["name"] in names and one["stack"]]
 
     def _link_node(self, built: BuiltGraph, node: dict, found: dict) -> None:
@@ -260,7 +228,7 @@ class Record:
     def _origins(self, index: int, node: dict) -> dict:
         """The nodes of Dynamo's and of the joint graph that an ATen node comes from, and stack traces of the former."""
         joint, dynamo = self._joint.get(index), self._dynamo[index]
-        names = _named_in(dynamo, node["origins"], self.session.dynamo[index]["identities"])[:1]
+        names = _named_in(dynamo, node["origins"], self.watched["dynamo"][index]["identities"])[:1]
         earlier = []
         if joint:
             earlier = [node["name"]] if node["name"] in joint["at"] else []
@@ -276,26 +244,21 @@ def _holders(nodes: list[dict]) -> dict[str, dict]:
     return {given: node for node in nodes if node["op"] == "call_function" for given in node["inputs"]}
 
 
-def _named_in(at: dict[str, int], origins: list[list], identities: dict[int, str]) -> list[str]:
+def _named_in(at: dict[str, int], origins: list[list], identities: list[tuple[int, str]]) -> list[str]:
     """Those of a node's origins that a printed graph defines, by their names there.
 
     Args:
         at: the lines of the graph's nodes.
-        origins: [name, identity of its graph] of each ancestor.
-        identities: what names begin with, by the identities of that graph and of those within it.
+        origins: [name, number of its graph] of each ancestor.
+        identities: [number, what names begin with] of that graph and of those within it.
     """
-    full = (identities[graph] + name for name, graph in origins if graph in identities)
+    begins = dict(identities)
+    full = (begins[graph] + name for name, graph in origins if graph in begins)
     return [name for name in full if name in at]
 
 
-def without(entry: dict, key: str) -> dict:
-    """A dictionary without one of its keys."""
-    return {name: value for name, value in entry.items() if name != key}
-
-
 def shown_path(file: str) -> str:
-    """A file's path relative to where the capture runs or to the packages, or its name."""
-    path = Path(file)
+    """A file's path within the project or its package, or its name; of one of the project the folder is gone."""
     if PACKAGES.search(file):
         return PACKAGES.split(file)[-1]
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
+    return Path(file).name if Path(file).is_absolute() else file

@@ -41,7 +41,7 @@ from minicompile.torch_private.profiling import (
     timed_graphs,
     timed_libraries,
 )
-from minicompile.torch_private.watching.session import fresh_dynamo, watch
+from minicompile.watching.session import fresh_dynamo, watch
 
 WARMUP = 20  # calls before any is counted
 ROUNDS = 5  # the parts are timed one after the other, several times over: a machine is seldom busy in all rounds

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from minicompile import models
 from minicompile.batches import own_loss, tensors_of
-from minicompile.lowering.capture import call_arguments
 from minicompile.models import CapturedModel
+from minicompile.watching.model import call_arguments
 from minilab import LabError
 
 Step = Callable[[], Any]

@@ -1,11 +1,4 @@
-"""All that the capture knows of torch's private side, kept in one place.
+"""Every private name of torch's that the lab leans on, and what stands in for a GPU that is not here.
 
-names         the table of private names, each with what it is for; the tests look each one up
-session       one compile with every hook in, and what it leaves behind, as plain data
-line_hooks    which ATen node each line of a kernel comes from
-calls         which scheduler nodes each kernel call runs
-decisions     every fusion, taken or refused
-snapshot      what the live Inductor graph holds
-simulated     the stand-in for a GPU
-triton_kernels  each Triton kernel compiled to TTIR, PTX and machine code
+It knows which version of torch has which name, and nothing of what a compile is watched or measured for.
 """

@@ -1,7 +1,7 @@
 """Results without this machine's folders and addresses: what is published must read the same wherever it was made."""
 
 import re
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -12,21 +12,28 @@ from minicompile.torch_private.names import owner
 ADDRESS = re.compile(r"(<[^<>]*) at 0x[0-9a-f]+(?=[^<>]*>)|^(\w+ = None  # device\(.*\)) [0-9a-f]+$", re.M)
 
 
-def without_paths(value):
+def without_paths(value, packages_as: str = ""):
     """The same data without this machine's folders: files of the project, of packages and of caches by their ends.
 
     Nor are there addresses, which are others each time.
+
+    Args:
+        value: plain data.
+        packages_as: what stands in the place of the folder of packages.
     """
     packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
-    folders = pattern_of((cache, packages, str(Path.cwd())))
-    without_folders = lru_cache(None)(partial(folders.sub, ""))  # a stack trace is that of many nodes
+    folders, of_packages = pattern_of((cache, packages, str(Path.cwd()))), f"{packages}/"
+
+    @lru_cache(None)  # a stack trace is that of many nodes
+    def without_folders(text: str) -> str:
+        return folders.sub(lambda found: packages_as if found[0] == of_packages else "", text)
 
     def shortened(item):
         if isinstance(item, str):
             item = without_folders(item) if "/" in item else item
             return without_addresses(item) if " at 0x" in item or "  # device(" in item else item
         if isinstance(item, dict):
-            return {key: shortened(one) for key, one in item.items()}
+            return {shortened(key): shortened(one) for key, one in item.items()}
         if isinstance(item, list | tuple):
             return [shortened(one) for one in item]
         return item

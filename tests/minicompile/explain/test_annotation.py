@@ -490,7 +490,7 @@ def test_calls_that_share_the_kernel_or_its_operations_are_told(softmax):
 
 
 def test_a_fresh_capture_is_annotated():
-    from minicompile.lowering.capture import capture
+    from minicompile.capturing import capture
 
     model, inputs = make("tiny_head")
     made = capture(model.eval(), inputs, name="tiny_head")

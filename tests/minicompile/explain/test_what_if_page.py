@@ -8,7 +8,7 @@ from what_if_models import found
 
 from minicompile.explain.what_if import render_what_if, summary
 from minicompile.explain.what_if.claims import direction, found_of_time
-from minicompile.lowering.knobs import KNOBS
+from minicompile.knobs import KNOBS
 from minilab.pages.translations import LANGUAGES, Translations
 
 TIME = {"before_us": 10.0, "after_us": 8.0, "difference_us": -2.0, "noise_us": 0.5, "verdict": "faster", "samples": {}}

@@ -12,8 +12,9 @@ from captured import FAST, Links, compiled_code, pane_of, small_minigpt
 from torch import nn
 from torch.nn import functional as F
 
+from minicompile.capturing import capture
 from minicompile.explain.wording import Wording
-from minicompile.lowering.capture import capture, code_digest
+from minicompile.lowering.capture import code_digest
 from minicompile.lowering.coverage import gaps
 from minicompile.lowering.simulated_vs_real import compare_with_real
 from minicompile.models import tiny_head

@@ -5,10 +5,10 @@ import torch
 from captured import FAST
 from torch.nn import functional as F
 
+from minicompile.capturing import capture
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.wording import Wording
-from minicompile.lowering.capture import capture
 from minilab.config.check import check_schema, read_schema
 
 

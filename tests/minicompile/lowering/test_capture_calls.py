@@ -11,8 +11,9 @@ from captured import FAST
 from torch import nn
 from torch.nn import functional as F
 
-from minicompile.lowering.capture import call_arguments, capture, loss_of
-from minicompile.torch_private.snapshot import described
+from minicompile.capturing import capture
+from minicompile.watching.model import call_arguments, loss_of
+from minicompile.watching.snapshot import described
 from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 

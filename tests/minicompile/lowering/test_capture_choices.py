@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minicompile.lowering.simulated_vs_real import compare_with_real, decided_by_a_clock
 from minicompile.models import tiny_head
-from minicompile.torch_private.choosing.heuristics import KernelTimes
+from minicompile.watching.choosing.heuristics import KernelTimes
 from minilab.config.check import check_schema, read_schema
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from captured import FAST
 
+from minicompile.capturing import capture
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
-from minicompile.lowering.capture import capture
 from minicompile.models import tiny_head
 from minicompile.report.stage_25 import capture_view
 

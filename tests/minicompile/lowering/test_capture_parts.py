@@ -11,19 +11,19 @@ from zoo_models import captured
 
 from minicompile.explain.plain_files import TEXTS, interesting_kernel, text_of
 from minicompile.explain.wording import Wording
+from minicompile.exported import write_exported
 from minicompile.lowering.capture import code_digest
 from minicompile.lowering.coverage import coverage
-from minicompile.lowering.exported import write_exported
 from minicompile.lowering.fusion_reasons import reason, reason_codes
 from minicompile.lowering.outcomes import fate
 from minicompile.lowering.panes.printed_text import definition_lines
 from minicompile.lowering.panes.triton_assembly import mlir_lines, ptx_lines, sass_lines, triton_sources
 from minicompile.lowering.record import shown_path, user_frames
 from minicompile.models import BUILT_IN, build, minigpt
-from minicompile.torch_private.choosing.heuristics import KernelTimes
-from minicompile.torch_private.triton_kernels import TritonKernels
-from minicompile.torch_private.watching.calls import split_marks
-from minicompile.torch_private.watching.line_hooks import Operation, split_tags
+from minicompile.watching.calls import split_marks
+from minicompile.watching.choosing.heuristics import KernelTimes
+from minicompile.watching.line_hooks import Operation, split_tags
+from minicompile.watching.machine.triton import TritonKernels
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 from minimodel.checkpoint import save_checkpoint

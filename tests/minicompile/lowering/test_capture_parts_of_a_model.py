@@ -6,7 +6,7 @@ import zoo_models
 from captured import Links
 from torch import nn
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minilab.config.check import check_schema, read_schema
 
 SCHEMA = read_schema("schemas/capture.schema.yaml")

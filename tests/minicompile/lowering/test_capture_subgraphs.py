@@ -10,7 +10,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import flex_attention
 from zoo_models import captured
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minicompile.lowering.panes.panes import Panes
 
 DEFINED = re.compile(r"\s+\w+: .* = torch\.ops\.aten\.(?!permute|reshape)")

@@ -10,14 +10,14 @@ from captured import FAST
 from torch import nn
 from torch.nn import functional
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minicompile.lowering.graph_record import built_graph
 from minicompile.lowering.outcomes import own_aten_nodes
 from minicompile.lowering.panes import triton_assembly
 from minicompile.lowering.record import Record
 from minicompile.models import tiny_head
-from minicompile.torch_private.triton_kernels import CompiledKernel
-from minicompile.torch_private.watching.session import fresh_dynamo, watch
+from minicompile.watching.machine.triton import CompiledKernel
+from minicompile.watching.session import fresh_dynamo, watch
 
 
 @pytest.fixture(scope="module")

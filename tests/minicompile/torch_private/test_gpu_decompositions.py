@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch._inductor.decomposition import select_decomp_table
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minicompile.torch_private.gpu_decompositions import _asking, composites, table, traced_on
 
 aten = torch.ops.aten

@@ -8,7 +8,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves, tree_map
 from zoo_models import captured
 
-from minicompile.lowering.capture import capture
+from minicompile.capturing import capture
 from minicompile.torch_private import simulated
 
 

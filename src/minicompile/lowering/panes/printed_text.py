@@ -7,7 +7,6 @@ from collections.abc import Iterable
 DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
 MODULE = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):")
 SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
-KERNEL = re.compile(r"^(?P<name>\w+) = async_compile\.(?P<how>\w+)\(")
 OPERATION = re.compile(r"^\s+(\w+) = (?:ops\.|self\.(?!get_index\())")
 BLOCK = re.compile(r"^\s*def (\w+)\(")
 STRUCTURE = re.compile(r"^\s*(?:[{}();]*|//.*|#include.*|\#.*)$")
@@ -43,17 +42,6 @@ def stacked(items: Iterable[tuple[str, str]]) -> tuple[list[str], dict[str, int]
         starts[name] = len(lines) + 1
         lines += [*text.rstrip().splitlines(), ""]
     return lines, starts
-
-
-def kernel_spans(code: list[str]) -> dict[str, dict]:
-    """Each kernel of an output code: `language`, and its `first` and `last` line (from 1) within the quotes."""
-    spans = {}
-    for number, line in enumerate(code, 1):
-        if match := KERNEL.match(line):
-            last = next(end for end in range(number + 1, len(code) + 1) if code[end - 1].startswith("'''"))
-            language = "python" if match["how"] == "triton" else "cpp"
-            spans[match["name"]] = {"language": language, "first": number + 1, "last": last - 1}
-    return spans
 
 
 def helper_lines(code: list[str], first: int, last: int) -> dict[str, range]:

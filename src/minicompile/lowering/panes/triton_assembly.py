@@ -7,16 +7,11 @@ the line of the kernel that calls it.
 
 import functools
 import re
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from minicompile.lowering.captured import Assembly, Graph, Kernel, Title
 from minicompile.lowering.panes.listings import fitting
 from minicompile.lowering.panes.panes import Panes
-from minicompile.lowering.panes.resource_usage import resource_usages
-from minicompile.torch_private.triton_kernels import CompiledKernel, TritonKernels
-from minikernel.proof.cubin import ask_cuda_tool
 
 Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel's file
 
@@ -148,80 +143,37 @@ def sass_lines(text: str, file: str) -> Mapped:
     return lines
 
 
-def triton_sources(graph: Graph, code: list[str]) -> dict[str, tuple[str, str]]:
-    """A graph's Triton kernels by name: what each is called in its own text, and that text.
-
-    Args:
-        graph: as it was built.
-        code: the lines of its code pane.
-    """
-    sources = {}
-    for kernel in graph["kernels"]:
-        header = re.search(r"async_compile\.triton\('(\w+)'", code[kernel["first"] - 2])
-        if header:
-            text = "\n".join(code[kernel["first"] - 1 : kernel["last"]]) + "\n"
-            sources[kernel["name"]] = (header[1], text)
-    return sources
-
-
-def with_assembly(
-    graph: Graph, code: list[str], kernels: TritonKernels, chosen: Callable[[str], dict | None], *, sass: bool
-) -> tuple[Graph, Panes]:
-    """Compile a graph's Triton kernels.
+def with_assembly(graph: Graph, found: dict[str, dict]) -> tuple[Graph, Panes]:
+    """Show what a graph's Triton kernels were compiled to.
 
     Args:
         graph: as it was built, which stays as it is.
-        code: the lines of its code pane.
-        kernels: what compiles them, entered.
-        chosen: by a kernel's text the configuration that a clock chose for it, or None.
-        sass: disassemble the machine code too; starting nvdisasm takes half a second for each kernel.
+        found: by kernel the texts of each stage, and what it uses.
 
     Returns:
         The graph with its kernels' resource figures, and the panes of their texts with the links to them.
-
-    Raises:
-        LabError: Triton cannot compile one of them.
     """
-    compiled, panes = kernels.compiled(triton_sources(graph, code), chosen), Panes()
-    kept = fitting(graph, {name: made.llir.count("\n") for name, made in compiled.items()})
-    usages = dict(zip(compiled, _usages(list(compiled.values())), strict=True))
-    shown: list[Kernel] = []
+    panes, shown = Panes(), list[Kernel]()
+    kept = fitting(graph, {name: made["llir"].count("\n") for name, made in found.items()})
     for number, kernel in enumerate(graph["kernels"]):
         name = kernel["name"]
-        if made := compiled.get(name):
-            assembly = _assembly(panes, graph, number, kernel, made, usages[name], name in kept, sass)
-            kernel = {**kernel, "assembly": assembly}
+        if made := found.get(name):
+            kernel = {**kernel, "assembly": _assembly(panes, graph, number, kernel, made, name in kept)}
         shown.append(kernel)
     return {**graph, "kernels": shown}, panes
 
 
-def _usages(compiled: list[CompiledKernel]) -> list[dict | None]:
-    """Registers and stack of each kernel, which are all for one architecture."""
-    cubins = [made.cubin for made in compiled]
-    return resource_usages(cubins, int(re.sub(r"\D", "", compiled[0].architecture))) if cubins else []
-
-
-def _assembly(
-    panes: Panes,
-    graph: Graph,
-    number: int,
-    kernel: Kernel,
-    made: CompiledKernel,
-    used: dict | None,
-    keep_llir: bool,
-    sass: bool,
-) -> Assembly:
+def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: dict, keep_llir: bool) -> Assembly:
     """A kernel's figures; its texts and their links are added to `panes`."""
     file = f"{kernel['name']}.py"
-    listing = _disassembled(made.cubin) if sass else None
     texts = {
-        "ttir": ("mlir", mlir_lines(made.ttir, file)),
-        "ttgir": ("mlir", mlir_lines(made.ttgir, file)),
-        "llir": ("llvm", llvm_lines(made.llir, file) if keep_llir else []),
-        "ptx": ("ptx", ptx_lines(made.ptx, file)),
+        "ttir": ("mlir", mlir_lines(made["ttir"], file)),
+        "ttgir": ("mlir", mlir_lines(made["ttgir"], file)),
+        "llir": ("llvm", llvm_lines(made["llir"], file) if keep_llir else []),
+        "ptx": ("ptx", ptx_lines(made["ptx"], file)),
     }
-    if listing is not None:
-        texts["sass"] = ("sass", sass_lines(listing, file))
+    if made["sass"] is not None:
+        texts["sass"] = ("sass", sass_lines(made["sass"], file))
     ids: dict[str, str | None] = {"sass": None}
     for kind, (language, lines) in texts.items():
         if not lines:
@@ -234,18 +186,11 @@ def _assembly(
             code_line = kernel["first"] + line - 1 if line else None
             panes.link("machine", graph["panes"]["code"], code_line, pane, place)
     return {
-        "architecture": made.architecture,
-        "configuration": made.configuration,
-        "candidates": made.candidates,
-        "registers": used["registers"] if used else None,
-        "shared_bytes": made.shared_bytes,
-        "stack_bytes": used["stack_bytes"] if used else None,
+        "architecture": made["architecture"],
+        "configuration": made["configuration"],
+        "candidates": made["candidates"],
+        "registers": made["registers"],
+        "shared_bytes": made["shared_bytes"],
+        "stack_bytes": made["stack_bytes"],
         "panes": ids,
     }
-
-
-def _disassembled(cubin: bytes) -> str | None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.cubin")
-        path.write_bytes(cubin)
-        return ask_cuda_tool("nvdisasm", "--print-line-info-inline", "--print-code", str(path))

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from minicompile.lowering.panes.bytecode import decompiled, disassembled, rewritten
+from minicompile.watching.bytecode import decompiled, disassembled, rewritten
 
 
 def forward(x):

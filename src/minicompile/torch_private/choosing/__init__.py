@@ -1,1 +1,0 @@
-"""How Inductor chose: candidates that were timed, patterns, decompositions, layouts, heuristics, padding."""
