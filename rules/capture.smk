@@ -1,8 +1,8 @@
 # Stage 25, capture: what torch.compile makes of each model, from its source to the lines of each kernel.
 # Needs: results/17/checkpoint.npz and results/24/equivalence.json for the models that are MiniGPT; for GPUs that are not
-#   here results/recorded/{device}/25/{model}/capture.json.xz, in git (rules/records.smk restores it).
-# Makes: results/25/{model}/{device}/capture.json, with exported.pt2 beside it where torch.export takes the model; the
-#   same as plain files, kernel.cpp or kernel.py;
+#   here results/recorded/{device}/25/{model}/watched.json.xz, in git (rules/records.smk restores it).
+# Makes: results/25/{model}/{device}/watched.json, with exported.pt2 beside it where torch.export takes the model;
+#   capture.json, concluded from it; the same as plain files, kernel.cpp or kernel.py;
 #   results/25/{model}/{device}/simulated_vs_real.json for a GPU that the simulated one stands in for.
 
 CAPTURES = [f"results/25/{model}/{device}/capture.json" for model, device in plan.captures]
@@ -10,19 +10,19 @@ KERNELS = [f"results/25/{model}/{device}/kernel.{'cpp' if is_cpu(device) else 'p
 COMPARED = [f"results/25/{model}/{SIMULATED_FOR}/simulated_vs_real.json" for model in plan.compared_with_simulated]
 
 
-rule capture:
+rule watch:
     """Compile a model, to C++ for a CPU or Triton for a GPU, in a fresh process, caches off, and keep all that is seen."""
     input:
         checkpoint=of_minigpt("results/17/checkpoint.npz"),
         equivalence=of_minigpt(ancient(PROVEN)),
-        sources=sources("capture"),
-        schema="schemas/capture.schema.yaml",
+        sources=sources("watched"),
+        schema="schemas/watched.schema.yaml",
     output:
-        capture="results/25/{model}/{device}/capture.json",
+        watched="results/25/{model}/{device}/watched.json",
     log:
-        "logs/25/{model}/{device}/capture.log",
+        "logs/25/{model}/{device}/watch.log",
     benchmark:
-        "logs/25/{model}/{device}/capture.tsv"
+        "logs/25/{model}/{device}/watch.tsv"
     wildcard_constraints:
         model=any_of(model for model in plan.captured if model not in TRITON_ONLY),
         device=any_of(device for device in plan.measured if is_cpu(device)),
@@ -34,16 +34,39 @@ rule capture:
         mem_mb=growing(4000),
         runtime=growing(5),
     params:
-        measuring=measuring("capture"),
+        measuring=measuring("watched"),
         users_code=limits(1),
     script:
-        "../scripts/capture.py"
+        "../scripts/watch.py"
 
 
-use rule capture as capture_triton with:
+use rule watch as watch_triton with:
     wildcard_constraints:
         model=any_of(plan.captured),
         device=any_of([*(device for device in plan.measured if not is_cpu(device)), SIMULATED]),
+
+
+rule capture:
+    """Conclude from a watched compile what became of each node, and which lines belong together, without torch."""
+    input:
+        watched="results/25/{model}/{device}/watched.json",
+        lib=code("scripts/capture.py"),
+        schema="schemas/capture.schema.yaml",
+    output:
+        capture="results/25/{model}/{device}/capture.json",
+    log:
+        "logs/25/{model}/{device}/capture.log",
+    benchmark:
+        "logs/25/{model}/{device}/capture.tsv"
+    wildcard_constraints:
+        model=any_of(plan.captured),
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    script:
+        "../scripts/capture.py"
 
 
 rule plain_files:
@@ -85,13 +108,40 @@ use rule plain_files as plain_files_triton with:
         device="(?!cpu-)[a-z0-9][a-z0-9-]*",
 
 
-rule simulated_vs_real:
-    """Hold the kernels of the simulated GPU against those that a real one gets, on the machine that has it."""
+rule watch_simulated:
+    """Compile a model for the simulated GPU on the machine that has a real one, with what a clock decided there."""
     input:
         checkpoint=of_minigpt("results/17/checkpoint.npz"),
-        simulated=f"results/25/{{model}}/{SIMULATED}/capture.json",
-        real="results/25/{model}/{device}/capture.json",
-        sources=sources("simulated_vs_real"),
+        real="results/25/{model}/{device}/watched.json",
+        sources=sources("watched_simulated"),
+        schema="schemas/watched.schema.yaml",
+    output:
+        simulated="results/25/{model}/{device}/watched_simulated.json",
+    log:
+        "logs/25/{model}/{device}/watch_simulated.log",
+    benchmark:
+        "logs/25/{model}/{device}/watch_simulated.tsv"
+    wildcard_constraints:
+        model=any_of(plan.captured),
+        device=any_of(device for device in plan.measured if device == SIMULATED_FOR),
+    conda:
+        "../envs/gpu.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(5),
+    params:
+        measuring=measuring("watched_simulated"),
+        users_code=limits(1),
+    script:
+        "../scripts/watch_simulated.py"
+
+
+rule simulated_vs_real:
+    """Hold the kernels of the simulated GPU against those that a real one got."""
+    input:
+        simulated="results/25/{model}/{device}/watched_simulated.json",
+        real="results/25/{model}/{device}/watched.json",
+        lib=code("scripts/simulated_vs_real.py"),
         schema="schemas/simulated_vs_real.schema.yaml",
     output:
         report="results/25/{model}/{device}/simulated_vs_real.json",
@@ -101,14 +151,11 @@ rule simulated_vs_real:
         "logs/25/{model}/{device}/simulated_vs_real.tsv"
     wildcard_constraints:
         model=any_of(plan.captured),
-        device=any_of(device for device in plan.measured if device == SIMULATED_FOR),
+        device=SIMULATED_FOR,
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(4000),
-        runtime=growing(5),
-    params:
-        measuring=measuring("simulated_vs_real"),
-        users_code=limits(1),
+        mem_mb=growing(1000),
+        runtime=growing(3),
     script:
         "../scripts/simulated_vs_real.py"

@@ -1,24 +1,24 @@
 # Stage 25, profile: eager against torch.compile's modes, the compiled call taken apart, its kernels on the roofline.
 # Needs: results/24/{device}/ceilings.json; results/17/checkpoint.npz for MiniGPT; a C++ compiler for a CPU's profile.
-# Makes: results/25/{model}/{device}/{profile.json,roofline.png,PROFILE.md}.
+# Makes: results/25/{model}/{device}/{profile_samples.json,profile.json,roofline.png,PROFILE.md}.
 
 PROFILES = [f"results/25/{model}/{device}/profile.json" for model, device in plan.profiles]
 PROFILE_PAGES = [path.replace("profile.json", name) for path in PROFILES for name in ("PROFILE.md", "roofline.png")]
 
 
-rule profile:
+rule profile_compile:
     """Time a model eager and compiled in each mode, and take the compiled call apart: guards, wrapper, kernels."""
     input:
         checkpoint=of_minigpt("results/17/checkpoint.npz"),
         ceilings="results/24/{device}/ceilings.json",
-        sources=sources("profile"),
-        schema="schemas/profile.schema.yaml",
+        sources=sources("profile_samples"),
+        schema="schemas/profile_samples.schema.yaml",
     output:
-        profile="results/25/{model}/{device}/profile.json",
+        samples="results/25/{model}/{device}/profile_samples.json",
     log:
-        "logs/25/{model}/{device}/profile.log",
+        "logs/25/{model}/{device}/profile_compile.log",
     benchmark:
-        "logs/25/{model}/{device}/profile.tsv"
+        "logs/25/{model}/{device}/profile_compile.tsv"
     wildcard_constraints:
         model=any_of(plan.profiled),
         device=any_of(plan.measured),
@@ -30,10 +30,33 @@ rule profile:
         mem_mb=growing(8000),
         runtime=growing(15),
     params:
-        measuring=measuring("profile"),
+        measuring=measuring("profile_samples"),
         users_code=limits(10),
     script:
         "../scripts/profile_compile.py"
+
+
+rule profile:
+    """Conclude from a profile's samples and the code that was timed where a compiled call spends its time."""
+    input:
+        samples="results/25/{model}/{device}/profile_samples.json",
+        lib=code("scripts/profile.py"),
+        schema="schemas/profile.schema.yaml",
+    output:
+        profile="results/25/{model}/{device}/profile.json",
+    log:
+        "logs/25/{model}/{device}/profile.log",
+    benchmark:
+        "logs/25/{model}/{device}/profile.tsv"
+    wildcard_constraints:
+        model=any_of(plan.profiled),
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    script:
+        "../scripts/profile.py"
 
 
 rule profile_report:

@@ -1,4 +1,4 @@
-"""Time a model eager and compiled, and take the compiled call apart (rule profile)."""
+"""Time a model eager and compiled, and take the compiled call apart (rule profile_compile)."""
 
 import logging
 
@@ -17,9 +17,9 @@ def main(job):
     with own_caches():  # before torch is imported: some of what it reads, it reads once
         from minicompile.profile.measure import measure
 
-        profile = measure(model, params, job.input.checkpoint, torch_device(device), ceilings, log)
-    profile["provenance"] = provenance(job.input.sources, params, device, [job.input.ceilings])
-    write_artefact(job.output.profile, profile, job.input.schema)
+        samples = measure(model, params, job.input.checkpoint, torch_device(device), ceilings, log)
+    samples["provenance"] = provenance(job.input.sources, params, device, [job.input.ceilings])
+    write_artefact(job.output.samples, samples, job.input.schema)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 
 Nothing else changes: the same numbers, the same code, each compile's own options. What is written on leaving:
 `out/index.html` tells every compile, why it was a recompile, and every graph break with its line; beside it stand
-`capture.json`, `explorer.html` and `annotation.md`, in a folder for each model where there are several.
+`watched.json.xz`, `capture.json`, `explorer.html` and `annotation.md`, in a folder for each model where there are
+several.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from minicompile.lowering.captured import Capture
 from minicompile.watching.collected import Session
 from minicompile.watching.model import watched_session
 from minicompile.watching.session import watch
-from minicompile.watching.watched import Kind
+from minicompile.watching.watched import Kind, Watched, write_watched
 from minilab import LabError
 from minilab.files import write_json, write_text
 
@@ -39,24 +40,31 @@ class Seen:
 
     def __init__(self, session: Session, language: str, assembly: bool) -> None:
         self._session, self._language, self._assembly = session, language, assembly
-        self._complete: list[Capture] | None = None
+        self._complete: list[Watched] | None = None
         self.pages: list[Path] = []
         self.index: Path | None = None
 
     @property
     def captures(self) -> list[Capture]:
         """A capture (schemas/capture.schema.yaml) for each model or function that was compiled, in order."""
-        return self._captured() if self._complete is None else self._complete
+        return [capture for _, capture in self._concluded()]
 
-    def _captured(self) -> list[Capture]:
-        captures = []
+    def _concluded(self) -> list[tuple[Watched, Capture]]:
+        found = []
+        for watched in self._watched() if self._complete is None else self._complete:
+            with _told(f"no capture could be made of {watched['model']['name']}"):
+                found.append((watched, as_capture(watched)))
+        return found
+
+    def _watched(self) -> list[Watched]:
+        found = []
         for session in self._session.by_model():
-            with _told(f"no capture could be made of {session.models[0]['name']}"):
+            with _told(f"what was seen of {session.models[0]['name']} could not be kept"):
                 trained = any(lowered["backward"] for lowered in session.lowered)
                 target: Kind = "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu"
                 subject = {**session.models[0], "train": trained}
-                captures.append(as_capture(watched_session(session, subject, target, {}, assembly=self._assembly)))
-        return captures
+                found.append(watched_session(session, subject, target, {}, assembly=self._assembly))
+        return found
 
     def write(self, folder: str | Path) -> None:
         """Write captures, explorers and annotations into a folder, and its index.html.
@@ -64,10 +72,13 @@ class Seen:
         What cannot be made of one capture is told on stderr and left out; the rest is written.
         """
         folder = Path(folder)
-        captures = self._complete = self.captures
+        self._complete = self._watched()
+        concluded = self._concluded()
+        captures = [capture for _, capture in concluded]
         places = [folder] if len(captures) == 1 else [folder / name for name in _folders(captures)]
         shown = []
-        for capture, place in zip(captures, places, strict=True):
+        for (watched, capture), place in zip(concluded, places, strict=True):
+            write_watched(place / "watched.json.xz", watched)
             write_json(place / "capture.json", capture)
             files = {"capture": "capture.json"}
             if capture["graphs"]:

@@ -8,38 +8,23 @@ from minicompile.distributed.formulas import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
 from minicompile.distributed.rows import Run, in_todays_form
 from minicompile.profile import gemv as products
-from minicompile.profile.breakdown import quietest, split, timed
 from minicompile.profile.figures import compared, side
-from minicompile.profile.rows import Side, Split
+from minicompile.profile.rows import Side
 from minicompile.safe.compile_benchmark import spread_of_steps
 from minicompile.training.measure import apart_at, largest_difference, rates
 
 
 def profile(artefact: dict) -> dict:
-    """Both sides of every mode, and every call that was broken down."""
-    copied = artefact["roofline"]["ceilings"]["copy_gb_per_s"]
+    """Both sides of every mode."""
     modes = []
     for mode in artefact["timings"]:
         eager, compiled = (_side(mode[name]) for name in ("eager", "compiled"))
         modes.append({**compared(eager, compiled), "eager": eager, "compiled": compiled})
-    shapes = [
-        {"split": _split(shape), "kernels": [timed(row, shape["rounds"], copied) for row in shape["kernels"]]}
-        for shape in artefact["shapes"]
-    ]
-    attention = [
-        {side: {"split": _split(case[side])} for side in ("explicit", "fused")} for case in artefact["attention"]
-    ]
-    return {"timings": modes, "shapes": shapes, "attention": attention}
+    return {"timings": modes}
 
 
 def _side(stored: dict) -> Side:
     return {**side(stored["samples_us"], stored["again_us"], stored["tokens"]), "peak_bytes": stored["peak_bytes"]}
-
-
-def _split(broken_down: dict) -> Split:
-    rounds, stored = broken_down["rounds"], broken_down["split"]
-    calls = {name: len(taken) // stored["samples"] for name, taken in rounds[0]["kernels_us"].items()}
-    return split(quietest(rounds), calls, stored["samples"], stored["overlapping"])
 
 
 def distributed(artefact: dict) -> dict:

@@ -142,7 +142,7 @@ class Plan:
             return True
         if device in self.measured:
             return not is_cpu(device) or (model not in TRITON_ONLY and has_cpp_compiler())
-        return self.has("capture", device=device, model=model)
+        return self.has("watched", device=device, model=model)
 
     @cached_property
     def captures(self) -> list[tuple[str, str]]:
@@ -167,7 +167,7 @@ class Plan:
             return self.captured if self.config["capture"]["simulated"] else []
         if SIMULATED_FOR not in self.devices:
             return []
-        return [model for model in self.captured if self.has("simulated_vs_real", device=SIMULATED_FOR, model=model)]
+        return [model for model in self.captured if self.has("watched_simulated", device=SIMULATED_FOR, model=model)]
 
     @property
     def profiled(self) -> list[str]:
@@ -181,7 +181,7 @@ class Plan:
         def profiled(model: str, device: str) -> bool:
             if device in self.measured:
                 return not is_cpu(device) or has_cpp_compiler()
-            return self.has("profile", device=device, model=model)
+            return self.has("profile_samples", device=device, model=model)
 
         return [(model, device) for model in self.profiled for device in self.devices if profiled(model, device)]
 
@@ -321,9 +321,9 @@ class Plan:
     def places(self, entry: Artefact) -> list[dict[str, str]]:
         """The wildcards with which a recordable artefact exists in this run."""
         by_model = {
-            "capture": [place for place in self.captures if place[1] != SIMULATED],
-            "simulated_vs_real": [(model, SIMULATED_FOR) for model in self.compared_with_simulated],
-            "profile": self.profiles,
+            "watched": [place for place in self.captures if place[1] != SIMULATED],
+            "watched_simulated": [(model, SIMULATED_FOR) for model in self.compared_with_simulated],
+            "profile_samples": self.profiles,
             "compile_health": self.health,
         }
         if entry.name in by_model:

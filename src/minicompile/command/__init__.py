@@ -17,6 +17,7 @@ COMMANDS = {
     "capture": "minicompile.command.capture",
     "annotate": "minicompile.command.annotate",
     "diff": "minicompile.command.diff",
+    "open": "minicompile.command.open",
     "step": "minicompile.step",
     "what-if": "minicompile.what_if",
 }

@@ -4,12 +4,12 @@ import argparse
 from pathlib import Path
 
 from minicompile.explain.annotation.annotate import annotate
-from minicompile.explain.reading import captures
+from minicompile.explain.reading import FORMS, captures
 from minilab.pages.translations import LANGUAGES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("capture", type=Path, metavar="CAPTURE", help="a capture.json")
+    parser.add_argument("capture", type=Path, metavar="CAPTURE", help=FORMS)
     parser.add_argument(
         "--kernel", metavar="NAME", help="a kernel's name in the generated code (default: what moves the most)"
     )

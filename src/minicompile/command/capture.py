@@ -1,15 +1,16 @@
-"""Capture one model: write its capture.json, its explorer and an annotation."""
+"""Capture one model: write what was watched, its capture.json, its explorer and an annotation."""
 
 import argparse
 from pathlib import Path
 from textwrap import shorten
 
-from minicompile.capturing import capture
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
+from minicompile.lowering.capture import as_capture
 from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
-from minicompile.watching.model import TARGETS, call_arguments
+from minicompile.watching.model import TARGETS, call_arguments, watch_model
+from minicompile.watching.watched import write_watched
 from minilab import LabError
 from minilab.files import write_json, write_text
 from minilab.pages.translations import LANGUAGES
@@ -32,13 +33,15 @@ def run(arguments: argparse.Namespace) -> None:
     asked = {"train": arguments.train, "dynamic": arguments.dynamic}
     settings = {**model.settings, **{name: True for name, given in asked.items() if given}}
     try:
-        made = capture(model.module, model.inputs, target=arguments.target, assembly=True, **settings)
+        watched = watch_model(model.module, model.inputs, target=arguments.target, assembly=True, **settings)
     except LabError:
         raise
     except Exception:
         _refuse_what_fails_eager(model)
         raise  # what torch.compile alone cannot do
     folder = arguments.out or Path("explored") / model.name
+    made = as_capture(watched)
+    write_watched(folder / "watched.json.xz", watched)
     write_json(folder / "capture.json", made)
     files = {"capture": "capture.json"}
     if made["graphs"]:

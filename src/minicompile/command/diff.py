@@ -6,12 +6,12 @@ from pathlib import Path
 
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
-from minicompile.explain.reading import captures
+from minicompile.explain.reading import FORMS, captures
 from minilab.pages.translations import LANGUAGES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", type=Path, metavar="BEFORE", help="a capture.json")
+    parser.add_argument("before", type=Path, metavar="BEFORE", help=FORMS)
     parser.add_argument("after", type=Path, metavar="AFTER", help="another one")
     parser.add_argument("--json", action="store_true", help="as data (schemas/diff_compiles.schema.yaml)")
     parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the text")

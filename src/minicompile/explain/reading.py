@@ -5,13 +5,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
+from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
+from minicompile.watching.watched import checked, is_watched
 from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 from minilab.files import read_object
 
 SCHEMA = Path(__file__).parents[3] / "schemas/capture.schema.yaml"  # in a checkout; an installed package has none
 ADVICE = "write it again with `minicompile capture`, or name another file."
+FORMS = "a watched.json.xz or a capture.json"
 
 
 def refuse_no_capture(
@@ -26,7 +29,7 @@ def refuse_no_capture(
 
 @contextmanager
 def captures(*paths: Path) -> Iterator[list[Capture]]:
-    """Captures to explain or compare.
+    """Captures to explain or compare, each read or concluded from a file of a watched compile.
 
     Holding one against its schema takes seconds, so that is done only where the block fails: then either the file is
     to blame, or the failure stays what it is.
@@ -34,7 +37,7 @@ def captures(*paths: Path) -> Iterator[list[Capture]]:
     Raises:
         LabError: a file is missing, is no JSON object, lacks a part, or does not fit the schema of captures.
     """
-    found = [cast(Capture, read_object(path, ADVICE)) for path in paths]
+    found = [_read(path) for path in paths]
     for path, capture in zip(paths, found, strict=True):
         refuse_no_capture(capture, str(path), ADVICE)
     try:
@@ -47,3 +50,8 @@ def captures(*paths: Path) -> Iterator[list[Capture]]:
                 held = {name: value for name, value in capture.items() if name != "restored"}
                 check_schema(held, read_schema(SCHEMA), str(path), ADVICE)
         raise
+
+
+def _read(path: Path) -> Capture:
+    value = read_object(path, ADVICE)
+    return as_capture(checked(value, str(path))) if is_watched(value) else cast(Capture, value)

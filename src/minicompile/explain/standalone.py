@@ -16,7 +16,6 @@ from minilab.pages.translations import Translations
 Part = str | tuple[int, int]  # text, or lines of the code pane from the first to the last
 
 WORDS = ("redzone", "compared", "differs", "not_compared", "not_finite", "made_eager", "made_redzones", "passed")
-CONFIG = "torch._inductor.config"  # as the script names it
 DEFINITION = re.compile(r"^\w+ = async_compile\.|^# kernel path:")
 TUPLE = r"\(([^()]*)\)"
 NAME = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?![\w(]|\s*=[^=])")
@@ -66,7 +65,7 @@ def script_parts(capture: Capture, graph: Graph, kernel: Kernel, language: str =
     return [
         f'"""{title}"""\n\nimport sys\n\n',
         (2, head),
-        _settings(capture["environment"]["options"]),
+        _settings(capture["environment"]),
         (kernel["first"] - 1, kernel["last"] + 1),
         "\nasync_compile.wait(globals())\n",
         "" if device == "cpu" else f"if not torch.cuda.is_available():\n    sys.exit({words('script.no_gpu')!r})\n",
@@ -82,14 +81,11 @@ def script_parts(capture: Capture, graph: Graph, kernel: Kernel, language: str =
     ]
 
 
-def _settings(options: dict[str, str]) -> str:
-    """Statements that set what decides what a kernel's C++ means, such as how wide a vector is.
-
-    Args:
-        options: Inductor's settings, values as Python's text, as a capture's environment has them.
-    """
-    chosen = [f"{CONFIG}.{name} = {value}\n" for name, value in options.items() if name.startswith("cpp.")]
-    return "".join([f"import {CONFIG}\n\n", *chosen]) if chosen else ""
+def _settings(environment: dict) -> str:
+    """Statements that set what decides what a kernel's C++ means, such as how wide a vector is."""
+    module, options = environment["options_of"], environment["options"]
+    chosen = [f"{module}.{name} = {value}\n" for name, value in options.items() if name.startswith("cpp.")]
+    return "".join([f"import {module}\n\n", *chosen]) if chosen else ""
 
 
 def _code(capture: Capture, graph: Graph) -> list[str]:

@@ -4,8 +4,8 @@ Both captures are of one model and made with the same torch and Triton on one ma
 of the GPU's absence. A kernel's source is Inductor's; TTIR, PTX and machine code are what Triton makes of it with one
 configuration, of which the real GPU chose its own by timing and the simulated one took the first.
 
-A real GPU also decides by timing which products it pads. Those decisions are no difference between the two: where a
-simulated capture was made without them, it is to be made again with them (`decided_by_a_clock`, `capture(replay=...)`).
+A real GPU also decides by timing which products it pads. Those decisions are no difference between the two: the
+simulated compile is given them (`minicompile.watching.model.clock_choices`).
 """
 
 from collections import Counter
@@ -13,22 +13,12 @@ from difflib import unified_diff
 from typing import Any
 
 from minicompile.lowering.captured import Capture, Graph
-from minicompile.lowering.choices import clock_choices
 from minilab import LabError
 
 FORMAT = 1
 STAGES = ("ttir", "ptx", "sass")
 VERSIONS = ("torch", "triton")
 DIFF_LINES = 40  # of a kernel's difference, at most
-
-
-def decided_by_a_clock(simulated: Capture, real: Capture) -> bool:
-    """Whether a clock decided something on the real GPU otherwise than the simulated target, which has none, did."""
-    padded = [
-        Counter(repr((one["operation"], one["inputs"])) for one in clock_choices(made["choices"]) if one["padded"])
-        for made in (simulated, real)
-    ]
-    return padded[0] != padded[1]
 
 
 def compare_with_real(simulated: Capture, real: Capture) -> dict:
@@ -66,7 +56,7 @@ def compare_with_real(simulated: Capture, real: Capture) -> dict:
         "model": real["model"]["name"],
         "device": real["target"]["device"],
         "versions": versions[1],
-        "replayed": sum(one["how"] == "replayed" for one in clock_choices(simulated["choices"])),
+        "replayed": sum(one["kind"] == "clock" and one["how"] == "replayed" for one in simulated["choices"]),
         "graphs": both,
         "lone_graphs": lone,
         "same": not lone and all(graph["same"] for graph in both),

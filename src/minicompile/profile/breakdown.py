@@ -12,25 +12,19 @@ the very code that is timed. Each part is timed by itself; nothing is inferred f
 """
 
 import re
-import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from minicompile.lowering.captured import Graph
-from minicompile.lowering.record import Record
 from minicompile.models import CapturedModel
 from minicompile.profile.busy import watched
 from minicompile.profile.refusal import NotProfiled
-from minicompile.profile.rows import Busy, Parts, Round, Split, TimedKernel, Work
+from minicompile.profile.rows import Busy, Round, TakenApart
 from minicompile.profile.subject import Step, gradients, on_gpu, step, synchronise
-from minicompile.profile.verdict import gain
-from minicompile.profile.work import kernel_work, library_calls
 from minicompile.torch_private.profiling import (
     COMPILE_OPTIONS,
     KERNEL_EVENTS,
@@ -41,6 +35,8 @@ from minicompile.torch_private.profiling import (
     timed_graphs,
     timed_libraries,
 )
+from minicompile.watching.model import watched_session
+from minicompile.watching.output_code import code_lines, kernel_spans
 from minicompile.watching.session import fresh_dynamo, watch
 
 WARMUP = 20  # calls before any is counted
@@ -49,89 +45,7 @@ DIGITS = 3  # samples are kept to the nanosecond
 GRAPH_PREFIX = re.compile(r"^graph_\d+_")  # Inductor puts it before a C++ kernel's name
 
 
-@dataclass
-class Breakdown:
-    """A compiled call's parts, times in microseconds: medians over `samples` calls, in the quietest of five rounds.
-
-    Attributes:
-        graphs: the captured graphs, as schemas/capture.schema.yaml describes them.
-        call_us: the whole call; on a GPU until the device is done.
-        guards_us: what of it lies outside the wrapper.
-        wrapper_us: the wrapper without what it calls; on a GPU with the launches.
-        kernels_us: by generated kernel, one call of it.
-        libraries_us: by library call, in their order within the model's call.
-        rounds: every sample of each of these, a list in place of each time.
-        busy: what else the machine did in these rounds.
-    """
-
-    graphs: list[Graph]
-    on_gpu: bool
-    samples: int
-    call_us: float
-    guards_us: float
-    wrapper_us: float
-    kernels_us: dict[str, float]
-    libraries_us: list[float]
-    rounds: list[Round]
-    busy: Busy
-
-    def split(self) -> Split:
-        """Divide the call's time among its parts.
-
-        Returns:
-            `call_us`, and of it `guards_us`, `wrapper_us`, `kernels_us`, `libraries_us`; `rest_us`, which none of them
-            explains (handing arguments to C++, and whatever interrupted the calls); it is None where `overlapping`,
-            on a GPU, as the first two are the host's and the others the device's.
-        """
-        calls = {row["name"]: row["calls"] for row in kernel_work(self.graphs)}
-        return split(quietest(self.rounds), calls, self.samples, self.on_gpu)
-
-    def kernels(self, copy_gb_per_s: float) -> list[TimedKernel]:
-        """Return a row for each generated kernel: `kernel_work`'s, with its time, bandwidth and share of the call."""
-        return [timed(row, self.rounds, copy_gb_per_s) for row in kernel_work(self.graphs)]
-
-
-def split(parts: Parts, calls: dict[str, int], samples: int, on_gpu: bool) -> Split:
-    """Compute `Breakdown.split` from the parts that `quietest` gives and how often each kernel is called."""
-    kernels = sum(times * parts["kernels_us"][name] for name, times in calls.items())
-    libraries = sum(parts["libraries_us"])
-    rest = parts["call_us"] - parts["guards_us"] - parts["wrapper_us"] - kernels - libraries
-    return {
-        "samples": samples,
-        "overlapping": on_gpu,
-        "call_us": parts["call_us"],
-        "guards_us": parts["guards_us"],
-        "wrapper_us": parts["wrapper_us"],
-        "kernels_us": kernels,
-        "libraries_us": libraries,
-        "rest_us": None if on_gpu else rest,
-    }
-
-
-def timed(row: Work, rounds: list[Round], copy_gb_per_s: float) -> TimedKernel:
-    """Add to a row of `kernel_work` what follows from its kernel's time."""
-    parts = quietest(rounds)
-    median_us = parts["kernels_us"][row["name"]]
-    gb_per_s = row["bytes"] / median_us / 1e3
-    return {
-        **row,
-        "median_us": median_us,
-        "noise": between_rounds([statistics.median(one["kernels_us"][row["name"]]) for one in rounds]),
-        "gb_per_s": gb_per_s,
-        "tflop_per_s": row["flop"] / median_us / 1e6,
-        "fraction_of_copy": gb_per_s / copy_gb_per_s,
-        "flop_per_byte": row["flop"] / row["bytes"],
-        "share_of_call": row["calls"] * median_us / parts["call_us"],
-    }
-
-
-def between_rounds(medians: list[float]) -> float:
-    """How far the two quietest rounds of a kernel lie apart, a gain: it is the noise of the least of them."""
-    least, *others = sorted(medians)
-    return abs(gain(least, others[0])) if others else 0.0
-
-
-def break_down(made: CapturedModel, samples: int) -> Breakdown:
+def break_down(made: CapturedModel, samples: int) -> TakenApart:
     """Compile a model with Inductor's default mode and time the parts of a call.
 
     Args:
@@ -139,7 +53,7 @@ def break_down(made: CapturedModel, samples: int) -> Breakdown:
         samples: timed calls of each kind of measurement, in all rounds together.
 
     Raises:
-        NotProfiled: torch.compile made no graph of the model, or a kernel or library call of it could not be timed.
+        NotProfiled: torch.compile made no graph of the model.
     """
     gpu, each = on_gpu(made), max(1, samples // ROUNDS)
     rounds: list[Round] = []
@@ -160,51 +74,14 @@ def break_down(made: CapturedModel, samples: int) -> Breakdown:
     with fresh_caches(), fresh_dynamo(), watch() as session:
         options = {**(made.options or {}), **COMPILE_OPTIONS, **KERNEL_EVENTS}
         busy = run(step(made, torch.compile(made.module, dynamic=made.dynamic, options=options)))
-    graphs = Record(session).graphs
-    _check(made.name, graphs, rounds)
-    return Breakdown(graphs=graphs, on_gpu=gpu, samples=each, rounds=rounds, busy=busy, **quietest(rounds))
-
-
-def _check(name: str, graphs: list[Graph], rounds: list[Round]) -> None:
-    """Drop what the profiler saw of other kernels from the rounds, and refuse a model of which they lack something."""
-    if not graphs:
-        raise NotProfiled(f"torch.compile makes no graph of {name}; look at its capture for why.", "no_graph")
-    work = kernel_work(graphs)
-    twice = [kernel for kernel, count in Counter(row["name"] for row in work).items() if count > 1]
-    if twice:
-        names = ", ".join(twice)
-        raise NotProfiled(
-            f"several graphs of {name} have a kernel {names}; times go by name.", "same_name", names=names
-        )
-    generated = {row["name"] for row in work}
-    for found in rounds:
+    if not session.lowered:
+        raise NotProfiled(f"torch.compile makes no graph of {made.name}; look at its capture for why.", "no_graph")
+    generated = {name for one in session.lowered for name in kernel_spans(code_lines(one["code"]))}
+    for found in rounds:  # the profiler saw kernels of libraries and of the device's own
         found["kernels_us"] = {kernel: taken for kernel, taken in found["kernels_us"].items() if kernel in generated}
-    missing = set().union(*(generated - found["kernels_us"].keys() for found in rounds))
-    libraries = library_calls(graphs)
-    if any(len(found["libraries_us"]) != len(libraries) for found in rounds):
-        missing |= {call["name"] for call in libraries} or {"what runs between the graphs"}
-    if missing:
-        names = ", ".join(sorted(missing))
-        raise NotProfiled(
-            f"the profile of {name} found no time for {names}; report this with the installed torch's version.",
-            "no_time", names=names,
-        )  # fmt: skip
-
-
-def quietest(rounds: list[Round]) -> Parts:
-    """Take, for each part, the round in which the median of its samples is least."""
-
-    def least(samples: Iterable[list[float]]) -> float:
-        return min(map(statistics.median, samples))
-
-    libraries = zip(*(one["libraries_us"] for one in rounds), strict=True)
-    return {
-        "call_us": least(one["call_us"] for one in rounds),
-        "guards_us": least(one["guards_us"] for one in rounds),
-        "wrapper_us": least(one["wrapper_us"] for one in rounds),
-        "kernels_us": {name: least(one["kernels_us"][name] for one in rounds) for name in rounds[0]["kernels_us"]},
-        "libraries_us": [least(call) for call in libraries],
-    }
+    subject = {"name": made.name, "class": made.name, "train": made.train, "inputs": []}
+    compiled = watched_session(session, subject, "cuda" if gpu else "cpu", {}, machine_code=False)
+    return {"name": made.name, "on_gpu": gpu, "samples": each, "rounds": rounds, "busy": busy, "compiled": compiled}
 
 
 def _by_profiler(call: Step, samples: int, on_gpu: bool) -> dict:

@@ -29,7 +29,7 @@ NO_LIMIT_SECONDS = 3600.0
 
 
 def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceilings: dict, log: logging.Logger) -> dict:
-    """Profile `model`; the result is profile.json without its provenance.
+    """Profile `model`; the result is profile_samples.json without its provenance.
 
     Args:
         params: `cases`, each with `shape` (None for a user's model, which has its own), `modes`, `kernels` (whether the
@@ -53,16 +53,16 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
             profiled = _Case(of, case, params, device, processes, log)
             profiled.time()
             if profiled.unit is not None and (case["kernels"] or case["attention"]):
-                profiled.take_apart(ceilings["copy_gb_per_s"])
+                profiled.take_apart()
             for name, found in made.items():
                 found += profiled.made[name]
     return {
         "model": model,
         "trains": bool((params["entry"] or {}).get("train")),
+        "users": params["entry"] is not None,
         "unit": profiled.unit or "rows",
         "largest_difference_allowed": params["largest_difference"],
         **made,
-        "kernels": made["shapes"][0]["kernels"] if made["shapes"] else [],
         "roofline": _roofline(ceilings),
     }
 
@@ -137,12 +137,12 @@ class _Case:
         )  # fmt: skip
         return row
 
-    def take_apart(self, copy_gb_per_s: float) -> None:
+    def take_apart(self) -> None:
         """Break the call of the default mode down, and compare attention."""
         options = {key: self._config("default")[key] for key in ("dynamic", "options")}
         found = self._run(
             None, TAKE_APART, options=options, kernels=self.case["kernels"], attention=self.case["attention"],
-            samples=min(self.made["timings"][0]["calls"], self.params["samples"]), copy_gb_per_s=copy_gb_per_s,
+            samples=min(self.made["timings"][0]["calls"], self.params["samples"]),
         )  # fmt: skip
         if found is not None:
             self.made["shapes"] += found["shapes"]

@@ -2,6 +2,8 @@
 
 from typing import NotRequired, TypedDict
 
+from minicompile.watching.watched import Watched
+
 
 class Spread(TypedDict):
     """Calls of one kind: the median, percentiles, and tokens (or rows) `per_second` at the median."""
@@ -81,6 +83,17 @@ class Round(TypedDict):
     wrapper_us: list[float]
     kernels_us: dict[str, list[float]]
     libraries_us: list[list[float]]
+
+
+class TakenApart(TypedDict):
+    """A compiled call as it was timed: so many `samples` in each of the `rounds`, and what was `compiled`, watched."""
+
+    name: str
+    on_gpu: bool
+    samples: int
+    rounds: list[Round]
+    busy: Busy
+    compiled: Watched
 
 
 class Parts(TypedDict):

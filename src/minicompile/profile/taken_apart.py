@@ -13,7 +13,6 @@ def taken_apart(
     kernels: bool,
     attention: list[str],
     samples: int,
-    copy_gb_per_s: float,
     device: str,
 ) -> dict:
     """Break a call of the default mode down.
@@ -24,21 +23,15 @@ def taken_apart(
         kernels: whether the call itself is broken down.
         attention: dtypes to compare attention in.
         samples: timed calls of each kind of measurement.
-        copy_gb_per_s: bandwidth of a large copy on the device.
 
     Returns:
-        `shapes`, a row if `kernels`, with `shape`, `split`, `kernels`, `rounds` and `busy`; and `attention`, a row for
-        each dtype.
+        `shapes`, a row if `kernels`, with `shape` and the call taken apart; and `attention`, a row for each dtype.
 
     Raises:
-        NotProfiled: a kernel or library call could not be timed.
+        NotProfiled: torch.compile made no graph of the model.
     """
     made = replace(subject(**made_of, device=device), **options)
     broken = break_down(made, samples) if kernels else None
-    shapes = []
-    if broken is not None:
-        rows = broken.kernels(copy_gb_per_s)
-        found = {"split": broken.split(), "kernels": rows, "rounds": broken.rounds, "busy": broken.busy}
-        shapes.append({"shape": shape_of(made), **found})
+    shapes = [] if broken is None else [{"shape": shape_of(made), **broken}]
     compared = [compare_attention(made, dtype, samples, broken) for dtype in attention]
     return {"shapes": shapes, "attention": compared}

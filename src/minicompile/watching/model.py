@@ -12,13 +12,14 @@ import torch
 
 from minicompile.batches import split_batch, tensors_of
 from minicompile.frozen_state import frozen
+from minicompile.torch_private.names import NAMES
 from minicompile.watching.plain import plain
 from minicompile.watching.session import Session, fresh_dynamo, watch
 from minicompile.watching.snapshot import described
 from minicompile.watching.watched import Kind, Watched
 from minilab import LabError
-from minilab.device import cpu_device, gpu_devices, gpu_names, hardware
-from minilab.records.provenance import versions
+from minilab.device import cpu_device, gpu_devices, gpu_names, hardware, is_cpu
+from minilab.records.provenance import SIMULATED, versions
 
 SIMULATED_DEVICE = "simulated-h200"
 TARGETS = ("cpu", "cuda", "simulated")
@@ -35,6 +36,7 @@ def watch_model(
     name: str | None = None,
     options: dict | None = None,
     clock: Sequence[dict] = (),
+    machine_code: bool = True,
     assembly: bool = False,
 ) -> Watched:
     """Compile a model once with every stage of torch.compile watched.
@@ -58,6 +60,7 @@ def watch_model(
         options: settings of Inductor's to compile with, over its own.
         clock: what a clock decided in a watch of the same model on a real GPU (`clock_choices`); the simulated target
             decides the same, which it would otherwise leave undone.
+        machine_code: compile Triton's kernels, and keep what each stage makes of them.
         assembly: keep the machine code of the kernels too. For C++ each graph is compiled once more, which takes a few
             seconds; for Triton each kernel is disassembled, which takes about half a second.
 
@@ -82,10 +85,20 @@ def watch_model(
     seen.seconds = seconds
     inputs = [*args, *kwargs.values()]
     subject = {"name": name, "class": named["class"], "train": train, "inputs": [described(value) for value in inputs]}
-    return watched_session(seen, subject, cast(Kind, target), options or {}, assembly=assembly)
+    return watched_session(
+        seen, subject, cast(Kind, target), options or {}, machine_code=machine_code, assembly=assembly
+    )
 
 
-def watched_session(session: Session, model: dict, target: Kind, options: dict, *, assembly: bool = False) -> Watched:
+def watched_session(
+    session: Session,
+    model: dict,
+    target: Kind,
+    options: dict,
+    *,
+    machine_code: bool = True,
+    assembly: bool = False,
+) -> Watched:
     """A `Watched` of what one session saw of one model.
 
     Args:
@@ -93,6 +106,7 @@ def watched_session(session: Session, model: dict, target: Kind, options: dict, 
         model: `name`, `class`, `train`, `inputs`.
         target: what the code was made for.
         options: settings of Inductor's that were not its own.
+        machine_code: compile Triton's kernels, and keep what each stage makes of them.
         assembly: keep the machine code of the kernels too.
     """
     return plain(
@@ -103,6 +117,7 @@ def watched_session(session: Session, model: dict, target: Kind, options: dict, 
         gpu=gpu_names()[0] if target == "cuda" else None,
         environment=environment(target, options),
         options=options,
+        machine_code=machine_code,
         assembly=assembly,
     )
 
@@ -122,6 +137,13 @@ def call_arguments(model: Callable, args: Any, kwargs: dict | None) -> tuple[tup
     return (args,), kwargs or {}
 
 
+def target_of(device: str) -> str:
+    """What to compile for, given a slug of results/25."""
+    if device.startswith(SIMULATED):
+        return "simulated"
+    return "cpu" if is_cpu(device) else "cuda"
+
+
 def device_slug(target: str) -> str:
     """The slug under which results of a target are filed."""
     if target == "simulated":
@@ -136,6 +158,7 @@ def environment(target: str, options: dict) -> dict:
         "hardware": hardware(cpu_device() if target == "simulated" else device_slug(target)),
         "compiler": _compiler(shutil.which(os.environ.get("CXX", "g++"))),
         "threads": torch.get_num_threads(),
+        "options_of": NAMES["config"].path.partition(":")[0],
         "options": {key: str(value) for key, value in options.items()},
     }
 

@@ -30,6 +30,7 @@ def plain(
     gpu: str | None,
     environment: dict,
     options: dict,
+    machine_code: bool = True,
     assembly: bool = False,
 ) -> Watched:
     """A `Watched` of what one session saw of one model.
@@ -40,10 +41,14 @@ def plain(
         target: what the code was made for.
         device, gpu, environment: where it was made, as the `Watched` says it.
         options: settings of Inductor's that were not its own.
+        machine_code: compile Triton's kernels, and read what each stage makes of them.
         assembly: disassemble the kernels too.
     """
     lowered, warnings = [dict(one) for one in session.lowered], list(session.warnings)
-    warnings += _machine_code(lowered, session, target, options, assembly)
+    for one in lowered:
+        one |= {"triton": {}, "instructions": None}
+    if machine_code:
+        warnings += _add_machine_code(lowered, session, target, options, assembly)
     graphs = [*session.dynamo, *(one["aten"] for one in lowered)]
     made: dict[str, Any] = {
         "format": FORMAT,
@@ -103,14 +108,13 @@ def _lowered(one: dict) -> dict:
     return {**one, "aten": _graph(one["aten"]), "definitions": definitions, "traffic": traffic}
 
 
-def _machine_code(
+def _add_machine_code(
     lowered: list[dict], session: Session, target: Kind, options: dict, assembly: bool
 ) -> list[dict[str, Any]]:
     """Add to each graph what its kernels were compiled to; returns warnings about those that could not be."""
-    for one in lowered:
-        asked = target == "cpu" and assembly
-        one |= {"triton": {}, "instructions": cpp_instructions(one["code"], options) if asked else None}
     if target == "cpu":
+        for one in lowered if assembly else ():
+            one["instructions"] = cpp_instructions(one["code"], options)
         return []
     warnings: list[dict[str, Any]] = []
     codes = [one["code"] for one in lowered]

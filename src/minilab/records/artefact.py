@@ -41,6 +41,7 @@ class Artefact:
         gpu_only: whether only GPUs have one.
         packed: whether records hold it compressed, as `.json.xz`.
         timed: whether it holds raw samples of times, which a second measurement can be compared with.
+        form: the artefact whose schema it has too.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Artefact:
     timed: bool = False
     users_script: str | None = None
     cpu_script: str | None = None
+    form: str | None = None
 
     @property
     def file(self) -> str:
@@ -64,7 +66,7 @@ class Artefact:
 
     @property
     def schema(self) -> str:
-        return f"schemas/{self.name}.schema.yaml"
+        return f"schemas/{self.form or self.name}.schema.yaml"
 
     def path(self, **wildcards: str) -> str:
         """Where it is built."""
@@ -222,22 +224,26 @@ TABLE = (
         timed=True,
     ),
     Artefact(
-        "capture",
-        f"{BY_MODEL}/capture.json",
-        "scripts/capture.py",
+        "watched",
+        f"{BY_MODEL}/watched.json",
+        "scripts/watch.py",
         params.capture,
         models=lambda config, at: [at["model"]],
         gpu_only=True,
         packed=True,
     ),
     Artefact(
-        "simulated_vs_real",
-        f"{BY_MODEL}/simulated_vs_real.json",
-        "scripts/simulated_vs_real.py",
+        "watched_simulated",
+        f"{BY_MODEL}/watched_simulated.json",
+        "scripts/watch_simulated.py",
         params.capture,
         models=lambda config, at: [at["model"]],
         gpu_only=True,
+        packed=True,
+        form="watched",
     ),
+    Artefact("capture", f"{BY_MODEL}/capture.json", "scripts/capture.py", recorded=False),
+    Artefact("simulated_vs_real", f"{BY_MODEL}/simulated_vs_real.json", "scripts/simulated_vs_real.py", recorded=False),
     Artefact(
         "what_if",
         f"{BY_MODEL}/what_if/{{knob}}.json",
@@ -247,14 +253,16 @@ TABLE = (
         recorded=False,
     ),
     Artefact(
-        "profile",
-        f"{BY_MODEL}/profile.json",
+        "profile_samples",
+        f"{BY_MODEL}/profile_samples.json",
         "scripts/profile_compile.py",
         params.profile,
         models=lambda config, at: [at["model"]],
         recompute="minicompile.recompute:profile",
+        packed=True,
         timed=True,
     ),
+    Artefact("profile", f"{BY_MODEL}/profile.json", "scripts/profile.py", recorded=False),
     Artefact(
         "gemv",
         "results/25/{device}/gemv.json",
@@ -315,7 +323,6 @@ PAGES = (
     Page("results/24/roofline.svg", "scripts/roofline.py", KERNELS_SHOWN),
     Page("results/24/bandwidth.png", "scripts/bandwidth.py", CONTEST_SHOWN),
     Page("results/24/bandwidth.svg", "scripts/bandwidth.py", CONTEST_SHOWN),
-    Page(f"{BY_MODEL}/roofline.png", "scripts/profile_report.py", (f"{BY_MODEL}/profile.json",)),
     Page(
         "results/25/minigpt/{device}/training.png",
         "scripts/training_picture.py",
@@ -324,11 +331,6 @@ PAGES = (
     Page("results/26/model.png", "scripts/model_picture.py", MODEL_SHOWN),
     Page("results/26/model.svg", "scripts/model_picture.py", MODEL_SHOWN),
     Page("results/26/timeline.html", "scripts/timeline.py", MODEL_SHOWN[:1]),
-    Page(
-        "results/25/minigpt/{device}/explorer.html",
-        "scripts/explorer.py",
-        ("results/25/minigpt/{device}/capture.json", "results/25/minigpt/{device}/profile.json"),
-    ),
 )
 
 

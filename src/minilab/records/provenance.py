@@ -81,6 +81,19 @@ def provenance(
     }
 
 
+def concluded(sources: Iterable[str | Path], made: Mapping, *inputs: str | Path) -> Provenance:
+    """The provenance of what follows from other results: when and where these were made, by what it was concluded.
+
+    Args:
+        sources: files that decide the conclusion.
+        made: the provenance of the measured result.
+        inputs: the results that it follows from.
+    """
+    here = provenance(sources, {}, made["device"], inputs)
+    measured = {name: made[name] for name in ("date", "versions", "environment_sha256", "hardware")}
+    return {**here, **measured}  # type: ignore[typeddict-item]  # names of the same dictionary
+
+
 def stale_reasons(
     made: Mapping,
     params: dict | None = None,
@@ -124,15 +137,10 @@ def stale_reasons(
 
 
 def _today(path: str, device: str, record: str | Path | None, results: bool) -> Path | None:
-    """Where an input of a result is to be found now: in the record that the result belongs to, or in `results/`.
-
-    Not a capture for a simulated device, which every machine writes with its own torch: one that lies here, or not yet,
-    says nothing of the one that a record was compared with.
-    """
+    """Where an input of a result is to be found now: in the record that the result belongs to, or in `results/`."""
     if record is not None:
         recorded = Path(record, *(part for part in Path(path).parts[1:] if part != device))
         for candidate in (recorded, recorded.with_name(f"{recorded.name}.xz")):
             if candidate.exists():
                 return candidate
-        results = results and not any(part.startswith(SIMULATED) for part in Path(path).parts)
     return Path(path) if results and Path(path).exists() else None

@@ -17,13 +17,15 @@ from minicompile.lowering.coverage import coverage
 from minicompile.lowering.fusion_reasons import reason, reason_codes
 from minicompile.lowering.outcomes import fate
 from minicompile.lowering.panes.printed_text import definition_lines
-from minicompile.lowering.panes.triton_assembly import mlir_lines, ptx_lines, sass_lines, triton_sources
-from minicompile.lowering.record import shown_path, user_frames
+from minicompile.lowering.panes.triton_assembly import mlir_lines, ptx_lines, sass_lines
+from minicompile.lowering.record import shown_path
 from minicompile.models import BUILT_IN, build, minigpt
 from minicompile.watching.calls import split_marks
 from minicompile.watching.choosing.heuristics import KernelTimes
 from minicompile.watching.line_hooks import Operation, split_tags
 from minicompile.watching.machine.triton import TritonKernels
+from minicompile.watching.output_code import triton_sources
+from minicompile.watching.stacks import user_frames
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 from minimodel.checkpoint import save_checkpoint
@@ -523,7 +525,7 @@ def test_of_two_kernels_of_one_name_the_one_with_its_text_tells_what_was_chosen(
 def test_a_kernel_is_compiled_in_the_configuration_that_was_chosen():
     capture = load("chain", "simulated")
     code = next(pane["lines"] for pane in capture["panes"] if pane["kind"] == "code")
-    (kernel,) = triton_sources(capture["graphs"][0], code).values()
+    (kernel,) = triton_sources(code).values()
     sources = {"triton_0": kernel}
     with TritonKernels("simulated") as kernels:
         first = kernels.compiled(sources, lambda _text: None)["triton_0"]

@@ -1,8 +1,8 @@
 """Lines of LLVM IR and of machine code back to the kernel's, and which texts a capture keeps."""
 
-from minicompile.lowering.panes.cpp_assembly import instructions
 from minicompile.lowering.panes.listings import fitting
 from minicompile.lowering.panes.triton_assembly import llvm_lines
+from minicompile.watching.machine.cpp import instructions
 
 LLVM = """; ModuleID = 'LLVMDialectModule'
 define ptx_kernel void @k(ptr addrspace(1) %0) !dbg !4 {

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from minicompile.lowering.panes import resource_usage
+from minicompile.watching.machine import resource_usage
 from minikernel.proof import cubin
 
 SOURCE = """
