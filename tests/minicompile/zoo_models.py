@@ -21,9 +21,10 @@ import torch._dynamo.decorators
 from captured import FAST
 from torch._inductor.async_compile import AsyncCompile
 
-from minicompile.capturing import capture
+from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture, Graph
-from minicompile.lowering.panes.panes import Panes
+from minicompile.watching.model import watch_model
+from minicompile.watching.watched import Watched
 
 ZOO = Path(__file__).parent / "zoo"
 NAMES = sorted(path.stem for path in ZOO.glob("*.py"))
@@ -120,8 +121,8 @@ def _zeros(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
     return torch.empty_strided(size, stride, dtype=dtype).zero_()
 
 
-def captured(name: str, target: str, folder: Path = ZOO) -> Captured:
-    """Capture a model. For `cpu` and `simulated` its kernels are written, and nothing is built or run."""
+def watched(name: str, target: str, folder: Path = ZOO) -> Watched:
+    """Watch a model's compile. For `cpu` and `simulated` its kernels are written, and nothing is built or run."""
     model = load(name, folder)
     module, inputs = model.make("cuda" if target == "cuda" else "cpu")
     with contextlib.ExitStack() as stack:
@@ -130,9 +131,12 @@ def captured(name: str, target: str, folder: Path = ZOO) -> Captured:
             stack.enter_context(mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None))
             # the library's calls get zeros, which are indices, where no kernel has written
             stack.enter_context(mock.patch.object(torch._C._dynamo.guards, "_empty_strided_cpu", _zeros))
-        stack.enter_context(
-            mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_, **__: (graph, Panes()))
-        )
         options = {**(FAST if target == "cpu" else {}), **model.options}
-        made = capture(module, inputs, target=target, train=model.train, name=name, options=options)
-    return Captured(name, target, made)
+        return watch_model(
+            module, inputs, target=target, train=model.train, name=name, options=options, machine_code=False
+        )
+
+
+def captured(name: str, target: str, folder: Path = ZOO) -> Captured:
+    """Capture a model anew."""
+    return Captured(name, target, as_capture(watched(name, target, folder)))

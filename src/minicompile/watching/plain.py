@@ -6,6 +6,7 @@ become numbers, and folders of this machine are left out.
 
 import itertools
 import linecache
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -19,6 +20,9 @@ from minicompile.watching.machine.cpp import cpp_instructions
 from minicompile.watching.machine.triton_texts import machine_code
 from minicompile.watching.stacks import PACKAGES_HERE, files_of_users
 from minicompile.watching.watched import FORMAT, Kind, Watched
+
+KERNEL_FOLDER = re.compile(r"(?m)^(# kernel path: ).*/")  # a cache of this process
+IDENTITY = re.compile(r"(_id\(.*,) \d{6,}\)")  # by which a guard knows an object: its address
 
 
 def plain(
@@ -63,7 +67,7 @@ def plain(
         "absent": [NAMES[name].path.replace(":", ".") for name in session.choices.absent],
         "compiles": _without_model(session.compiles),
         "graph_breaks": _without_model(session.graph_breaks),
-        "guards": [line for one in session.guards for line in one["text"].splitlines()],
+        "guards": [IDENTITY.sub(r"\1 ...)", line) for one in session.guards for line in one["text"].splitlines()],
         "sources": _sources(graphs, session.graph_breaks),
         "bytecode": [_bytecode(one) for one in session.bytecode],
         "dynamo": [_graph(graph) for graph in _without_model(session.dynamo)],
@@ -105,7 +109,13 @@ def _lowered(one: dict) -> dict:
         for made in one["definitions"]
     ]
     traffic = [found and asdict(found) for found in one["traffic"]]
-    return {**one, "aten": _graph(one["aten"]), "definitions": definitions, "traffic": traffic}
+    return {
+        **one,
+        "code": KERNEL_FOLDER.sub(r"\1", one["code"]),
+        "aten": _graph(one["aten"]),
+        "definitions": definitions,
+        "traffic": traffic,
+    }
 
 
 def _add_machine_code(
