@@ -8,6 +8,10 @@ from zlib import crc32
 
 from numbers_of_a_page import Source
 
+from minicompile.lowering.capture import as_capture
+from minicompile.lowering.simulated_vs_real import compare_with_real
+from minicompile.profile.conclusions import profiled
+from minicompile.watching.watched import read_watched
 from minilab.files import read_json
 
 RECORD = Path(__file__).parents[1] / "results/recorded/h200"
@@ -25,7 +29,34 @@ class Page(NamedTuple):
 
 @cache
 def recorded(path: str) -> dict:
-    return {**read_json(RECORD / path), **FRESH}
+    """What a record holds, or what is concluded from that: a capture.json, a profile.json, a simulated_vs_real.json."""
+    place = RECORD / path
+    if (concluded := CONCLUDED.get(place.name)) is not None:
+        return {**concluded(place.parent), **FRESH}
+    return {**read_json(place), **FRESH}
+
+
+def watched(path: str) -> dict:
+    return read_watched(RECORD / path)
+
+
+def _capture(folder: Path) -> dict:
+    made = watched(folder / "watched.json.xz")
+    return {**as_capture(made), "provenance": made["provenance"]}
+
+
+def _profile(folder: Path) -> dict:
+    made = read_json(folder / "profile_samples.json.xz")
+    return {**profiled(made), "provenance": made["provenance"]}
+
+
+def _compared(folder: Path) -> dict:
+    simulated = watched(folder / "watched_simulated.json.xz")
+    found = compare_with_real(as_capture(simulated), as_capture(watched(folder / "watched.json.xz")))
+    return {**found, "provenance": simulated["provenance"]}
+
+
+CONCLUDED = {"capture.json": _capture, "profile.json": _profile, "simulated_vs_real.json": _compared}
 
 
 def elsewhere(made: dict) -> dict:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, what_if_pages
+from docs.build.site_explorers import recorded_capture
 from minicompile import capture
 from minicompile.models import tiny_head
 from minilab import LabError
@@ -74,9 +75,9 @@ def write_glossary(options: argparse.Namespace) -> None:
 
 
 def write_explorer(options: argparse.Namespace) -> None:
-    """Take the picture of the recorded explorer that the README shows; needs Chromium."""
-    shown = options.record.parent / "25/minigpt"
-    explorer_picture.take(shown / "explorer.html", shown / "capture.json.xz", options.docs / "images/explorer.png")
+    """Take the picture of the record's explorer that the README shows; needs Chromium."""
+    capture = recorded_capture(options.record.parent / "25/minigpt")
+    explorer_picture.take(capture, options.docs / "images/explorer.png")
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {

@@ -13,8 +13,10 @@ from urllib.parse import quote
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from minicompile.explain.explorer import render_explorer
+from minicompile.lowering.captured import Capture
 from minilab import LabError
-from minilab.files import digest, read_json, replacing
+from minilab.files import digest, replacing
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIZE = (1500, 800)  # pixels
@@ -30,19 +32,18 @@ def laid_out() -> str:
     return digest([(page / name).read_text() for name in LAYOUT])
 
 
-def address(capture: dict) -> str:
+def address(capture: Capture) -> str:
     """The part of the address that opens a capture's explorer at the line of the last such operation."""
     graph = capture["graphs"][0]
     line = [node["line"] for node in graph["nodes"] if node["target"] == OPENED_AT][-1]
     return quote(f"0/{graph['panes']['aten']}:{line}")
 
 
-def take(explorer: Path, capture: Path, png: Path) -> None:
-    """Open a recorded explorer in a browser without a window, and keep what it shows.
+def take(capture: Capture, png: Path) -> None:
+    """Open a capture's explorer in a browser without a window, and keep what it shows.
 
     Args:
-        explorer: the page.
-        capture: the capture that it shows, `*.json` or `*.json.xz`.
+        capture: that the explorer shows.
         png: where the picture goes.
 
     Raises:
@@ -54,17 +55,17 @@ def take(explorer: Path, capture: Path, png: Path) -> None:
             "the explorer's picture needs a browser: `apt-get install chromium`, then the same command again."
         )
     with tempfile.TemporaryDirectory() as folder:
-        shot = Path(folder, "shot.png")
+        shot, page = Path(folder, "shot.png"), render_explorer(capture, Path(folder, "explorer.html"))
         subprocess.run(
             [
                 browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                 "--virtual-time-budget=20000", f"--user-data-dir={folder}", f"--window-size={SIZE[0]},{SIZE[1]}",
-                f"--screenshot={shot}", f"{explorer.resolve().as_uri()}#{address(read_json(capture))}",
+                f"--screenshot={shot}", f"{page.resolve().as_uri()}#{address(capture)}",
             ],
             capture_output=True, timeout=SECONDS, check=False,
         )  # fmt: skip
         if not shot.exists():
-            raise LabError(f"{browser} made no picture of {explorer}; open it there by hand to see why.")
+            raise LabError(f"{browser} made no picture of the explorer; open the page there by hand to see why.")
         note = PngInfo()
         note.add_text("Description", laid_out())
         with Image.open(shot) as image, replacing(png) as target:

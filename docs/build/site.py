@@ -21,7 +21,7 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from docs.build.site_explorers import EXPLORERS, bring, explorers, explorers_page, start_page, words
+from docs.build.site_explorers import EXPLORERS, draw, explorers, explorers_page, start_page, words
 from minilab import LabError
 from minilab.files import write_text
 from minilab.pages.translations import LANGUAGES
@@ -178,7 +178,9 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
     here = {one.page: one for one in explorers(root, language)}
     opened = {page: one.questions[0].name for page, one in here.items() if one.questions}
     sources = folder / "sources"
-    for path in reachable(root, [Path(START), Path(CONTENTS), *reports, *here]):
+    for page, explorer in here.items():
+        draw(explorer, language, sources / page)
+    for path in reachable(root, [Path(START), Path(CONTENTS), *reports]):
         target = sources / as_page(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
@@ -186,9 +188,7 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
             write_text(target, start_page(root, text, language) if path == Path(START) else text)
         elif target.name != path.name:
             write_text(target, code_page(path, (root / path).read_text()))
-        elif path in here:
-            bring(root, here[path], language, target)
-        else:
+        elif path not in here:
             shutil.copyfile(root / path, target)
     write_text(sources / EXPLORERS, explorers_page(root, language))
     settings = {

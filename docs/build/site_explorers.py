@@ -1,36 +1,39 @@
 """The site's way into the explorers: which there are, and the questions and lines at which links open them."""
 
-import lzma
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.explorer.questions import Question, questions
 from minicompile.explain.explorer.tour import tour
 from minicompile.explain.wording import Wording
+from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
-from minilab.files import parse_json, read_object
+from minicompile.profile.conclusions import profiled
+from minicompile.watching.watched import read_watched
+from minilab.files import read_object
 from minilab.pages.translations import Translations
 
 EXPLORERS = "explorers.md"
-CAPTURES = ("results/recorded/*/25/*/capture.json.xz", "results/25/*/*/capture.json")
+RECORDED, BUILT = "results/recorded/*/25/*/watched.json.xz", "results/25/*/*/capture.json"
 
 
 class Explorer(NamedTuple):
-    """An explorer that is here.
+    """An explorer of the site.
 
     Attributes:
         title: the model, and what its code was made for.
-        page: relative to the lab.
+        page: in the site.
         capture: what it shows.
+        profile: the times that it shows, where there are any.
         questions: that it answers.
     """
 
     title: str
     page: Path
     capture: Capture
+    profile: dict[str, Any] | None
     questions: list[Question]
 
 
@@ -40,28 +43,33 @@ def words(language: str) -> Translations:
 
 
 def explorers(root: Path, language: str) -> Iterator[Explorer]:
-    """Each explorer that is here, recorded or built; one that was built from a record is left out beside the record's.
+    """Each explorer that can be drawn here: of a record, or of a capture that was built here and is of none.
 
     Args:
         root: the lab.
         language: of titles and questions.
     """
-    seen = set()
-    for capture in captures(root):
-        packed = (root / capture).read_bytes()
-        held = parse_json(lzma.decompress(packed) if capture.suffix == ".xz" else packed)
-        label = Wording(language).label(held)
-        title = words(language)("explorer", model=held["model"]["name"], label=label)
-        shown = (held["model"]["name"], *held["target"].values())
-        if shown not in seen or "restored" not in held:
-            seen.add(shown)
-            yield Explorer(title, capture.parent / "explorer.html", held, questions(held, language))
+    for path in (*sorted(root.glob(RECORDED)), *sorted(root.glob(BUILT))):
+        recorded = path.suffix == ".xz"
+        held = recorded_capture(path.parent) if recorded else read_object(path)
+        if recorded or "restored" not in held:
+            title = words(language)("explorer", model=held["model"]["name"], label=Wording(language).label(held))
+            page = path.relative_to(root).with_name("explorer.html")
+            yield Explorer(title, page, held, _profile(path.parent), questions(held, language))
 
 
-def captures(root: Path) -> list[Path]:
-    """The captures, recorded or built here, that have an explorer beside them."""
-    found = [path for pattern in CAPTURES for path in sorted(root.glob(pattern))]
-    return [path.relative_to(root) for path in found if (path.parent / "explorer.html").is_file()]
+def recorded_capture(folder: Path) -> Any:
+    """The capture that follows from what a record's folder holds of a compile."""
+    watched = read_watched(folder / "watched.json.xz")
+    restored = {"from": str(folder), "stale": False, "reasons": []}
+    return {**as_capture(watched), "provenance": watched["provenance"], "restored": restored}
+
+
+def _profile(folder: Path) -> dict[str, Any] | None:
+    samples, built = folder / "profile_samples.json.xz", folder / "profile.json"
+    if samples.is_file():
+        return {**profiled(read_object(samples)), "restored": {"from": str(folder)}}
+    return read_object(built) if built.is_file() else None
 
 
 def address(explorer: Explorer, question: Question) -> str:
@@ -88,15 +96,9 @@ def explorers_page(root: Path, language: str) -> str:
     return text
 
 
-def bring(root: Path, explorer: Explorer, language: str, target: Path) -> None:
-    """Put an explorer's page into the site: as it is, or, recorded in English, drawn again in the site's language."""
-    folder = (root / explorer.page).parent
-    if language == "en" or "recorded" not in explorer.page.parts:
-        shutil.copyfile(root / explorer.page, target)
-        return
-    measured = folder / "profile.json"
-    profile = {**read_object(measured), "restored": {"from": str(folder)}} if measured.is_file() else None
-    render_explorer(explorer.capture, target, profile=profile, language=language)
+def draw(explorer: Explorer, language: str, target: Path) -> None:
+    """Write an explorer's page into the site."""
+    render_explorer(explorer.capture, target, profile=explorer.profile, language=language)
 
 
 def start_page(root: Path, text: str, language: str) -> str:

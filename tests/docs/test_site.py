@@ -1,7 +1,6 @@
 """The static site: what it holds, where its links lead, and that nothing of it comes from a server."""
 
 import json
-import lzma
 import re
 import shutil
 from pathlib import Path
@@ -11,6 +10,8 @@ import yaml
 from links import dead_links
 
 from docs.build import site
+from minicompile.lowering.capture import as_capture
+from minicompile.watching.watched import read_watched
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 
@@ -85,18 +86,17 @@ def test_the_sites_own_words_are_in_every_language(tmp_path):
 
 
 def test_an_explorer_that_was_built_from_the_record_is_listed_once(tmp_path):
-    recorded = next((ROOT / "results/recorded").glob("*/25/minigpt/capture.json.xz"))
-    held = json.loads(lzma.decompress(recorded.read_bytes()))
-    for folder in ("results/recorded/h200/25/minigpt", "results/25/minigpt/h200"):
+    recorded = next((ROOT / "results/recorded").glob("*/25/tiny_head/watched.json.xz"))
+    for folder in ("results/recorded/h200/25/tiny_head", "results/25/tiny_head/h200"):
         (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "explorer.html").touch()
-    shutil.copyfile(recorded, tmp_path / "results/recorded/h200/25/minigpt/capture.json.xz")
-    built = tmp_path / "results/25/minigpt/h200/capture.json"
+    shutil.copyfile(recorded, tmp_path / "results/recorded/h200/25/tiny_head/watched.json.xz")
+    held = as_capture(read_watched(recorded))
+    built = tmp_path / "results/25/tiny_head/h200/capture.json"
     for made, count in (({**held, "restored": {}}, 1), (held, 2)):
         built.write_text(json.dumps(made))
         found = list(site.explorers(tmp_path, "en"))
         assert len(found) == count
-        assert found[0].page == Path("results/recorded/h200/25/minigpt/explorer.html")
+        assert found[0].page == Path("results/recorded/h200/25/tiny_head/explorer.html")
 
 
 def test_a_link_that_leads_nowhere_is_refused(tmp_path):

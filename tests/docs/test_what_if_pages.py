@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from recorded_pages import recorded
 
 from docs.build import __main__ as build
 from docs.build import what_if_pages as pages
 from minicompile.knobs import KNOBS, TABLE
 from minicompile.what_if import counts
-from minilab.files import read_json
 
 ROOT = Path(__file__).parents[2]
 DATA = json.loads(pages.DATA.read_text())
@@ -71,7 +71,7 @@ def test_every_knob_was_tried_where_code_alone_can_be_had(knob):
 def test_what_is_quoted_is_what_the_compiler_makes_of_minigpt_today():
     """The counts of the side before are the recorded capture's; lines alone differ from one torch to the next."""
     quoted = DATA["fusion"]["simulated-h200"]["before"]["counts"]
-    capture = counts(read_json(ROOT / "results/recorded/h200/25/minigpt/capture.json.xz"))
+    capture = counts(recorded("25/minigpt/capture.json"))
     assert {name: count for name, count in quoted.items() if name != "lines"} == {
         name: count for name, count in capture.items() if name != "lines"
     }, "run every knob's `snakemake what_if --config model=minigpt`, then `python -m docs.build what_if`"

@@ -1,14 +1,12 @@
 """Stage 25's pages and the phases' reports, each with its artefacts and what follows from them."""
 
-import json
-import lzma
 from functools import cache, partial
 from itertools import pairwise, product
 from statistics import median
 
 import artefacts
 from numbers_of_a_page import Source
-from recorded_pages import CPU, GPU, RECORD, Page, elsewhere, recorded
+from recorded_pages import CPU, GPU, Page, elsewhere, recorded
 
 from minicompile.report.gemv_report import report as gemv
 from minicompile.report.phase_reports import checks_24, checks_25, phase_report
@@ -238,7 +236,7 @@ def report_page() -> Page:
 
 @cache
 def capture(model: str) -> dict:
-    return json.loads(lzma.decompress((RECORD / f"25/{model}/capture.json.xz").read_bytes()))
+    return recorded(f"25/{model}/capture.json")
 
 
 def capture_derived(captures: list[dict]) -> dict:

@@ -49,27 +49,29 @@ def test_a_laptop_without_a_record_shows_no_real_gpu(lab: Lab):
 
 
 def test_a_laptop_restores_a_recorded_capture_and_explains_and_shows_it(lab: Lab):
-    record(lab, "minigpt_train/capture.json.xz")
-    record(lab, "minigpt_train/simulated_vs_real.json")
+    record(lab, "minigpt_train/watched.json.xz")
+    record(lab, "minigpt_train/watched_simulated.json.xz")
     assert h200_jobs(lab) == {
-        "restore_of_model results/25/minigpt_train/h200/capture.json",
+        "restore_of_model results/25/minigpt_train/h200/watched.json",
+        "restore_of_model results/25/minigpt_train/h200/watched_simulated.json",
+        "capture results/25/minigpt_train/h200/capture.json",
         "plain_files_triton results/25/minigpt_train/h200/fx_graph.py",
-        "restore_of_model results/25/minigpt_train/h200/simulated_vs_real.json",
+        "simulated_vs_real results/25/minigpt_train/h200/simulated_vs_real.json",
         "annotate results/25/minigpt_train/h200/KERNEL_ANNOTATION.md",
         "explorer results/25/minigpt_train/h200/explorer.html",
     }
 
 
 def test_the_real_gpu_rather_than_the_simulated_one_stands_beside_the_cpu(lab: Lab):
-    record(lab, "minigpt/capture.json.xz")
+    record(lab, "minigpt/watched.json.xz")
     beside = lab.snakemake("results/25/minigpt/explorer.html", "--dry-run").stdout
     assert "restore_of_model" in beside
     assert "simulated-h200" not in beside
 
 
 def test_an_edit_of_what_captures_restores_anew(lab: Lab):
-    record(lab, "minigpt_train/capture.json.xz")
-    target = "results/25/minigpt_train/h200/capture.json"
+    record(lab, "minigpt_train/watched.json.xz")
+    target = "results/25/minigpt_train/h200/watched.json"
     lab.pretend_built(target)
     assert lab.jobs(target) == set()
     lab.edit("src/minicompile/models.py")
@@ -77,25 +79,26 @@ def test_an_edit_of_what_captures_restores_anew(lab: Lab):
 
 
 def test_a_machine_with_the_gpu_captures_and_compares_whatever_the_record(lab: Lab):
-    record(lab, "minigpt/capture.json.xz")
+    record(lab, "minigpt/watched.json.xz")
     jobs = h200_jobs(lab, *GPU_HERE)
     for model in MODELS:
-        assert f"capture_triton results/25/{model}/h200/capture.json" in jobs
+        assert f"watch_triton results/25/{model}/h200/watched.json" in jobs
+        assert f"watch_simulated results/25/{model}/h200/watched_simulated.json" in jobs
         assert f"simulated_vs_real results/25/{model}/h200/simulated_vs_real.json" in jobs
     assert not any(job.startswith("restore") for job in jobs)
 
 
-def test_a_record_publishes_captures_comparisons_and_the_explorer_that_the_readme_opens(lab: Lab):
+def test_a_record_publishes_what_was_watched_and_nothing_that_is_concluded_from_it(lab: Lab):
     jobs = lab.jobs("record", *GPU_HERE)
-    wanted = {f"{rule} results/25/{model}/h200/{file}" for model in MODELS for rule, file in (
-        ("capture_triton", "capture.json"), ("simulated_vs_real", "simulated_vs_real.json"),
-    )}  # fmt: skip
-    assert wanted | {"explorer results/25/minigpt/h200/explorer.html"} <= jobs
-    assert not {job for job in jobs if "KERNEL_ANNOTATION" in job or "tiny_head/h200/explorer" in job}
+    watched = (("watch_triton", "watched.json"), ("watch_simulated", "watched_simulated.json"))
+    assert {f"{rule} results/25/{model}/h200/{file}" for model in MODELS for rule, file in watched} <= jobs
+    assert not {
+        job for job in jobs if job.split()[0] in ("capture", "simulated_vs_real", "explorer", "annotate", "profile")
+    }
 
 
 def test_no_gpu_and_no_record_of_its_capture(lab: Lab):
-    done = lab.snakemake("results/25/minigpt/a100/capture.json", "--dry-run", check=False)
+    done = lab.snakemake("results/25/minigpt/a100/watched.json", "--dry-run", check=False)
     assert done.returncode
     assert "There is no device a100 here and no record of it" in done.stdout
-    assert "snakemake --cores 4 results/25/minigpt/a100/capture.json" in done.stdout
+    assert "snakemake --cores 4 results/25/minigpt/a100/watched.json" in done.stdout

@@ -1,24 +1,20 @@
 """An explorer's questions follow from its capture, and each opens at a line that is there."""
 
 import copy
-import json
-import lzma
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 from explored import tiny_head, tiny_head_simulated
+from recorded_pages import recorded
 
 from minicompile.explain.explorer.questions import MOST, questions
 from minilab.pages.translations import LANGUAGES
 
-ROOT = Path(__file__).parents[3]
-
 
 @cache
 def minigpt() -> dict:
-    return json.loads(lzma.decompress((ROOT / "results/recorded/h200/25/minigpt/capture.json.xz").read_bytes()))
+    return recorded("25/minigpt/capture.json")
 
 
 CAPTURES = {"minigpt": minigpt, "tiny_head": tiny_head, "tiny_head, simulated": tiny_head_simulated}

@@ -1,8 +1,6 @@
 """The record of a graph is made from what one compile left, which stays as it was."""
 
 import copy
-from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,34 +14,31 @@ from minicompile.lowering.outcomes import own_aten_nodes
 from minicompile.lowering.panes import triton_assembly
 from minicompile.lowering.record import Record
 from minicompile.models import tiny_head
-from minicompile.watching.machine.triton import CompiledKernel
-from minicompile.watching.session import fresh_dynamo, watch
+from minicompile.watching.model import watch_model
 
 
 @pytest.fixture(scope="module")
-def session():
+def seen():
     model = tiny_head()
-    with torch.no_grad(), fresh_dynamo(), watch() as seen:
-        torch.compile(model.module, options=FAST)(*model.inputs)
-    return seen
+    return watch_model(model.module, model.inputs, options=FAST)
 
 
-def test_building_a_graph_leaves_the_compiles_data_as_it_was(session):
-    before = copy.deepcopy(session.lowered)
-    built = built_graph(session.lowered[0])
-    assert session.lowered == before
+def test_building_a_graph_leaves_the_compiles_data_as_it_was(seen):
+    before = copy.deepcopy(seen["lowered"])
+    built = built_graph(seen["lowered"][0])
+    assert seen["lowered"] == before
     assert {"aten_nodes", "lines"} <= built.graph["scheduler_nodes"][0].keys()
 
 
-def test_what_is_built_twice_is_the_same(session):
-    first, second = Record(session), Record(session)
+def test_what_is_built_twice_is_the_same(seen):
+    first, second = Record(seen), Record(seen)
     assert first.graphs == second.graphs
     assert first.panes.panes == second.panes.panes
     assert first.panes.links() == second.panes.links()
 
 
-def test_an_aten_node_belongs_to_the_loops_that_compute_it(session):
-    lowered = session.lowered[0]
+def test_an_aten_node_belongs_to_the_loops_that_compute_it(seen):
+    lowered = seen["lowered"][0]
     own = own_aten_nodes(lowered)
     assert own.keys() == {node["name"] for node in lowered["scheduler_nodes"]}
     made = {producer: name for name, producers in own.items() for producer in producers}
@@ -51,38 +46,29 @@ def test_an_aten_node_belongs_to_the_loops_that_compute_it(session):
     assert len({made["addmm"], made["amax"], made["sum_1"]}) == 3
 
 
-@dataclass(frozen=True)
-class Texts:
-    """What stands in for Triton: one kernel, compiled."""
-
-    kernel: str
-
-    def compiled(self, sources: dict, _chosen: object) -> dict[str, CompiledKernel]:
-        assert list(sources) == [self.kernel]
-        texts = {"ttir": "module {\n}", "ttgir": "gpu {\n}", "llir": "define void @k() {\n}", "ptx": "ret;"}
-        return {self.kernel: CompiledKernel("sm_90", {"num_warps": 4}, 2, 0, **texts, cubin=b"")}
-
-
 def test_the_assembly_is_added_to_a_copy():
     kernel = {"name": "triton_0", "first": 2, "last": 3, "assembly": None}
     graph = {"id": "0.forward", "panes": {"code": "code.0.forward"}, "kernels": [kernel], "calls": []}
-    code = ["triton_0 = async_compile.triton('triton_', '''", "def triton_():", "    pass", "''')"]
+    texts = {"ttir": "module {\n}", "ttgir": "gpu {\n}", "llir": "define void @k() {\n}", "ptx": "ret;", "sass": None}
+    facts = {"architecture": "sm_90", "configuration": {"num_warps": 4}, "candidates": 2}
+    facts |= {"shared_bytes": 0, "registers": 16, "stack_bytes": 0}
     before = copy.deepcopy(graph)
-    made, panes = triton_assembly.with_assembly(graph, code, Texts("triton_0"), lambda _text: None, sass=False)
+    made, panes = triton_assembly.with_assembly(graph, {"triton_0": {**facts, **texts}})
     assert graph == before
     assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
     kinds = ["ttir", "ttgir", "llir", "ptx"]
-    assert [pane["title"] for pane in panes.panes][:4] == [{"code": kind, "kernel": "triton_0"} for kind in kinds]
-    assert [pane["lines"][0] for pane in panes.panes][:4] == ["module {", "gpu {", "define void @k() {", "ret;"]
+    assert [pane["title"] for pane in panes.panes] == [{"code": kind, "kernel": "triton_0"} for kind in kinds]
+    assert [pane["lines"][0] for pane in panes.panes] == ["module {", "gpu {", "define void @k() {", "ret;"]
     shown = made["kernels"][0]["assembly"]["panes"]
-    assert [shown[kind] for kind in kinds] == [pane["id"] for pane in panes.panes][:4]
+    assert [shown[kind] for kind in kinds] == [pane["id"] for pane in panes.panes]
+    assert shown["sass"] is None
 
 
 def test_a_graph_that_dynamo_gave_up_lies_between_no_others():
     compiles = [{"id": "0/1", "graphs": [2]}, {"id": "1/1", "graphs": [3, 4]}]
     breaks = [{"reason": "item", "after": 2, "before": 3}, {"reason": "print", "after": 3, "before": None}]
     record = Record.__new__(Record)
-    record.session = SimpleNamespace(lowered=[{"index": 2}, {"index": 4}], compiles=compiles, graph_breaks=breaks)
+    record.watched = {"lowered": [{"index": 2}, {"index": 4}], "compiles": compiles, "graph_breaks": breaks}
     record._settle()
     assert [made["graphs"] for made in record._compiles] == [[2], [4]]
     assert [(one["after"], one["before"]) for one in record._breaks] == [(2, 4), (4, None)]

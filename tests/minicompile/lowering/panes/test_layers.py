@@ -1,7 +1,5 @@
 """Which layer of the model an ATen node was made in."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from minicompile.lowering.panes.layers import layer_stack, with_layers
@@ -33,9 +31,9 @@ def test_a_graph_names_the_innermost_layer_of_each_node_and_the_class_of_every_l
 )
 def test_a_name_in_the_trace_of_a_pattern_is_no_node_of_the_model_that_is_called_so(graph, found):
     record = Record.__new__(Record)
-    record.session = SimpleNamespace(dynamo=[{"identities": {"dynamo": ""}, "nodes": []}])
+    record.watched = {"dynamo": [{"identities": [["dynamo", ""]], "nodes": []}]}
     record._dynamo = [{"q": 1}]
-    joint = {"at": {"permute": 3}, "origins": {"permute": ["q"]}, "by_sequence": {}, "identities": {"joint": ""}}
+    joint = {"at": {"permute": 3}, "origins": {"permute": ["q"]}, "by_sequence": {}, "identities": [["joint", ""]]}
     record._joint = {0: joint}
     node = {"name": "permute_default_12", "origins": [["permute", graph]], "sequence": None}
     assert record._origins(0, node) == found
