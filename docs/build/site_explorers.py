@@ -51,7 +51,7 @@ def explorers(root: Path, language: str) -> Iterator[Explorer]:
     """
     for path in (*sorted(root.glob(RECORDED)), *sorted(root.glob(BUILT))):
         recorded = path.suffix == ".xz"
-        held = recorded_capture(path.parent) if recorded else read_object(path)
+        held: Any = recorded_capture(path.parent) if recorded else read_object(path)
         if recorded or "restored" not in held:
             title = words(language)("explorer", model=held["model"]["name"], label=Wording(language).label(held))
             page = path.relative_to(root).with_name("explorer.html")

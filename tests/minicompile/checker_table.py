@@ -1,22 +1,19 @@
 """Explains every model of `zoo/`, holds each sentence against the generated code, and writes docs/explained_models.md.
 
-`python tests/minicompile/checker_table.py` captures all models for the CPU and for a simulated GPU, proves what is said
-of them and writes the page. With a GPU elsewhere: `--capture FOLDER --target cuda` there keeps the captures, and
-`--captures FOLDER` proves them here, where no GPU is needed. A row that is not made anew stays as it was.
+`python tests/minicompile/checker_table.py` proves what is said of the compiles that are kept (`watched_models.py`
+watches them anew) and writes the page; only the kernels that are run are compiled. A row that is not made anew stays.
 """
 
 import argparse
 import datetime
 import json
-import multiprocessing
-import os
 import sys
 import tempfile
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 
-from zoo_models import NAMES, TARGETS, ZOO, Captured, Verdict, captured, load, saved
+from zoo_models import KEPT, NAMES, TARGETS, Captured, Verdict, of_kept
 from zoo_proofs import judged
 from zoo_runs import Ran, ran
 
@@ -38,40 +35,6 @@ COLUMNS = """
   kernels cannot run here, because a size is a symbol, a branch depends on a value, or a kernel is the user's own.
 - **held**: sentences that were held against the code; **false**: those that the code refutes.
 """
-
-
-def keep(name: str, target: str, folder: Path, models: Path = ZOO) -> str | None:
-    """Capture a model into a folder, as `NAME.TARGET.json.gz`; why it could not be, else None."""
-    try:
-        captured(name, target, models).save(folder)
-    except Exception as error:  # a model that fails is a row that says so
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    return None
-
-
-def keep_all(pairs: list[tuple[str, str]], folder: Path, jobs: int, models: Path = ZOO) -> dict[str, str]:
-    """Capture models in processes of their own; why some failed, by `NAME.TARGET`.
-
-    One that crashes takes no other with it, and what an interrupted call left in the folder is not captured again.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    pairs = [pair for pair in pairs if not (folder / f"{'.'.join(pair)}.json.gz").exists()]
-    failed = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        waiting = {pair: pool.submit(keep, *pair, folder, models) for pair in pairs}
-        for number, (pair, future) in enumerate(waiting.items(), 1):
-            key = ".".join(pair)
-            if (error := future.exception()) or (error := future.result()):
-                failed[key] = str(error)
-            print(f"{number}/{len(pairs)} {key} {failed.get(key, '')}", file=sys.stderr, flush=True)
-    for key in [key for key in failed if "process pool" in failed[key]]:  # one of them crashed, the others only waited
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            future = pool.submit(keep, *key.split("."), folder, models)
-            failed[key] = future.exception() or future.result()
-    failed = {key: str(error) for key, error in failed.items() if error}
-    (folder / "failed.json").write_text(json.dumps(failed))
-    return failed
 
 
 def row(one: Captured, runs: Ran) -> dict:
@@ -145,38 +108,28 @@ def _summary(rows: dict[str, dict]) -> str:
     return "\n".join(lines)
 
 
+def kept(targets: Sequence[str], models: Sequence[str]) -> list[Captured]:
+    """The captures of what is kept of models, each with the newest torch that it was watched with for a target."""
+    paths = {
+        (path.name.partition(".")[0], path.parent.name): path  # a newer version's in the place of an older one's
+        for version in sorted(KEPT.iterdir(), key=lambda folder: [*map(int, folder.name.split("."))])
+        for path in sorted(version.glob("*/*.json.xz"))
+    }
+    return [of_kept(*key, path) for key, path in sorted(paths.items()) if key[0] in models and key[1] in targets]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--capture", type=Path, metavar="FOLDER", help="capture into a folder, and prove nothing")
-    parser.add_argument("--captures", type=Path, metavar="FOLDER", help="prove the captures that a folder holds")
     parser.add_argument("--target", action="append", choices=(*TARGETS, "cuda"), help="again for several")
-    parser.add_argument("--jobs", type=int, default=2, help="models that are captured at a time")
     parser.add_argument("models", nargs="*", metavar="MODEL", help="all of the zoo by default")
     asked = parser.parse_args()
     if unknown := set(asked.models) - set(NAMES):
         parser.error(f"the zoo has no {', '.join(sorted(unknown))}; its models are the files of tests/minicompile/zoo")
-    wanted = asked.target or TARGETS
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # there are processes enough
-    with tempfile.TemporaryDirectory() as made:
-        folder = asked.captures or asked.capture or Path(made)
-        if asked.captures:
-            paths = sorted(folder.glob("*.json.gz"))
-            if not paths:
-                parser.error(f"{folder} holds no captures; make them with --capture {folder}")
-            failed = json.loads(log.read_text()) if (log := folder / "failed.json").exists() else {}
-        else:
-            pairs = [(name, target) for name in asked.models or NAMES for target in wanted
-                     if target in load(name).targets or target == "cuda"]  # fmt: skip
-            failed = keep_all(pairs, folder, asked.jobs)
-        if asked.capture:
-            return bool(failed)
-        captures = [saved(path) for path in sorted(folder.glob("*.json.gz"))]
-        rows = rows_of([one for one in captures if not asked.models or one.name in asked.models])
-    rows |= {key: {"captured": False, "error": error} for key, error in failed.items()}
+    rows = rows_of(kept(asked.target or (*TARGETS, "cuda"), asked.models or NAMES))
     false = [f"{key}: {said}" for key, one in rows.items() for said in one.get("false", ())]
     print("\n".join(false) or f"{sum(one.get('held', 0) for one in rows.values())} sentences held, none of them false")
     write(rows)
-    return bool(false or failed)
+    return bool(false)
 
 
 def write(rows: dict[str, dict]) -> None:

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import torch
 from captured import compiled_code
-from checker_table import keep_all
 from random_steps import SIZES, STEPS, Blanks, Template
 from torch import Tensor, nn
 from torch.nn import functional
-from zoo_models import TARGETS, Captured, Verdict, load, saved
+from watched_models import keep_all, minor
+from zoo_models import TARGETS, Captured, Verdict, load, of_kept, path_of
 from zoo_proofs import judged
 from zoo_runs import Ran, ran
 
@@ -184,16 +184,16 @@ def tried(seed: int, numbers: list[int], folder: Path, jobs: int) -> dict[str, V
     """What was held and what is false of some models, by name; a refusal is false too."""
     names = written(seed, numbers, folder)
     pairs = [(name, target) for name in names for target in TARGETS]
-    failed = keep_all(pairs, folder / "captures", jobs, folder)
-    captures = [saved(path) for path in sorted((folder / "captures").glob("*.json.gz"))]
+    states = keep_all(pairs, folder / "kept", jobs, folder)
+    paths = {pair: path_of(*pair, minor(), folder / "kept") for pair in pairs}
+    captures = [of_kept(*pair, path) for pair, path in paths.items() if path.exists()]
     total = {name: Verdict() for name in names}
     for one, its in zip(captures, ran(captures, folder), strict=True):
         found = verdict(one, its)
         total[one.name] += Verdict(found.held, [f"{one.target}: {said}" for said in found.false])
-    for key, error in failed.items():
-        name, target = key.split(".")
-        if refused(name, target, folder):
-            total[name].false.append(f"{target}: refused: {error}")
+    for (name, target), state in states.items():
+        if state != "new" and refused(name, target, folder):
+            total[name].false.append(f"{target}: refused: {state}")
     return total
 
 

@@ -1,5 +1,6 @@
 """Stage 25's pages and the phases' reports, each with its artefacts and what follows from them."""
 
+import json
 from functools import cache, partial
 from itertools import pairwise, product
 from statistics import median

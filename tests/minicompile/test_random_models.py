@@ -3,7 +3,7 @@
 import pytest
 import torch
 from random_models import source, verdict, written
-from zoo_models import captured, load
+from zoo_models import captured_anew, load
 from zoo_runs import ran
 
 
@@ -32,7 +32,7 @@ def test_eager_pytorch_runs_them(tmp_path):
 
 @pytest.mark.parametrize(("seed", "target"), [(11, "cpu"), (12, "simulated")])
 def test_what_is_said_of_them_is_true(seed, target, tmp_path):
-    captures = [captured(name, target, tmp_path) for name in written(seed, range(2), tmp_path)]
+    captures = [captured_anew(name, target, tmp_path) for name in written(seed, range(2), tmp_path)]
     for one, its in zip(captures, ran(captures, tmp_path), strict=True):
         found = verdict(one, its)
         assert sum(found.held.values()) > 10

@@ -1,8 +1,8 @@
-"""What was watched of the models of `zoo/`, kept in files: `compiles/{minor of torch}/{target}/{model}.json.xz`.
+"""Watches the models of `zoo/` with the torch that is installed, keeps what was seen, and says which differ.
 
-What is concluded from a compile is tested on these, so that a test of a sentence compiles nothing. A dozen models are
-watched anew in the tests and must be what is kept. `python tests/minicompile/watched_models.py` watches all of them
-with the torch that is installed and says which differ; with `--target cuda` on a machine with a GPU.
+`python tests/minicompile/watched_models.py` for the CPU and for a simulated GPU; `--target cuda` on a machine with a
+GPU. What is concluded from a compile is tested on what is kept; a dozen models are watched anew in the tests and must
+be what is kept.
 """
 
 import argparse
@@ -11,40 +11,22 @@ import lzma
 import multiprocessing
 import os
 import sys
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from pathlib import Path
 
 import torch
-from zoo_models import NAMES, TARGETS, ZOO, load, watched
+from zoo_models import KEPT, NAMES, TARGETS, ZOO, load, path_of, watched
 
 from minicompile.watching.watched import Watched, read_watched
 from minilab.files import write_bytes
 
-KEPT = Path(__file__).parent / "compiles"
-CLOCKS = (
-    "seconds",
-    "phases",
-    "environment",
-    "device",
-    "gpu",
-    "provenance",
-)  # what is another on another day or machine
+CLOCKS = ("seconds", "phases", "environment", "device", "gpu")  # what is another on another day or machine
 
 
 def minor() -> str:
     """The minor version of the installed torch."""
     return ".".join(torch.__version__.split(".")[:2])
-
-
-def path_of(name: str, target: str, version: str | None = None, kept: Path = KEPT) -> Path:
-    return kept / (version or minor()) / target / f"{name}.json.xz"
-
-
-@cache
-def kept_watch(name: str, target: str, version: str | None = None) -> Watched:
-    """What is kept of a model's compile."""
-    return read_watched(path_of(name, target, version))
 
 
 def told(made: Watched) -> dict:
@@ -56,10 +38,9 @@ def told(made: Watched) -> dict:
 
 def keep(name: str, target: str, kept: Path, models: Path = ZOO) -> str:
     """Watch a model and keep that, unless what is kept says the same: `same`, `new`, `differs`, or what went wrong."""
-    path = path_of(name, target, kept=kept)
+    path = path_of(name, target, minor(), kept)
     try:
-        made = watched(name, target, models)
-        text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(watched(name, target, models), ensure_ascii=False, separators=(",", ":"))
         if path.exists() and told(read_watched(path)) == told(json.loads(text)):
             return "same"
         state = "differs" if path.exists() else "new"
@@ -67,6 +48,22 @@ def keep(name: str, target: str, kept: Path, models: Path = ZOO) -> str:
     except Exception as error:  # a model that fails is a line that says so
         return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     return state
+
+
+def keep_all(pairs: list[tuple[str, str]], kept: Path, jobs: int, models: Path = ZOO) -> dict[tuple[str, str], str]:
+    """What became of each (model, target), watched in processes of their own: one that crashes takes no other along."""
+    states: dict[tuple[str, str], str] = {}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        waiting = {pair: pool.submit(keep, *pair, kept, models) for pair in pairs}
+        for number, (pair, future) in enumerate(waiting.items(), 1):
+            states[pair] = str(future.exception() or future.result())
+            print(f"{number}/{len(pairs)} {'.'.join(pair)}: {states[pair]}", file=sys.stderr, flush=True)
+    for pair in [pair for pair, state in states.items() if "process pool" in state]:  # the others only waited
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            future = pool.submit(keep, *pair, kept, models)
+            states[pair] = str(future.exception() or future.result())
+    return states
 
 
 def main() -> int:
@@ -84,19 +81,13 @@ def main() -> int:
         for target in asked.target or TARGETS
         if target in load(name).targets or target == "cuda"
     ]
+    os.chdir(Path(__file__).parents[2])  # from which the paths of sources are told
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # there are processes enough
-    states: dict[str, int] = {}
-    with ProcessPoolExecutor(
-        asked.jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=8
-    ) as pool:
-        waiting = {pair: pool.submit(keep, *pair, asked.kept) for pair in pairs}
-        for pair, future in waiting.items():
-            state = future.result()
-            states[state.partition(":")[0]] = states.get(state.partition(":")[0], 0) + 1
-            if state != "same":
-                print(f"{'.'.join(pair)}: {state}", flush=True)
-    print(f"torch {torch.__version__}: {', '.join(f'{count} {state}' for state, count in states.items())}")
-    return int(not states.keys() <= {"same", "new"})
+    states = keep_all(pairs, asked.kept, asked.jobs)
+    print("\n".join(f"{'.'.join(pair)}: {state}" for pair, state in states.items() if state != "same"))
+    counted = Counter(state.partition(":")[0] for state in states.values())
+    print(f"torch {torch.__version__}: {', '.join(f'{count} {state}' for state, count in counted.items())}")
+    return int(not states.keys() or not set(states.values()) <= {"same", "new"})
 
 
 if __name__ == "__main__":

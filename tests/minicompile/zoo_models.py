@@ -1,18 +1,20 @@
-"""The models of `zoo/`, a file each, captured without being compiled by a C++ or a Triton compiler.
+"""The models of `zoo/`, a file each, and what was watched of their compiles, which needs no C++ or Triton compiler.
 
-A file has `make()`, which returns a module and its inputs, and perhaps `TRAIN`, `DYNAMIC` (by input, the axes whose
-length may change), `UNBACKED` (those whose length no graph may know), `DYNAMO` (its configuration), `OPTIONS`
-(torch.compile's) or `TARGETS`. To try another model, add a file: nothing is said of what to expect.
+`compiles/{minor of torch}/{target}/{model}.json.xz` keeps what was watched, so that a test of what is concluded
+compiles nothing; `watched_models.py` watches them anew. A file of a model has `make()`, which returns a module and its
+inputs, and perhaps `TRAIN`, `DYNAMIC` (by input, the axes whose length may change), `UNBACKED` (those whose length no
+graph may know), `DYNAMO` (its configuration), `OPTIONS` (torch.compile's) or `TARGETS`. To try another model, add a
+file and watch it: nothing is said of what to expect.
 """
 
 import contextlib
-import gzip
+import copy
 import importlib.util
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -24,9 +26,10 @@ from torch._inductor.async_compile import AsyncCompile
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.watching.model import watch_model
-from minicompile.watching.watched import Watched
+from minicompile.watching.watched import Watched, read_watched
 
-ZOO = Path(__file__).parent / "zoo"
+ZOO, KEPT = Path(__file__).parent / "zoo", Path(__file__).parent / "compiles"
+NEWEST = "2.13"  # of the minor versions of torch that compiles are kept of
 NAMES = sorted(path.stem for path in ZOO.glob("*.py"))
 TARGETS = ("cpu", "simulated")
 
@@ -85,13 +88,6 @@ class Captured:
         inputs = [node for node in graph["nodes"] if node["op"] == "placeholder"]
         return "\n".join([*(f"# {node['name']}: {node['dtype']}" for node in inputs), self.text(graph, "code")])
 
-    def save(self, folder: Path) -> None:
-        """Keep it in a folder, as `NAME.TARGET.json.gz`."""
-        path = folder / f"{self.name}.{self.target}.json.gz"
-        with gzip.open(path.with_suffix(".part"), "wt") as file:
-            json.dump(self.capture, file)
-        path.with_suffix(".part").rename(path)
-
 
 @dataclass
 class Verdict:
@@ -108,13 +104,6 @@ class Verdict:
         self.held[kind] += 1
         if said != truth:
             self.false.append(f"{of}: {kind} {said}, in truth {truth}")
-
-
-def saved(path: Path) -> Captured:
-    """A capture that was kept in a file."""
-    name, target = path.name.split(".")[:2]
-    with gzip.open(path, "rt") as file:
-        return Captured(name, target, json.load(file))
 
 
 def _zeros(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
@@ -137,6 +126,26 @@ def watched(name: str, target: str, folder: Path = ZOO) -> Watched:
         )
 
 
-def captured(name: str, target: str, folder: Path = ZOO) -> Captured:
-    """Capture a model anew."""
+def path_of(name: str, target: str, version: str, kept: Path = KEPT) -> Path:
+    """Where what was watched of a model is kept, by the minor version of torch."""
+    return kept / version / target / f"{name}.json.xz"
+
+
+def of_kept(name: str, target: str, path: Path) -> Captured:
+    """The capture of what a file keeps."""
+    return Captured(name, target, as_capture(read_watched(path)))
+
+
+@cache
+def _captured(name: str, target: str, version: str) -> Captured:
+    return of_kept(name, target, path_of(name, target, version))
+
+
+def captured(name: str, target: str, version: str = NEWEST) -> Captured:
+    """The capture of what is kept of a model; a copy, which a test may change."""
+    return copy.deepcopy(_captured(name, target, version))
+
+
+def captured_anew(name: str, target: str, folder: Path = ZOO) -> Captured:
+    """The capture of a model that is compiled now."""
     return Captured(name, target, as_capture(watched(name, target, folder)))

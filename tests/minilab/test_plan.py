@@ -50,17 +50,15 @@ def test_a_gpu_publishes_what_a_cpu_has_not(config: dict):
     plan = Plan(config, ["h200", "cpu-x"])
     gpu, cpu = ({artefact_at(path)[0].name for path in plan.to_publish(device)} for device in ("h200", "cpu-x"))
     assert gpu == {entry.name for entry in TABLE if entry.recorded}
-    assert gpu - cpu == {"autotune", "contest", "head", "capture", "simulated_vs_real", "gemv", "model_contest"}
+    assert gpu - cpu == {"autotune", "contest", "head", "watched", "watched_simulated", "gemv", "model_contest"}
 
 
 def test_pages_are_published_beside_what_they_show(config: dict):
     pages = Plan(config, ["h200", "cpu-x"]).pages("h200")
-    assert {"results/24/roofline.png", "results/24/bandwidth.svg", "results/25/minigpt/h200/explorer.html"} <= set(
-        pages
-    )
-    assert "results/25/tiny_head/h200/explorer.html" not in pages  # only the one that the README opens
-    script, shows = pages["results/25/minigpt/h200/roofline.png"]
-    assert (script, shows) == ("scripts/profile_report.py", ["results/25/minigpt/h200/profile.json"])
+    assert {"results/24/roofline.png", "results/24/bandwidth.svg", "results/25/minigpt/h200/training.png"} <= set(pages)
+    assert not [page for page in pages if page.endswith("explorer.html")]  # it is concluded from what was watched
+    script, shows = pages["results/25/minigpt/h200/training.png"]
+    assert (script, shows) == ("scripts/training_picture.py", ["results/25/minigpt/h200/training.json"])
 
 
 def test_timed_kernels_by_device(config: dict, monkeypatch: pytest.MonkeyPatch):
@@ -159,7 +157,7 @@ def test_a_users_model_is_profiled_where_devices_are_measured(config: dict):
     assert places <= {("mine", "h200"), ("mine", "cpu-x")}
     assert ("mine", "h200") in places
     assert plan.profiles_beside("mine", ["h200"]) == ["results/25/mine/h200/profile.json"]
-    params = in_order(artefact("profile").params(config, {"model": "mine", "device": "h200"}))
+    params = in_order(artefact("profile_samples").params(config, {"model": "mine", "device": "h200"}))
     assert params["entry"] == config["models"]["mine"]
     assert [case["modes"] for case in params["cases"]] == [config["profile"]["modes"]["cuda"]]
     assert ("mine", "h200") not in Plan(config, ["cpu-x"]).profiles  # whose record has no such model

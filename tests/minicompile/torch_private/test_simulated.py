@@ -6,7 +6,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves, tree_map
-from zoo_models import captured
+from zoo_models import captured_anew
 
 from minicompile.capturing import capture
 from minicompile.torch_private import simulated
@@ -23,7 +23,7 @@ class Convolved(nn.Module):
 
 def test_a_convolution_of_an_input_that_is_laid_out_otherwise_is_captured():
     """torch makes the input contiguous to see in which layout the library would answer."""
-    [graph] = captured("sequence_conv", "simulated").capture["graphs"]
+    [graph] = captured_anew("sequence_conv", "simulated").capture["graphs"]
     assert any(node["target"] == "aten.convolution.default" for node in graph["nodes"])
 
 
@@ -97,5 +97,5 @@ def test_a_tensor_on_the_gpu_that_is_not_here_tells_its_nonzero_places_and_takes
 
 def test_what_a_graph_returns_lies_as_in_eager_mode():
     """Inductor lays out results for itself with gaps between the rows, but not those that it hands over."""
-    one = captured("unfolded", "simulated")
+    one = captured_anew("unfolded", "simulated")
     assert "empty_strided_cuda((2, 3, 3, 3, 8, 7), (1512, 504, 168, 56, 7, 1)" in one.code(one.capture["graphs"][0])

@@ -8,7 +8,7 @@ from minilab.device import cpu_device
 from minilab.files import write_json
 from minilab.records.closure import closure
 from minilab.records.digests import digest_of_code
-from minilab.records.provenance import provenance, stale_reasons
+from minilab.records.provenance import concluded, provenance, stale_reasons
 from minilab.records.restore import Today, flattened, reasons_by_kernel
 from minilab.records.words import worded
 
@@ -45,15 +45,14 @@ def test_a_source_that_joined_what_it_depends_on_makes_it_stale(source: Path):
     assert stale_reasons(made, None, today) == [{"code": "source_new", "path": "header.cuh"}]
 
 
-def test_a_capture_for_a_simulated_device_that_lies_here_says_nothing_of_a_records(source: Path):
-    """Restored before or after this machine's own was written, the comparison was fresh or stale."""
-    made = provenance([source], {}, "h200") | {"inputs": {}}
-    for model, stale in (("simulated-h200", False), ("cpu-x", True)):
-        lies_here = Path(f"results/25/minigpt/{model}/capture.json")
-        made["inputs"] = {str(lies_here): "0" * 64}
-        assert stale_reasons(made, record="record") == []
-        write_json(lies_here, {"torch": "another"})
-        assert bool(stale_reasons(made, record="record")) == stale
+def test_what_follows_from_a_measurement_is_of_its_day_and_machine_and_of_its_own_sources(source: Path):
+    write_json("results/measured.json", {"provenance": {}, "rows": [1]})
+    made = {**provenance([], {"a": 1}, "h200"), "date": "2001-01-01T00:00:00+00:00", "versions": {"torch": "1"}}
+    found = concluded([source], made, "results/measured.json")
+    assert (found["device"], found["date"], found["versions"]) == ("h200", made["date"], {"torch": "1"})
+    assert list(found["sources"]) == [str(source)]
+    assert list(found["inputs"]) == ["results/measured.json"]
+    assert found["params"] == {}
 
 
 FORWARDS = "HOMES = {%s}\ndef __getattr__(name): ...\n"
