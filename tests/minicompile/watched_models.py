@@ -10,6 +10,7 @@ import json
 import lzma
 import multiprocessing
 import os
+import re
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +22,7 @@ from zoo_models import KEPT, NAMES, TARGETS, ZOO, load, path_of, watched
 from minicompile.watching.watched import Watched, read_watched
 from minilab.files import write_bytes
 
+COUNTED = re.compile(r"(__compiled_fn_|__temp_|AOT ID: \['|__resume_at_\d+_|triton_b?mm_|CppMicroGemm\w+?_)\d+")
 CLOCKS = ("seconds", "phases", "environment", "device", "gpu")  # what is another on another day or machine
 
 
@@ -30,10 +32,23 @@ def minor() -> str:
 
 
 def told(made: Watched) -> dict:
-    """A watch without what differs from one day, or machine, to the next."""
+    """A watch without what differs from one day, machine or process to the next.
+
+    A process numbers its compiles, their graphs and the calls that autograd will differentiate one after the other.
+    """
     alike = {name: value for name, value in made.items() if name not in CLOCKS}
-    guards = [line for line in made["guards"] if not line.startswith("Guard latency")]
-    return {**alike, "guards": guards, "compiles": [{**one, "seconds": 0} for one in made["compiles"]]}
+    guards = bool(made["guards"])  # what a guard asks for depends on what the process has imported and compiled
+    alike |= {"guards": guards, "compiles": [{**one, "seconds": 0} for one in made["compiles"]]}
+    alike = json.loads(COUNTED.sub(r"\1N", json.dumps(alike)))
+    numbers: dict[int | None, int] = {}
+    graphs = [*alike["dynamo"], *alike["joint"], *(one["aten"] for one in alike["lowered"])]
+    for node in (node for graph in graphs for node in graph["nodes"]):
+        node["sequence"] = numbers.setdefault(node["sequence"], len(numbers))
+    for call in (call for one in alike["lowered"] for call in one["calls"]):
+        del call["handle"]
+    for node in (node for one in alike["lowered"] for node in one["inner_nodes"]):
+        node["sequence"] = numbers.setdefault(node["sequence"], len(numbers))
+    return alike
 
 
 def keep(name: str, target: str, kept: Path, models: Path = ZOO) -> str:
