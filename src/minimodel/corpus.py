@@ -67,12 +67,14 @@ class TokenStream:
         """Inputs and targets (B, T) of rows whose targets are the tokens at `places` (B, T) of the stream."""
         targets = self.ids[places]
         inputs = np.empty_like(targets)
+        # The input at each place is the token before; <bos> stands before the first, wherever in the text that is.
         inputs[:, 0] = self.bos
         inputs[:, 1:] = targets[:, :-1]
         return inputs, targets
 
     def random_places(self, generator: np.random.Generator, batch: int, time: int) -> np.ndarray:
         """Places (B, T) of `batch` rows that start at sentences drawn at random."""
+        # the sentences that have `time` tokens after their start; the last few have not
         eligible = np.searchsorted(self.starts, len(self.ids) - time, side="right")
         return self.starts[generator.integers(eligible, size=batch)][:, None] + np.arange(time)
 
@@ -84,6 +86,7 @@ class TokenStream:
         """
         firsts, end = [], 0
         for start in self.starts:
+            # the next sentence that begins where no row has been: rows do not overlap, and each token counts once
             if start >= end and start + time <= len(self.ids):
                 firsts.append(start)
                 end = start + time
