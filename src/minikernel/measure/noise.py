@@ -29,6 +29,7 @@ def measure_with_duplicate(
     """
     if seconds(providers[reference], inputs[0]) < SHORT_SECONDS:
         launches *= SHORT_FACTOR
+    # The duplicate takes its turns among the others, so that whatever disturbs them disturbs it as well.
     timings = measure({**providers, DUPLICATE: providers[duplicated]}, inputs, warmup, launches)
     return timings, {"launches": launches, **floors(timings, duplicated)}
 

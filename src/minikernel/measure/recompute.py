@@ -66,6 +66,7 @@ def contest(artefact: dict) -> dict:
         for row, timings in _with_timings(artefact["rows"], ("direction", *SHAPE))
     ]
     head = _heads(artefact["head"], copied)
+    # Host costs of one place share a duplicate, which lies in the reference's row.
     host = []
     for _, together in _places(artefact["host"], (*SHAPE, "requires_grad")):
         samples = {name: taken for row in together for name, taken in row["samples_us"].items()}
@@ -104,5 +105,6 @@ def _with_timings(rows: Iterable[dict], keys: tuple[str, ...]) -> Iterator[tuple
 
 def _places(rows: Iterable[dict], keys: tuple[str, ...]) -> Iterator[tuple[tuple, list[dict]]]:
     """Rows that were measured together; they follow one another."""
+    # not sorted: the rows are in the order of measuring, and two runs of one place would be two
     for place, together in groupby(rows, key=lambda row: tuple(row[key] for key in keys)):
         yield place, list(together)

@@ -23,6 +23,7 @@ def forward_figures(rung: str, twice: str, clocked: Mapping[str, Clocked], flop:
         flop: operations of a pass.
     """
     device, wall = clocked[rung].device_us, clocked[rung].wall_us
+    # one duplicate for a place: its distance from its original is the noise of every row there
     again = clocked[DUPLICATE]
     return {
         "device_us": median(device),
@@ -51,6 +52,7 @@ def writing_figures(
     """
 
     def of_a_token(name: str) -> list[float]:
+        # The difference of a pair that was timed one after the other: what the call and the prompt cost falls out.
         return [(text - one) / (new_tokens - 1) for text, one in zip(texts[name], first[name], strict=True)]
 
     own = of_a_token(rung)

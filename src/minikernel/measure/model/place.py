@@ -57,6 +57,7 @@ def time_place(
     device, dtype, shape = model.lm_head.weight.device, place["dtype"], (place["batch"], place["time"])
     generator = torch.Generator(device).manual_seed(params["seed"])
     ids = torch.randint(0, model.config.vocab_size, shape, generator=generator, device=device)
+    # from the float32 weights, for bfloat16 too: its error is then of the dtype as well as of the kernel
     exact = accuracy.exact_probabilities(model, ids)
     its = model if dtype == "float32" else copy.deepcopy(model).to(getattr(torch, dtype))
     made = Timed(place, its, ids)
@@ -72,6 +73,7 @@ def time_place(
     moved = fewest_bytes(model.config, *shape, getattr(torch, dtype).itemsize)
     for rung, side in sides.items():
         forward = made.forwards[rung]
+        # Judged again after the timing: memory that a rung uses again may have been spoiled meanwhile.
         probabilities = forward(ids)
         error = accuracy.error_of(probabilities, exact)
         if not error <= accuracy.TOLERANCES[dtype]:
@@ -125,6 +127,7 @@ def _able(made: Timed, exact: Tensor, rate: float, compiling: dict[str, float]) 
         except Exception as failure:  # a kernel may refuse, a compiler may fail
             made.reasons[rung] = of_exception(failure)
             continue
+        # a refusal costs its compile time as well
         finally:
             if rung in compiling:
                 compiling[rung] -= time.monotonic() - started
@@ -139,6 +142,7 @@ def _side(rung: str, forward: rungs.Forward, call: Callable[[], Tensor], on_gpu:
     """
     if isinstance(forward, rungs.Replayed):
         return Side(call, forward.replay, True)
+    # In a graph of its own, so that the device's clock sees the kernel and not the host that launches it.
     if on_gpu and rung == ONE:
         return Side(call, captured(call), True)
     return Side(call, call)

@@ -127,6 +127,7 @@ class GenerateRow(WritingFigures):
     dtype: str
     given: int
     new_tokens: int
+    # below 1 where rounding turned a near tie: from there on the two texts are different ones
     same_tokens: float
     first_call_seconds: float
     duplicated: str
