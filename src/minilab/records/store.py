@@ -14,6 +14,7 @@ PROVENANCE_SCHEMA, RESTORED_SCHEMA = "schemas/provenance.schema.yaml", "schemas/
 
 def content_sha256(artefact: dict) -> str:
     """SHA-256 of all that an artefact holds, its provenance included, but for the digest itself."""
+    # a digest cannot be part of what it is the digest of
     made = {name: value for name, value in artefact["provenance"].items() if name != "content_sha256"}
     return digest({**artefact, "provenance": made})
 
@@ -41,7 +42,9 @@ def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None 
     Raises:
         LabError: it does not fit.
     """
+    # `restored` was added after the artefact was made: its own schema is for that
     check_schema({name: value for name, value in artefact.items() if name != "restored"}, schema, where, advice)
+    # a bench has a provenance for each kernel, since each was a job of its own
     kernels = artefact.get("kernels")
     made = {"provenance": artefact.get("provenance")}
     made |= {f"kernels.{name}": one for name, one in kernels.items()} if isinstance(kernels, dict) else {}
@@ -125,6 +128,7 @@ def changed_params(path: str | Path, artefact: dict, config: dict) -> list[str]:
     for kernel, params in made.items():
         at = {**wildcards, "kernel": kernel} if kernel else wildcards
         today = entry.params(config, at)
+        # either side's names: a parameter that is gone counts like one that is new
         names = [name for name in {**params, **today} if params.get(name) != today.get(name)]
         changed += [f"{kernel}.{name}" if kernel else name for name in names]
     return changed

@@ -18,6 +18,7 @@ EVENTS = {"cycles": (0, 0), "cache_misses": (0, 3)}  # type and configuration: P
 SYSCALLS = {"x86_64": 298, "aarch64": 241}  # perf_event_open's number
 TASKS = "/proc/self/task"  # the threads of this process
 ATTRIBUTE_BYTES = 112
+# without which an ordinary user may not count at all on most systems
 EXCLUDE_KERNEL_AND_HYPERVISOR = 0b1100000
 COUNTED, FORBIDDEN, MISSING = "counted", "forbidden", "missing"  # what became of a counter
 LINE = "/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size"

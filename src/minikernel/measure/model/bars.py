@@ -10,6 +10,7 @@ from typing import Any
 from minikernel.measure.model.names import COMPILE, COMPILED, EAGER, ONE
 from minikernel.measure.model.rows import Bar
 
+# keys: (sequences, tokens of each)
 TIMES_AS_FAST = {(1, 16): 6.0, (2, 16): 7.0, (64, 64): 3.0, (512, 128): 3.0}  # as the best mode of torch.compile
 WALL_AT, WALL_TIMES = (1, 16), 8.0
 LOSS_EXCESS = 1e-3  # of bfloat16's loss on held-out text above eager float32's
