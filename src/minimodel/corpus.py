@@ -17,6 +17,7 @@ from minimodel.tokenizer import UNK, Tokenizer
 
 def sample_corpus(grammar: Grammar, sentences: int, seed: int) -> list[str]:
     """Draw sentences as lines of text, such as "Yesterday I walked to the market."; same seed, same lines."""
+    # Python's own generator, whose sequence for a seed is the same in every version; so is the corpus.
     generator = random.Random(seed)
     return [" ".join(grammar.sample(generator)[:-1]) + FULL_STOP for _ in range(sentences)]
 

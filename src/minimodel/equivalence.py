@@ -76,6 +76,7 @@ def check_equivalence(
     config = checkpoint.config
     # One generator for everything: the contract's ids come first, so that further shapes do not change them.
     generator = np.random.default_rng(seed)
+    # a model with fewer positions than the contract's 16 tokens is held to as many as it has
     shape = (shape[0], min(shape[1], config.block_size))
     ids = generator.integers(0, config.vocab_size, shape)
     largest = (8, config.block_size)

@@ -221,6 +221,8 @@ def _refuse_bad_references(rules: Rules) -> None:
     finished: set[tuple[str, ...]] = set()
 
     def walk(symbol: tuple[str, ...], above: tuple[tuple[str, ...], ...]) -> None:
+        # Found on the way down: recursion would make sentences of any length, and the prefix probabilities no finite
+        # sums.
         if symbol in above:
             raise LabError(f"{_show(symbol)} expands to itself; write the grammar without recursion.")
         if symbol not in rules:

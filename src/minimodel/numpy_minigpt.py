@@ -97,6 +97,7 @@ class NumpyMiniGPT:
         record("embedding", x)
         for i in range(self.config.n_layer):
             block = f"blocks.{i}"
+            # pre-LayerNorm: the stream x itself is never normalised, only what a branch reads of it
             normed = self._layer_norm(f"{block}.ln_1", x)
             record(f"{block}.ln_1", normed)
             qkv = self._linear(f"{block}.attention.qkv", normed)
@@ -334,6 +335,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 def _views(flat: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """The consecutive pieces of `flat`, reshaped and named."""
+    # views and no copies: what the optimiser writes to the buffer is what the layers read
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
     pieces = np.split(flat, ends[:-1])
     return {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}

@@ -101,6 +101,7 @@ def bench_users_kernel(
         others.load(COPY, None)
         try:
             if own.load(name, entry)["tuned"] is True and torch_device != "cpu":
+                # half of the time, so that timing has the other half
                 own.place("tune")
                 search = {"shapes": params["shapes"], "dtype": params["dtype"], "seconds": seconds / 2}
                 timed["autotune"] = own.ask("tune", name=name, entry=entry, **search).get("choices")
@@ -178,6 +179,7 @@ class _Bench:
         # A whole result before and after: in between only rows are looked at.
         self._look_at_all(0)
         for provider in self.providers:
+            # Warm-up calls are judged as the others are; only their times do not count.
             for i in range(params["warmup"]):
                 self._call(provider, i % len(self.inputs), timed=False)
         self._time_calls()

@@ -77,12 +77,14 @@ class KernelProcess:
     ) -> None:
         self.kernel, self.device, self.seconds, self.knob = kernel, device, min(seconds, LONGEST_SECONDS / 2), knob
         self.at: Place = {"code": "begin", "kernel": kernel, "device": device}
+        # before the process is started: its own beginning is on its time
         self._began = time.monotonic()
         self._talk, theirs = socket.socketpair()
         self._memory = memory_limit()
         # an instant of the clock that all processes share, so that starting up counts as well
         deadline = str(self._began + self.seconds)
         limits = [deadline, str(workshop.folder), *map(str, workshop.hidden)] if workshop else []
+        # the lower of what is free and of what whoever set the workshop up gives each
         if workshop:
             self._memory = min(self._memory, workshop.memory_bytes)
         # the other end is the process's alone: when it ends, reading here says so
@@ -116,6 +118,7 @@ class KernelProcess:
 
     def load(self, name: str, entry: dict | None) -> dict:
         """Load a kernel, the user's or one of the lab's own: {"tuned"}, whether it takes `config=`."""
+        # reasons name the place that was said last: whatever its file does while it is imported happens here
         self.place("load")
         return self.ask("load", name=name, entry=entry, device=self.device)
 
@@ -252,6 +255,7 @@ def _reason_of(ending: Ending, memory: int) -> Reason:
         return {"code": "processes"}
     if ending.status is None:
         return {"code": "unwatched"}
+    # it left by itself, by exit() somewhere in its code
     if ending.status >= 0:
         return {"code": "exited", "status": ending.status}
     name = signal_name(ending.status)

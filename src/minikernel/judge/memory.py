@@ -56,6 +56,7 @@ class Block:
     """
 
     def __init__(self, n_bytes: int, descriptor: int | None = None) -> None:
+        # at least a page: nothing can be mapped of an empty file
         self.n_bytes = max(aligned(n_bytes), ALIGNED)
         self.descriptor = _new_file(self.n_bytes) if descriptor is None else descriptor
         # Shared pages: what one process writes the other sees, without a copy and without a message.

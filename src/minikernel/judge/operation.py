@@ -71,6 +71,7 @@ def _apart(got: torch.Tensor, made: torch.Tensor, exact: torch.Tensor) -> float 
 def _largest_difference(got: torch.Tensor, other: torch.Tensor) -> float:
     """The largest relative difference; 0 of nothing, infinite where one is NaN or another infinity."""
     relative = (got - other).abs() / (other.abs() + torch.finfo(torch.float32).tiny)
+    # equal infinities are equal, where their difference would be NaN
     relative = relative.where(got != other, 0.0).nan_to_num(math.inf, math.inf)
     return relative.max().item() if relative.numel() else 0.0
 

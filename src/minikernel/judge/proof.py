@@ -174,6 +174,7 @@ def prove_users_kernel(
         The rows of a proof, as `minikernel.proof.proof.prove` gives them, and None; or no row, and the reason why it is
         left out.
     """
+    # the bound for kernels that need not recover what rounding loses: two that pass agree to 1e-4
     tolerance, rows = REFERENCE_TOLERANCE["float32"], []
     with KernelProcess(name, device, seconds, "proof.time_limit_seconds", variables) as process:
         try:

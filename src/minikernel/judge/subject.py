@@ -126,6 +126,7 @@ class Subject:
             there = torch.device(self.process.device)
             result, values = result.to(there), [value.to(there) for value in values]
         error = self.operation.error(result, *values)
+        # not `>`: a NaN is above no tolerance
         if not error <= self.tolerance:
             raise self.failed({**wrong(error, self.tolerance), **self.operation.mistake(result, *values)})
         return error

@@ -233,6 +233,7 @@ class Worker:
         waiting = b""
         while True:
             piece, descriptors, *_ = socket.recv_fds(self.talk, 1 << 16, 1)
+            # the judge has closed its end: there is nobody left to answer
             if not piece:
                 return
             waiting += piece
@@ -258,6 +259,7 @@ def main(descriptor: int, deadline: float) -> None:
     """Serve the judge at the other end of a socket, until `time.monotonic()`, which all processes share, is there."""
     # what the kernel starts must not be able to answer in its place
     os.set_inheritable(descriptor, False)
+    # a crash in native code then says in the log which line of Python called it
     faulthandler.enable()
     # A thread of C runs this, so that code that holds the GIL cannot stop it.
     faulthandler.dump_traceback_later(max(deadline - time.monotonic(), SOON), exit=True)

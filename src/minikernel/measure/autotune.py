@@ -106,6 +106,7 @@ def _default_first(configs: list[dict], default: dict) -> list[dict]:
 
 def _ends(x: torch.Tensor) -> torch.Tensor:
     """The rows that are checked: the first and the last `CHECKED_ROWS`."""
+    # A wrong grid shows at the end, a wrong row anywhere: both ends are enough while all rows are treated alike.
     return torch.cat([x[:CHECKED_ROWS], x[-CHECKED_ROWS:]])
 
 
@@ -118,6 +119,7 @@ def _time_configs(
     y = torch.empty_like(inputs[0])
     # once for all configurations, and compared where it is: NumPy needs longer for wide rows than a GPU for the timing
     exact = torch.from_numpy(softmax_float64(_ends(inputs[0]).double().cpu().numpy())).to(device)
+    # what failed stands in the log too, by its reason: a search is a result, and not only its winner
     log: list[dict] = []
     providers: dict[Any, Callable] = {}  # by number in the log, and the rival by name
     for number, config in enumerate(configs):

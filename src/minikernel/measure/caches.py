@@ -23,6 +23,7 @@ def own_caches() -> Iterator[Path]:
     """
     before = {name: os.environ.get(name) for name in CACHE_VARIABLES}
     with tempfile.TemporaryDirectory(prefix="caches-") as folder:
+        # a folder for each: two compilers must not find each other's files under one name
         for name in CACHE_VARIABLES:
             os.environ[name] = str(Path(folder, name.split("_")[0].lower()))
         try:

@@ -118,6 +118,7 @@ def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None])
     ceilings = ceilings_of(rates)
     for name, value in ceilings.items():
         log(f"{device}: {name} = {'none' if value is None else f'{value:,.2f}'}")
+    # raw, so that every ceiling can be worked out again from a record
     samples = {name: [asdict(rate) for rate in measured] for name, measured in rates.items()}
     return {**ceilings, "samples": samples, "cache_bytes": cache_bytes, "datasheet": datasheet(device)}
 

@@ -44,8 +44,10 @@ def autotune(artefact: dict) -> dict:
 def bench_rows(artefact: dict) -> dict:
     """The rows of `bench.json`, each from its own launches, its reference's and its copy's."""
     again = []
+    # A GPU's bench is one job a kernel: its row has its own reference and copy beside it.
     for row in artefact["rows"]:
         timings = timings_of([row])
+        # The functions that made the figures make them again: a second formula could be wrong by itself.
         figures = _softmax_row(row, timings, Rate(**row["ceiling"]).giga_per_s)
         if "duplicated" in row:  # a CPU's
             figures["above_roof"] = above_roof(row["kernel"], timings)

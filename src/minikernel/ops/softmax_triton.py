@@ -95,6 +95,8 @@ def largest(tiles, TILES: tl.constexpr):
 def candidates_of_call(configs: list[triton.Config], arguments: dict, **_) -> list[triton.Config]:
     """The configurations that Triton's autotuner tries for one call."""
     rows, cols, itemsize = arguments["rows"], arguments["cols"], arguments["x"].element_size()
+    # What the kernel is launched with follows from the shape as well, so that the autotuner's list is made for each
+    # call.
     keywords = [specialization(cols, config, itemsize) for config in candidates(rows, cols)]
     return [triton.Config({name: each.pop(name) for name in ("BLOCK", "ROWS", "TILES")}, **each) for each in keywords]
 

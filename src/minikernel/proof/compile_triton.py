@@ -36,6 +36,7 @@ def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str
         options = softmax_triton.specialization(cols, config, itemsize, tensors=2)
     # None is the compiler's own choice, which is asked for by leaving the option out
     options = {name: value for name, value in options.items() if value is not None}
+    # what the kernel takes as constexpr goes into the source, the rest are the compiler's own options
     constants = {"cols": cols} | {name: options.pop(name) for name in kernel.arg_names if name in options}
     counts = {"rows": "i32", "rows_bucket": "i32"}
     types = {name: counts.get(name, pointer) for name in kernel.arg_names} | dict.fromkeys(constants, "constexpr")

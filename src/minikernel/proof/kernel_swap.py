@@ -92,6 +92,7 @@ def swap_softmax(
         LabError: the kernel moves a probability by more than `TOLERANCE`, or changes the first word; the
             vocabulary is not the model's; a word of the prompt is not in it.
     """
+    # (1, T): the words of the prompt behind <bos>
     ids = torch.tensor([_encode(prompt, tokenizer, model.config.vocab_size)])
     reference = partial(F.softmax, dim=-1)
     target = "cpu" if is_cpu(device) else torch_device(device)

@@ -251,7 +251,6 @@ TABLE = (
         gpu_only=True,
     ),
     Artefact(
-        # made anew wherever it is looked at: it compiles for a simulated device and measures nothing
         "what_if",
         f"{BY_MODEL}/what_if/{{knob}}.json",
         "scripts/what_if.py",
@@ -278,6 +277,7 @@ TABLE = (
         gpu_only=True,
     ),
     Artefact(
+        # What of a compile is judged rather than timed: no samples, though a record holds it.
         "compile_health",
         f"{BY_MODEL}/compile_health.json",
         "scripts/compile_health.py",
@@ -325,6 +325,7 @@ KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench
 CONTEST_SHOWN = (f"{BY_DEVICE}/contest.json",)
 MODEL_SHOWN = ("results/26/{device}/model.json", f"{BY_DEVICE}/ceilings.json")
 
+# Pictures that the README and the site show where nothing is built; `publish` puts them beside the figures.
 PAGES = (
     Page("results/24/roofline.png", "scripts/roofline.py", KERNELS_SHOWN),
     Page("results/24/roofline.svg", "scripts/roofline.py", KERNELS_SHOWN),

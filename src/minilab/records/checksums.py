@@ -76,6 +76,7 @@ def sign(folder: str | Path, key: str | Path) -> None:
         LabError: there is no ssh-keygen, or it refuses the key.
     """
     folder = Path(folder)
+    # an old signature goes first: where signing fails, none is better than one of other digests
     (folder / SIGNATURE).unlink(missing_ok=True)
     done = _ssh_keygen(f"sign {folder / NAME}", "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE, str(folder / NAME))
     if done.returncode:

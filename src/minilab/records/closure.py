@@ -107,6 +107,7 @@ def closure(
     inits = {(file, asked) for file, asked in seen if file.endswith("__init__.py")}
     files = {file for file, asked in seen if (file, asked) not in inits}
     files |= {file for file, asked in inits if not _only_forwards(file, asked, src)}
+    # relative, so that a provenance says the same in every checkout
     return sorted(os.path.relpath(file, here) if file.startswith(here + os.sep) else file for file in files)
 
 
@@ -159,6 +160,7 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     if path.suffix in CPP:
         included = INCLUDE.findall(path.read_text(errors="replace"))
         return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False, False)
+    # a template includes others by name, without their ending and language
     if path.suffix == ".md":
         names = TEMPLATE.findall(path.read_text(errors="replace"))
         included = [file for name in names for file in _words(name, str(path.parent.parent))]

@@ -17,6 +17,7 @@ from minilab.files import digest, read_object, sha256
 from minilab.yaml_files import own_yaml
 
 # Comments, white space, and what must not be torn apart: strings, numbers, names, operators of several characters.
+# Order matters: a comment before a division, a raw string before a plain one, operators of three signs before two.
 CPP_TOKEN = re.compile(
     r"""
     (?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)

@@ -59,6 +59,9 @@ def lock(
         "choices": {path: choices_of(read_object(path)) for path in autotunes},
         "graphs": {path: sha256(path) for path in graphs},
         "results": {
-            path: {"sha256": digest_of_content(path), **parts} for path, parts in made.items() if Path(path).exists()
+            # of the figures without their date and machine, or every build would differ from every other
+            path: {"sha256": digest_of_content(path), **parts}
+            for path, parts in made.items()
+            if Path(path).exists()
         },
     }

@@ -74,9 +74,11 @@ def provenance(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "environment_sha256": digest(packages()),
+        # of this machine, with its GPU where the device is one: clocks and driver decide times as well
         "hardware": hardware(device),
         "sources": {str(path): digest_of_code(path) for path in sorted(map(str, sources))},
         "inputs": {str(path): digest_of_content(path) for path in sorted(map(str, inputs))},
+        # both the values, to say which has changed, and their digest, to be compared in one look
         "params": params,
         "params_sha256": digest(params),
     }

@@ -28,6 +28,7 @@ def read_pages(folder: str | Path) -> dict[str, Provenance]:
     """
     path = Path(folder, PAGES)
     pages = read_object(path) if path.exists() else {}
+    # a checkout may have been edited by hand: each entry must be a whole provenance
     for page, made in pages.items():
         check_schema(
             made, read_schema(PROVENANCE_SCHEMA), f"{path}: {page}", f"bring it back with `git checkout {path}`."

@@ -35,6 +35,7 @@ def todays(entry: Artefact, config: dict, wildcards: Mapping[str, str], kernels:
     """What the checkout would measure an artefact with now; `kernels` are those of a bench."""
     if kernels is None:
         return Today(entry.params(config, wildcards), entry.digests(config, wildcards))
+    # a bench's kernels have parameters and sources each of its own
     places = {kernel: {**wildcards, "kernel": kernel} for kernel in kernels}
     return Today(
         {kernel: entry.params(config, at) for kernel, at in places.items()},
@@ -70,6 +71,7 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
             f"the record {path} is not what was published: its SHA-256 is not the one in {Path(folder) / NAME}; bring "
             f"both back with `git checkout {folder}`, or {again}."
         )
+    # unsigned is no fault: the folder then rests on git, as `verify` says
     signature = signature_of(folder)
     if signature.state == "invalid":
         raise LabError(

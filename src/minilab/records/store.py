@@ -33,6 +33,7 @@ def write_artefact(path: str | Path, artefact: dict, schema: str | Path | None =
     if schema is not None:
         check_artefact(artefact, read_schema(schema), str(path))
     made = {**artefact["provenance"], "content_sha256": content_sha256(artefact)}
+    # whole or not at all: `write_json` puts a finished file in place
     write_json(path, {**artefact, "provenance": made})
 
 
@@ -54,6 +55,7 @@ def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None 
         check_schema(artefact["restored"], read_schema(RESTORED_SCHEMA), f"{where}: restored", advice)
 
 
+# Against accidents: a hand that meant to deceive could renew this digest as well, and `verify` is for that.
 def is_edited(artefact: dict) -> bool:
     """Whether an artefact holds something else than when it was written."""
     made = artefact.get("provenance")
@@ -90,6 +92,7 @@ def read_artefact(path: str | Path, config: dict | None = None) -> dict[str, Any
             with another configuration; the sentence says what to build again.
     """
     again = f"delete it and build it again with `snakemake --cores 4 {path}`"
+    # edited or not before anything else: the other checks would find fault with the edit, not name it
     artefact = read_unedited(path, again)
     found = artefact_at(path)
     if found is None:

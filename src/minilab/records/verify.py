@@ -125,6 +125,7 @@ def differences(stored: object, again: object, where: str = "") -> Iterator[Reas
 
 
 def _same(stored: object, again: object) -> bool:
+    # NaN is equal to nothing here, and no figure may be one
     if isinstance(stored, float) and isinstance(again, float):
         return math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=1e-15)
     return stored == again

@@ -62,6 +62,7 @@ class ForkServer:
             LabError: the server ends before it has begun.
         """
         request = json.dumps({"memory_bytes": memory_bytes, "arguments": list(arguments)}).encode()
+        # a request and its answer belong together, and threads of a grading share the server
         with self._one_at_a_time:
             # a server that somebody has ended, by a kernel's doing or by hand, is started once more
             for _ in range(2):

@@ -154,6 +154,7 @@ class Confined:
         Raises:
             LabError: something of it cannot be ended, so that nothing measured beside it could be trusted.
         """
+        # Closing the pipe is the request: the supervisor sees it within its next look.
         if self._life >= 0:
             os.close(self._life)
             self._life = -1

@@ -56,6 +56,7 @@ class Sampling:
         Returns:
             (B,) int64 ids.
         """
+        # greedy: of equal logits the first, as argmax takes it
         if not self.temperature:
             return logits.argmax(-1)
         scaled = logits.astype(np.float64) / self.temperature

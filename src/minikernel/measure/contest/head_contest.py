@@ -77,6 +77,7 @@ def contest_head(
     # TF32 is held to what it promises, so that it can be timed, and stands in rows of its own name.
     tolerances = dict.fromkeys(providers, REFERENCE_TOLERANCE["float32"]) | {FUSED_TF32: TF32_TOLERANCE}
     first, last = inputs[0], inputs[-1]
+    # TF32 and float32 have bounds of their own; who is right by them takes part.
     able = find_eligible(providers, first, lambda y: head_error(y, first, weight), tolerances, EAGER)
     eligible, reasons = able.eligible, able.reasons
     twice = FUSED if FUSED in eligible else EAGER

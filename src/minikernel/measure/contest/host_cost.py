@@ -110,6 +110,7 @@ def time_calls(providers: dict[str, Callable], x: torch.Tensor) -> dict[str, lis
     # a collection in the middle of a batch would be somebody's bad luck
     gc.disable()
     try:
+        # batches before number 0 warm up: they run, and no sample of them is kept
         for batch, order in enumerate(turns(providers, WARMUP_BATCHES + BATCHES), -WARMUP_BATCHES):
             for name in order:
                 call = providers[name]
@@ -118,6 +119,7 @@ def time_calls(providers: dict[str, Callable], x: torch.Tensor) -> dict[str, lis
                 began = time.perf_counter_ns()
                 for _ in range(CALLS):
                     call(x)
+                # The batch's time is read before the device is waited for: it is the host's alone.
                 took = time.perf_counter_ns() - began
                 if batch >= 0:
                     samples[name].append(round(took / CALLS / 1e3, DIGITS))

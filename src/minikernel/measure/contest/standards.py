@@ -98,6 +98,7 @@ def of_softmax(
     if moved > CACHES * cache_bytes:
         wide = cols > WIDE if direction == "forward" else cols == GPT2_VOCABULARY
         bar = WIDE_SHARE if wide else COPY_SHARE[direction]
+        # the time in which a copy would move the bytes that the softmax has to: ours is a share of that rate
         copy_us = moved / copy_gb_per_s / 1e3
         yield {
             "standard": 2 if direction == "forward" else number,
@@ -107,6 +108,7 @@ def of_softmax(
             **judged(ours_us, copy_us, quotient(copy_us, ours_us), bar, noise),
         }
     if direction == "forward" and cols <= WIDE:
+        # Triton's kernel against the best of ours: readable code may cost a little, and no more than the bar says.
         triton = timed.get("triton")
         triton_us = triton[key] if triton else None
         yield {
@@ -144,6 +146,7 @@ def of_head(rows: list[dict], timing: str) -> Iterator[Standard]:
     """Standard 6: the fused LM head's speed-up over torch.compile, and its error."""
     key, noise_key = TIMINGS[timing]
     timed = {(row["kernel"], row["rows"]): row for row in rows if row[key] is not None}
+    # held at the numbers of rows that have a bar, whatever else was measured
     for n_rows, bar in HEAD_SPEED_UP.items():
         ours, peer = timed.get((HEAD, n_rows)), timed.get((HEAD_PEER, n_rows))
         noise = ours[noise_key] if ours else None

@@ -125,6 +125,7 @@ def exponentials() -> tuple[dict[str, Exponential], list[float]] | None:
             for name, symbol in EXPONENTIALS.items():
                 ns, cycles = _alone(symbol, x, y, counters)
                 found[name].samples_ns.append(ns)
+                # without a counter of cycles: this sample's time by the clock that was measured beside it
                 found[name].samples_cycles.append(ns * clock[-1] if cycles is None else cycles)
     return found, clock
 

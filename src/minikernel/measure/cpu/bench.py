@@ -90,6 +90,7 @@ def _row(
     name: str, shape: list[int], timings: dict[str, Timing], error: float, params: dict, ceiling: Rate
 ) -> SharedBenchRow:
     figures = row_of(name, "forward", shape, getattr(torch, params["dtype"]), timings, ceiling.giga_per_s)
+    # a row keeps the samples of all that it is held against, so that it can be worked out from them alone
     shown = {name, REFERENCE, COPY, FRESH_COPY, STREAMING_COPY, DUPLICATE}
     return {
         **figures,

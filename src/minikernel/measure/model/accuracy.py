@@ -54,6 +54,7 @@ def tolerance_used(result: Tensor, exact: Tensor, atol: float, rtol: float) -> f
     """
     # log p_i = z_i - log(sum(exp z)): one number apart for each position, equal for both sides up to rounding
     exact = exact.log()
+    # a logarithm of 0 is minus infinity: None rather than a number that means nothing
     used = ((result.double().log() - exact).abs() / (atol + rtol * exact.abs())).max().item()
     return used if math.isfinite(used) else None
 

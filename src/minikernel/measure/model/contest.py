@@ -66,6 +66,7 @@ def run_contest(
 
     def pass_forward(dtype: str, batch: int, length: int) -> None:
         place: Place = {"batch": batch, "time": length, "dtype": dtype}
+        # a place that comes too late is said to be left out, so that a gap never looks like a choice
         if time.monotonic() - began > limit:
             late = {"rung": LEFT_OUT_ALL, "reason": {"code": "time_over", "seconds": limit}}
             result["left_out"].append({**place, **late})
@@ -114,6 +115,7 @@ def _write(params: dict, model: GrammarMiniGPT, sequences: int, result: dict) ->
     given, new_tokens, texts = (params["generate"][name] for name in ("given", "new_tokens", "texts"))
     device = model.lm_head.weight.device
     generator = torch.Generator(device).manual_seed(params["seed"])
+    # random prompts: how long a token takes does not depend on what it says
     prompt = torch.randint(0, model.config.vocab_size, (sequences, given), generator=generator, device=device)
     rows, reasons = time_writers(writers(model, sequences, given + new_tokens), prompt, new_tokens, texts)
     result["generate"] += rows

@@ -34,6 +34,7 @@ def forward_figures(rung: str, twice: str, clocked: Mapping[str, Clocked], flop:
         "wall_p80_us": float(np.percentile(wall, 80)),
         "noise_floor": apart(again.device_us, clocked[twice].device_us),
         "wall_noise_floor": apart(again.wall_us, clocked[twice].wall_us),
+        # operations a microsecond are millions a second; a million of those are a TFLOP/s
         "tflop_per_s": flop / median(device) / 1e6,
     }
 

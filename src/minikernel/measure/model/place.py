@@ -67,6 +67,7 @@ def time_place(
     if not sides:
         return made
     twice = ONE if ONE in sides else next(iter(sides))
+    # the rung that bars are about is timed twice; where it is left out, the first of the others
     clocked = clock({**sides, DUPLICATE: sides[twice]}, params["launches"], params["warmup"], rate)
     held_out = accuracy.held_out(text, *shape, device)
     work = flop(model.config, *shape)
@@ -79,6 +80,7 @@ def time_place(
         if not error <= accuracy.TOLERANCES[dtype]:
             made.reasons[rung] = wrong(error, accuracy.TOLERANCES[dtype], "wrong_after_timing")
             continue
+        # the port's tolerances are for float32; bfloat16 is judged by its loss on held-out text
         judged = dtype == "float32"
         made.rows[rung] = {
             "rung": rung,
@@ -140,6 +142,7 @@ def _side(rung: str, forward: rungs.Forward, call: Callable[[], Tensor], on_gpu:
 
     Those of torch.compile's modes that bring graphs copy the ids into one at each call; what that takes is theirs.
     """
+    # its own graph, without the copy of the ids into it
     if isinstance(forward, rungs.Replayed):
         return Side(call, forward.replay, True)
     # In a graph of its own, so that the device's clock sees the kernel and not the host that launches it.

@@ -49,6 +49,7 @@ def _taken_apart(row: dict, device_us: float, artefact: dict, empty_us: float) -
     if line and line["kernels"]:
         kernels_us = sum(kernel["duration_us"] for kernel in line["kernels"])
     parts = profiled.parts_of(kernels_us, device_us) if kernels_us else None
+    # what kernels wrote down themselves goes before what the profiler saw of them
     parts = stamps.parts_of(stamped, device_us, empty_us) if stamped else parts
     return {"stamped": stamped, "kernels_us": kernels_us, "parts": parts}
 

@@ -37,6 +37,7 @@ def compiled(model: GrammarMiniGPT, mode: str) -> Forward:
     for among theirs at each call, and more than some would be refused.
     """
     function = with_code_of_its_own(lambda ids: model.probabilities(ids))
+    # one shape and no graph breaks: each mode at its best
     made = torch.compile(function, dynamic=False, fullgraph=True, mode=mode)
     if mode == "default":
         return made

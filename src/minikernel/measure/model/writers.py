@@ -63,6 +63,7 @@ def compiled_writer(model: GrammarMiniGPT, sequences: int, positions: int, **opt
             torch.compiler.cudagraph_mark_step_begin()
             # the graph's output is overwritten by its next replay
             after = step(newest, places[place]).clone()
+            # the prompt's own token while there is one, whatever the model would have said
             newest = prompt[:, place + 1].contiguous() if place + 1 < given else after
             if place + 1 >= given:
                 made.append(newest)

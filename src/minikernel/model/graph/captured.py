@@ -130,6 +130,7 @@ def forward(model: GrammarMiniGPT, ids: Tensor, *, probabilities: bool = True, d
     multiprocessors = softmax_cuda.multiprocessors(weight.get_device())
     own = addresses(weights, ids, output, buffers)
     kernels = launches(model.config, shape, DTYPES[weight.dtype], multiprocessors, own, probabilities=probabilities)
+    # launches go to the current device's stream, so that the model's own is made current
     with torch.cuda.device(weight.device):
         launch(kernels, dependent=dependent)
     return output
@@ -147,6 +148,7 @@ def check_takes(model: GrammarMiniGPT, shape: tuple[int, int]) -> None:
         raise LabError(f"the rung `graph` runs on a GPU, and this model is on {weight.device}; move it with .to.")
     if weight.dtype not in DTYPES:
         raise LabError(f"the rung `graph` computes in float32 or bfloat16, not in {weight.dtype}; convert the model.")
+    # Eight blocks of a cluster share the rows of the LM head where there are few (plan.py).
     if softmax_cuda.limits_of(weight.get_device()).blocks < 8:
         raise LabError("the rung `graph` needs clusters of 8 blocks, from compute capability 9.0 on; call the model.")
     check_fits(model.config)

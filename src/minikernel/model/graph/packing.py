@@ -48,6 +48,7 @@ def packed(config: MiniGPTConfig, arrays: dict[str, np.ndarray], dtype: str, wor
     check_fits(config)
     if dtype == "float32":
         check_range(config, arrays)
+    # Stacked by layer: each layer's block of bytes is one address in the kernels' arguments.
     layers = range(config.n_layer)
     return Packed(
         np.stack([_qkv(arrays, f"blocks.{layer}", dtype) for layer in layers]),
