@@ -58,10 +58,8 @@ def lock(
         "sources": {path: digest_of_code(path) for path in sources},
         "choices": {path: choices_of(read_object(path)) for path in autotunes},
         "graphs": {path: sha256(path) for path in graphs},
+        # of figures without their date and machine, or every build would differ from every other
         "results": {
-            # of the figures without their date and machine, or every build would differ from every other
-            path: {"sha256": digest_of_content(path), **parts}
-            for path, parts in made.items()
-            if Path(path).exists()
+            path: {"sha256": digest_of_content(path), **parts} for path, parts in made.items() if Path(path).exists()
         },
     }

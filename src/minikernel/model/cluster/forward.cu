@@ -338,6 +338,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     for (int i = 0; i < COLUMNS; ++i) block.load(warp * COLUMNS + i, of_out[i]);
     block.loaded(FC_STAGE);
     block.everybody();
+    // All four warps have their weights in registers: the copying warp may overwrite them in the ring.
     if (threadIdx.x == 0) arrive(block.barrier(Sizes::EMPTY + RELEASES * layer + 2));
     watch.mark(WAITING);
     {
@@ -354,6 +355,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
         for (int j = 0; j < 4; ++j) added[i][j] = sums.total(i, j);
 #pragma unroll
         for (int peer = 1; peer < BLOCKS; ++peer)
+          // Slot peer - 1 of the receiver, which is block rank ^ peer: this block has the same number there as that one
+          // here.
           send(remote(shared_address(added_tiles + 32 * ((peer - 1) * TILES + i)), rank ^ peer),
                remote(block.barrier(Sizes::ADDED + warp), rank ^ peer),
                make_float4(added[i][0], added[i][1], added[i][2], added[i][3]));
@@ -446,6 +449,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     watch.mark(WAITING);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
+      // Sixteen parts of (largest, sum) are eight 16-byte loads; all are on their way before the largest is known.
       const float4* const of_row = reinterpret_cast<const float4*>(tops + (group + 8 * j) * BLOCKS * WARPS);
       float4 parts[BLOCKS * WARPS / 2];
       float highest = -3e38f, total = 0;

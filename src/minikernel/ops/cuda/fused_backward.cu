@@ -212,6 +212,7 @@ __global__ void __launch_bounds__(THREADS)
     backward_row<T, THREADS, VECTORS, 1, ALIGNED>(y, dy, dx, cols);
 }
 
+// clusters came with Hopper; a host's compiler, which defines no architecture, sees the kernel's name all the same
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 template <typename T, int THREADS, int VECTORS, int CLUSTER, bool ALIGNED>
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS)

@@ -253,6 +253,7 @@ template <typename T> struct alignas(16) Held {
         return sum;
     }
 
+    // The same, each exponential kept as a float of its own.
     __device__ __forceinline__ float exponentiate(float shift, float* unpacked) const
     {
         float sum = 0.0f;
