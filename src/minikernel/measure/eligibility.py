@@ -52,7 +52,7 @@ def find_eligible(
     longest = max(min(MAX_SLOWDOWN * reference_seconds, LONGEST), SHORTEST, LEAST_SLOWDOWN * reference_seconds)
     found = Eligibility()
     for name, provider in providers.items():
-        # max-autotune takes minutes a shape: a budget of its own keeps it from eating the others' time
+        # max-autotune compiles for long: a budget of its own keeps it from eating the others' time
         if seconds_left.get(name, 1) <= 0:
             found.reasons[name] = {"code": "compile_time_used_up"}
             continue

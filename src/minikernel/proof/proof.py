@@ -22,7 +22,7 @@ from minikernel.proof.redzones import Redzones
 from minikernel.reasons import Place, Refusal, of_exception, wrong
 from minilab import LabError
 
-# one column; fewer than a vector; the model's words; no power of two; GPT-2's vocabulary, whose rows start anywhere
+# one column; an odd few; the model's words; a width beyond them; GPT-2's vocabulary, whose rows start anywhere
 COLS = (1, 7, 600, 1000, 50257)
 ROWS = 5
 SEED = 42

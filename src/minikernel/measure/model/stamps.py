@@ -65,7 +65,7 @@ def longest(stamps: np.ndarray) -> int:
 
 def tick_ns(blocks: Sequence[Block]) -> int:
     """The step in which the clock that all share moves on, as the blocks' starts tell; 0 where all are the same."""
-    # the clock moves on in steps of some nanoseconds: what all differences have in common is the step
+    # the clock moves on in steps: what all differences have in common is the step
     return math.gcd(*(block["start_ns"] for block in blocks))
 
 

@@ -349,8 +349,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int first = 0; first < WIDTHS; first += 2) {
                 const int count = first + 1 < WIDTHS ? 2 : 1;
-                // from zero for each 16 features: the tensor core truncates, and the less the smaller the sum it adds
-                // to
+                // From zero for each 16 features: a tensor core truncates what it adds, by less the smaller the sum is.
                 float sum[2][4] = {};
                 if (count == 2) {
                     load_matrices((b_address ^ (step << 5)) + first * 8 * LINE_BYTES, b[0]);
