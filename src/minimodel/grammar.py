@@ -104,8 +104,8 @@ class Grammar:
             for word, stacks in self._next_words(expansion + rest).items():
                 after = joint.setdefault(word, {})
                 for remaining, share in stacks.items():
-                    # Two derivations may leave the same stack: their probabilities add, or an ambiguous word would
-                    # count too little.
+                    # Two derivations may leave the same stack: their probabilities
+                    # add, or an ambiguous word would count too little.
                     after[remaining] = after.get(remaining, 0.0) + probability * share
         return joint
 
@@ -221,8 +221,8 @@ def _refuse_bad_references(rules: Rules) -> None:
     finished: set[tuple[str, ...]] = set()
 
     def walk(symbol: tuple[str, ...], above: tuple[tuple[str, ...], ...]) -> None:
-        # Found on the way down: recursion would make sentences of any length, and the prefix probabilities no finite
-        # sums.
+        # Found on the way down: recursion would make sentences of
+        # any length, and the prefix probabilities no finite sums.
         if symbol in above:
             raise LabError(f"{_show(symbol)} expands to itself; write the grammar without recursion.")
         if symbol not in rules:

@@ -58,8 +58,8 @@ class NumpyMiniGPT:
                 # The only vectors called weight are LayerNorm's, which start at one; biases start at zero.
                 arrays[name] = np.full(shape, name.endswith("weight"), np.float32)
             else:
-                # Two projections a layer add to the stream: scaled down, the variance of their sum does not grow with
-                # the depth.
+                # Two projections a layer add to the stream: scaled down,
+                # the variance of their sum does not grow with the depth.
                 deviation = 0.02 / math.sqrt(2 * config.n_layer) if "proj" in name else 0.02
                 arrays[name] = generator.normal(0, deviation, shape).astype(np.float32)
         return cls(config, arrays)
@@ -178,8 +178,8 @@ class NumpyMiniGPT:
 
     def _linear(self, name: str, x: np.ndarray) -> np.ndarray:
         weight, bias = self.arrays[f"{name}.weight"], self.arrays[f"{name}.bias"]
-        # y = x W^T + b. The backward pass reads x: no layer in between may write into it, so that each output has a
-        # buffer of its own name.
+        # y = x W^T + b. The backward pass reads x: no layer in between may
+        # write into it, so that each output has a buffer of its own name.
         self._buffers[name, "input"] = x
         y = np.matmul(x, weight.T, out=self._buffer(name, (len(x), len(weight))))
         y += bias
@@ -187,8 +187,8 @@ class NumpyMiniGPT:
 
     def _linear_backward(self, name: str, dy: np.ndarray) -> np.ndarray:
         x, weight = self._buffers[name, "input"], self.arrays[f"{name}.weight"]
-        # dW = dy^T x (out, in), db = the sum of dy over the rows, dx = dy W. Three products with BLAS: the bias as one
-        # with a vector of ones.
+        # dW = dy^T x (out, in), db = the sum of dy over the rows, dx = dy W.
+        # Three products with BLAS: the bias as one with a vector of ones.
         np.matmul(dy.T, x, out=self._gradient[f"{name}.weight"])
         np.matmul(self._ones(len(dy)), dy, out=self._gradient[f"{name}.bias"])
         return np.matmul(dy, weight, out=self._buffer("d_" + name, x.shape))
@@ -279,8 +279,8 @@ class NumpyMiniGPT:
         query, key, value, probabilities = self._buffers[name, "saved"]
         batch, n_head, time, head = query.shape
         d_mixed = d_mixed.reshape(batch, time, n_head, head).transpose(0, 2, 1, 3)
-        # Gradients of q, k and v are written where the linear layer before wants them, (B, T, 3, H, d_h), without a
-        # copy.
+        # Gradients of q, k and v are written where the linear layer
+        # before wants them, (B, T, 3, H, d_h), without a copy.
         d_qkv = self._buffer("d_qkv", (batch, time, 3, n_head, head))
         d_query, d_key, d_value = d_qkv.transpose(2, 0, 3, 1, 4)
         # mixed = P V, so that dV = P^T d_mixed and dP = d_mixed V^T

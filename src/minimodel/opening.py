@@ -116,8 +116,8 @@ def _config(sizes: Any, claims: dict[str, Claimed]) -> MiniGPTConfig:
         config = MiniGPTConfig(**sizes)
     except TypeError:
         raise LabError(f"its config {sizes!r} is not the model's") from None
-    # How many arrays a layer has follows from the shapes of models with one and with two, so that no number of them is
-    # written down here.
+    # How many arrays a layer has follows from the shapes of models with
+    # one and with two, so that no number of them is written down here.
     one, two = (len(MiniGPTConfig(1, 1, layers, 1, 1).shapes) for layers in (1, 2))
     needed = one + (two - one) * (config.n_layer - 1)
     if needed != len(claims):

@@ -163,8 +163,8 @@ class _Bench:
             COPY: (others, COPY),
             REFERENCE: (others, REFERENCE),
         }
-        # From the operating system and not from a seed: a kernel that knew which rows are looked at would compute
-        # those.
+        # From the operating system and not from a seed: a kernel
+        # that knew which rows are looked at would compute those.
         self.random = random.Random(os.urandom(16))
         self.generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(7)))
         self.error = 0.0
@@ -246,8 +246,8 @@ class _Bench:
         x[fresh] = rewritten = torch.randn((len(fresh), self.cols), generator=self.generator).to(self.dtype)
         config, again = (self.config, self.again) if process is self.own else (None, False)
         answer = process.ask("call", name=name, x=self.layouts[i], key=0, config=config, fresh=fresh, again=again)
-        # Put back at once, before the result is looked at: whoever computes it only then reads the old values, and is
-        # wrong.
+        # Put back at once, before the result is looked at: whoever
+        # computes it only then reads the old values, and is wrong.
         x[fresh] = before
         took = process.figure(answer, "microseconds")
         if timed:

@@ -36,8 +36,8 @@ def check_entries(kernels: dict[str, dict]) -> None:
                 f"kernel {name}: {entry['source']} is C++ with no launcher; wrap it in a Python file that takes and "
                 "returns a tensor, and name that file and its function."
             )
-        # Results are kept under the kernel's name: the lab's name over other code would show that code's figures as the
-        # lab's.
+        # Results are kept under the kernel's name: the lab's name
+        # over other code would show that code's figures as the lab's.
         if name in SPECS and found is not SPECS[name]:
             raise LabError(
                 f"config.yaml: kernels.{name} is {entry['function']} of {entry['source']}, and {name} is the name of "

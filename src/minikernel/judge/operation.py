@@ -63,8 +63,8 @@ def _apart(got: torch.Tensor, made: torch.Tensor, exact: torch.Tensor) -> float 
         return None
     known = ~made.isnan() & ~exact.isnan()
     apart, from_exact = (_largest_difference(got[known], other[known]) for other in (made, exact))
-    # Near the mistake's result, and ten times nearer to it than to the exact one: a guess that is told as a hint must
-    # not be wrong.
+    # Near the mistake's result, and ten times nearer to it than to
+    # the exact one: a guess that is told as a hint must not be wrong.
     return apart if apart <= min(LOOKS_LIKE, CLEARLY * from_exact) and from_exact else None
 
 

@@ -109,8 +109,8 @@ class Subject:
         assert self._block is not None
         size, shape = getattr(torch, self.dtype).itemsize, self._shape(laid)
         flat = self._block.tensor(Layout([shape.numel()], [1], self._results // size * size, self.dtype))
-        # NaN before the result comes: what the kernel's process did not copy is wrong, and not yesterday's right
-        # answer.
+        # NaN before the result comes: what the kernel's process
+        # did not copy is wrong, and not yesterday's right answer.
         flat.fill_(torch.nan)
         self.process.ask("show", key=key, start=self._results)
         return flat.view(shape)

@@ -80,8 +80,8 @@ def _bench_shape(
     # the reference's own bench needs no second one of itself
     if name != REFERENCE:
         providers[REFERENCE] = lambda x: F.softmax(x, -1)
-    # Right before the timing and right after it, on another input: a kernel that is fast by doing nothing the second
-    # time is found out.
+    # Right before the timing and right after it, on another input: a
+    # kernel that is fast by doing nothing the second time is found out.
     error = _checked_error(at, kernel, inputs[0])
     timings = measure(providers, inputs, params["warmup"], params["launches"])
     error = max(error, _checked_error(at, kernel, inputs[-1]))

@@ -16,8 +16,8 @@ from minikernel.measure.cost import datasheet
 from minikernel.measure.timing import CACHE_MULTIPLE, last_level_cache_bytes, measure
 
 WARMUP, LAUNCHES = 3, 30
-# Copies far beyond the cache, products large enough to keep every unit busy, and both small enough for a CPU's
-# patience.
+# Copies far beyond the cache, products large enough to keep
+# every unit busy, and both small enough for a CPU's patience.
 SIZES: dict[str, dict[str, Any]] = {  # copy bytes (times the last-level cache), matrix side, by kind of device
     "cuda": {"copy_caches": 16, "cache_fraction": 0.25, "matrix": 8192},
     "cpu": {"copy_caches": 6, "cache_fraction": 0.125, "matrix": 1536},

@@ -39,8 +39,8 @@ class SoftmaxFigures(TypedDict):
     p80_us: float
     # one launch within a CUDA graph of twenty; None on a CPU
     graph_us: float | None
-    # the fewest bytes that the operation has to move, over the median: a kernel that reads twice shows half of what it
-    # moved
+    # the fewest bytes that the operation has to move, over the
+    # median: a kernel that reads twice shows half of what it moved
     gb_per_s: float
     # of a large copy's bandwidth in the same process, `copy_gb_per_s`
     fraction_of_copy: float

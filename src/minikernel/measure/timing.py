@@ -126,8 +126,8 @@ def _measure_launches(
             turn += 1
             if on_cuda:
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                # The device spins while the host queues both events and the launch: what lies between the events is the
-                # device's work alone.
+                # The device spins while the host queues both events and the
+                # launch: what lies between the events is the device's work alone.
                 torch.cuda._sleep(SPIN_CYCLES)
                 start.record()
                 providers[name](x)

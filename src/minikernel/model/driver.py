@@ -66,8 +66,8 @@ class Launch:
         with self._lock:
             self._read.value, self._written.value = read.data_ptr(), written.data_ptr()
             status = library().cuLaunchKernel(*self._sizes, stream, self._where, None)
-            # A thread that has never used the GPU has no context. Found out by failing, as asking each time would cost
-            # more.
+            # A thread that has never used the GPU has no context. Found
+            # out by failing, as asking each time would cost more.
             if status == INVALID_CONTEXT:
                 torch.cuda.current_stream(self.device).query()  # torch's context becomes the thread's
                 status = library().cuLaunchKernel(*self._sizes, stream, self._where, None)

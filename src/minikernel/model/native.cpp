@@ -139,8 +139,8 @@ PyObject* again(PyObject*, PyObject* const* arguments, Py_ssize_t count)
         void* stream = nullptr;
         if (device.is_cuda()) stream = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(device).native_handle();
         out = at::empty({launch->sequences, launch->length, kept->words}, kept->options);
-        // The driver takes addresses of arguments: those that are fixed lie in the launch, the two that move on the
-        // stack.
+        // The driver takes addresses of arguments: those that are
+        // fixed lie in the launch, the two that move on the stack.
         const void *from = ids.const_data_ptr(), *to = out.const_data_ptr();
         void* values[24];
         int place = 0;

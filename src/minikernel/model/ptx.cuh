@@ -81,8 +81,8 @@ __device__ __forceinline__ void make_barrier(unsigned barrier, unsigned arrivals
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// An mbarrier lives in ordinary memory: without this fence a remote store or a bulk copy could find it as it was
-// before.
+// An mbarrier lives in ordinary memory: without this fence a
+// remote store or a bulk copy could find it as it was before.
 __device__ __forceinline__ void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }

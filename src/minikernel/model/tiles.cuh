@@ -42,8 +42,8 @@ struct Float32 {
   }
 
   static __device__ __forceinline__ void multiply(float (&sum)[4], const Left& a, const Right& b) {
-    // Small products first, while the sum is small: what is truncated is relative to it. low x low, 2^-22 of it, is
-    // left out.
+    // Small products first, while the sum is small: what is truncated
+    // is relative to it. low x low, 2^-22 of it, is left out.
     multiply_float16(sum, a.low, b.x, b.y);
     multiply_float16(sum, a.high, b.z, b.w);
     multiply_float16(sum, a.high, b.x, b.y);

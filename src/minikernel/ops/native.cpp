@@ -101,8 +101,8 @@ void run(const Launch& launch, std::initializer_list<const void*> tensors, const
 // A dense, contiguous CUDA tensor on the current device, from a 16-byte boundary on, in a dtype with kernels.
 bool is_plain(const Tensor& x)
 {
-    // Any other key (a subclass, functorch, a lazy conjugate, a quantised tensor) means that somebody wants to see the
-    // call.
+    // Any other key (a subclass, functorch, a lazy conjugate, a
+    // quantised tensor) means that somebody wants to see the call.
     static const c10::DispatchKeySet plain({c10::DispatchKey::CUDA, c10::DispatchKey::AutogradCUDA,
                                             c10::DispatchKey::AutocastCUDA, c10::DispatchKey::ADInplaceOrView});
     auto dtype = x.scalar_type();

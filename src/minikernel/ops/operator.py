@@ -27,8 +27,8 @@ from minikernel.ops.dispatch import dispatch
 NAMESPACE = "minikernel"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")  # registrations last as long as this object
 LIBRARY.define("softmax(Tensor x, int dim) -> Tensor")
-# The backward pass is an operator too, so that a compiler sees one node and not its arithmetic, and so that a gradient
-# of it can be registered.
+# The backward pass is an operator too, so that a compiler sees one node
+# and not its arithmetic, and so that a gradient of it can be registered.
 LIBRARY.define("softmax_backward(Tensor dy, Tensor y, int dim) -> Tensor")
 softmax_op = torch.ops.minikernel.softmax.default
 softmax_backward_op = torch.ops.minikernel.softmax_backward.default

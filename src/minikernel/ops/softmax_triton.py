@@ -95,8 +95,8 @@ def largest(tiles, TILES: tl.constexpr):
 def candidates_of_call(configs: list[triton.Config], arguments: dict, **_) -> list[triton.Config]:
     """The configurations that Triton's autotuner tries for one call."""
     rows, cols, itemsize = arguments["rows"], arguments["cols"], arguments["x"].element_size()
-    # What the kernel is launched with follows from the shape as well, so that the autotuner's list is made for each
-    # call.
+    # What the kernel is launched with follows from the shape as
+    # well, so that the autotuner's list is made for each call.
     keywords = [specialization(cols, config, itemsize) for config in candidates(rows, cols)]
     return [triton.Config({name: each.pop(name) for name in ("BLOCK", "ROWS", "TILES")}, **each) for each in keywords]
 
@@ -186,8 +186,8 @@ def softmax_kernel(
     if cols <= TILES * BLOCK:
         for tile in tl.static_range(TILES):
             if PACKED:
-                # 16-bit rows of many columns were held packed, without room for exponentials: they are computed once
-                # more.
+                # 16-bit rows of many columns were held packed, without
+                # room for exponentials: they are computed once more.
                 numerator = exponential(computed_anew(tiles[tile], total).to(tl.float32), shift, ACCURATE)
             else:
                 numerator = numerators[tile]

@@ -91,8 +91,8 @@ def poisoned_memory() -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic  # whose switch torch's types lack
     filled = memory.fill_uninitialized_memory
-    # torch fills uninitialised memory only where deterministic algorithms are asked for; that some have none is no
-    # matter.
+    # torch fills uninitialised memory only where deterministic
+    # algorithms are asked for; that some have none is no matter.
     torch.use_deterministic_algorithms(True, warn_only=True)
     memory.fill_uninitialized_memory = True
     try:

@@ -96,8 +96,8 @@ class Artefact:
         used = {name: entry for name, entry in entries.items() if entry}
         # the kernel's owner decides the script, so that an edit of the judge leaves the lab's own kernels fresh
         users = self.users_script and any(is_users_kernel(name, used[name]) for name in kernels if name in used)
-        # An entry's function is a name in the registry's table as well: that row of the table is followed, the others
-        # are not.
+        # An entry's function is a name in the registry's table as
+        # well: that row of the table is followed, the others are not.
         functions = [entry["function"] for entry in used.values() if "function" in entry]
         script = self.users_script if users else self.script_on(wildcards.get("device", ""))
         # `words=False`: catalogues and templates decide no figure.
@@ -241,8 +241,8 @@ TABLE = (
         packed=True,
     ),
     Artefact(
-        # A compile for a GPU that is not there beside a real one: only a machine with the GPU can tell whether they are
-        # alike.
+        # A compile for a GPU that is not there beside a real one:
+        # only a machine with the GPU can tell whether they are alike.
         "simulated_vs_real",
         f"{BY_MODEL}/simulated_vs_real.json",
         "scripts/simulated_vs_real.py",

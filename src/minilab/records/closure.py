@@ -87,8 +87,8 @@ def closure(
     seen: set[tuple[str, str | None]] = set()
     while waiting:
         file, asked = waiting.pop()
-        # A file is visited once for each name that is asked of it: the table of a package gives other files for another
-        # name.
+        # A file is visited once for each name that is asked of it:
+        # the table of a package gives other files for another name.
         if (file, asked) in seen or not os.path.isfile(file):
             continue
         state = os.stat(file)

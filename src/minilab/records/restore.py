@@ -64,8 +64,8 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
     artefact = read_object(path)
     device = Path(folder).name
     again = f"measure it again on {device} and publish it with `snakemake record`"
-    # Bytes first, then the signature, the form, the content, and last its age: each check may trust what the one before
-    # it has seen.
+    # Bytes first, then the signature, the form, the content, and last
+    # its age: each check may trust what the one before it has seen.
     if not is_published(path, folder):
         raise LabError(
             f"the record {path} is not what was published: its SHA-256 is not the one in {Path(folder) / NAME}; bring "

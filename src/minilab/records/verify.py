@@ -78,8 +78,8 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
     if is_edited(artefact):
         return Verdict(name, "altered", [{"code": "edited"}])
     reasons = []
-    # Figures are worked out again from the samples beside them: somebody who raised one and renewed all digests is
-    # found out.
+    # Figures are worked out again from the samples beside them:
+    # somebody who raised one and renewed all digests is found out.
     if entry.recompute is not None:
         try:
             wrong = list(differences(artefact, resolve(entry.recompute)(artefact)))

@@ -62,8 +62,8 @@ def confine(writable: Path, hidden: Sequence[Path] = ()) -> bool:
     if ruleset < 0:
         return False
     try:
-        # Landlock knows no "all but": what may be read is listed, as the largest pieces that leave the hidden folders
-        # out.
+        # Landlock knows no "all but": what may be read is listed,
+        # as the largest pieces that leave the hidden folders out.
         for path in outside([one.resolve() for one in hidden]):
             _allow(ruleset, path, READS)
         for path in (writable, *map(Path, WRITABLE), *Path("/dev").glob(GPUS)):

@@ -104,8 +104,8 @@ def _shown(tokenizer: Tokenizer, prompt: list[int], ids: Iterable[int], sentence
     written = 0
     for piece in _pieces(tokenizer, text, ids):
         written += 1
-        # The text is decoded whole at each step, since a punctuation mark takes the space before it away; what is new
-        # of it is printed.
+        # The text is decoded whole at each step, since a punctuation mark
+        # takes the space before it away; what is new of it is printed.
         print(piece[len(shown) :], end="", flush=True)
         shown = piece
         if shown[-1] in SENTENCE_ENDS:

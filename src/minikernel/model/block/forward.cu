@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
                                      again,
                                      unseen + 1,
                                      timeline};
-  // The first warp of each ring makes its barriers and starts as many copies as there are slots, before any token is
-  // looked at.
+  // The first warp of each ring makes its barriers and starts as
+  // many copies as there are slots, before any token is looked at.
   if (warp < TEAM && lane == 0) {
     ring.make(tiles);
     make_barrier(ready, tiles);

@@ -59,9 +59,9 @@ struct Plan {
   // shared memory, in bytes; the ring of weights comes after it
   static constexpr int PARTS = Chunk<Precision>::PARTS, PART = 32 * sizeof(uint4), CHUNK = PARTS * PART;
   static constexpr int PIECE_BYTES = 32 * sizeof(typename Precision::Right), WEIGHTS = CHUNKS * PIECE_BYTES;
-  // stream: LayerNorm's input of 16 rows, 4 chunks of 16 columns; mixed: the same of attention's output, a chunk a
-  // head; hidden: this block's 64 hidden columns; added: what peers add to the stream; squares: each warp's part of a
-  // row's sum.
+  // stream: LayerNorm's input of 16 rows, 4 chunks of 16 columns; mixed: the same
+  // of attention's output, a chunk a head; hidden: this block's 64 hidden columns;
+  // added: what peers add to the stream; squares: each warp's part of a row's sum.
   static constexpr int STREAM_AT = 0, MIXED_AT = STREAM_AT + CHUNKS * CHUNK, HIDDEN_AT = MIXED_AT + CHUNKS * CHUNK,
                        ADDED_AT = HIDDEN_AT + FC_STAGE / 2 * CHUNK, SQUARES_AT = ADDED_AT + PEERS * TILES * 32 * 16,
                        TOPS_AT = SQUARES_AT + ROWS * WARPS * 4, BARRIERS_AT = TOPS_AT + ROWS * BLOCKS * WARPS * 8;

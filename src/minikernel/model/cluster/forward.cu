@@ -190,8 +190,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   auto renew_stream = [&](int layer) {
     if (layer > 0) receive(layer - 1);
     watch.mark(WAITING);
-    // One arrival and so many bytes end a phase. Bytes that came before this are counted all the same: the phase cannot
-    // end without the arrival.
+    // One arrival and so many bytes end a phase. Bytes that came before this
+    // are counted all the same: the phase cannot end without the arrival.
     if (lane == 0 && layer < LAYERS) {
       expect(block.barrier(Sizes::ADDED + warp), PEERS * COLUMNS * 32 * sizeof(float4));
       if (warp == 0) expect(block.barrier(Sizes::MIXED), PEERS * Sizes::CHUNK);
@@ -355,8 +355,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
         for (int j = 0; j < 4; ++j) added[i][j] = sums.total(i, j);
 #pragma unroll
         for (int peer = 1; peer < BLOCKS; ++peer)
-          // Slot peer - 1 of the receiver, which is block rank ^ peer: this block has the same number there as that one
-          // here.
+          // Slot peer - 1 of the receiver, which is block rank ^ peer:
+          // this block has the same number there as that one here.
           send(remote(shared_address(added_tiles + 32 * ((peer - 1) * TILES + i)), rank ^ peer),
                remote(block.barrier(Sizes::ADDED + warp), rank ^ peer),
                make_float4(added[i][0], added[i][1], added[i][2], added[i][3]));

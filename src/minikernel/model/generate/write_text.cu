@@ -119,8 +119,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
       int row, left;
       {
         const float bias = qkv_bias[own_row];
-        // A warp has 8 of the 64 rows (query, key, values) of this block; a sum over lanes leaves a row's product in 4
-        // lanes.
+        // A warp has 8 of the 64 rows (query, key, values) of this
+        // block; a sum over lanes leaves a row's product in 4 lanes.
         const float product = row_product(qkv, x, lane, row, left) + bias;
         if (lane % (32 / QKV_ROWS) == 0) product_to[position * position_stride + layer * layer_stride] = product;
       }
@@ -165,8 +165,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
           *reinterpret_cast<float4*>(totals + i) = *reinterpret_cast<const float4*>(shared.total + i);
         }
         top = max(max(max(tops[0], tops[1]), max(tops[2], tops[3])), max(max(tops[4], tops[5]), max(tops[6], tops[7])));
-        // The exponent's bits are put together from the difference: 2^(top of the warp - top of all), 0 if it is too
-        // small.
+        // The exponent's bits are put together from the difference:
+        // 2^(top of the warp - top of all), 0 if it is too small.
 #pragma unroll
         for (int from = 0; from < WARPS; ++from) {
           const float scale = __int_as_float(max(tops[from] - top + 127, 0) << 23);
@@ -226,8 +226,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     if (left > 0) logit += head_bias[own];
     const bool is_word = left > 0 && word < VOCABULARY;
     if (last_logits && next == given + wanted - 1 && is_word) last_logits[sequence * VOCABULARY + word] = logit;
-    // Greedy: each block sends its best word with the word's embedding, so that no block reads memory for the next
-    // token.
+    // Greedy: each block sends its best word with the word's
+    // embedding, so that no block reads memory for the next token.
     if (temperature == 0) {
       if (!(is_word && logit > -INFINITY)) logit = -INFINITY, word = VOCABULARY - 1;  // where no logit is a number
       best_of_block(shared, logit, word, warp, lane);

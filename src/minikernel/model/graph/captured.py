@@ -166,8 +166,8 @@ def pack(model: GrammarMiniGPT) -> Weights:
         LabError: a number that is split into float16 could leave its range.
     """
     weight, parameters = model.lm_head.weight, dict(model.named_parameters())
-    # Packed by NumPy on the host, from float32 whatever the model's dtype: rarely done, and the tests need no GPU for
-    # it.
+    # Packed by NumPy on the host, from float32 whatever the
+    # model's dtype: rarely done, and the tests need no GPU for it.
     arrays = {name: parameters[torch_name(name)].detach().float().cpu().numpy() for name in model.config.shapes}
     made = packed(model.config, arrays, DTYPES[weight.dtype], room_for_words(model.config.vocab_size))
     return Weights(*(torch.from_numpy(array).to(weight.device) for array in made))

@@ -87,9 +87,9 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         x[tile][i] = SPLIT == 1 ? own[tile % OWN][i] : reinterpret_cast<const float*>(&shared[tile * 32 + lane])[i];
-    // LayerNorm needs whole rows, so that each warp of the group normalises all of them by itself. Then x becomes what
-    // this warp adds: with SPLIT 1 on top of residual and bias, else from nothing, as these come in when the sums are
-    // joined.
+    // LayerNorm needs whole rows, so that each warp of the group normalises all of
+    // them by itself. Then x becomes what this warp adds: with SPLIT 1 on top of
+    // residual and bias, else from nothing, as these come in when the sums are joined.
     layer_norm<Precision>(x, operand);
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {

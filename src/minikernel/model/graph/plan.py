@@ -46,8 +46,8 @@ class Plan(NamedTuple):
 # (1, 16), from 30.5 us: split 8 with blocks 2, 29.5. (64, 64), from 86.2 us: units 2, 80.6; split 2, 80.7;
 # head_split 8, 85.1. (512, 128), from 736 us: groups 16, 671; units 6, 723. Their sum is not measured.
 PLANS = (
-    # Thirty-two tiles are (1, 16) up to (32, 16): less than a multiprocessor's work each. 1,056 are eight for each of
-    # an H200's 132.
+    # Thirty-two tiles are (1, 16) up to (32, 16): less than a
+    # multiprocessor's work each. 1,056 are eight for each of an H200's 132.
     Plan(32, 1, 1, 1, 1, 8, 2, 1, 5, 8),
     Plan(1056, 2, 4, 4, 2, 2, 1, 2, 8, 1),
     Plan(float("inf"), 6, 8, 4, 16, 1, 1, 2, 8, 1),
@@ -224,7 +224,7 @@ def launches(
 
 def _blocks(tiles: int, of_block: int, multiprocessors: int, shared_bytes: int, warps: int) -> int:
     """Blocks along the rows: one for each `of_block` tiles, at most as many as fit onto the GPU at once."""
-    # By shared memory (227 KB a multiprocessor; 3 KB besides for static arrays and what CUDA keeps of each block) and
-    # by 16 warps.
+    # By shared memory (227 KB a multiprocessor; 3 KB besides for
+    # static arrays and what CUDA keeps of each block) and by 16 warps.
     at_once = max(1, min(227 * 1024 // (shared_bytes + 3072), 16 // warps))
     return min(-(-tiles // of_block), max(1, at_once * multiprocessors))

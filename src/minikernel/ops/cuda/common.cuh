@@ -7,8 +7,8 @@ struct float16 { unsigned short bits; };
 #define NEGATIVE_INFINITY __int_as_float(0xff800000)
 
 __device__ __forceinline__ float to_float(float value) { return value; }
-// A bfloat16 is the upper half of a float32: widening is a shift. A float16 has another exponent and needs a
-// conversion.
+// A bfloat16 is the upper half of a float32: widening is a
+// shift. A float16 has another exponent and needs a conversion.
 __device__ __forceinline__ float to_float(bfloat16 value) { return __int_as_float(value.bits << 16); }
 __device__ __forceinline__ float to_float(float16 value)
 {

@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS)) fused_short(const T* x, 
 #pragma unroll
         for (int k = 0; k < LENGTH; k++) maximum = fmaxf(maximum, value[v][k]);
     }
-    // First exchange: the row's maximum. The exponentials replace the values, so that no second set of registers is
-    // needed.
+    // First exchange: the row's maximum. The exponentials replace
+    // the values, so that no second set of registers is needed.
     float shift = row_shift(maximum_over<THREADS>(maximum, mask));
     float sum = 0.0f;
 #pragma unroll
