@@ -19,6 +19,7 @@ from minimodel.model_config import MiniGPTConfig, check_shapes
 from minimodel.numpy_minigpt import NumpyMiniGPT
 
 FORMAT_VERSION = 1
+# little-endian whatever the machine, so that a file means the same everywhere
 DTYPE = np.dtype("<f4")
 METADATA_KEYS = {
     "format_version", "config", "activation", "layer_norm_epsilon", "tokens", "arrays", "digest",
@@ -67,6 +68,7 @@ def save_checkpoint(
         "arrays": {name: {"shape": list(a.shape), "dtype": a.dtype.name} for name, a in ordered.items()},
     }
     metadata["digest"] = _digest(metadata, ordered)
+    # what would be refused when it is read is not written
     _check(metadata, ordered)
     encoded = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     with replacing(path) as temporary:
@@ -97,6 +99,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
 def _read(path: Path) -> dict[str, np.ndarray]:
     """Every entry of the file."""
     try:
+        # A pickle can run code while it is loaded; an array of numbers cannot.
         file = np.load(path, allow_pickle=False)
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise LabError("it is not an .npz archive")
@@ -119,6 +122,7 @@ def _metadata(contents: dict[str, np.ndarray]) -> dict:
         raise LabError("it has no readable metadata") from None
     if version != FORMAT_VERSION:
         raise LabError(f"its format version is {version!r} where {FORMAT_VERSION} is needed")
+    # an unknown key would be one that some other version acts on, and this one would pass over in silence
     if set(metadata) != METADATA_KEYS:
         odd = min(set(metadata) ^ METADATA_KEYS)
         raise LabError(f"its metadata {'misses' if odd in METADATA_KEYS else 'has the unknown entry'} {odd!r}")
@@ -140,6 +144,7 @@ def _check(metadata: dict, arrays: dict[str, np.ndarray]) -> None:
     tokens = metadata["tokens"]
     if tokens is not None and (not isinstance(tokens, list) or len(tokens) != config.vocab_size):
         raise LabError(f"its vocabulary does not have the {config.vocab_size} tokens that the model has")
+    # after shapes, dtypes and words, which say more: a wrong digest only tells that something is wrong
     if metadata["digest"] != _digest(metadata, arrays):
         raise LabError("its digest differs from its contents")
     for name in ("activation", "layer_norm_epsilon"):
@@ -152,6 +157,7 @@ def _digest(metadata: dict, arrays: dict[str, np.ndarray]) -> str:
     described = {key: value for key, value in metadata.items() if key != "digest"}
     digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
     for name in sorted(arrays):
+        # the zero byte keeps name and bytes apart: no other pair of them gives the same sequence
         digest.update(name.encode() + b"\0" + np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()
 

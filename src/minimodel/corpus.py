@@ -17,6 +17,7 @@ from minimodel.tokenizer import UNK, Tokenizer
 
 def sample_corpus(grammar: Grammar, sentences: int, seed: int) -> list[str]:
     """Draw sentences as lines of text, such as "Yesterday I walked to the market."; same seed, same lines."""
+    # Python's own generator, whose sequence for a seed is the same in every version; so is the corpus.
     generator = random.Random(seed)
     return [" ".join(grammar.sample(generator)[:-1]) + FULL_STOP for _ in range(sentences)]
 
@@ -67,12 +68,14 @@ class TokenStream:
         """Inputs and targets (B, T) of rows whose targets are the tokens at `places` (B, T) of the stream."""
         targets = self.ids[places]
         inputs = np.empty_like(targets)
+        # The input at each place is the token before; <bos> stands before the first, wherever in the text that is.
         inputs[:, 0] = self.bos
         inputs[:, 1:] = targets[:, :-1]
         return inputs, targets
 
     def random_places(self, generator: np.random.Generator, batch: int, time: int) -> np.ndarray:
         """Places (B, T) of `batch` rows that start at sentences drawn at random."""
+        # the sentences that have `time` tokens after their start; the last few have not
         eligible = np.searchsorted(self.starts, len(self.ids) - time, side="right")
         return self.starts[generator.integers(eligible, size=batch)][:, None] + np.arange(time)
 
@@ -84,6 +87,7 @@ class TokenStream:
         """
         firsts, end = [], 0
         for start in self.starts:
+            # the next sentence that begins where no row has been: rows do not overlap, and each token counts once
             if start >= end and start + time <= len(self.ids):
                 firsts.append(start)
                 end = start + time

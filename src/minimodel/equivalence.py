@@ -74,7 +74,9 @@ def check_equivalence(
     if model.config != checkpoint.config:
         raise LabError(f"The port's sizes are {model.config} and the checkpoint's {checkpoint.config}; port again.")
     config = checkpoint.config
+    # One generator for everything: the contract's ids come first, so that further shapes do not change them.
     generator = np.random.default_rng(seed)
+    # a model with fewer positions than the contract's 16 tokens is held to as many as it has
     shape = (shape[0], min(shape[1], config.block_size))
     ids = generator.integers(0, config.vocab_size, shape)
     largest = (8, config.block_size)
@@ -122,6 +124,7 @@ def compare_layers(
     numpy_model.forward(ids, trace=numpy_trace)
     reference: dict[str, np.ndarray] = {}
     numpy_model.astype(np.float64).forward(ids, trace=reference)
+    # Twice through PyTorch: as it runs, and with each layer's output replaced by NumPy's before the next one sees it.
     feed = {name: torch.from_numpy(output) for name, output in numpy_trace.items()}
     torch_ids = torch.from_numpy(ids)
     running = {name: output.numpy() for name, output in model.trace(torch_ids).items()}
@@ -167,6 +170,7 @@ def compare_outputs(
             "bit_identical": same_bytes(ported, ours),
         }
     report["probabilities"]["max_relative_difference"] = tolerance_used(ported, ours, 0, 1, floor=float(TINY))
+    # In float64 both models round 5e8 times finer: what still differs is another formula.
     exact = numpy_model.astype(np.float64).forward(ids)
     distance = np.abs(copy.deepcopy(model).double()(torch_ids).numpy() - exact).max()
     report["logits"]["float64_relative_difference"] = float(distance / rms(exact))
@@ -184,6 +188,7 @@ def _outputs(numpy_model: NumpyMiniGPT, model: GrammarMiniGPT, ids: np.ndarray, 
         row = compare_outputs(numpy_model, model, ids, atol, rtol)
         found = row["logits"]["float64_relative_difference"]
         settled = not found > FLOAT64_TOLERANCE  # a NaN needs no second look
+        # the same difference twice is a model's; another each time is the machine's
         if settled or any(math.isclose(found, other, rel_tol=ALIKE) for other in seen):
             return row
         seen.append(found)
@@ -229,6 +234,7 @@ def one_thread() -> Iterator[None]:
 def _require_equal_outputs(row: dict, held_by: str) -> None:
     """Raise one sentence on a row of `compare_outputs` that breaks the contract (a NaN breaks it too)."""
     for name in ("logits", "probabilities"):
+        # `not <=`, because a NaN is neither above nor below
         if not row[name][held_by] <= 1:
             raise LabError(
                 f"The port's {name} differ from NumPy's by up to {row[name]['max_abs_difference']:.3g} on ids of "
@@ -246,6 +252,7 @@ def _require_equal_outputs(row: dict, held_by: str) -> None:
 def _require_equal_layers(rows: list[dict], model: GrammarMiniGPT, arrays: Mapping[str, np.ndarray]) -> None:
     """Raise one sentence that names the first layer that parts and each array that is not the same."""
     wrong_layers = [row for row in rows if not row["own"]["held"]]
+    # Both are looked for: an array may differ and no layer show it on these ids, or a layer with the right arrays may.
     wrong_arrays = [row["numpy_name"] for row in compare_arrays(model, arrays) if not row["byte_equal"]]
     if not wrong_layers and not wrong_arrays:
         return
@@ -269,6 +276,7 @@ def _require_equal_layers(rows: list[dict], model: GrammarMiniGPT, arrays: Mappi
 
 def _describe(held: np.ndarray, name: str, arrays: Mapping[str, np.ndarray]) -> str:
     """What the port holds in place of the checkpoint's array `name`."""
+    # the two mistakes that ports make most: a transposition, and one array in another's place
     if same_bytes(np.ascontiguousarray(held.T), arrays[name]):
         return "transposed"
     for other, array in arrays.items():

@@ -57,12 +57,16 @@ class Grammar:
 
     def __init__(self, rules: Rules):
         self.rules = rules
+        # the stack of symbols still to come, top first; the full stop is part of every sentence
         self.start: Belief = (((("Sentence",), FULL_STOP), 1.0),)
         _refuse_bad_references(rules)
+        # Cumulative weights and reversed expansions, made once: a draw is one bisection, and pushing is `extend`.
         self._draw = {
             symbol: (list(accumulate(expansions.values())), [stack[::-1] for stack in expansions])
             for symbol, expansions in rules.items()
         }
+        # Sentences share most of their stacks; without the caches, scoring a corpus would expand each of them anew. Per
+        # object, since the results depend on its rules.
         self._next_words = cache(self._next_words)  # type: ignore[method-assign]
         self.predict = cache(self.predict)  # type: ignore[method-assign]
 
@@ -100,6 +104,8 @@ class Grammar:
             for word, stacks in self._next_words(expansion + rest).items():
                 after = joint.setdefault(word, {})
                 for remaining, share in stacks.items():
+                    # Two derivations may leave the same stack: their probabilities
+                    # add, or an ambiguous word would count too little.
                     after[remaining] = after.get(remaining, 0.0) + probability * share
         return joint
 
@@ -111,6 +117,8 @@ class Grammar:
                 after = joint.setdefault(word, {})
                 for remaining, share in stacks.items():
                     after[remaining] = after.get(remaining, 0.0) + weight * share
+        # The word's probability is the sum over the stacks that can follow it; divided by it, these are the belief
+        # after the word (Bayes). fsum, so that many small shares lose no digits.
         probabilities = {word: math.fsum(stacks.values()) for word, stacks in joint.items()}
         beliefs = {
             word: tuple((stack, share / probabilities[word]) for stack, share in stacks.items())
@@ -137,6 +145,7 @@ class Grammar:
                     "sample the corpus again from the present lexicon and grammar."
                 )
             yield math.log(prediction.probabilities[word]), prediction.entropy
+            # sentences are independent: after a full stop everything begins anew
             belief = prediction.beliefs[word] if word != FULL_STOP else self.start
 
 
@@ -162,6 +171,7 @@ def _lexical_rules(tables: dict, path: Path) -> Rules:
     rules: Rules = {}
     for category, weights in tables["words"].items():
         _require_weights(weights, f"category {category} in {path}")
+        # an entry of several words is one expansion: they always stand together
         rules[_parse(category, path)] = {tuple(entry.split()): float(w) for entry, w in weights.items()}
     for frame, verbs in tables["verbs"].items():
         for verb in verbs:
@@ -173,6 +183,7 @@ def _lexical_rules(tables: dict, path: Path) -> Rules:
                 if not isinstance(word, str):
                     raise LabError(f"the {form} of the verb {verb['base']} in {path} is {word!r}; quote it.")
                 expansions = rules.setdefault(("verb", frame, form), {})
+                # Two verbs of a frame may have one word in common: their weights add up.
                 expansions[(word,)] = expansions.get((word,), 0.0) + verb["weight"]
     if any(FULL_STOP in word for expansions in rules.values() for words in expansions for word in words):
         raise LabError(f"a word in {path} holds a full stop; leave it out, every sentence is given its own.")
@@ -188,10 +199,12 @@ def _add_productions(rules: Rules, left: str, productions: list, features: dict,
         _require_weights({production["expand"]: production["weight"]}, f"{left} in {path}")
         symbols = [_parse(text, path) for text in production["expand"].split()]
         arguments = [name for symbol in (category, *symbols) for name in symbol[1:]]
+        # A feature's name stands for each of its values in turn, the same one throughout the rule.
         variables = [name for name in dict.fromkeys(arguments) if name in features]
         for values in itertools.product(*(features[name] for name in variables)):
             binding = dict(zip(variables, values, strict=True))
             weight = float(production["weight"])
+            # A variable that the left side lacks is drawn here: its value's own weight is part of the production's.
             for name in set(variables) - set(category[1:]):
                 weight *= features[name][binding[name]]
 
@@ -208,6 +221,8 @@ def _refuse_bad_references(rules: Rules) -> None:
     finished: set[tuple[str, ...]] = set()
 
     def walk(symbol: tuple[str, ...], above: tuple[tuple[str, ...], ...]) -> None:
+        # Found on the way down: recursion would make sentences of
+        # any length, and the prefix probabilities no finite sums.
         if symbol in above:
             raise LabError(f"{_show(symbol)} expands to itself; write the grammar without recursion.")
         if symbol not in rules:

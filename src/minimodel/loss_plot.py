@@ -19,6 +19,7 @@ def plot_losses(record: dict, path: str, language: str = "en") -> None:
     """
     import matplotlib
 
+    # no window: jobs run where there is no screen
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -40,6 +41,7 @@ def plot_losses(record: dict, path: str, language: str = "en") -> None:
     axes.set_yticks(range(math.ceil(0.9 * entropy), math.floor(top) + 1))
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(lambda loss, _: text.number(loss, "g"))
+    # a thin line and a word where the length of the rows changes
     start = 0
     for phase in record["training"]["phases"]:
         axes.axvline(start, color="#bbbbbb", lw=0.8)

@@ -19,6 +19,7 @@ class MiniGPTConfig:
 
     def __post_init__(self):
         for name, value in asdict(self).items():
+            # bool is an int to Python; `n_layer: true` in a YAML file is not one to people
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError(f"the model's {name} is {value!r}; make it a whole number of at least 1.")
         if self.n_embd % self.n_head:
@@ -30,6 +31,7 @@ class MiniGPTConfig:
         d, v = self.n_embd, self.vocab_size
         shapes: dict[str, tuple[int, ...]] = {"token_embedding": (v, d), "position_embedding": (self.block_size, d)}
 
+        # a bias is as long as its weight has outputs, its first axis
         def add(name: str, *shape: int) -> None:
             shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]
 

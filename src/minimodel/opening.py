@@ -61,6 +61,7 @@ def look_at_checkpoint(path: str | Path) -> None:
             raise LabError("it has no readable metadata")
         if metadata.get("format_version") != checkpoint.FORMAT_VERSION:
             return  # whoever loads it says so
+        # Sizes before contents: a file that claims a million layers must not make a list of their names.
         _fits(_config(metadata.get("config"), claims), claims)
         tokens = metadata.get("tokens")
         words = tokens is None or (isinstance(tokens, list) and all(map(_is_word, tokens)))
@@ -81,6 +82,7 @@ def look_at_port(path: str | Path) -> None:
     """
     try:
         claims, metadata, begins = safetensors_claims(path)
+        # The port's names as NumPy has them, so that one table of shapes serves both files.
         named = {_numpy_name(name): claimed for name, claimed in claims.items()}
         try:
             sizes = parse_json(metadata["config"].encode())
@@ -89,6 +91,7 @@ def look_at_port(path: str | Path) -> None:
         _fits(_config(sizes, named), named)
         for name, begin in begins.items():
             count = int(np.prod(claims[name].shape))
+            # array by array, each from its place in the file: never the whole file at once
             if not np.isfinite(np.fromfile(path, FLOAT32, count, offset=begin)).all():
                 raise LabError(f"the array {name!r} holds NaN or infinite values")
     except LabError as error:
@@ -113,6 +116,8 @@ def _config(sizes: Any, claims: dict[str, Claimed]) -> MiniGPTConfig:
         config = MiniGPTConfig(**sizes)
     except TypeError:
         raise LabError(f"its config {sizes!r} is not the model's") from None
+    # How many arrays a layer has follows from the shapes of models with
+    # one and with two, so that no number of them is written down here.
     one, two = (len(MiniGPTConfig(1, 1, layers, 1, 1).shapes) for layers in (1, 2))
     needed = one + (two - one) * (config.n_layer - 1)
     if needed != len(claims):

@@ -29,6 +29,7 @@ class AdamW:
         self.parameters, self.decayed = parameters, decayed
         self.betas, self.epsilon, self.weight_decay = betas, epsilon, weight_decay
         self.steps = 0
+        # both moments, and two buffers so that a step allocates nothing
         self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
         self._work, self._update = np.empty_like(parameters), np.empty_like(parameters)
 
@@ -36,8 +37,10 @@ class AdamW:
         """One update from `gradients`, a vector like `parameters` (left as it is)."""
         self.steps += 1
         first, second = self.betas
+        # m = b1 m + (1 - b1) g
         self.mean *= first
         self.mean += np.multiply(gradients, 1 - first, out=self._work)
+        # v = b2 v + (1 - b2) g^2
         self.square *= second
         np.multiply(gradients, gradients, out=self._work)
         self._work *= 1 - second
@@ -45,10 +48,13 @@ class AdamW:
 
         # The bias corrections of both moments are folded into scalars.
         root = math.sqrt(1 - second**self.steps)
+        # PyTorch divides m / (1 - b1^t) by sqrt(v / (1 - b2^t)) + eps. Multiplied through by root = sqrt(1 - b2^t), eps
+        # becomes eps root and the rate's factor root / (1 - b1^t): two passes over the parameters less.
         denominator = np.sqrt(self.square, out=self._work)
         denominator += self.epsilon * root
         update = np.divide(self.mean, denominator, out=self._update)
         update *= learning_rate * root / (1 - first**self.steps)
+        # Decoupled: weights shrink by the rate whatever their gradient is, before the update as in PyTorch.
         for array in self.decayed:
             array *= 1 - learning_rate * self.weight_decay
         self.parameters -= update
@@ -64,6 +70,7 @@ def cosine_schedule(step: int, steps: int, peak: float, final: float, warmup: in
 
 def clip_gradients(gradients: np.ndarray, limit: float) -> float:
     """Scale the vector in place so that its Euclidean norm is at most `limit`; return the norm it had."""
+    # one dot product over the flat vector: the norm of all arrays together
     norm = math.sqrt(float(gradients @ gradients))
     if norm > limit:
         gradients *= limit / norm

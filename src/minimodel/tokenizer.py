@@ -9,6 +9,7 @@ from minilab.files import read_json
 
 PAD, BOS, UNK = "<pad>", "<bos>", "<unk>"
 SPECIALS = (PAD, BOS, UNK)
+# a run of letters or one punctuation mark; white space only parts them
 PIECE = re.compile(r"\w+|[^\w\s]")
 
 
@@ -34,6 +35,7 @@ class Tokenizer:
     @classmethod
     def from_words(cls, words: Iterable[str]) -> "Tokenizer":
         """The vocabulary of these words: special tokens first, then the words sorted."""
+        # Sorted, so that the same words give the same ids whatever order the grammar yields them in.
         return cls((*SPECIALS, *sorted(set(words))))
 
     @classmethod
@@ -76,5 +78,6 @@ class Tokenizer:
             if not 0 <= index < len(self.tokens):
                 raise LabError(f"id {index} is outside the vocabulary of {len(self.tokens)} tokens.")
             token = self.tokens[index]
+            # a single mark stands without a space before it; a special token such as <unk> is set like a word
             text += token if not text or re.fullmatch(r"[^\w\s<]", token) else f" {token}"
         return text

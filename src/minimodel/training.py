@@ -40,6 +40,7 @@ class HeldOut:
         self.block_size, self._stream = block_size, stream
         places = stream.consecutive_places(block_size)
         self.inputs, self.targets = stream.rows(places)
+        # (words, 2): log-probability and entropy under the grammar itself; exact, so that the bar is no estimate
         scores = np.array(list(grammar.score(tokenizer.tokens[index] for index in stream.ids)))
         self.entropy = float(scores[places, 1].mean())
         self.surprisal = float(-scores[places, 0].mean())
@@ -57,9 +58,11 @@ class HeldOut:
         inputs, targets = (
             (self.inputs, self.targets) if whole else self._stream.rows(self._stream.consecutive_places(time))
         )
+        # small batches: probabilities of all the held-out text at once would be rows x T x V floats
         batch = max(1, tokens // targets.shape[1])
         starts = range(0, len(inputs), batch)
         losses = [model.loss(inputs[i : i + batch], targets[i : i + batch]) for i in starts]
+        # Summed in float64 and divided once: the bar is a percent or two, and rounding must be no part of it.
         return float(sum(loss.sum(dtype=np.float64) for loss in losses) / targets.size)
 
     def excess_percent(self, cross_entropy: float) -> float:
@@ -96,6 +99,7 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
     model = NumpyMiniGPT.initialise(config, training["seed"])
     optimiser = AdamW(
         model.parameters,
+        # matrices decay, biases and LayerNorm's vectors do not, as in GPT-2's training by nanoGPT
         [array for array in model.arrays.values() if array.ndim == 2],
         betas=(training["beta_1"], training["beta_2"]),
         weight_decay=training["weight_decay"],
@@ -108,7 +112,9 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
         )
     losses, held_out_losses, tokens = [], [], 0
     started = reported = time.perf_counter()
+    # The number of threads decides how BLAS splits its sums, and so the last bits of the result.
     with threadpool_limits(training["threads"]):
+        # before the first step: about log V, or something is wrong with the data
         held_out_losses.append(_scored(held_out, model, 0, shapes[0][1]))
         for step, (batch, length) in enumerate(shapes):
             rate = cosine_schedule(
@@ -116,6 +122,7 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
             )
             loss, _ = model.loss_and_gradients(*stream.rows(stream.random_places(generator, batch, length)))
             norm = clip_gradients(model.gradients, training["clip"])
+            # Looked at before the step: the parameters are still those of the last good one.
             if not np.isfinite(loss + norm):
                 raise LabError(f"the loss is no longer finite at step {step + 1}; lower training.learning_rate.")
             optimiser.step(model.gradients, rate)
@@ -135,6 +142,7 @@ def train(config: MiniGPTConfig, stream: TokenStream, held_out: HeldOut, trainin
                     tokens / (reported - started), left,
                     extra=progress(step + 1, len(shapes)),
                 )  # fmt: skip
+        # judged at full length, whatever the last phase trained
         cross_entropy = held_out_losses[-1]["loss"] if length == held_out.block_size else held_out.cross_entropy(model)
     seconds = time.perf_counter() - started
     excess = held_out.excess_percent(cross_entropy)

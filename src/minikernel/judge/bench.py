@@ -88,10 +88,12 @@ def bench_users_kernel(
         None; or no row, and the reason why it is left out.
     """
     timed: dict[str, Any] = {"rows": [], "autotune": None}
+    # measured here, in the judge's process, which runs nobody's code
     ceiling = None if compared.alone else large_copy(torch.device(torch_device))
     if ceiling:
         log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
     where = (torch_device, seconds, KNOB, WAITING, compared.workshop)
+    # Two processes of one program: whatever the way to a kernel costs, it costs both.
     with ExitStack() as open_processes:
         others = open_processes.enter_context(KernelProcess(REFERENCE, *where))
         own = open_processes.enter_context(KernelProcess(name, *where))
@@ -99,6 +101,7 @@ def bench_users_kernel(
         others.load(COPY, None)
         try:
             if own.load(name, entry)["tuned"] is True and torch_device != "cpu":
+                # half of the time, so that timing has the other half
                 own.place("tune")
                 search = {"shapes": params["shapes"], "dtype": params["dtype"], "seconds": seconds / 2}
                 timed["autotune"] = own.ask("tune", name=name, entry=entry, **search).get("choices")
@@ -142,12 +145,15 @@ class _Bench:
         self.dtype = getattr(torch, params["dtype"])
         n_bytes = self.rows * self.cols * self.dtype.itemsize
         cache = last_level_cache_bytes(torch.device(own.device))
+        # Inputs first, more than three caches' worth of them, then one place for whatever is shown of results.
         copies = -(-CACHE_MULTIPLE * cache // n_bytes) + 1
         self.layouts = [contiguous(shape, i * aligned(n_bytes), params["dtype"]) for i in range(copies)]
         self.results = copies * aligned(n_bytes)
         self.block = Block(self.results + n_bytes)
         self.inputs = [self.block.tensor(layout) for layout in self.layouts]
+        # what every input must be again at the end
         self.digests = [_digest(x.copy_(self._content(i))) for i, x in enumerate(self.inputs)]
+        # one block for both, so that all providers read the same inputs
         for process in (own, others):
             process.use(self.block)
         self.block.close()
@@ -157,6 +163,8 @@ class _Bench:
             COPY: (others, COPY),
             REFERENCE: (others, REFERENCE),
         }
+        # From the operating system and not from a seed: a kernel
+        # that knew which rows are looked at would compute those.
         self.random = random.Random(os.urandom(16))
         self.generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(7)))
         self.error = 0.0
@@ -168,8 +176,10 @@ class _Bench:
             Failed: the kernel is wrong, or faster than it can be.
         """
         params, on_cuda = self.params, self.own.device != "cpu"
+        # A whole result before and after: in between only rows are looked at.
         self._look_at_all(0)
         for provider in self.providers:
+            # Warm-up calls are judged as the others are; only their times do not count.
             for i in range(params["warmup"]):
                 self._call(provider, i % len(self.inputs), timed=False)
         self._time_calls()
@@ -181,6 +191,7 @@ class _Bench:
         n_bytes = 2 * self.rows * self.cols * self.dtype.itemsize
         ceiling = ceiling or Rate(n_bytes, self.timings[COPY].samples_us)
         row = row_of(self.name, "forward", [self.rows, self.cols], self.dtype, self.timings, ceiling.giga_per_s)
+        # Faster than any copy of the same bytes: the bytes were not moved, so that it is wrong, however right it looks.
         if row["above_roof"]:
             copied = n_bytes / row["copy_us"] / 1e3
             roof = max(ceiling.giga_per_s, copied)
@@ -204,6 +215,7 @@ class _Bench:
         Raises:
             Failed: they part to the end.
         """
+        # what the judge's clock saw of a call beyond what the process told of it
         self.unseen: dict[str, list[float]] = {provider: [] for provider in self.providers}
         for tries in range(1, CLOCK_TRIES + 1):
             self.timings = {provider: Timing() for provider in self.providers}
@@ -221,23 +233,28 @@ class _Bench:
 
     def _content(self, i: int) -> torch.Tensor:
         """What an input holds."""
+        # From a seed: what an input held can be made again, when a whole result is judged at the end.
         generator = torch.Generator().manual_seed(self.params["seed"] + i)
         return torch.randn((self.rows, self.cols), generator=generator).to(self.dtype)
 
     def _call(self, provider: str, i: int, timed: bool = True) -> None:
         """One call on an input with some rows rewritten; the kernel's are judged."""
         process, name = self.providers[provider]
+        # At most one row in 32 is new: the rest of the input is as cold as it would be without the judge.
         fresh = self.random.sample(range(self.rows), min(REWRITTEN, -(-self.rows // SHARE_REWRITTEN)))
         x, before = self.inputs[i], self.inputs[i][fresh]
         x[fresh] = rewritten = torch.randn((len(fresh), self.cols), generator=self.generator).to(self.dtype)
         config, again = (self.config, self.again) if process is self.own else (None, False)
         answer = process.ask("call", name=name, x=self.layouts[i], key=0, config=config, fresh=fresh, again=again)
+        # Put back at once, before the result is looked at: whoever
+        # computes it only then reads the old values, and is wrong.
         x[fresh] = before
         took = process.figure(answer, "microseconds")
         if timed:
             self.timings[provider].samples_us.append(max(round(took, DIGITS), 10**-DIGITS))
             self.unseen[provider].append(answer["seconds"] * 1e6 - took)
         if process is not self.own:
+            # F.softmax and the copy are not judged: nobody is suspected of having forged them.
             process.ask("forget")
             return
         others = self.random.sample(range(self.rows), min(LOOKED_AT, self.rows))
@@ -278,12 +295,14 @@ class _Bench:
                 config = self.config if process is self.own else None
                 answer = process.ask("graph", name=name, xs=self.layouts, config=config, launches=blocks)
                 taken = answer.get("microseconds")
+                # Each figure is looked at by itself: a list from the kernel's process may hold anything.
                 for one in taken if isinstance(taken, list) else [None]:
                     figure = process.figure({"microseconds": one}, "microseconds")
                     self.timings[provider].graph_samples_us.append(max(figure, 10**-DIGITS))
 
     def _clocks_part(self) -> dict | None:
         """Why what the kernel's process says is not believed, by what the judge's clock saw of both; or None."""
+        # What request and answer cost, by calls of which both clocks are known to be honest.
         expected = median([*self.unseen[COPY], *self.unseen[REFERENCE]])
         for provider in (self.name, DUPLICATE):
             took = self.timings[provider].median_us

@@ -77,14 +77,19 @@ class KernelProcess:
     ) -> None:
         self.kernel, self.device, self.seconds, self.knob = kernel, device, min(seconds, LONGEST_SECONDS / 2), knob
         self.at: Place = {"code": "begin", "kernel": kernel, "device": device}
+        # before the process is started: its own beginning is on its time
         self._began = time.monotonic()
         self._talk, theirs = socket.socketpair()
         self._memory = memory_limit()
+        # an instant of the clock that all processes share, so that starting up counts as well
         deadline = str(self._began + self.seconds)
         limits = [deadline, str(workshop.folder), *map(str, workshop.hidden)] if workshop else []
+        # the lower of what is free and of what whoever set the workshop up gives each
         if workshop:
             self._memory = min(self._memory, workshop.memory_bytes)
+        # the other end is the process's alone: when it ends, reading here says so
         with theirs:
+            # Forked in milliseconds where that can be: a process that has opened a GPU cannot be forked.
             if workshop and device == "cpu":
                 self._process: Confined = Forked(workshop.server, limits, self._memory, (theirs.fileno(),))
             else:
@@ -102,6 +107,7 @@ class KernelProcess:
                 )
         self._printed = bytearray()
         assert self._process.printed is not None
+        # What it prints is read all along: a full pipe would stop the kernel in the middle of a call.
         self._reader = threading.Thread(target=_keep_tail, args=(self._process.printed, self._printed), daemon=True)
         self._reader.start()
 
@@ -112,6 +118,7 @@ class KernelProcess:
 
     def load(self, name: str, entry: dict | None) -> dict:
         """Load a kernel, the user's or one of the lab's own: {"tuned"}, whether it takes `config=`."""
+        # reasons name the place that was said last: whatever its file does while it is imported happens here
         self.place("load")
         return self.ask("load", name=name, entry=entry, device=self.device)
 
@@ -128,6 +135,7 @@ class KernelProcess:
         """
         number = secrets.token_hex(8)  # which an answer has to know
         line = json.dumps({"number": number, "do": do, **arguments}).encode() + b"\n"
+        # An answer before its question can only be made up, by code that guessed what comes next.
         if select.select([self._talk], [], [], 0)[0] and self._process.wait(0) is None and self._unasked():
             raise self._gone("meddled")
         began = time.perf_counter()
@@ -139,6 +147,7 @@ class KernelProcess:
         except OSError:
             raise self._gone() from None
         answer = self._answer()
+        # The number is random and new: an answer that was prepared earlier, or by a thread, does not have it.
         if answer.pop("number", None) != number:
             raise self._gone("meddled")
         answer["seconds"] = time.perf_counter() - began
@@ -153,6 +162,7 @@ class KernelProcess:
             Gone: it is none.
         """
         value = answer.get(name)
+        # 1e15 us are thirty years
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
             raise self._gone("meddled")
         return float(value)
@@ -168,6 +178,7 @@ class KernelProcess:
         deadline = self._began + self.seconds + GRACE_SECONDS
         while not text.endswith(b"\n"):
             left = deadline - time.monotonic()
+            # either an answer, or the process's end, whichever is first
             waited: list[Any] = [self._talk, self._process]
             ready = select.select(waited, [], [], max(left, 0))[0]
             piece = b""
@@ -177,10 +188,12 @@ class KernelProcess:
             if not piece:
                 raise self._gone()
             text += piece
+            # a kernel could write for ever
             if len(text) > LONGEST_ANSWER:
                 raise self._gone("meddled")
         try:
             answer = json.loads(text)
+        # ten thousand brackets are valid JSON to write and too deep to read
         except (ValueError, RecursionError):
             raise self._gone("meddled") from None
         if not isinstance(answer, dict):
@@ -192,6 +205,7 @@ class KernelProcess:
         if not isinstance(reason, dict):
             raise self._gone("meddled")
         told = {name: value for name, value in reason.items() if name not in ("at", "mistake")}  # which the judge knows
+        # control characters of a kernel's message could rewrite the terminal that shows it
         told = {name: printable(value) if isinstance(value, str) else value for name, value in told.items()}
         told = told if "kind" in told else {**told, "at": self.at}  # of a file's own sentence the name is a part
         try:
@@ -203,6 +217,7 @@ class KernelProcess:
     def _gone(self, code: str | None = None) -> Gone:
         """End the process; why it is gone."""
         hung = time.monotonic() - self._began >= self.seconds
+        # A process that has closed its end may still be about to end: its status says more than that it is gone.
         ending = self._process.wait(0 if hung or code else GRACE_SECONDS) or self._process.end()
         if code:
             return Gone({"code": code, "at": self.at})
@@ -240,6 +255,7 @@ def _reason_of(ending: Ending, memory: int) -> Reason:
         return {"code": "processes"}
     if ending.status is None:
         return {"code": "unwatched"}
+    # it left by itself, by exit() somewhere in its code
     if ending.status >= 0:
         return {"code": "exited", "status": ending.status}
     name = signal_name(ending.status)

@@ -18,6 +18,7 @@ from minilab.sandbox import landlock
 def main(descriptor: str, deadline: str, device: str, folder: str, *hidden: str) -> None:
     """Serve the judge as `worker.main` does, writing in a folder alone and reading nothing of hidden ones."""
     os.environ["TMPDIR"] = tempfile.tempdir = folder
+    # The driver's files are opened now; after `confine` they could not be.
     torch.empty(1, device=device)
     landlock.confine(Path(folder), [Path(one) for one in hidden])
     worker.main(int(descriptor), float(deadline))

@@ -36,6 +36,8 @@ def check_entries(kernels: dict[str, dict]) -> None:
                 f"kernel {name}: {entry['source']} is C++ with no launcher; wrap it in a Python file that takes and "
                 "returns a tensor, and name that file and its function."
             )
+        # Results are kept under the kernel's name: the lab's name
+        # over other code would show that code's figures as the lab's.
         if name in SPECS and found is not SPECS[name]:
             raise LabError(
                 f"config.yaml: kernels.{name} is {entry['function']} of {entry['source']}, and {name} is the name of "
@@ -50,6 +52,7 @@ def _refuse_another_copy(name: str, entry: dict) -> None:
         return
     source, package = Path(entry["source"]).resolve(), spec.source.resolve()
     inner = package.relative_to(IMPORTED_FROM).parts
+    # The same path inside another folder: somebody works in one copy of the lab and imports another.
     if source != package and source.is_file() and source.parts[-len(inner) :] == inner:
         raise LabError(
             f"config.yaml: kernels.{name} names {source}, but the lab that Python imports is another copy, whose "
@@ -69,6 +72,7 @@ def code_of(name: str, entry: dict | None) -> dict[str, str]:
     path = (spec.source if spec else Path(entry["source"] if entry else "")).resolve()
     if not path.is_file():
         raise LabError(f"kernel {name}: {path} does not exist; write the path of the kernel's file in config.yaml.")
+    # relative where it can be, so that an artefact says the same on every machine
     shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
     function = spec.function if spec else (entry or {})["function"]
     return {"source": shown, "function": function, "sha256": digest_of_code(path)}

@@ -57,6 +57,7 @@ if find_spec("triton") and os.environ.get("TRITON_INTERPRET") == "1":
     import triton
     from triton.runtime import interpreter
 
+    # Names of Triton's own that may move in another version: these patches only make it faster, or let NumPy 2.5 in.
     interpreter._patch_builtin = patch_once(interpreter._patch_builtin, interpreter.tl.core.is_builtin)
     interpreter._patch_lang_tensor = index_by_item(interpreter._patch_lang_tensor)
     # As on a GPU, integers wrap; to look at each sum of them takes as long as all the rest of a softmax.

@@ -63,12 +63,15 @@ def _apart(got: torch.Tensor, made: torch.Tensor, exact: torch.Tensor) -> float 
         return None
     known = ~made.isnan() & ~exact.isnan()
     apart, from_exact = (_largest_difference(got[known], other[known]) for other in (made, exact))
+    # Near the mistake's result, and ten times nearer to it than to
+    # the exact one: a guess that is told as a hint must not be wrong.
     return apart if apart <= min(LOOKS_LIKE, CLEARLY * from_exact) and from_exact else None
 
 
 def _largest_difference(got: torch.Tensor, other: torch.Tensor) -> float:
     """The largest relative difference; 0 of nothing, infinite where one is NaN or another infinity."""
     relative = (got - other).abs() / (other.abs() + torch.finfo(torch.float32).tiny)
+    # equal infinities are equal, where their difference would be NaN
     relative = relative.where(got != other, 0.0).nan_to_num(math.inf, math.inf)
     return relative.max().item() if relative.numel() else 0.0
 

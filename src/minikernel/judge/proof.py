@@ -25,6 +25,7 @@ from minikernel.proof.proof import REFERENCE_TOLERANCE, SEED, Case, adversarial_
 from minikernel.reasons import Reason
 
 SLOW_SECONDS = 2e-3  # a kernel that takes longer, as interpreted ones do, is called fewer times in a row
+# rows of no round length, so small that hundreds of calls take no time
 CALLED_SHAPE = (3, 129)
 KEPT, KEPT_SECONDS = 8, 0.2  # results, and how long they lie before they are looked at
 KEPT_SHAPES = ((5, 600), (3, 1000))
@@ -74,10 +75,13 @@ def judge_cases(
         Gone: its process is.
     """
     rounds = rounds or Rounds()
+    # All cases whatever becomes of one: whoever hands in a kernel learns all that is wrong with it at once.
     for case in adversarial_cases() if cases is None else cases:
         yield _judged(subject, case.name, case.x.shape, partial(_error, subject, case.x, rounds.with_redzones))
     a_row = 0.0
+    # 70,001 rows are more than 65,535, the most that a grid's second dimension has
     for rows in rounds.many_rows:
+        # what a row took before tells whether so many can be had
         if a_row * rows > MANY_SECONDS:
             continue
         x = torch.randn((rows, COLS), generator=torch.Generator().manual_seed(SEED))
@@ -115,6 +119,8 @@ def error_of_kept(subject: Subject) -> float:
         laid = subject.lay(x)
         subject.call(laid, key)
         made.append(laid)
+    # One more input in the same memory, after the last call: a kernel that computes only when it is looked at, or
+    # returned its input's memory, reads this instead.
     subject.lay(torch.randn(max(KEPT_SHAPES, key=lambda shape: shape[0] * shape[1]), generator=generator))
     time.sleep(KEPT_SECONDS)
     errors = []
@@ -138,6 +144,8 @@ def error_of_calls(subject: Subject, rounds: Rounds | None = None) -> float:
         if call % 2:
             x = torch.randn(CALLED_SHAPE, generator=generator)
         else:
+            # The same numbers in the same place, two of them exchanged: sums, extremes and the first and last element
+            # are as before, so that no cheap fingerprint of the input tells that it is another.
             here, there = (1 + torch.randperm(CALLED_SHAPE[1] - 2, generator=generator)[:2]).tolist()
             x[:, [here, there]] = x[:, [there, here]]
         subject.process.place("again", call=call, calls=calls, shape=list(CALLED_SHAPE), dtype=subject.dtype)
@@ -166,6 +174,7 @@ def prove_users_kernel(
         The rows of a proof, as `minikernel.proof.proof.prove` gives them, and None; or no row, and the reason why it is
         left out.
     """
+    # the bound for kernels that need not recover what rounding loses: two that pass agree to 1e-4
     tolerance, rows = REFERENCE_TOLERANCE["float32"], []
     with KernelProcess(name, device, seconds, "proof.time_limit_seconds", variables) as process:
         try:

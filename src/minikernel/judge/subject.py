@@ -64,8 +64,10 @@ class Subject:
         """
         size = getattr(torch, self.dtype).itemsize
         operands = self.operation.operands(x)
+        # The case's whole storage in the kernel's dtype: strides and offset stay, and with them the gaps.
         storage = x.untyped_storage().nbytes() // x.element_size() * size
         layouts = [Layout(list(x.shape), list(x.stride()), x.storage_offset() * size, self.dtype)]
+        # Each operand begins on a page with a page of gap before it: a write past one's end is seen in the gap.
         end = aligned(storage)
         for one in operands:
             dtype = GIVES.get(one.dtype, self.dtype)
@@ -74,8 +76,10 @@ class Subject:
         self._results = end + ALIGNED
         needed = self._results + x.numel() * size
         if self._block is None or needed > self._block.n_bytes:
+            # 4 MB at least, so that the many small cases share one block
             self._block = Block(max(needed, 1 << 22))
             self.process.use(self._block)
+            # both sides have it mapped by now
             self._block.close()
         self._gaps().fill_(FILLER)
         values = [
@@ -93,6 +97,7 @@ class Subject:
         """
         answer = self.process.ask("call", name=self.name, x=laid.x, more=laid.more, key=key, redzones=redzones, **more)
         self.seconds = answer["seconds"]
+        # Form first: only what has the right shape and dtype can be looked at where it is expected.
         if answer.get("shape") != list(self._shape(laid)):
             raise self.failed({"code": "wrong_in_kind", "mistake": "shape"})
         if answer.get("dtype") != self.dtype:
@@ -104,6 +109,8 @@ class Subject:
         assert self._block is not None
         size, shape = getattr(torch, self.dtype).itemsize, self._shape(laid)
         flat = self._block.tensor(Layout([shape.numel()], [1], self._results // size * size, self.dtype))
+        # NaN before the result comes: what the kernel's process
+        # did not copy is wrong, and not yesterday's right answer.
         flat.fill_(torch.nan)
         self.process.ask("show", key=key, start=self._results)
         return flat.view(shape)
@@ -114,10 +121,12 @@ class Subject:
         Raises:
             Failed: it is more than the tolerance.
         """
+        # a large result is compared on the kernel's device, by this process: in float64 a CPU would take long over it
         if values[0].numel() >= LARGE:
             there = torch.device(self.process.device)
             result, values = result.to(there), [value.to(there) for value in values]
         error = self.operation.error(result, *values)
+        # not `>`: a NaN is above no tolerance
         if not error <= self.tolerance:
             raise self.failed({**wrong(error, self.tolerance), **self.operation.mistake(result, *values)})
         return error
@@ -130,6 +139,7 @@ class Subject:
         self.call(laid, redzones=redzones, **more)
         error = self.judged(self.result(laid), laid.values)
         changed = int((self._gaps() != before).sum())
+        # Two kinds of damage: the operand's own values, or only what lies between them.
         if changed and any(map(self._differs, [laid.x, *laid.more], laid.values)):
             raise self.failed({"code": "changed_input"})
         if changed:

@@ -74,6 +74,7 @@ class Worker:
         spec = any_spec(name, entry)
         function = spec.load()
         self.kernels[name] = function
+        # a tuned kernel without a configuration would tune itself at the first call of each width
         if spec.tuned:
             default_config = sys.modules[spec.module].default_config
             self.kernels[name] = lambda x, config=None: function(x, config=config or default_config(x.shape[-1]))
@@ -107,11 +108,13 @@ class Worker:
         """
         zones = Redzones()
         given = [self._placed(Layout(*one), zones if redzones else None, fresh) for one in [x, *(more or [])]]
+        # On a CPU outside of redzones the judge itself compares what it laid; on a GPU only this process has the copy.
         before = [one.clone() if redzones or (one.is_cuda and fresh is None) else None for one in given]
         function = self.kernels[name] if config is None else partial(self.kernels[name], config=config)
         memory = [self._result_memory(given[0])] if again else []
         with poisoned_memory() if redzones else nullcontext(), zones if redzones else nullcontext():
             result, took = self._timed(function, *given, *memory)
+        # a subclass may compute when it is looked at
         if type(result) is not torch.Tensor:
             raise Failure({"code": "no_tensor", "type": type(result).__name__})
         for was, now in zip(before, given, strict=True):
@@ -119,6 +122,7 @@ class Worker:
                 raise Failure({"code": "changed_input"})
         if redzones and (damage := zones.damage()):
             raise Failure(damage)
+        # kept and not copied: a kernel that overwrites it in a later call is found out by that
         self.results[key] = result.detach()
         return {"microseconds": took, "shape": list(result.shape), "dtype": str(result.dtype).removeprefix("torch.")}
 
@@ -190,6 +194,7 @@ class Worker:
             return result, (time.perf_counter_ns() - began) / 1e3
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
+        # the spin covers what the host takes to queue the launch, as in the lab's own timing
         torch.cuda._sleep(SPIN_CYCLES)
         start.record()
         result = function(*given)
@@ -228,9 +233,11 @@ class Worker:
         waiting = b""
         while True:
             piece, descriptors, *_ = socket.recv_fds(self.talk, 1 << 16, 1)
+            # the judge has closed its end: there is nobody left to answer
             if not piece:
                 return
             waiting += piece
+            # JSON has no line's end within it: a whole request is there
             if waiting.endswith(b"\n"):
                 request = json.loads(waiting)
                 number = request.pop("number")
@@ -242,6 +249,7 @@ class Worker:
 def _own_storage(shared: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides and offset from an aligned address, whose storage holds nothing else."""
     span = 1 + sum((length - 1) * step for length, step in zip(shared.shape, shared.stride(), strict=True))
+    # how far the judge put the first element past an aligned address: the kernel is to see the same
     offset = (shared.data_ptr() % 64) // shared.element_size()
     memory = torch.zeros(offset + (span if shared.numel() else 0), dtype=shared.dtype)
     return memory.as_strided(shared.shape, shared.stride(), offset).copy_(shared)
@@ -249,7 +257,9 @@ def _own_storage(shared: torch.Tensor) -> torch.Tensor:
 
 def main(descriptor: int, deadline: float) -> None:
     """Serve the judge at the other end of a socket, until `time.monotonic()`, which all processes share, is there."""
+    # what the kernel starts must not be able to answer in its place
     os.set_inheritable(descriptor, False)
+    # a crash in native code then says in the log which line of Python called it
     faulthandler.enable()
     # A thread of C runs this, so that code that holds the GIL cannot stop it.
     faulthandler.dump_traceback_later(max(deadline - time.monotonic(), SOON), exit=True)

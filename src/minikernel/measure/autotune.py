@@ -25,6 +25,7 @@ from minikernel.proof.proof import TOLERANCE
 from minikernel.reasons import Refusal, in_words, of_exception, wrong
 from minilab import LabError
 
+# fewer than a bench's: the search asks which of many is fastest, the bench how fast it is
 LAUNCHES, WARMUP = 60, 3
 SEED = 42
 CHECKED_ROWS = 64  # at each end, against float64, before a configuration is timed
@@ -68,17 +69,21 @@ def autotune(
     module = importlib.import_module(spec.module)
     end = time.monotonic() + time_limit_seconds
     choices, tried, complete = [], [], True
+    # All candidates of all shapes first, since they can be compiled before any is timed.
     cases = [
         (rows, cols, dtype, _default_first(module.candidates(rows, cols), module.default_config(cols)))
         for rows, cols in shapes
         for dtype in dtypes
     ]
     to_compile = [(rows, cols, dtype, config) for rows, cols, dtype, configs in cases for config in configs]
+    # In the compiler's cache on disk, whatever of it is ready by then: the search below finds it there.
     compile_ahead(spec.module, to_compile, device, processes, time_limit_seconds / 2)
     for index, (rows, cols, dtype, configs) in enumerate(cases):
+        # What a shape leaves of its share goes to those after it.
         share = (end - time.monotonic()) / (len(cases) - index)
         found, rival_samples_us = _time_configs(module, configs, rows, cols, dtype, device, time.monotonic() + share)
         tried += found
+        # Not one of them: the kernel itself is broken, and each reason is said once.
         if all(row["median_us"] is None for row in found):
             reasons = dict.fromkeys(in_words(row["error"]) for row in found)
             raise LabError(f"no configuration of {kernel_name} ran at {rows} x {cols} {dtype}: {'; '.join(reasons)}.")
@@ -101,6 +106,7 @@ def _default_first(configs: list[dict], default: dict) -> list[dict]:
 
 def _ends(x: torch.Tensor) -> torch.Tensor:
     """The rows that are checked: the first and the last `CHECKED_ROWS`."""
+    # A wrong grid shows at the end, a wrong row anywhere: both ends are enough while all rows are treated alike.
     return torch.cat([x[:CHECKED_ROWS], x[-CHECKED_ROWS:]])
 
 
@@ -113,6 +119,7 @@ def _time_configs(
     y = torch.empty_like(inputs[0])
     # once for all configurations, and compared where it is: NumPy needs longer for wide rows than a GPU for the timing
     exact = torch.from_numpy(softmax_float64(_ends(inputs[0]).double().cpu().numpy())).to(device)
+    # what failed stands in the log too, by its reason: a search is a result, and not only its winner
     log: list[dict] = []
     providers: dict[Any, Callable] = {}  # by number in the log, and the rival by name
     for number, config in enumerate(configs):
@@ -120,6 +127,7 @@ def _time_configs(
             break
         row = {"rows": rows, "cols": cols, "dtype": dtype, "config": config, "in_lab_grid": module.in_lab_grid(config)}
         try:
+            # so that a configuration that skips some rows is not judged by those of the one before
             y.fill_(torch.nan)
             kernel = module.launch(inputs[0], y, config)
             error = relative_error(_ends(y), exact)
@@ -131,6 +139,7 @@ def _time_configs(
         except Exception as failure:  # out of registers or shared memory, or the compiler's own failure
             row |= {"median_us": None, "n_regs": None, "n_spills": None, "error": of_exception(failure)}
         log.append(row)
+    # the CUDA C kernel takes turns with the candidates: which of the two is launched follows from one measurement
     rival = kernels[RIVAL]
     try:
         rival(inputs[0])

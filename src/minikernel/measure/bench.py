@@ -43,6 +43,7 @@ def bench_kernel(
         LabError: the kernel's result is wrong.
     """
     device, dtype = torch.device(torch_device), getattr(torch, params["dtype"])
+    # In this process, for this kernel: clocks and temperature of another job say nothing about this one.
     ceiling = large_copy(device)
     log(f"{name}: copy ceiling {ceiling.giga_per_s:,.0f} GB/s")
     rows = []
@@ -72,10 +73,15 @@ def _bench_shape(
     n_rows, n_cols = shape
     inputs = rotating_inputs(n_rows, n_cols, dtype, device, params["seed"])
     kernel = softmax if config is None else lambda x: softmax(x, config=config)
+    # the copy writes to one place, as a kernel's result is written to memory that the allocator gives back again
     target = torch.empty_like(inputs[0])
+    # The kernel twice: how far its two medians lie apart is the noise floor of the row.
     providers: dict[str, Callable] = {name: kernel, DUPLICATE: kernel, "copy": target.copy_}
+    # the reference's own bench needs no second one of itself
     if name != REFERENCE:
         providers[REFERENCE] = lambda x: F.softmax(x, -1)
+    # Right before the timing and right after it, on another input: a
+    # kernel that is fast by doing nothing the second time is found out.
     error = _checked_error(at, kernel, inputs[0])
     timings = measure(providers, inputs, params["warmup"], params["launches"])
     error = max(error, _checked_error(at, kernel, inputs[-1]))
@@ -107,7 +113,9 @@ def row_of(
     timing, reference, copy = timings[name], timings[REFERENCE], timings["copy"]
     moved = softmax_bytes(n_rows, n_cols, dtype.itemsize, direction)
     flop = softmax_flop(n_rows, n_cols, direction)
+    # a copy reads and writes each element once, as the forward pass does; a backward pass moves half as much again
     copied = softmax_bytes(n_rows, n_cols, dtype.itemsize)
+    # bytes a microsecond are megabytes a second; a thousand of them are a gigabyte
     gb_per_s = moved / timing.median_us / 1e3
     return {
         "kernel": name,
@@ -129,6 +137,7 @@ def row_of(
         "ratio_to_reference": timing.median_us / reference.median_us,
         "copy_us": copy.median_us,
         "copy_gb_per_s": ceiling,
+        # Held against the better of two copies, the large one and the one at this shape, which a cache may help.
         "above_roof": gb_per_s > ABOVE_ROOF * max(ceiling, copied / copy.median_us / 1e3),
         "stale": False,
     }
@@ -136,6 +145,7 @@ def row_of(
 
 def _checked_error(at: Place, kernel: Callable, x: torch.Tensor) -> float:
     error = softmax_error(kernel(x), x)
+    # NaN is not either
     if not error <= TOLERANCE[at["dtype"]]:
         raise Refusal({**wrong(error, TOLERANCE[at["dtype"]]), "at": at})
     return error

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# torch.compile's kernels lie in Inductor's folder and in Triton's: both are set, or one would be found warm
 CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUPY_CACHE_DIR")
 
 
@@ -22,6 +23,7 @@ def own_caches() -> Iterator[Path]:
     """
     before = {name: os.environ.get(name) for name in CACHE_VARIABLES}
     with tempfile.TemporaryDirectory(prefix="caches-") as folder:
+        # a folder for each: two compilers must not find each other's files under one name
         for name in CACHE_VARIABLES:
             os.environ[name] = str(Path(folder, name.split("_")[0].lower()))
         try:

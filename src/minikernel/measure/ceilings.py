@@ -16,6 +16,8 @@ from minikernel.measure.cost import datasheet
 from minikernel.measure.timing import CACHE_MULTIPLE, last_level_cache_bytes, measure
 
 WARMUP, LAUNCHES = 3, 30
+# Copies far beyond the cache, products large enough to keep
+# every unit busy, and both small enough for a CPU's patience.
 SIZES: dict[str, dict[str, Any]] = {  # copy bytes (times the last-level cache), matrix side, by kind of device
     "cuda": {"copy_caches": 16, "cache_fraction": 0.25, "matrix": 8192},
     "cpu": {"copy_caches": 6, "cache_fraction": 0.125, "matrix": 1536},
@@ -55,22 +57,28 @@ def copy_rate(bytes_to_copy: int, device: torch.device, resident: bool = False) 
         bytes_to_copy: bytes of the source.
         resident: keep copying one buffer (which a cache may hold) rather than rotating several.
     """
+    # Rotated through more than the cache holds, or one buffer again and again, which then lies in it.
     count = 1 if resident else max(2, -(-CACHE_MULTIPLE * last_level_cache_bytes(device) // bytes_to_copy))
     sources = list(torch.ones((count, bytes_to_copy // 4), device=device).unbind())
     target = torch.empty_like(sources[0])
+    # the same rules as for kernels: a roof that is measured otherwise is no roof
     timing = measure({"copy": target.copy_}, sources, WARMUP, LAUNCHES)["copy"]
+    # A copy within the cache is over in microseconds: its launches in a graph leave out what lies between them.
     return Rate(2 * bytes_to_copy, (resident and timing.graph_samples_us) or timing.samples_us)
 
 
 def matrix_rate(side: int, dtype: torch.dtype, device: torch.device, tf32: bool = False) -> Rate:
     """Rate of a square matrix product on random data, in floating-point operations."""
+    # a switch of the whole process, put back whatever happens
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = tf32
     try:
+        # random data, since a GPU draws less power and clocks higher on zeros
         a, b = (torch.randn((side, side), device=device).to(dtype) for _ in range(2))
         timing = measure({"matmul": lambda x: x @ b}, [a], WARMUP, LAUNCHES)["matmul"]
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
+    # a multiplication and an addition for each of side^3 products
     return Rate(2 * side**3, timing.samples_us)
 
 
@@ -78,6 +86,7 @@ def multiply_add_rate(device: torch.device) -> Rate:
     """Rate of independent float32 fused multiply-adds in registers on a GPU, in floating-point operations."""
     from minikernel.measure.multiply_add import FLOP_PER_ELEMENT, multiply_add
 
+    # 4 million elements in programs of 1,024: enough of them to fill every multiprocessor many times over
     elements = torch.rand(1 << 22, device=device)
     timing = measure({"fma": multiply_add}, [elements], WARMUP, LAUNCHES)["fma"]
     return Rate(elements.numel() * FLOP_PER_ELEMENT, timing.samples_us)
@@ -93,9 +102,11 @@ def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None])
     """
     at = torch.device(torch_device)
     sizes, cache_bytes = SIZES[at.type], last_level_cache_bytes(at)
+    # A share of the cache, since source and target both have to stay in it.
     resident_bytes = int(cache_bytes * sizes["cache_fraction"])
     side = sizes["matrix"]
     on_gpu = at.type == "cuda"
+    # a CPU without the instructions would emulate them, and the ceiling would be of the emulation
     has_bf16 = on_gpu or torch.cpu._is_avx512_bf16_supported()
     rates = {
         "copy_gb_per_s": [large_copy(at)],
@@ -107,6 +118,7 @@ def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None])
     ceilings = ceilings_of(rates)
     for name, value in ceilings.items():
         log(f"{device}: {name} = {'none' if value is None else f'{value:,.2f}'}")
+    # raw, so that every ceiling can be worked out again from a record
     samples = {name: [asdict(rate) for rate in measured] for name, measured in rates.items()}
     return {**ceilings, "samples": samples, "cache_bytes": cache_bytes, "datasheet": datasheet(device)}
 

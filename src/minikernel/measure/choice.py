@@ -20,6 +20,7 @@ def fastest(kernel_name: str, found: list[dict], rival_samples_us: list[float] |
     """The part of a choice that follows from the rows of `tried` at one shape, at least one of them timed."""
     timed = [row for row in found if row["median_us"] is not None]
     best = min(timed, key=lambda row: row["median_us"])
+    # What the lab's own grid alone would have given: the difference is what searching beyond it was worth.
     grid = min((row for row in timed if row["in_lab_grid"]), key=lambda row: row["median_us"], default=None)
     rival_us = statistics.median(rival_samples_us) if rival_samples_us else None
     return {
@@ -39,6 +40,7 @@ def choose(autotune: dict, rows: int, cols: int, dtype: str) -> dict:
     same dtype where there is one; else the kernel's default for a width that nobody tuned.
     """
     same_width = [choice for choice in autotune["choices"] if choice["cols"] == cols]
+    # Another dtype of the same width is nearer than another width: tiles and alignment are by columns.
     same_dtype = [choice for choice in same_width if choice["dtype"] == dtype]
     nearby = same_dtype or same_width
     if not nearby:

@@ -34,6 +34,7 @@ def compile_ahead(
         processes: how many at a time, each of which has the device open; nothing outlives the call, nor its process.
         seconds: what is not compiled by then is left to the search.
     """
+    # one process would only do beforehand what the search does anyway
     if processes < 2:
         return
     end = time.monotonic() + seconds
@@ -42,8 +43,10 @@ def compile_ahead(
         running = []
         for number in range(processes):
             path = Path(folder, f"{number}.json")
+            # Every so many-th case to each process, so that none has all the large ones.
             path.write_text(json.dumps([case[1:] for case in cases[number::processes]]))
             running.append(stack.enter_context(Confined([*command, str(path)])))
+        # Waiting ends with the time; leaving the block then ends whatever still compiles.
         for process in running:
             process.wait(max(end - time.monotonic(), 0))
 

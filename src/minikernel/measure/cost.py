@@ -20,6 +20,7 @@ def _datasheets() -> dict:
 
 def softmax_bytes(rows: int, cols: int, itemsize: int, direction: str = "forward") -> int:
     """The fewest bytes a softmax moves, `forward` or `backward`: each operand read once, each result written once."""
+    # forward: one read, one write of each element; backward: two reads, one write
     price = _operations()[direction]
     return rows * cols * itemsize * (price["reads_per_element"] + price["writes_per_element"])
 
@@ -35,6 +36,7 @@ def linear_softmax_bytes(rows: int, features: int, cols: int, itemsize: int, fus
     Read are h and the weight, written are the probabilities; where the head is not `fused`, the logits are
     written and read besides.
     """
+    # The floor of the fused head: h and the weight once in, the probabilities once out.
     moved = (rows * features + cols * features + rows * cols) * itemsize
     if fused:
         return moved
@@ -44,6 +46,7 @@ def linear_softmax_bytes(rows: int, features: int, cols: int, itemsize: int, fus
 
 def linear_softmax_flop(rows: int, features: int, cols: int) -> int:
     """Floating-point operations of softmax(h weight^T): the product's and the softmax's."""
+    # 128 operations a logit at 64 features, where the softmax has 5
     product = rows * features * cols * _operations()["linear_softmax"]["flop_per_product"]
     return product + softmax_flop(rows, cols)
 

@@ -47,14 +47,18 @@ def find_eligible(
     """
     seconds_left = {} if seconds_left is None else seconds_left
     reference_seconds = seconds(providers[reference], given)
+    # Thirty times the reference, but no more than 8 ms, no less than 2, and four times a slow reference in any case: a
+    # hundred launches of each have to end within the contest's time.
     longest = max(min(MAX_SLOWDOWN * reference_seconds, LONGEST), SHORTEST, LEAST_SLOWDOWN * reference_seconds)
     found = Eligibility()
     for name, provider in providers.items():
+        # max-autotune compiles for long: a budget of its own keeps it from eating the others' time
         if seconds_left.get(name, 1) <= 0:
             found.reasons[name] = {"code": "compile_time_used_up"}
             continue
         began = time.monotonic()
         try:
+            # The first call compiles; only the calls in `seconds` are warm.
             result = provider(given)
             wait()
             if name in seconds_left:
@@ -62,6 +66,7 @@ def find_eligible(
             error = error_of(result)
             took = seconds(provider, given)
             reason = refusal(error, tolerances[name], took if name != reference else 0, longest)
+            # Last, and as a trial of its own: one that cannot be captured would break off the timing of all.
             if reason is None:
                 check_capture(provider, given)
         except Exception as failure:  # somebody else's kernel may raise anything at a shape that it does not take
@@ -91,6 +96,7 @@ def seconds(provider: Callable, given: object) -> float:
     """Wall time of the fastest of three warm calls, the device's work included."""
     provider(given)
     wait()
+    # the fastest of three: anything else on the machine can only make a call slower
     taken = []
     for _ in range(3):
         began = time.perf_counter()

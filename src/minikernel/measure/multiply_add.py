@@ -4,6 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
+# 8 bytes of traffic an element are 0.002 bytes a FLOP: far from any memory limit
 STEPS = 2048
 FLOP_PER_ELEMENT = 2 * STEPS
 BLOCK = 1024
@@ -16,6 +17,7 @@ def multiply_add_kernel(x_pointer, y_pointer, STEPS: tl.constexpr, BLOCK: tl.con
     x = tl.load(x_pointer + offsets)
     y = x
     for _ in range(STEPS):
+        # each step needs the one before, so that the compiler can leave none out
         y = y * x + x
     tl.store(y_pointer + offsets, y)
 

@@ -27,8 +27,10 @@ def measure_with_duplicate(
         The timings, `again` among them, and {"launches", "noise_floor", "graph_noise_floor"}: launches of each
         provider, and how far the duplicate's median lay from the first; None for graphs where there are none.
     """
+    # whether launches are short is asked of the reference, so that all providers get as many
     if seconds(providers[reference], inputs[0]) < SHORT_SECONDS:
         launches *= SHORT_FACTOR
+    # The duplicate takes its turns among the others, so that whatever disturbs them disturbs it as well.
     timings = measure({**providers, DUPLICATE: providers[duplicated]}, inputs, warmup, launches)
     return timings, {"launches": launches, **floors(timings, duplicated)}
 

@@ -44,8 +44,10 @@ def autotune(artefact: dict) -> dict:
 def bench_rows(artefact: dict) -> dict:
     """The rows of `bench.json`, each from its own launches, its reference's and its copy's."""
     again = []
+    # A GPU's bench is one job a kernel: its row has its own reference and copy beside it.
     for row in artefact["rows"]:
         timings = timings_of([row])
+        # The functions that made the figures make them again: a second formula could be wrong by itself.
         figures = _softmax_row(row, timings, Rate(**row["ceiling"]).giga_per_s)
         if "duplicated" in row:  # a CPU's
             figures["above_roof"] = above_roof(row["kernel"], timings)
@@ -66,6 +68,7 @@ def contest(artefact: dict) -> dict:
         for row, timings in _with_timings(artefact["rows"], ("direction", *SHAPE))
     ]
     head = _heads(artefact["head"], copied)
+    # Host costs of one place share a duplicate, which lies in the reference's row.
     host = []
     for _, together in _places(artefact["host"], (*SHAPE, "requires_grad")):
         samples = {name: taken for row in together for name, taken in row["samples_us"].items()}
@@ -104,5 +107,6 @@ def _with_timings(rows: Iterable[dict], keys: tuple[str, ...]) -> Iterator[tuple
 
 def _places(rows: Iterable[dict], keys: tuple[str, ...]) -> Iterator[tuple[tuple, list[dict]]]:
     """Rows that were measured together; they follow one another."""
+    # not sorted: the rows are in the order of measuring, and two runs of one place would be two
     for place, together in groupby(rows, key=lambda row: tuple(row[key] for key in keys)):
         yield place, list(together)

@@ -15,6 +15,7 @@ class RawSamples(TypedDict):
 class NoiseFloors(TypedDict):
     """How far a duplicate's median lay from the provider's own; None for graphs where there are none."""
 
+    # how far the kernel timed twice lay from itself
     noise_floor: float
     graph_noise_floor: float | None
 
@@ -36,18 +37,25 @@ class SoftmaxFigures(TypedDict):
     median_us: float
     p20_us: float
     p80_us: float
+    # one launch within a CUDA graph of twenty; None on a CPU
     graph_us: float | None
+    # the fewest bytes that the operation has to move, over the
+    # median: a kernel that reads twice shows half of what it moved
     gb_per_s: float
+    # of a large copy's bandwidth in the same process, `copy_gb_per_s`
     fraction_of_copy: float
     flop_per_byte: float
     tflop_per_s: float
     l2_resident: bool
     reference_us: float
     reference_graph_us: float | None
+    # over the reference's median in the same turns: below 1 is faster
     ratio_to_reference: float
     copy_us: float
     copy_gb_per_s: float
+    # faster than a copy by more than a kernel can honestly be: looked into, not celebrated
     above_roof: bool
+    # False when it is measured; restoring a record says it anew
     stale: bool
 
 
@@ -66,6 +74,7 @@ class ContestRow(SoftmaxFigures, RawSamples, Launched):
 
     max_rel_err: float
     copy_graph_us: float | None
+    # which of the kernels at this place was timed a second time
     duplicated: str
     config: dict[str, int] | None
 
@@ -74,6 +83,7 @@ class HeadFigures(TypedDict):
     """The part of an LM head's row that follows from its timing."""
 
     kernel: str
+    # whether the logits stayed on the chip, which decides what `bytes` counts
     fused: bool
     rows: int
     features: int
@@ -114,6 +124,7 @@ class HostRow(Spread):
     rows: int
     cols: int
     dtype: str
+    # with a gradient to record, autograd's own cost is part of the call
     requires_grad: bool
     calls: int
     batches: int
@@ -146,6 +157,7 @@ class Judgement(TypedDict):
     value: float | None
     bar: float
     met: bool
+    # missed, by no more than the noise floor: said beside the miss, which stays one
     within_noise: bool
 
 

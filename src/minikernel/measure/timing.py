@@ -19,6 +19,7 @@ from minikernel.measure.rows import RawSamples
 
 CACHE_MULTIPLE = 3
 SPIN_CYCLES = 200_000  # 100 microseconds at 2 GHz: longer than the host takes to queue any provider's launch
+# of a graph: enough to make the time between two replays a small part
 GRAPH_LAUNCHES = 20
 DIGITS = 3  # samples are kept to the nanosecond: what is computed from them can be computed again from a record
 Provider = Callable[..., Any]  # takes one of the inputs
@@ -61,6 +62,7 @@ def last_level_cache_bytes(device: torch.device) -> int:
     """Bytes of a GPU's L2, or of the largest cache that a CPU core sees."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).L2_cache_size
+    # a virtual machine may hide its caches: 32 MB then, large enough for most
     sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
     return max((int(size.read_text().strip().rstrip("K")) * 1024 for size in sizes), default=32 << 20)
 
@@ -68,6 +70,7 @@ def last_level_cache_bytes(device: torch.device) -> int:
 def rotating_inputs(rows: int, cols: int, dtype: torch.dtype, device: torch.device, seed: int) -> list[torch.Tensor]:
     """Random (rows, cols) tensors, as many as together exceed three times the last-level cache."""
     bytes_each = rows * cols * dtype.itemsize
+    # One more than three caches' worth, at least two: the input of a launch is never the last one's.
     copies = -(-CACHE_MULTIPLE * last_level_cache_bytes(device) // bytes_each) + 1
     generator = torch.Generator(device).manual_seed(seed)
     slab = torch.randn((copies, rows, cols), generator=generator, device=device, dtype=torch.float32)
@@ -85,6 +88,7 @@ def measure(providers: dict[str, Provider], inputs: list, warmup: int, launches:
     first = inputs[0][0] if isinstance(inputs[0], tuple) else inputs[0]
     on_cuda = first.is_cuda
     timings = {name: Timing() for name in providers}
+    # Everything is compiled, loaded and allocated before the first launch that counts.
     for function in providers.values():
         for i in range(warmup):
             function(inputs[i % len(inputs)])
@@ -112,24 +116,30 @@ def _measure_launches(
     timings: dict[str, Timing],
     on_cuda: bool,
 ) -> None:
+    # Events are kept and read after the last launch, so that the host never waits in between.
     events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
     turn = 0
     for order in turns(providers, launches):
         for name in order:
+            # one input further at each launch, whoever makes it: nobody reads what was just read
             x = inputs[turn % len(inputs)]
             turn += 1
             if on_cuda:
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                # The device spins while the host queues both events and the
+                # launch: what lies between the events is the device's work alone.
                 torch.cuda._sleep(SPIN_CYCLES)
                 start.record()
                 providers[name](x)
                 end.record()
                 events.append((name, start, end))
             else:
+                # On a CPU a call is over when it returns: nothing is queued.
                 began = time.perf_counter_ns()
                 providers[name](x)
                 timings[name].samples_us.append(round((time.perf_counter_ns() - began) / 1e3, DIGITS))
     if on_cuda:
+        # One wait at the end: in each turn it would leave the GPU idle between launches.
         torch.cuda.synchronize()
         for name, start, end in events:
             timings[name].samples_us.append(round(start.elapsed_time(end) * 1e3, DIGITS))
@@ -138,12 +148,14 @@ def _measure_launches(
 def _measure_graphs(providers: dict[str, Provider], inputs: list, launches: int, timings: dict[str, Timing]) -> None:
     graphs = {}
     for name, function in providers.items():
+        # The buffers rotate inside the graph too, as many as it has launches; of small ones all may stay in the cache.
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for i in range(GRAPH_LAUNCHES):
                 function(inputs[i % len(inputs)])
         graph.replay()
         graphs[name] = graph
+    # each replay is 20 launches, so that far fewer give as many samples
     replays = max(5, launches // GRAPH_LAUNCHES)
     events = []
     for order in turns(graphs, replays):

@@ -33,9 +33,11 @@ class Launch:
         self, kernel: Any, device: int, grid: int, threads: int, shared_bytes: int, before: Sequence, after: Sequence
     ) -> None:
         self.device = device
+        # The two that change between calls: their values are set in place, and the array of addresses stays as it is.
         self._read, self._written = c_void_p(), c_void_p()
         given = (*before, self._read, self._written, *after)
         self._values = tuple(c_void_p(each) if isinstance(each, int) else each for each in given)
+        # the driver is given where the values lie, not the values; `_values` keeps them alive
         self._addresses = (c_void_p * len(given))(*map(ctypes.addressof, self._values))
         self._sizes = (kernel.ptr, grid, 1, 1, threads, 1, 1, shared_bytes)
         self._where = ctypes.addressof(self._addresses)
@@ -46,6 +48,7 @@ class Launch:
         """The kernel's address, blocks, threads of each, bytes of each; the arguments before and after, as integers."""
         bits = [int.from_bytes(bytes(value), "little") for value in self._values]  # type: ignore[call-overload]
         function, blocks, _, _, threads, _, _, shared_bytes = self._sizes
+        # by identity: ctypes' values do not compare equal otherwise
         moving = self._values.index(self._read)
         return function, blocks, threads, shared_bytes, bits[:moving], bits[moving + 2 :]
 
@@ -58,10 +61,13 @@ class Launch:
         if torch.cuda.current_device() != self.device:
             with torch.cuda.device(self.device):
                 return self(read, written)
+        # the raw address: torch.cuda.current_stream() would make an object for each launch
         stream = torch._C._cuda_getCurrentRawStream(self.device)
         with self._lock:
             self._read.value, self._written.value = read.data_ptr(), written.data_ptr()
             status = library().cuLaunchKernel(*self._sizes, stream, self._where, None)
+            # A thread that has never used the GPU has no context. Found
+            # out by failing, as asking each time would cost more.
             if status == INVALID_CONTEXT:
                 torch.cuda.current_stream(self.device).query()  # torch's context becomes the thread's
                 status = library().cuLaunchKernel(*self._sizes, stream, self._where, None)
@@ -73,6 +79,7 @@ class Launch:
 def library() -> Any:
     """The CUDA driver, as far as it is called here."""
     found = ctypes.CDLL("libcuda.so.1")
+    # Without types ctypes would pass 64-bit addresses as C ints.
     found.cuLaunchKernel.argtypes = (c_void_p, *[c_uint] * 7, *[c_void_p] * 3)
     found.cuGetErrorName.argtypes = (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))
     return found

@@ -40,6 +40,7 @@ def minigpt_forward(
     Raises:
         LabError: `rung` is unknown; without `fall_back`, also why the kernels do not take the model or the ids.
     """
+    # The way of a further call comes first, before anything is checked in Python: it checks for itself.
     if rung == "one" and (out := native.again(model, ids, probabilities)) is not None:
         return out
     if rung not in RUNGS:
@@ -53,6 +54,7 @@ def minigpt_forward(
         if not fall_back:
             raise
         return model.probabilities(ids) if probabilities else model(ids)
+    # a grid of no blocks is an error to CUDA
     if not ids.numel():
         return native.room(weights, ids)
     launch = weights.launch(
@@ -60,7 +62,9 @@ def minigpt_forward(
     )
     out = native.room(weights, ids)
     launch(ids.contiguous(), out)
+    # Packed weights that a CUDA graph may replay must not be freed when the model changes (parameters.py).
     weights.launched()
+    # from now on `native.again` finds this launch
     native.keep(model, weights, ids.shape, probabilities, launch)
     return out
 

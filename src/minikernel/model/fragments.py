@@ -12,6 +12,7 @@ from minimodel.model_config import MiniGPTConfig
 
 WIDTH, HEADS = 64, 4
 OUTPUTS, FEATURES = 8, 16  # of a piece
+# what the kernels have registers and shared memory for
 MOST_WORDS, MOST_POSITIONS = 2048, 128
 FLOAT16_ROOM = 60000.0  # float16 ends at 65504
 SCALED_EXPONENT = 12  # the largest weight of a matrix is scaled to lie in [2^11, 2^12)
@@ -49,10 +50,12 @@ def check_range(config: MiniGPTConfig, arrays: dict[str, np.ndarray]) -> None:
     Raises:
         LabError: a query, a key, a value or a hidden activation could be larger than 60,000.
     """
+    # The outputs of qkv and fc are split into float16 again; those of the two projections go into the stream.
     for linear, norm in linears(config)[:-1]:
         if norm is None:
             continue
         weight, bias = folded(arrays, linear, norm)
+        # Cauchy and Schwarz: |w x + b| <= |w| |x| + |b|, and a row that leaves a LayerNorm has |x| <= 8.
         reach = (np.sqrt(WIDTH) * np.linalg.norm(weight, axis=1) + np.abs(bias)).max()
         if not reach <= FLOAT16_ROOM:  # NaN is not either
             raise LabError(
@@ -75,6 +78,7 @@ def folded(arrays: dict[str, np.ndarray], linear: str, norm: str | None) -> tupl
     weight, bias = (arrays[f"{linear}.{part}"].astype(np.float64) for part in ("weight", "bias"))
     if norm is None:
         return weight, bias
+    # W (diag(w) n + c) + b = (W diag(w)) n + (W c + b), with n the normalised row; in float64, rounded once later.
     return weight * arrays[f"{norm}.weight"], bias + weight @ arrays[f"{norm}.bias"].astype(np.float64)
 
 
@@ -95,14 +99,17 @@ def pieces(weight: np.ndarray, dtype: str) -> tuple[np.ndarray, float]:
     """
     outputs, features = weight.shape
     rows = -(-outputs // OUTPUTS) * OUTPUTS
+    # float16 is coarse below 2^-14: the low half of a small weight would lose its bits there.
     scale = 2.0 ** (SCALED_EXPONENT - int(np.frexp(np.abs(weight).max())[1])) if dtype == "float32" else 1.0
     padded = np.concatenate([weight * scale, np.zeros((rows - outputs, features))]).astype(np.float32)
     # (n_tile, g, chunk, half, t, pair) -> (n_tile, chunk, g, t, half, pair)
     split = padded.reshape(rows // OUTPUTS, OUTPUTS, features // FEATURES, 2, 4, 2).transpose(0, 2, 1, 4, 3, 5)
+    # Lane 4 g + t: output g, features 2 t, 2 t + 1, 8 + 2 t, 9 + 2 t of a chunk, as mma's right operand wants them.
     lanes = np.ascontiguousarray(split).reshape(rows // OUTPUTS, features // FEATURES, 32, 4)
     if dtype == "bfloat16":
         return to_bfloat16(lanes).view(np.uint32), 1.0
     high = lanes.astype(np.float16)
+    # exact: a float16 that was rounded from a float32 lies within a factor of two of it
     low = (lanes - high.astype(np.float32)).astype(np.float16)
     return np.ascontiguousarray(np.concatenate([high, low], -1)).view(np.uint32), 1 / scale
 
@@ -110,4 +117,5 @@ def pieces(weight: np.ndarray, dtype: str) -> tuple[np.ndarray, float]:
 def to_bfloat16(values: np.ndarray) -> np.ndarray:
     """float32 rounded to the nearest bfloat16, ties to even, as uint16; none of them NaN."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    # add half of what is cut off, and one more where the last bit that stays is odd: ties go to even
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)

@@ -71,6 +71,7 @@ struct Kept {
         for (size_t i = 0; i < launches.size(); ++i) {
             const Launch& each = *launches[i];
             if (each.sequences == ids.size(0) && each.length == ids.size(1) && each.probabilities == probabilities) {
+                // A hit moves up by one: shapes in use gather in front without a list that moves for each call.
                 if (i) std::swap(launches[i], launches[i - 1]);
                 return launches[i ? i - 1 : 0];
             }
@@ -100,6 +101,7 @@ std::shared_ptr<Kept> kept_for(PyObject* model)
 bool is_plain(const Tensor& ids, const Kept& kept)
 {
     using c10::DispatchKey;
+    // CPU keys are taken too, so that tests can call this without a GPU.
     static const c10::DispatchKeySet plain({DispatchKey::CUDA, DispatchKey::AutogradCUDA, DispatchKey::AutocastCUDA,
                                             DispatchKey::CPU, DispatchKey::AutogradCPU, DispatchKey::AutocastCPU,
                                             DispatchKey::ADInplaceOrView});
@@ -132,10 +134,13 @@ PyObject* again(PyObject*, PyObject* const* arguments, Py_ssize_t count)
     Tensor out;
     int capturing = 0;
     {
+        // Other threads may run while the driver works; `kept` and `launch` are shared pointers of our own and stay.
         py::gil_scoped_release python;
         void* stream = nullptr;
         if (device.is_cuda()) stream = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(device).native_handle();
         out = at::empty({launch->sequences, launch->length, kept->words}, kept->options);
+        // The driver takes addresses of arguments: those that are
+        // fixed lie in the launch, the two that move on the stack.
         const void *from = ids.const_data_ptr(), *to = out.const_data_ptr();
         void* values[24];
         int place = 0;
@@ -152,6 +157,8 @@ PyObject* again(PyObject*, PyObject* const* arguments, Py_ssize_t count)
         kept->in_graphs = true;
         kept->weights.attr("in_graphs") = true;
     }
+    // The look at the weights comes after the launch, while the GPU computes. Where one has changed, nobody sees this
+    // result, and the first call's path packs and launches anew.
     if (!out.defined() || !kept->current()) Py_RETURN_NONE;
     return THPVariable_Wrap(std::move(out));
     END_HANDLE_TH_ERRORS
@@ -170,6 +177,7 @@ void forget(uintptr_t model)
 // The weights of a model, what its tables must hold for them to be its own, and a tensor like its results.
 void keep(py::object model, py::object weights, const std::vector<Fields>& tables, const Tensor& like, int64_t words)
 {
+    // old weights of the same model, and their launches
     forget(reinterpret_cast<uintptr_t>(model.ptr()));
     auto kept = std::make_shared<Kept>();
     kept->model = model.ptr(), kept->weights = std::move(weights);
@@ -187,6 +195,7 @@ void add(py::object model, int64_t sequences, int64_t length, bool probabilities
     TORCH_CHECK(kept && before.size() + after.size() + 2 <= 24, "no such model is kept, or it has too many arguments");
     for (const auto& each : kept->launches)
         if (each->sequences == sequences && each->length == length && each->probabilities == probabilities) return;
+    // the last of the list: the one whose hits are longest ago, or nearly
     if (kept->launches.size() == MOST_LAUNCHES) kept->launches.pop_back();
     kept->launches.push_back(std::make_shared<const Launch>(
         Launch{sequences, length, probabilities, reinterpret_cast<void*>(function), blocks, threads, shared_bytes,
@@ -195,6 +204,7 @@ void add(py::object model, int64_t sequences, int64_t length, bool probabilities
 
 void use_driver(uintptr_t launch, uintptr_t capturing)
 {
+    // Addresses that Python's ctypes has looked up: no driver library is linked.
     launch_kernel = reinterpret_cast<LaunchKernel>(launch);
     is_capturing = reinterpret_cast<IsCapturing>(capturing);
 }

@@ -24,6 +24,7 @@ _forgotten_in_time: "weakref.WeakSet[GrammarMiniGPT]" = weakref.WeakSet()  # bef
 logger = logging.getLogger(__name__)
 
 
+# The same steps as native.cpp's `again`, in the same order, so that a machine without a compiler behaves alike.
 def in_python(model: GrammarMiniGPT, ids: Tensor, probabilities: bool) -> Tensor | None:
     """The output by an earlier call's launch; None: there is none for these ids, or the weights have changed since.
 
@@ -31,6 +32,7 @@ def in_python(model: GrammarMiniGPT, ids: Tensor, probabilities: bool) -> Tensor
     to compute a short pass. Where one has changed, what that launch writes is nobody's.
     """
     weights = last_weights_of(model)
+    # a subclass may mean something else by any operation
     if weights is None or type(ids) is not Tensor:
         return None
     launch = weights.launches.get((ids.shape, probabilities))
@@ -41,6 +43,7 @@ def in_python(model: GrammarMiniGPT, ids: Tensor, probabilities: bool) -> Tensor
     out = room(weights, ids)
     launch(ids, out)
     weights.launched()
+    # looked at while the GPU computes
     return out if weights.snapshot.current() else None
 
 
@@ -58,12 +61,14 @@ def keep(model: GrammarMiniGPT, weights: Weights, shape: torch.Size, probabiliti
         return
     native = extension()
     if weights.kept_by is not native:
+        # the model has been packed anew meanwhile
         if last_weights_of(model) is not weights:
             return
         native.keep(model, weights, weights.snapshot.tables(), weights.tokens, weights.config.vocab_size)
         weights.kept_by = native
         if model not in _forgotten_in_time:
             _forgotten_in_time.add(model)
+            # The extension knows a model by its address, which another object may get once the model is gone.
             weakref.finalize(model, native.forget, id(model)).atexit = False
     native.add(model, *shape, bool(probabilities), *launch.fields)
 
@@ -78,6 +83,7 @@ def extension() -> Any:
         reason = str(error).strip().splitlines()[0]
         logger.warning("minikernel.minigpt_forward launches through Python, slower on the host: %s", reason)
         return None
+    # The driver is loaded here already; C++ is handed the addresses and links nothing.
     calls = library().cuLaunchKernel, library().cuStreamIsCapturing
     made.use_driver(*(ctypes.cast(call, ctypes.c_void_p).value for call in calls))
     again = made.again

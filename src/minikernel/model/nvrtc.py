@@ -16,6 +16,7 @@ INCLUDE = re.compile(r'^#include "((?:\.\./)?\w+\.cuh)"$', re.M)
 
 def source(path: Path) -> str:
     """The text of a .cu file with the headers that it includes in place of their includes."""
+    # one text, since NVRTC has no folders to look in; each header is included once, by the source
     return INCLUDE.sub(lambda include: (path.parent / include[1]).read_text(), path.read_text())
 
 
@@ -38,6 +39,7 @@ def compiled(path: Path, expression: str, device: int):
             code=source(path), options=softmax_cuda.COMPILER_OPTIONS, backend="nvrtc", name_expressions=(expression,)
         )
         function = module.get_function(expression)
+        # The launch asks for most of a multiprocessor's shared memory, above the 48 KB that need no leave.
         function.max_dynamic_shared_size_bytes = softmax_cuda.largest_shared_bytes(device) - function.shared_size_bytes
         if softmax_cuda.limits_of(device).blocks > 1:
             cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, softmax_cuda.NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)

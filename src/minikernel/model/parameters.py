@@ -32,13 +32,17 @@ class Snapshot:
                 "packed weights could be old ones; make or load the model outside of it."
             )
         _count_fused_steps()
+        # Kept alive, so that an address cannot come back with other values in it while this compares addresses.
         self._memory = [parameter.detach() for parameter in model.parameters()]
+        # What `current` asks for each parameter: that the module still has it under its name (replaced?), its version
+        # (written in place?) and its address (other `.data`?).
         self._parameters = [
             (module._parameters, name, parameter, parameter._version, parameter.data_ptr())
             for module in model.modules()
             for name, parameter in module._parameters.items()
             if parameter is not None
         ]
+        # and that no module with parameters has been replaced by another
         self._modules = [
             (parent._modules, name, module)
             for parent in model.modules()
@@ -69,6 +73,7 @@ def _count_fused_steps() -> None:
 
     def count(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for group in optimizer.param_groups:
+            # torch's fused kernels write parameters without counting a version
             if group.get("fused"):
                 torch.autograd.graph.increment_version(group["params"])
 
@@ -95,6 +100,7 @@ class Taken:
         """The launch of this key, made at the first call with it."""
         found = self.launches.get(key)
         if found is None:
+            # shapes without end would fill the memory; the next call of each makes it anew
             if len(self.launches) >= MOST_LAUNCHES:
                 self.launches.clear()
             found = self.launches[key] = make()
@@ -114,6 +120,7 @@ class Taken:
         found = kept.get(model)
         if found is None or not found.snapshot.current():
             anew = cls(model)
+            # Weights that a CUDA graph was captured with stay where they are: its replay reads those addresses.
             if found is not None:
                 anew.replaced = [*found.replaced, *([found] if found.in_graphs else [])]
             found = kept[model] = anew

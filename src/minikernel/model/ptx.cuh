@@ -37,6 +37,7 @@ __device__ __forceinline__ unsigned remote(unsigned local, unsigned block) {
   return there;
 }
 
+// release here and acquire below: what a block wrote before is seen by the others after.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -80,6 +81,8 @@ __device__ __forceinline__ void make_barrier(unsigned barrier, unsigned arrivals
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
+// An mbarrier lives in ordinary memory: without this fence a
+// remote store or a bulk copy could find it as it was before.
 __device__ __forceinline__ void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -124,6 +127,7 @@ __device__ __forceinline__ void named_barrier(int name, int threads) {
 
 // Copy `bytes`, a multiple of 16, from 16-byte aligned global memory into shared memory; the mbarrier counts them.
 __device__ __forceinline__ void bulk_copy(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+  // One thread starts a copy of any size; the engine needs no registers and no further instruction of the warp.
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
                : "memory");
@@ -190,6 +194,7 @@ __device__ __forceinline__ float exchanged(float value, int distance) {
   return theirs;
 }
 
+// PTX names the upper half first.
 __device__ __forceinline__ word pack_float16(float first, float second) {
   word packed;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(second), "f"(first));

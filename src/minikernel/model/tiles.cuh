@@ -23,6 +23,7 @@ struct Float32 {
   typedef uint4 Right;  // high of both pairs of features, low of both
   typedef float Number;
 
+  // The second number is what the first one's rounding lost, rounded in its turn.
   static __device__ __forceinline__ void split(float first, float second, word& high, word& low) {
     high = pack_float16(first, second);
     const float2 kept = unpack_float16(high);
@@ -30,6 +31,8 @@ struct Float32 {
   }
 
   static __device__ __forceinline__ Left left(const float (&u)[4], const float (&v)[4]) {
+    // Words of the left operand: rows g and g + 8 of features 2 t, 2 t + 1, then of features 8 + 2 t, 9 + 2 t. That is
+    // just what a lane has of two neighbouring result tiles.
     Left made;
     split(u[0], u[1], made.high[0], made.low[0]);
     split(u[2], u[3], made.high[1], made.low[1]);
@@ -39,6 +42,8 @@ struct Float32 {
   }
 
   static __device__ __forceinline__ void multiply(float (&sum)[4], const Left& a, const Right& b) {
+    // Small products first, while the sum is small: what is truncated
+    // is relative to it. low x low, 2^-22 of it, is left out.
     multiply_float16(sum, a.low, b.x, b.y);
     multiply_float16(sum, a.high, b.z, b.w);
     multiply_float16(sum, a.high, b.x, b.y);
@@ -71,6 +76,8 @@ struct Float32 {
     Right made;
     split(u[0], u[1], made.x, made.z);
     split(u[2], u[3], made.y, made.w);
+    // In weights x values the sum is over tokens, so that two tokens have to share a word where the result tile has two
+    // dimensions there: `movmatrix` turns 8 x 8 within the warp, without shared memory.
     return Right{transposed(made.x), transposed(made.y), transposed(made.z), transposed(made.w)};
   }
 };
@@ -95,6 +102,7 @@ struct Bfloat16 {
   struct Sum {
     float all[4];
 
+    // one sum: what a tensor core truncates is far below what rounding to bfloat16 has lost already
     __device__ __forceinline__ void add(const Left& a, const Right& b) { multiply(all, a, b); }
     __device__ __forceinline__ float total(int i) const { return all[i]; }
   };
@@ -129,6 +137,8 @@ __device__ __forceinline__ float gelu(float x) {
 // LayerNorm of 16 rows, ready to multiply. Its weight and bias are in the matrix that follows (fragments.py).
 template <class Precision>
 __device__ __forceinline__ void layer_norm(const float (&x)[TILES][4], typename Precision::Left (&made)[CHUNKS]) {
+  // Two passes over registers: the variance from squares of differences, which loses nothing where the mean is large. A
+  // lane has a quarter of two rows, and two shuffles join the four lanes.
   float total[2] = {0, 0}, squares[2] = {0, 0};
 #pragma unroll
   for (int tile = 0; tile < TILES; ++tile)

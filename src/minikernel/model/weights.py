@@ -45,8 +45,10 @@ class Weights(Taken):
             )
         super().__init__(model)  # before they are read: what changes meanwhile is noticed
         self.arrays = {name: parameters[torch_name(name)].detach().float().cpu().numpy() for name in self.config.shapes}
+        # bfloat16 is multiplied as it is and has float32's range
         if self.dtype == torch.float32:
             check_range(self.config, self.arrays)
+        # Not copied where they are contiguous: the embeddings are read as the model has them.
         self.tokens, self.places = (
             each.weight.detach().contiguous() for each in (model.token_embedding, model.position_embedding)
         )
@@ -61,6 +63,7 @@ class Weights(Taken):
         return self._packed[key]
 
 
+# Weakly, so that packed weights go with their model.
 _found: "weakref.WeakKeyDictionary[GrammarMiniGPT, Weights]" = weakref.WeakKeyDictionary()
 
 
@@ -103,6 +106,7 @@ def _check_place(dtype: torch.dtype, device: torch.device) -> None:
         )
     if dtype not in NAMES:
         raise LabError(f"the forward pass in one kernel computes in float32 or bfloat16, and this model is {dtype}.")
+    # both kernels are written with bulk copies and clusters, which came together
     if softmax_cuda.limits_of(device.index).blocks < 8:
         raise LabError(
             "the forward pass in one kernel needs compute capability 9.0 or later, and this GPU is older; call the "

@@ -48,6 +48,7 @@ def linear_softmax(
         LabError: no such precision, or the kernel is to run and CuPy is missing.
         RuntimeError: shapes, dtypes or devices do not fit together, as torch raises it.
     """
+    # asked for its refusal alone: a wrong name is refused whichever way the call goes
     products_of(precision)
     if fuses(h, weight, bias):
         return fused_linear_softmax(h, weight, bias, precision)
@@ -68,6 +69,7 @@ def takes(h: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = Non
         return False
     if bias is not None and bias.shape != (COLUMNS,):
         return False
+    # The kernel records no gradient and keeps no logits from which one could be made.
     differentiated = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     return not differentiated and largest_shared_bytes(h.get_device()) >= SHARED_BYTES
 
@@ -102,6 +104,7 @@ def fused_linear_softmax(
             f"on {h.device}; use linear_softmax, which gives the rest to torch."
         )
     device = h.get_device()
+    # the driver launches into the context of the thread's current device
     if device != torch.cuda.current_device():
         with torch.cuda.device(device):
             return fused_linear_softmax(h, weight, bias, precision)
@@ -109,6 +112,8 @@ def fused_linear_softmax(
     bias = None if bias is None else bias.contiguous()
     out = torch.empty((*h.shape[:-1], COLUMNS), dtype=h.dtype, device=h.device)
     if out.numel():
+        # Persistent blocks, one on each multiprocessor, which its shared memory fills. Where tiles are fewer, each gets
+        # a block of its own rather than a quarter of one.
         blocks = min(-(-rows.shape[0] // TILE_ROWS), multiprocessors(device))
         pointers = (rows.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), out.data_ptr())
         kernel = compiled(SOURCE, f"linear_softmax<{products}>", device)

@@ -33,6 +33,7 @@ namespace {
 namespace py = pybind11;
 using at::Tensor;
 
+// What Python decided for a key, as numbers: a call needs none of its objects any more.
 struct Launch {
     void* function;  // CUfunction; null: the operator has to do it
     int64_t rows;    // `blocks` blocks for each `rows` rows
@@ -49,6 +50,8 @@ std::mutex launches_mutex;  // never held while waiting for Python's lock
 Launch launch_for(bool backward, const Tensor& x)
 {
     int64_t cols = x.size(-1), rows = x.numel() / cols;
+    // Rows count by their power of two: the dispatch table knows rows only roughly, and a batch of varying size does
+    // not ask Python each time.
     Key key{backward, x.scalar_type(), 63 - __builtin_clzll(rows), cols, x.get_device()};
     thread_local std::pair<Key, Launch> last[2];  // forward, backward: a loop asks for the same again
     auto& [last_key, last_launch] = last[backward];
@@ -61,6 +64,8 @@ Launch launch_for(bool backward, const Tensor& x)
             return found->second;
         }
     }
+    // Found by nobody: ask Python. The mutex is free meanwhile, or a thread that holds Python's lock and waits for the
+    // mutex would wait for ever; two threads may ask for the same, and get the same.
     py::gil_scoped_acquire python;
     bool aligned = cols * x.element_size() % 16 == 0;
     auto fields = py::reinterpret_borrow<py::object>(resolve)(
@@ -79,12 +84,14 @@ void run(const Launch& launch, std::initializer_list<const void*> tensors, const
     static auto launch_kernel =
         reinterpret_cast<LaunchKernel>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchKernel"));
     int64_t cols = x.size(-1), rows = x.numel() / cols;
+    // The driver wants the arguments' addresses: up to three pointers, then rows and cols.
     void* arguments[5];
     int count = 0;
     for (const void* const& pointer : tensors) arguments[count++] = const_cast<void**>(&pointer);
     arguments[count++] = &rows;
     arguments[count] = &cols;
     unsigned blocks = (rows + launch.rows - 1) / launch.rows * launch.blocks;
+    // torch's current stream, asked for by torch's device interface, which needs no CUDA header
     void* stream = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(x.device()).native_handle();
     int error = launch_kernel(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.shared_bytes, stream,
                               arguments, nullptr);
@@ -94,6 +101,8 @@ void run(const Launch& launch, std::initializer_list<const void*> tensors, const
 // A dense, contiguous CUDA tensor on the current device, from a 16-byte boundary on, in a dtype with kernels.
 bool is_plain(const Tensor& x)
 {
+    // Any other key (a subclass, functorch, a lazy conjugate, a
+    // quantised tensor) means that somebody wants to see the call.
     static const c10::DispatchKeySet plain({c10::DispatchKey::CUDA, c10::DispatchKey::AutogradCUDA,
                                             c10::DispatchKey::AutocastCUDA, c10::DispatchKey::ADInplaceOrView});
     auto dtype = x.scalar_type();
@@ -107,6 +116,7 @@ bool is_plain(const Tensor& x)
 bool dispatch_is_plain()
 {
     if (at::impl::torch_function_mode_enabled()) return false;
+    // Modes announce themselves by keys that are included or excluded for this thread.
     auto local = c10::impl::tls_local_dispatch_key_set();
     return c10::default_included_set.has_all(local.included_) && local.excluded_.has_all(c10::default_excluded_set);
 }
@@ -120,6 +130,7 @@ Tensor forward(const Launch& launch, const Tensor& x)
 
 Tensor backward(const Tensor& dy, const Tensor& y)
 {
+    // Grad mode is on while autograd makes a graph of the backward pass itself (create_graph): that is the operator's.
     if (!at::GradMode::is_enabled() && dispatch_is_plain() && is_plain(dy) && is_plain(y) && dy.sizes() == y.sizes() &&
         dy.scalar_type() == y.scalar_type()) {
         Launch launch = launch_for(true, y);
@@ -150,6 +161,7 @@ template <typename T> auto make_node(const c10::intrusive_ptr<torch::autograd::N
 struct SoftmaxBackward : torch::autograd::Node {
     using variable_list = torch::autograd::variable_list;
 
+    // The output is saved as such (is_output): a plain reference would keep node and tensor alive in a circle.
     torch::autograd::SavedVariable y;
 
     std::string name() const override { return "MinikernelSoftmaxBackward"; }
@@ -161,6 +173,7 @@ struct SoftmaxBackward : torch::autograd::Node {
         return {::backward(gradients[0], y.unpack(getptr()))};
     }
 
+    // After a backward pass without retain_graph the memory goes at once, and a second pass is refused by unpack().
     void release_variables() override
     {
         std::lock_guard<std::mutex> guard(mutex_);
@@ -217,6 +230,7 @@ PyObject* softmax(PyObject*, PyObject* const* arguments, Py_ssize_t count)
     }
     Tensor y;
     {
+        // Python's lock is given up while the driver is called; it is taken again before a Python object is made.
         py::gil_scoped_release python;
         Launch launch = launch_for(false, x);
         if (launch.function) {
@@ -236,6 +250,7 @@ PyMethodDef softmax_method = {"softmax", reinterpret_cast<PyCFunction>(reinterpr
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
+    // released, never freed: a destructor at exit could run after Python's end
     module.def("set_resolve", [](py::object function) { resolve = function.release().ptr(); });
     module.add_object("softmax", PyCFunction_New(&softmax_method, nullptr));
 }

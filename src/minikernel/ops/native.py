@@ -35,6 +35,8 @@ def resolve(backward: bool, dtype: str, rows: int, cols: int, aligned: bool, dev
         is 0 where no CUDA C kernel is to be launched.
     """
     torch_dtype = {"Float": torch.float32, "BFloat16": torch.bfloat16, "Half": torch.float16}[dtype]
+    # Backward has one plan for every width. Forward, the table may prefer Triton here, which C++ does not launch:
+    # native.cpp keeps that answer too and leaves the call to the operator.
     wanted = dispatch.HAS_CUDA_C if backward else dispatch.choice(torch_dtype, rows, cols, device).kernel == "fused"
     if not wanted:
         return 0, 1, 1, 1, 0
@@ -54,6 +56,7 @@ def build():
     """
     from torch.utils import cpp_extension
 
+    # In the name, so that two checkouts or two versions of torch do not build over each other in torch's cache.
     digest = hashlib.sha256(f"{SOURCE.read_text()}{torch.__version__}".encode()).hexdigest()[:12]
     return cpp_extension.load(f"minikernel_native_{digest}", [str(SOURCE)], extra_cflags=["-O2"])
 
@@ -63,9 +66,11 @@ def softmax() -> Callable[[torch.Tensor, int], torch.Tensor | None]:
     """The compiled `softmax(x, dim)`, built at the first call; without a compiler, one that returns None."""
     try:
         extension = build()
+    # whatever keeps a compiler from building it must not keep the kernels from running
     except (OSError, RuntimeError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         logger.warning("minikernel.softmax launches through Python, slower on the host: %s", reason)
         return lambda x, dim: None
+    # C++ asks Python once for each key and keeps the answer.
     extension.set_resolve(resolve)
     return extension.softmax

@@ -27,6 +27,8 @@ from minikernel.ops.dispatch import dispatch
 NAMESPACE = "minikernel"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")  # registrations last as long as this object
 LIBRARY.define("softmax(Tensor x, int dim) -> Tensor")
+# The backward pass is an operator too, so that a compiler sees one node
+# and not its arithmetic, and so that a gradient of it can be registered.
 LIBRARY.define("softmax_backward(Tensor dy, Tensor y, int dim) -> Tensor")
 softmax_op = torch.ops.minikernel.softmax.default
 softmax_backward_op = torch.ops.minikernel.softmax_backward.default
@@ -39,6 +41,7 @@ def is_last(dim: int, rank: int) -> bool:
 
 def torch_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
     """The forward operator where there is no kernel of the lab's: torch's, contiguous."""
+    # torch gives the result the strides of `x`; the fake kernel below promises a contiguous one.
     return torch.softmax(x, dim).contiguous()
 
 
@@ -49,6 +52,7 @@ def torch_softmax_backward(dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch
 
 def cuda_rows_softmax(x: torch.Tensor) -> torch.Tensor:
     """Softmax over the last axis by the kernel that `dispatch` names."""
+    # a scalar is a row of one, as torch has it
     cols = x.shape[-1] if x.dim() else 1
     chosen = dispatch.choice(x.dtype, x.numel() // max(cols, 1), cols, x.get_device())
     if chosen.kernel == "fused":
@@ -69,6 +73,7 @@ def cuda_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
         return torch_softmax(x, dim)
     if is_last(dim, x.dim()):
         return cuda_rows_softmax(x)
+    # The kernels know rows along the last axis only: one copy brings the axis there, one the result back.
     return cuda_rows_softmax(x.movedim(dim, -1)).movedim(-1, dim).contiguous()
 
 
@@ -82,6 +87,8 @@ def cuda_softmax_backward(dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch.
     return dx.movedim(-1, dim).contiguous()
 
 
+# This key serves every backend that has no kernel below. It stands under autograd, so that the gradient that is
+# registered here is used, and not that of the operations inside.
 LIBRARY.impl("softmax", torch_softmax, "CompositeExplicitAutograd")
 LIBRARY.impl("softmax_backward", torch_softmax_backward, "CompositeExplicitAutograd")
 LIBRARY.impl("softmax", cuda_softmax, "CUDA")
@@ -91,6 +98,7 @@ LIBRARY.impl("softmax_backward", cuda_softmax_backward, "CUDA")
 @torch.library.register_fake(softmax_op, lib=LIBRARY)
 def fake_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
     """Shape, dtype and strides of the result, always contiguous; a bad `dim` is refused as torch refuses it."""
+    # torch's own softmax of the fake tensor computes nothing; it is there to refuse a bad `dim` in torch's words
     return torch.empty_like(torch.softmax(x, dim), memory_format=torch.contiguous_format)
 
 
@@ -102,6 +110,7 @@ def fake_softmax_backward(dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch.
 
 def keep_result(ctx, inputs: tuple, output: torch.Tensor) -> None:
     """What the gradient of a softmax needs: its result."""
+    # The result and not the input: dx = (dy - sum(dy y)) y needs nothing else, and the logits can be freed.
     ctx.dim = inputs[1]
     ctx.save_for_backward(output)
 
@@ -120,6 +129,8 @@ def keep_operands(ctx, inputs: tuple, output: torch.Tensor) -> None:
 
 def gradient_of_probabilities(grad: torch.Tensor, dy: torch.Tensor, y: torch.Tensor, dim: int) -> torch.Tensor:
     """d/dy of (dy - sum(dy y)) y, times `grad`, in differentiable torch."""
+    # The loss holds sum_i G_i (dy_i - s) y_i with s = sum(dy y). y_j is in its own term, which gives G_j (dy_j - s),
+    # and in s, which takes dy_j sum(G y) away.
     inner, outer = (dy * y).sum(dim, keepdim=True), (grad * y).sum(dim, keepdim=True)
     return grad * (dy - inner) - dy * outer
 
@@ -127,6 +138,7 @@ def gradient_of_probabilities(grad: torch.Tensor, dy: torch.Tensor, y: torch.Ten
 def gradient_of_softmax_backward(ctx, grad: torch.Tensor):
     """d/d(dy), the same operator again for a symmetric Jacobian, and d/dy."""
     dy, y = ctx.saved_tensors
+    # Linear in dy, and its matrix diag(y) - y y^T is symmetric: the gradient is the operator itself, of `grad`.
     grad_dy = softmax_backward_op(grad, y, ctx.dim) if ctx.needs_input_grad[0] else None
     grad_y = gradient_of_probabilities(grad, dy, y, ctx.dim) if ctx.needs_input_grad[1] else None
     return grad_dy, grad_y, None
@@ -136,6 +148,7 @@ torch.library.register_autograd(softmax_op, gradient_of_softmax, setup_context=k
 torch.library.register_autograd(
     softmax_backward_op, gradient_of_softmax_backward, setup_context=keep_operands, lib=LIBRARY
 )
+# As F.softmax: sums of exponentials in 16 bits are too coarse, so autocast widens the input.
 torch.library.register_autocast("minikernel::softmax", "cuda", torch.float32, lib=LIBRARY)
 
 
@@ -146,6 +159,7 @@ def batch_first(x: torch.Tensor, batch_dim: int | None, batch_size: int) -> torc
 
 def batched(operator, batch_size: int, tensors: tuple, batch_dims: tuple, dim: int):
     """Run an operator on tensors of one rank with vmap's axis in front; `dim` counts without that axis."""
+    # Only a dim that counts from the front moves by one; one that counts from the end names the same axis as before.
     operands = [batch_first(x, at, batch_size) for x, at in zip(tensors, batch_dims, strict=True)]
     if operands[0].dim() == 1:  # scalars: rows of one
         return operator(*(x.unsqueeze(1) for x in operands), dim - (dim >= 0)).squeeze(1), 0
@@ -184,6 +198,7 @@ class SoftmaxBackward(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, dy_tangent, y_tangent, _):
         dy, y = ctx.saved_tensors
+        # d[(dy - s) y] = (dy' - sum(dy' y)) y + (dy - s) y' - y sum(dy y'): the first is the operator again.
         tangent = SoftmaxBackward.apply(dy_tangent, y, ctx.dim)
         inner = (dy * y).sum(ctx.dim, keepdim=True)
         return tangent + (dy - inner) * y_tangent - y * (dy * y_tangent).sum(ctx.dim, keepdim=True)
@@ -248,6 +263,7 @@ def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     Raises:
         IndexError: `dim` is no axis of `x`, as torch raises it.
     """
+    # The shortest way first: it asks for itself whether the call is plain. Dynamo cannot trace into it.
     if not torch.compiler.is_dynamo_compiling() and x.is_cuda:
         y = native.softmax()(x, dim)
         if y is not None:
@@ -257,6 +273,7 @@ def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
         return torch.softmax(x, dim)
     if compiling:
         return softmax_op(x, dim) if dispatch.HAS_CUDA_C else seen_through(x, dim)
+    # `register_autograd` has no forward mode, and torch.func refuses what it registers: they get the Function.
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return Softmax.apply(x, dim)
     return softmax_op(x, dim)

@@ -44,6 +44,7 @@ def _spec(name: str, module: str, function: str, source: str, **more) -> KernelS
     return KernelSpec(name, module, function, HERE / source, **more)
 
 
+# Paths and names are plain strings, never imported objects: the closure of a job's sources is read off them.
 SPECS = {
     "naive": _spec("naive", "minikernel.ops.softmax_naive", "naive", "cuda/naive.cu", accurate=True),
     "smem": _spec("smem", "minikernel.ops.softmax_smem", "smem", "cuda/smem.cu", accurate=True),
@@ -98,6 +99,7 @@ class Kernels(Mapping):
 kernels = Kernels()
 
 
+# One module for each name in a process: its kernels' own caches of compiled code live in it.
 @cache
 def load_user_kernel(name: str, source: str, function: str) -> Callable:
     """Load the softmax that a user's Python file defines, once.
@@ -121,6 +123,7 @@ def user_spec(name: str, entry: dict) -> KernelSpec:
     """
     load_user_kernel(name, entry["source"], entry["function"])
     module = module_of("kernel", name)
+    # Asked of the module and not of the configuration: whoever writes the functions gets the tuning.
     tuned = all(hasattr(sys.modules[module], offered) for offered in TUNING)
     return KernelSpec(name, module, entry["function"], Path(entry["source"]), dtypes=("float32",), tuned=tuned)
 
@@ -140,9 +143,11 @@ def spec_of(name: str, entry: dict | None) -> KernelSpec | None:
             return SPECS[name]
         raise _unknown(name)
     source = Path(entry["source"]).resolve()
+    # By file and function, not by name: a configuration may call one of the lab's kernels what it likes.
     for spec in SPECS.values():
         if spec.function == entry["function"] and spec.source.resolve() == source:
             return spec
+    # CUDA C alone does not say how it is launched
     if source.suffix == ".cu":
         raise LabError(
             f"kernel {name}: {entry['source']} is CUDA C with no launcher; wrap it in a Python file (as "

@@ -17,6 +17,7 @@ from minilab import LabError
 
 HERE = Path(__file__).parent
 C_TYPES = {torch.float32: "float", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+# what a thread moves with one instruction at most
 VECTOR_BYTES = 16
 COMPILER_OPTIONS = ("--std=c++17",)
 NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14  # a CUfunction_attribute of the CUDA driver: more than eight blocks
@@ -77,6 +78,7 @@ HOPPER = Limits(232448, 16)
 def source(path: str) -> str:
     """The text of a .cu file, relative to this folder, with the headers beside it in place of their includes."""
     file = HERE / path
+    # NVRTC is handed a text, which has no folder in which headers could be looked for.
     return re.sub(r'#include "(\w+\.cuh)"', lambda include: (file.parent / include[1]).read_text(), file.read_text())
 
 
@@ -104,7 +106,9 @@ def compiled(path: str, expression: str, device: int):
             code=source(path), options=COMPILER_OPTIONS, backend="nvrtc", name_expressions=(expression,)
         )
         function = module.get_function(expression)
+        # Above 48 KB a kernel must be given leave, and what it declares itself counts against the same limit.
         function.max_dynamic_shared_size_bytes = largest_shared_bytes(device) - function.shared_size_bytes
+        # Eight blocks are what CUDA grants any cluster; the largest layouts take sixteen.
         if limits_of(device).blocks > 1:
             cupy.cuda.driver.funcSetAttribute(function.kernel.ptr, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
         return function.kernel
@@ -132,6 +136,7 @@ def multiprocessors(device: int) -> int:
 
 def largest_cluster(major: int) -> int:
     """Blocks in the largest thread-block cluster of a device of compute capability `major`; 1: it has none."""
+    # Eight blocks are guaranteed wherever there are clusters; 16, which a kernel must ask for, on 9.0 and 10.x.
     return {9: 16, 10: 16}.get(major, 8 if major > 10 else 1)
 
 
@@ -146,6 +151,7 @@ def stream_of(pointer: int):
 def allocate_like(x: torch.Tensor) -> torch.Tensor:
     """An uninitialised contiguous tensor like `x` that starts as far past a 16-byte boundary as `x` does."""
     past = x.data_ptr() % VECTOR_BYTES // x.element_size()
+    # torch's allocations start on a 16-byte boundary, so that leaving `past` elements out gives the same offset
     if not past:
         return torch.empty_like(x)
     return torch.empty(x.numel() + past, dtype=x.dtype, device=x.device)[past:].view(x.shape)
@@ -162,6 +168,7 @@ def launch(plan: Launch, *tensors: torch.Tensor) -> None:
     stream = stream_of(torch._C._cuda_getCurrentRawStream(device))
     cols = tensors[0].shape[-1]
     rows = tensors[0].numel() // cols
+    # A cluster's blocks are neighbours in the grid: `blocks` of them for each row, or one for several rows.
     blocks = -(-rows // plan.rows) * plan.blocks
     arguments = (*(tensor.data_ptr() for tensor in tensors), rows, cols)
     kernel((blocks,), (plan.threads,), arguments, shared_mem=plan.shared_bytes, stream=stream)

@@ -73,9 +73,11 @@ def layout_for(cols: int, itemsize: int, most_blocks: int, few_rows: bool = Fals
         most_blocks: the blocks that the device puts in a thread-block cluster; 1 where it has none.
         few_rows: there are about as few as the device's warps can be at work on at once.
     """
+    # Whole vectors only: the elements at a row's two ends are held besides, one or a few to a thread.
     needed = cols * itemsize // VECTOR_BYTES
     layouts = LAYOUTS[itemsize]
     if few_rows:
+        # Rows that a few lanes hold stay with them; those of a block go to a warp of as many vectors as they need.
         layouts = (*(layout for layout in layouts if layout.kernel == "backward_short"), *FEW_ROWS, *layouts)
     for layout in layouts:
         if layout.capacity >= needed and layout.blocks <= most_blocks:
@@ -151,6 +153,7 @@ def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     if not probabilities.numel():
         return dx
     past = probabilities.data_ptr() % VECTOR_BYTES
+    # one split into head, vectors and tail serves all three tensors
     if incoming.data_ptr() % VECTOR_BYTES != past:
         incoming = allocate_like(probabilities).copy_(incoming)
     cols = probabilities.shape[-1]

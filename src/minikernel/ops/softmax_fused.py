@@ -21,6 +21,8 @@ from minikernel.ops.softmax_cuda import (
     short_block,
 )
 
+# What the step gained, at 524,288 x 600 float32: on an H200 587 us after `warp`'s 656, 101 % of a copy's bandwidth
+# instead of 90 %; on an H100, whose memory is slower, nothing: 831 us both, 100 %.
 SOURCE = "cuda/fused.cu"
 LINE_BYTES = 128
 
@@ -68,6 +70,7 @@ LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}
 
 def vectors_of(cols: int, itemsize: int, aligned: bool) -> int:
     """16-byte vectors that a row of `cols` elements may touch; `aligned`: it starts on a 16-byte boundary."""
+    # a row that starts between two boundaries touches a vector at each end
     return -(-cols * itemsize // VECTOR_BYTES) + (not aligned)
 
 
@@ -85,6 +88,7 @@ def layout_for(cols: int, itemsize: int, aligned: bool, limits: Limits = HOPPER)
         short = layout.kernel == "fused_short"
         needed = cols * itemsize // VECTOR_BYTES if short else vectors_of(cols, itemsize, aligned)
         shared_bytes = layout.shared_bytes if layout.slots else 0
+        # `slots` need shared memory beyond what every kernel has; `Limits` counts it as 0 before clusters came.
         if layout.capacity >= needed and layout.blocks <= limits.blocks and shared_bytes <= limits.shared_bytes:
             return layout
     return LONG[itemsize]
@@ -116,6 +120,7 @@ def fused_plan(dtype: torch.dtype, cols: int, aligned: bool, limits: Limits = HO
     layout = layout_for(cols, dtype.itemsize, aligned, limits)
     expression = fused_expression(layout, C_TYPES[dtype], aligned)
     if layout.kernel == "fused_short":
+        # several rows in a block, each in `layout.threads` of its lanes
         threads = short_block(layout.vectors)
         return Launch(SOURCE, expression, threads // layout.threads, 1, threads)
     # Runs of vectors begin on lines of memory, where the layout has room for that.
@@ -126,6 +131,7 @@ def fused_plan(dtype: torch.dtype, cols: int, aligned: bool, limits: Limits = HO
     if not layout.slots:
         warps = -(-needed // (layout.blocks * 32 * layout.vectors))  # no more than the row needs
         return Launch(SOURCE, expression, 1, layout.blocks, warps * 32)
+    # Shared memory is asked for by the row and not by the layout: the less, the more blocks share a multiprocessor.
     slots = max(-(-needed // (layout.blocks * layout.threads)) - layout.vectors, 0)
     return Launch(SOURCE, expression, 1, layout.blocks, layout.threads, slots * layout.threads * VECTOR_BYTES)
 

@@ -20,6 +20,7 @@ def softmax_float64(x: np.ndarray) -> np.ndarray:
     x = np.asarray(x, dtype=np.float64)
     if not x.size:
         return x
+    # inf - inf is meant to be NaN here, as torch has it
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         numerator = np.exp(x - x.max(axis=-1, keepdims=True))
         return numerator / numerator.sum(axis=-1, keepdims=True)
@@ -35,6 +36,7 @@ def numpy_softmax(x: torch.Tensor) -> torch.Tensor:
         raise LabError(f"the NumPy kernel takes float32 tensors on the CPU, not {x.dtype} on {x.device}.")
     if not x.numel():
         return torch.empty_like(x)
+    # One new array, overwritten in place: fresh pages for a second would cost more than the arithmetic.
     logits = x.numpy(force=True)
     with np.errstate(invalid="ignore"):
         numerator = logits - logits.max(axis=-1, keepdims=True)
@@ -52,6 +54,7 @@ def torch_softmax(x: torch.Tensor) -> torch.Tensor:
 def compiled(mode: str):
     """`torch_softmax` compiled by `torch.compile` in the given mode, one kernel a shape."""
     torch._dynamo.config.recompile_limit = SHAPES_COMPILED
+    # `fullgraph`: a graph break would time Python beside the kernel without a word.
     return torch.compile(torch_softmax, mode=mode, dynamic=False, fullgraph=True)
 
 

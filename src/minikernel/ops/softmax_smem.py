@@ -4,7 +4,11 @@ import torch
 
 from minikernel.ops.softmax_cuda import C_TYPES, Launch, contiguous_rows, launch
 
+# This rung gives a row to a block. At 524,288 x 600 float32 on an H200: 1,918 us
+# after `naive`'s 15,045, 31 % of a copy's bandwidth. On an H100 1,942 us: with a
+# slower memory it takes as long, so the limit is within the multiprocessor.
 SOURCE = "cuda/smem.cu"
+# the source has the same number: its tree of partial results is as long
 THREADS = 256  # a block
 
 

@@ -27,6 +27,8 @@ from minikernel.ops.softmax_triton_rows import (
     place,
 )
 
+# This rung adds to `triton_textbook` tiles that fit the row, several rows a program and warps that are tuned. At
+# 524,288 x 600 float32: 583 us after 626 on an H200, 102 % of a copy's bandwidth; 828 us after 835 on an H100, 101 %.
 __all__ = ["candidates", "default_config", "in_lab_grid", "launch", "softmax"]
 
 
@@ -39,6 +41,7 @@ def round_fused_multiply_add_once() -> None:
     from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
     def create_fma(self, x, y, z):
+        # the product is exact in float64, so that rounding to float32 below is the one that counts
         exact = x.data.astype(np.float64) * y.data + z.data
         return TensorHandle(exact.astype(x.data.dtype), x.dtype.scalar)
 
@@ -92,6 +95,8 @@ def largest(tiles, TILES: tl.constexpr):
 def candidates_of_call(configs: list[triton.Config], arguments: dict, **_) -> list[triton.Config]:
     """The configurations that Triton's autotuner tries for one call."""
     rows, cols, itemsize = arguments["rows"], arguments["cols"], arguments["x"].element_size()
+    # What the kernel is launched with follows from the shape as
+    # well, so that the autotuner's list is made for each call.
     keywords = [specialization(cols, config, itemsize) for config in candidates(rows, cols)]
     return [triton.Config({name: each.pop(name) for name in ("BLOCK", "ROWS", "TILES")}, **each) for each in keywords]
 
@@ -102,6 +107,7 @@ def candidates_of_call(configs: list[triton.Config], arguments: dict, **_) -> li
     key=["cols", "rows_bucket"],
     prune_configs_by={"early_config_prune": candidates_of_call},
 )
+# Else Triton would compile the kernel once more for a number of rows that is 1 or divides by 16.
 @triton.jit(do_not_specialize=["rows", "rows_bucket"])
 def softmax_kernel(
     y,  # (rows, cols), contiguous: the probabilities
@@ -119,13 +125,16 @@ def softmax_kernel(
     VECTOR: tl.constexpr = 128 // dtype.primitive_bitwidth
     EDGES: tl.constexpr = cols % VECTOR != 0
     lane, inside, start, begin, count = place(rows, cols, ROWS, BLOCK, VECTOR)
+    # What lies before the first whole 16-byte vector and after the last one is loaded element by element.
     if EDGES:
         edge = edge_columns(begin - start, count, VECTOR)
         edge_mask = inside & (edge < cols)
         edge_logits = tl.load(x + start + edge, mask=edge_mask, other=float("-inf")).to(tl.float32)
+    # from here on all addresses are multiples of 16 bytes, as the compiler can tell
     x += begin
     y += begin
 
+    # All tiles are loaded before any is used: as many loads in flight as the row has tiles.
     if cols <= TILES * BLOCK:
         tiles = load_tiles(x, lane, 0, count, inside, float("-inf"), TILES)
         maximum = tl.max(largest(tiles, TILES), axis=1, keep_dims=True)
@@ -133,6 +142,7 @@ def softmax_kernel(
             maximum = tl.maximum(maximum, tl.max(edge_logits, axis=1, keep_dims=True))
         # The maximum rounded down: any shift near it does, and an integer one can be corrected for.
         shift = tl.floor(maximum)
+        # Added up lane by lane first: lanes exchange once for a row, not once for a tile.
         sums = tl.zeros([ROWS, BLOCK], tl.float32)
         numerators = ()
         for tile in tl.static_range(TILES):
@@ -151,6 +161,7 @@ def softmax_kernel(
         for first in range(0, cols, TILES * BLOCK):
             tiles = load_tiles(x, lane, first, count, inside, float("-inf"), TILES)
             higher = tl.maximum(lane_shift, tl.floor(largest(tiles, TILES)))
+            # What was summed around the old shift is brought down to the new one; 1 where the shift stays.
             rescale = exponential_for_sum(lane_shift, higher)
             lane_shift = higher
             term = -compensation * rescale
@@ -164,15 +175,19 @@ def softmax_kernel(
         shift = tl.max(lane_shift, axis=1, keep_dims=True)
         if EDGES:
             shift = tl.maximum(shift, tl.floor(tl.max(edge_logits, axis=1, keep_dims=True)))
+        # each lane's sum is around a shift of its own
         total = tl.sum(sums * exponential_for_sum(lane_shift, shift), axis=1, keep_dims=True)
 
     if EDGES:
         edge_numerator = exponential(edge_logits, shift, ACCURATE)
         total += tl.sum(edge_numerator, axis=1, keep_dims=True)
+    # one division a row, then products: a division an element costs several instructions
     scale = 1.0 / total
     if cols <= TILES * BLOCK:
         for tile in tl.static_range(TILES):
             if PACKED:
+                # 16-bit rows of many columns were held packed, without
+                # room for exponentials: they are computed once more.
                 numerator = exponential(computed_anew(tiles[tile], total).to(tl.float32), shift, ACCURATE)
             else:
                 numerator = numerators[tile]
@@ -198,6 +213,7 @@ def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, int]):
     rows = x.numel() // cols
     grid = (triton.cdiv(rows, config["ROWS"]),)
     keywords = specialization(cols, config, x.element_size())
+    # `.fn` is the kernel without its autotuner
     return softmax_kernel.fn[grid](y, x, rows, rows, cols, **keywords)
 
 

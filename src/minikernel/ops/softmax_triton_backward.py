@@ -33,10 +33,12 @@ def softmax_backward_kernel(
     TILES: tl.constexpr,  # loaded at once: the whole row if it fits
 ):
     dtype: tl.constexpr = y.dtype.element_ty
+    # Two tensors are held at once, so that long 16-bit rows must stay two elements a register.
     PACKED: tl.constexpr = dtype != tl.float32 and cols > LONGEST_UNPACKED
     VECTOR: tl.constexpr = 128 // dtype.primitive_bitwidth
     EDGES: tl.constexpr = cols % VECTOR != 0
     lane, inside, start, begin, count = place(rows, cols, ROWS, BLOCK, VECTOR)
+    # What lies before the first and after the last whole 16-byte vector, as in the forward pass.
     if EDGES:
         edge = edge_columns(begin - start, count, VECTOR)
         edge_mask = inside & (edge < cols)
@@ -46,8 +48,10 @@ def softmax_backward_kernel(
     dy += begin
     y += begin
 
+    # sum(dy y): what the softmax's normalisation takes from every element's gradient
     sums = tl.zeros([ROWS, BLOCK], tl.float32)
     if cols <= TILES * BLOCK:
+        # zeros outside the row add nothing to the sum
         y_tiles = load_tiles(y, lane, 0, count, inside, 0.0, TILES)
         dy_tiles = load_tiles(dy, lane, 0, count, inside, 0.0, TILES)
         for tile in tl.static_range(TILES):
@@ -66,6 +70,7 @@ def softmax_backward_kernel(
         for tile in tl.static_range(TILES):
             probability, incoming = y_tiles[tile], dy_tiles[tile]
             if PACKED:
+                # the compiler is not to keep the float32 values that the sum was made of
                 probability, incoming = computed_anew(probability, total), computed_anew(incoming, total)
             gradient = (incoming.to(tl.float32) - total) * probability.to(tl.float32)
             col = tile * BLOCK + lane

@@ -19,6 +19,7 @@ PACKED_COLS = 8192  # rows of 16-bit elements longer than this are held two elem
 
 def registers_held(cols: int, config: dict[str, int], itemsize: int, tensors: int = 1) -> float:
     """Registers of each thread in which a program keeps its rows; the arguments are those of `specialization`."""
+    # lanes beyond the row's end take registers as well
     columns = triton.cdiv(cols, config["BLOCK"]) * config["BLOCK"] * config["ROWS"]
     bytes_a_column = tensors * (itemsize if cols > PACKED_COLS else 4)
     return columns * bytes_a_column / (4 * 32 * config["num_warps"])
@@ -26,6 +27,7 @@ def registers_held(cols: int, config: dict[str, int], itemsize: int, tensors: in
 
 def fits(cols: int, config: dict[str, int], itemsize: int, tensors: int = 1) -> bool:
     """Whether rows stay in registers; the arguments are those of `specialization`."""
+    # A program of w warps has 2,048 / w registers a thread at most, if it is to be alone on its multiprocessor.
     limit = min(MOST_HELD, REGISTERS // config["num_warps"] - REGISTERS_BESIDES)
     tiles = triton.cdiv(cols, config["BLOCK"])
     return tiles <= MOST_TILES and registers_held(cols, config, itemsize, tensors) <= limit
@@ -47,12 +49,14 @@ def specialization(cols: int, config: dict[str, int], itemsize: int, tensors: in
     """
     warps = config["num_warps"]
     if not fits(cols, config, itemsize, tensors):
+        # A row that does not fit is looped over, with enough loads in flight at a time to hide the memory's latency.
         tiles = max(1, LOOPED_VALUES * 32 * warps // (config["BLOCK"] * config["ROWS"]))
         return {**config, "TILES": tiles, "maxnreg": None}
     maxnreg = None
     if warps >= 8:
         # The float32 exponential would spill with less than 128 registers.
         needed = max(registers_held(cols, config, itemsize, tensors) + REGISTERS_BESIDES, 64 if itemsize == 2 else 128)
+        # fewer registers a thread let one more program in; beyond that they only spill
         programs = max(1, int(REGISTERS // warps / needed))
         maxnreg = min(REGISTERS // warps // programs // 8 * 8, MOST_REGISTERS)
     return {**config, "TILES": triton.cdiv(cols, config["BLOCK"]), "maxnreg": maxnreg}
@@ -60,10 +64,12 @@ def specialization(cols: int, config: dict[str, int], itemsize: int, tensors: in
 
 def worth_trying(cols: int, config: dict[str, int]) -> bool:
     """Whether a configuration beyond the lab's grid suits rows of `cols` in some dtype."""
+    # Wider tiles than the row are idle lanes; rows of several are for few warps, as many warps share one row.
     several = config["ROWS"] > 1
     if config["BLOCK"] > max(16, triton.next_power_of_2(cols)) or (several and config["num_warps"] > 4):
         return False
     if fits(cols, config, itemsize=2):
+        # Below 8 values a thread there is too little in flight; several rows beyond 48 crowd the registers.
         values = registers_held(cols, config, itemsize=4)
         return values <= 48 if several else values >= 8
     return config["num_warps"] >= 16 and cols > PACKED_COLS

@@ -9,6 +9,7 @@ import triton.language as tl
 from minikernel.ops.softmax_triton_configs import PACKED_COLS
 from minilab import LabError
 
+# Triton reads the variable when it is imported, so that neither can change its mind later.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 COMPILED = tl.constexpr(not INTERPRETED)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -40,6 +41,7 @@ def place(rows, cols: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, VEC
     Returns: the lanes of a tile, which of ROWS rows there are, the elements at which they begin, and `whole_vectors`
     of them.
     """
+    # 64 bits: 2^31 elements are 3.6 million rows of 600, and cards hold more
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     lane = tl.arange(0, BLOCK)[None, :]
     inside = row < rows
@@ -57,6 +59,7 @@ def whole_vectors(start, cols: tl.constexpr, VECTOR: tl.constexpr):
     if cols % VECTOR == 0:
         return start, cols
     else:
+        # up to the next boundary, down from the row's end: at most VECTOR - 1 elements are left over on either side
         begin = (start + VECTOR - 1) // VECTOR * VECTOR
         return begin, ((start + cols) // VECTOR * VECTOR - begin).to(tl.int32)
 
@@ -64,6 +67,7 @@ def whole_vectors(start, cols: tl.constexpr, VECTOR: tl.constexpr):
 @triton.jit
 def edge_columns(head, count, VECTOR: tl.constexpr):
     """The columns that `whole_vectors` leaves: the first `head`, and those past its `count` elements."""
+    # one tile for both ends: the first `head` lanes stand before the vectors, the others behind
     edge = tl.arange(0, 2 * VECTOR)[None, :]
     return edge + tl.where(edge < head, 0, tl.maximum(count, 0))
 
@@ -89,6 +93,7 @@ def computed_anew(values, reduced):
     a reduction's result is no NaN; where it is one, so is the whole row.
     """
     if COMPILED:
+        # 0 but for a NaN; the compiler cannot tell, so that x ^ flip is a new value to it
         flip = (reduced != reduced).to(tl.int16)
         return tl.inline_asm_elementwise(
             "xor.b32 $0, $1, $2;", "=r,r,r", [values, flip], dtype=values.dtype, is_pure=True, pack=2

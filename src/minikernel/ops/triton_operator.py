@@ -20,11 +20,13 @@ def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], ext
     `extra`: the kernel's arguments between the number of rows and the row length, which is a compile-time constant:
     under dynamic shapes each width is compiled anew.
     """
+    # `int` fixes a symbolic width: the kernel is compiled for it, and Dynamo guards on it.
     cols = int(result.shape[-1])
     rows = result.numel() // cols
     config = default_config(cols, result.element_size(), tensors=len(operands))
     keywords = specialization(cols, config, result.element_size(), tensors=len(operands))
     del keywords["maxnreg"]  # torch.compile passes it to no kernel of a user's
+    # Inductor sees the launch itself, where an operator that it cannot look into would be a call.
     wrap_triton(kernel)[(triton.cdiv(rows, config["ROWS"]),)](result, *operands, rows, *extra, cols, **keywords)
 
 
@@ -34,6 +36,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     rows = x.contiguous() if x.dim() else x.reshape(1)
     y = torch.empty_like(rows)
     if x.numel():
+        # without the autotuner: `extra` stands for `rows_bucket`, which only that reads
         launch(softmax_kernel.fn, y, (rows,), extra=(1,))
     return y.view(x.shape)
 

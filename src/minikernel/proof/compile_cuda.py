@@ -18,6 +18,7 @@ def cuda_compiler() -> str | None:
     try:
         from cuda.bindings import nvrtc
 
+        # the import alone loads no library
         nvrtc.nvrtcVersion()
         return "nvrtc"
     except (ImportError, RuntimeError):  # RuntimeError: the bindings are there, the library is not
@@ -62,6 +63,7 @@ def _compile_with_nvrtc(unit: Path, options: list[str], expressions: list[str]) 
 
     _, program = nvrtc.nvrtcCreateProgram(unit.read_bytes(), unit.name.encode(), 0, [], [])
     for expression in expressions:
+        # Templates are compiled only where somebody names an instance.
         nvrtc.nvrtcAddNameExpression(program, expression.encode())
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:

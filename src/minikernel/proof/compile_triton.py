@@ -34,7 +34,9 @@ def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str
     else:
         kernel = softmax_triton_backward.softmax_backward_kernel
         options = softmax_triton.specialization(cols, config, itemsize, tensors=2)
+    # None is the compiler's own choice, which is asked for by leaving the option out
     options = {name: value for name, value in options.items() if value is not None}
+    # what the kernel takes as constexpr goes into the source, the rest are the compiler's own options
     constants = {"cols": cols} | {name: options.pop(name) for name in kernel.arg_names if name in options}
     counts = {"rows": "i32", "rows_bucket": "i32"}
     types = {name: counts.get(name, pointer) for name in kernel.arg_names} | dict.fromkeys(constants, "constexpr")
@@ -64,6 +66,8 @@ def _resources(what: str, kernel: Any, types: dict[str, str], constants: dict[st
 
     if INTERPRETED:
         raise LabError("Triton runs in its interpreter here and compiles nothing; unset TRITON_INTERPRET.")
+    # torch's allocations are aligned to 16 bytes, and Triton specialises on that when it launches: without this
+    # attribute other, slower code would be looked at.
     pointers = [number for number, kind in enumerate(types.values()) if kind.startswith("*")]
     source = ASTSource(
         fn=kernel,

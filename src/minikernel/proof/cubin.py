@@ -14,6 +14,7 @@ from pathlib import Path
 
 from minilab import LabError
 
+# Hopper, which the records are of: what fits its registers is what the tests hold kernels to
 ARCHITECTURE = 90
 SYSTEM_SHARED_BYTES = 1024  # of each block's shared memory, from compute capability 9.0 on
 USAGE = re.compile(
@@ -49,6 +50,7 @@ def parse_resource_usage(report: str) -> list[dict]:
         {
             "name": match["name"],
             "registers": int(match["registers"]),
+            # both are memory: spilled registers on the stack, and what else the compiler found no register for
             "stack_bytes": int(match["stack"]) + int(match["local"]),
             "shared_bytes": max(0, int(match["shared"]) - SYSTEM_SHARED_BYTES),
         }

@@ -29,12 +29,15 @@ def gradient_error(dx: torch.Tensor, dy: torch.Tensor, y: torch.Tensor) -> float
         return 0.0
     got, incoming, probability = dx.double(), dy.double(), y.double()
     product = incoming * probability
+    # exact for the y and dy that the kernel saw: what rounding them to 16 bits lost before is not its fault
     exact = (incoming - product.sum(-1, keepdim=True)) * probability
     if not torch.equal(got.isnan(), exact.isnan()):
         return math.inf
+    # what dx was subtracted from: the size against which rounding has to be judged where dx itself has cancelled
     terms = ((incoming.abs() + product.abs().sum(-1, keepdim=True)) * probability).amax(-1)
     scale = torch.maximum(exact.abs().amax(-1), CANCELLED * terms)
     error = (got - exact).abs().amax(-1)
+    # A row whose exact gradient is all zero admits no error at all.
     judged = ~(scale.isnan() | (scale == 0))
     if (error[scale == 0] > 0).any():
         return math.inf

@@ -92,9 +92,12 @@ def swap_softmax(
         LabError: the kernel moves a probability by more than `TOLERANCE`, or changes the first word; the
             vocabulary is not the model's; a word of the prompt is not in it.
     """
+    # (1, T): the words of the prompt behind <bos>
     ids = torch.tensor([_encode(prompt, tokenizer, model.config.vocab_size)])
     reference = partial(F.softmax, dim=-1)
     target = "cpu" if is_cpu(device) else torch_device(device)
+    # Three passes: the CPU's F.softmax, which anybody can check; the device's; and the device's with the kernel. So a
+    # difference is either the device's or the kernel's.
     cpu = _next_word(model, ids, reference, "cpu")
     before = _next_word(model, ids, reference, target)
     after = _next_word(model, ids, kernel, target)
@@ -164,6 +167,7 @@ def _next_word(model: GrammarMiniGPT, ids: Tensor, softmax: Softmax, target: str
         return model.to(target).probabilities(ids.to(target))[0, -1].cpu().double()
     finally:
         model.softmax = original
+        # the model is the caller's, and lies where it lay whatever the kernel does
         model.to("cpu")
 
 

@@ -22,6 +22,7 @@ from minikernel.proof.redzones import Redzones
 from minikernel.reasons import Place, Refusal, of_exception, wrong
 from minilab import LabError
 
+# one column; an odd few; the model's words; a width beyond them; GPT-2's vocabulary, whose rows start anywhere
 COLS = (1, 7, 600, 1000, 50257)
 ROWS = 5
 SEED = 42
@@ -51,6 +52,7 @@ def adversarial_cases() -> list[Case]:
     cases = []
     for cols in COLS:
         outlier, masked = 3 * normal(ROWS, cols), 5 * normal(ROWS, cols)
+        # A number of 75 has an ulp of 8e-6: to round the difference from the maximum once is an error of up to 4e-6.
         outlier[:, cols // 2] += 75.3
         masked[:, 1::3] = -torch.inf
         cases += [
@@ -59,11 +61,14 @@ def adversarial_cases() -> list[Case]:
             Case("outlier", outlier),
             Case("far from zero", 3 * normal(ROWS, cols) + 1e4),
             Case("masked", masked),
+            # every element 1/cols: a sum that stops growing, as it may in float16, shows here
             Case("equal", torch.full((ROWS, cols), 1.7)),
         ]
+    # softmax of minus infinity alone is 0/0: NaN in that row, as torch has it, and in no other
     all_masked = normal(ROWS, 600)
     all_masked[2] = -torch.inf
     special = normal(ROWS, 600)
+    # NaN and +infinity spoil their own row; the largest and lowest finite numbers must not.
     special[1, 3], special[2, 5], special[3, 7] = torch.nan, torch.inf, torch.finfo(torch.float32).max
     special[4, ::2] = torch.finfo(torch.float32).min
     return [
@@ -73,6 +78,7 @@ def adversarial_cases() -> list[Case]:
         Case("zero rows", normal(0, 600)),
         Case("transposed", normal(600, ROWS).T),
         Case("every other column", normal(ROWS, 1200)[:, ::2]),
+        # contiguous, and 4 bytes past a boundary: a 16-byte load there would fault
         Case("a view off its start", normal(ROWS * 600 + 1)[1:].view(ROWS, 600)),
         Case("rank 4", normal(2, 3, 2, 600)),
         Case("rank 1", normal(600)),
@@ -85,6 +91,8 @@ def poisoned_memory() -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic  # whose switch torch's types lack
     filled = memory.fill_uninitialized_memory
+    # torch fills uninitialised memory only where deterministic
+    # algorithms are asked for; that some have none is no matter.
     torch.use_deterministic_algorithms(True, warn_only=True)
     memory.fill_uninitialized_memory = True
     try:
@@ -133,6 +141,7 @@ def prove(
     for case in adversarial_cases() if cases is None else cases:
         at: Place = {"code": "case", "kernel": name, "device": device, "case": case.name}
         at |= {"shape": list(case.x.shape), "dtype": dtype}
+        # Twice: between redzones, where compiled functions run uncompiled, and as it will really run.
         error = max(_checked_error(function, case.x, device, dtype, at, run) for run in with_redzones)
         if not error <= tolerance:
             raise Refusal({**wrong(error, tolerance), "at": at})
@@ -161,6 +170,7 @@ def _checked_error(
     """The relative error of one call, which must leave all memory but its output as it was."""
     zones = Redzones()
     x = zones.input(x, getattr(torch, dtype), device)
+    # the input is compared afterwards: a kernel that works in place spoils its caller's tensor
     before = x.clone()
     try:
         with poisoned_memory(), zones if with_redzones else nullcontext():
@@ -171,6 +181,7 @@ def _checked_error(
         raise
     except (Exception, SystemExit) as failure:
         raise Refusal({**of_exception(failure), "at": at}) from failure
+    # NaN equals nothing, itself included: it is replaced on both sides
     if not torch.equal(x.nan_to_num(0.5), before.nan_to_num(0.5)):
         raise Refusal({"code": "changed_input", "at": at})
     if damage:
@@ -212,6 +223,7 @@ def prove_kernel(
     accurate = INTERPRETER_TOLERANCE if interpreted else TOLERANCE
     tolerances = accurate if spec.accurate else REFERENCE_TOLERANCE
     cases = adversarial_cases()
+    # each width would be compiled anew
     if spec.static:
         cases = [case for case in cases if case.x.shape[-1] == STATIC_COLS]
     with_redzones = (True,) if interpreted and spec.accurate else (True, False)  # the interpreter takes a minute a run

@@ -35,6 +35,7 @@ class Zone:
 
     def damage(self) -> Reason | None:
         """Say what was written that should not have been, as a reason; None where nothing was."""
+        # a write may still be under way
         if self.memory.is_cuda:
             torch.cuda.synchronize(self.memory.device)
         changed = self.memory != self.expected
@@ -43,6 +44,7 @@ class Zone:
         if not len(places):
             return None
         first, end = int(places[0]) - REDZONE_BYTES, len(self.memory) - 2 * REDZONE_BYTES
+        # where the first byte lies tells what kind of mistake it is: an index below 0, past the end, or into a gap
         if first < 0:
             place: Place = {"code": "before", "distance": -first}
         elif first >= end:
@@ -61,6 +63,7 @@ def between_redzones(n_bytes: int, device: torch.device | str) -> tuple[torch.Te
     """
     words = torch.full(((n_bytes + 1) // 2 + REDZONE_BYTES,), CANARY, dtype=torch.int16, device=device)
     memory = words.view(torch.uint8)[: n_bytes + 2 * REDZONE_BYTES]
+    # Through DLPack the inside gets a storage of its own: as a view, its storage would show the redzones as its memory.
     return torch.from_dlpack(memory[REDZONE_BYTES : REDZONE_BYTES + n_bytes]), memory
 
 
@@ -79,9 +82,11 @@ class Redzones(TorchDispatchMode):
 
     def input(self, x: torch.Tensor, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
         """A copy of `x` in another dtype on a device, with its strides and its offset from an aligned address."""
+        # The whole storage is laid out, with its gaps: a strided input's gaps are part of what nobody may write.
         count = x.untyped_storage().nbytes() // x.element_size()
         inside, memory = between_redzones(count * dtype.itemsize, device)
         placed = inside.view(dtype).as_strided(x.shape, x.stride(), x.storage_offset()).copy_(x)
+        # nothing of it is writable
         self.inputs.append(Zone({"code": "input"}, memory, memory.clone(), slice(0, 0)))
         return placed
 
@@ -92,10 +97,12 @@ class Redzones(TorchDispatchMode):
         return self.found
 
     def __enter__(self) -> "Redzones":
+        # Entered again for each of a user's own operators: Dynamo and CuPy are switched once.
         outermost = not self._entered
         stack = ExitStack()
         if outermost:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
+            # only where the kernel has imported it: CuPy's allocations do not come through torch
             if "cupy" in sys.modules:
                 stack.enter_context(sys.modules["cupy"].cuda.using_allocator(self._allocate_for_cupy))
         self._entered.append(stack)
@@ -111,6 +118,7 @@ class Redzones(TorchDispatchMode):
         if func.namespace == "aten" or not tensors:
             result = func(*args, **kwargs)
         else:  # a user's own operator: what it allocates inside lies between redzones too
+            # Inside a dispatch mode the mode is off: entered again, it sees what the operator's own kernel allocates.
             with self:
                 backend = torch._C._parse_dispatch_key(tensors[0].device.type.upper())
                 result = func.redispatch(torch._C.DispatchKeySet(backend), *args, **kwargs)
@@ -130,6 +138,7 @@ class Redzones(TorchDispatchMode):
         return inside.view(made.dtype).as_strided(made.shape, made.stride(), made.storage_offset())
 
     def _zone(self, n_bytes: int, device: torch.device | str, owner: Place) -> torch.Tensor:
+        # Each zone is its memory twice; the oldest is looked at and let go.
         if len(self.zones) == ZONES_KEPT:
             oldest = self.zones.popleft().damage()
             self.found = self.found or oldest

@@ -74,6 +74,7 @@ class Artefact:
 
     def record(self, **wildcards: str) -> str:
         """Where a device's record holds it: as under `results/`, without the device's folder."""
+        # A record is a device's folder already: results/24/h200/bench.json lies at results/recorded/h200/24/bench.json.
         inside = self.pattern.removeprefix(f"{RESULTS}/").replace("{device}/", "").format(**wildcards)
         return f"{RECORDED}/{wildcards['device']}/{inside}{'.xz' if self.packed else ''}"
 
@@ -95,9 +96,13 @@ class Artefact:
         entries = {name: config["kernels"].get(name) for name in kernels}
         entries |= {name: config["models"].get(name) for name in models}
         used = {name: entry for name, entry in entries.items() if entry}
+        # the kernel's owner decides the script, so that an edit of the judge leaves the lab's own kernels fresh
         users = self.users_script and any(is_users_kernel(name, used[name]) for name in kernels if name in used)
+        # An entry's function is a name in the registry's table as
+        # well: that row of the table is followed, the others are not.
         functions = [entry["function"] for entry in used.values() if "function" in entry]
         script = self.users_script if users else self.script_on(wildcards.get("device", ""))
+        # `words=False`: catalogues and templates decide no figure.
         starts = [script or self.script, *(entry["source"] for entry in used.values())]
         return closure(starts, [*entries, *functions], words=False)
 
@@ -117,6 +122,7 @@ def is_users_kernel(name: str, entry: dict) -> bool:
 
 @cache
 def _expression(pattern: str) -> re.Pattern[str]:
+    # every second part is a wildcard's name, which stands for anything but a slash
     parts = re.split(r"\{(\w+)\}", pattern)
     return re.compile("".join(f"(?P<{part}>[^/]+)" if odd % 2 else re.escape(part) for odd, part in enumerate(parts)))
 
@@ -124,6 +130,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 BY_MODEL, BY_DEVICE = "results/25/{model}/{device}", "results/24/{device}"
 
 TABLE = (
+    # Stage 17 and the port are made anew on each machine: there is no figure of hardware in them.
     Artefact("vocab", "results/17/vocab.json", "scripts/corpus.py", params.sections("corpus"), recorded=False),
     Artefact(
         "training",
@@ -150,6 +157,7 @@ TABLE = (
         "proof",
         f"{BY_DEVICE}/proof/{{kernel}}.json",
         "scripts/prove.py",
+        # a proof is of a kernel's code and of nothing in the configuration but where that lies
         lambda config, at: {"entry": config["kernels"].get(at["kernel"])},
         kernels=lambda config, at: [at["kernel"], "F.softmax"],
         recorded=False,
@@ -173,6 +181,7 @@ TABLE = (
         f"{BY_DEVICE}/autotune.json",
         "scripts/autotune.py",
         params.autotune,
+        # both are timed in the same turns: which one is launched depends on either's code
         kernels=lambda config, at: [TUNED_KERNEL, CUDA_RIVAL],
         recompute="minikernel.measure.recompute:autotune",
         timed=True,
@@ -183,6 +192,7 @@ TABLE = (
         f"{BY_DEVICE}/bench.json",
         "scripts/bench_kernel.py",
         params.bench,
+        # a user's kernel is timed from outside (minikernel.judge), a CPU's kernels in one process
         users_script="scripts/bench_users_kernel.py",
         cpu_script="scripts/bench_on_cpu.py",
         kernels=lambda config, at: [at["kernel"], "F.softmax"],
@@ -233,6 +243,8 @@ TABLE = (
         packed=True,
     ),
     Artefact(
+        # A compile for a GPU that is not there, with what a clock decided on the real one beside it: only a machine with
+        # the GPU can tell whether the two are alike.
         "watched_simulated",
         f"{BY_MODEL}/watched_simulated.json",
         "scripts/watch_simulated.py",
@@ -273,6 +285,7 @@ TABLE = (
         gpu_only=True,
     ),
     Artefact(
+        # What of a compile is judged rather than timed: no samples, though a record holds it.
         "compile_health",
         f"{BY_MODEL}/compile_health.json",
         "scripts/compile_health.py",
@@ -288,6 +301,7 @@ TABLE = (
         recompute="minicompile.recompute:training",
     ),
     Artefact(
+        # The samples of every call lie in it, so that each of its figures can be worked out again (`recompute`).
         "model_contest",
         "results/26/{device}/model.json",
         "scripts/model_contest.py",
@@ -314,10 +328,12 @@ class Page:
     shows: tuple[str, ...]
 
 
+# What a picture shows decides whether it is stale: of these results, as the record has them.
 KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench", "head"))
 CONTEST_SHOWN = (f"{BY_DEVICE}/contest.json",)
 MODEL_SHOWN = ("results/26/{device}/model.json", f"{BY_DEVICE}/ceilings.json")
 
+# Pictures that the README and the site show where nothing is built; `publish` puts them beside the figures.
 PAGES = (
     Page("results/24/roofline.png", "scripts/roofline.py", KERNELS_SHOWN),
     Page("results/24/roofline.svg", "scripts/roofline.py", KERNELS_SHOWN),
@@ -336,6 +352,7 @@ PAGES = (
 
 def artefact_at(path: str | Path) -> tuple[Artefact, dict[str, str]] | None:
     """The entry of the table that a result's path belongs to, with its wildcards; None for any other file."""
+    # patterns do not overlap: the first that fits is the only one
     return next(((one, found) for one in TABLE if (found := one.match(path)) is not None), None)
 
 

@@ -15,6 +15,7 @@ from minilab.errors import LabError
 from minilab.files import sha256, write_text
 
 NAME = "SHA256SUMS"
+# two spaces, as sha256sum writes it for text
 LINE = re.compile(r"[0-9a-f]{64}  .+")
 SIGNATURE = f"{NAME}.sig"
 SIGNERS = "allowed_signers"  # who may sign, beside the devices' folders, as ssh-keygen reads it
@@ -36,9 +37,11 @@ def write_sums(folder: str | Path, published: Iterable[str | Path]) -> None:
     """
     folder = Path(folder)
     old = read_sums(folder)
+    # what is published now is added to what was, so that a record can grow stage by stage
     sums = {name: digest for name, digest in old.items() if (folder / name).exists()}
     for path in published:
         sums[Path(path).relative_to(folder).as_posix()] = sha256(path)
+    # unchanged digests keep their signature: publishing the same again must not unsign it
     if sums != old:
         (folder / SIGNATURE).unlink(missing_ok=True)
         write_text(folder / NAME, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
@@ -73,6 +76,7 @@ def sign(folder: str | Path, key: str | Path) -> None:
         LabError: there is no ssh-keygen, or it refuses the key.
     """
     folder = Path(folder)
+    # an old signature goes first: where signing fails, none is better than one of other digests
     (folder / SIGNATURE).unlink(missing_ok=True)
     done = _ssh_keygen(f"sign {folder / NAME}", "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE, str(folder / NAME))
     if done.returncode:
@@ -96,9 +100,11 @@ def signature_of(folder: str | Path) -> Signature:
     if not sums.exists():
         return Signature("invalid")
     text = sums.read_bytes()
+    # First whether the signature is of these bytes at all, then whether its key is one that may sign.
     valid = _ssh_keygen(subject, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(signature), text=text)
     if valid.returncode:
         return Signature("invalid")
+    # A key on the list is named by its owner; any other one by its fingerprint, which proves no more than that.
     if signers.exists():
         found = _ssh_keygen(subject, "-Y", "find-principals", "-f", str(signers), "-s", str(signature), text=text)
         names = found.stdout.decode().split() if found.returncode == 0 else []

@@ -31,6 +31,7 @@ from pathlib import Path
 
 PLUMBING, LOOKS = "minilab", ("minilab.site", "minilab.pages.style", "minilab.pages.web_page")
 WORDS = ("minilab.pages.translations", "minilab.pages.templates")
+# package.module, perhaps with :function behind it; at least one dot, or every word would be a module
 DOTTED = re.compile(r"([a-z_]\w*(?:\.\w+)+)(?::\w+)?")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 TEMPLATE = re.compile(r'{%-?\s*(?:include|import|extends|from)\s+(?:twin\()?"(\w+)(?:\.\w+)*"')
@@ -86,21 +87,27 @@ def closure(
     seen: set[tuple[str, str | None]] = set()
     while waiting:
         file, asked = waiting.pop()
+        # A file is visited once for each name that is asked of it:
+        # the table of a package gives other files for another name.
         if (file, asked) in seen or not os.path.isfile(file):
             continue
         state = os.stat(file)
         named = _named_by(file, src, state.st_mtime_ns, state.st_size)
+        # A module that words things is left out with all that it imports, if nothing else does.
         if named.words and not words:
             continue
         seen.add((file, asked))
         waiting += named.always
         for table in named.tables:
+            # A package's table is followed for what is imported from it; any other one for what the caller looks up, or
+            # whole where nothing of it is known to be looked up.
             keys = ({asked or ""} if named.lazy else names) & table.keys()
             for key in keys if named.lazy or keys else table:
                 waiting += table[key]
     inits = {(file, asked) for file, asked in seen if file.endswith("__init__.py")}
     files = {file for file, asked in seen if (file, asked) not in inits}
     files |= {file for file, asked in inits if not _only_forwards(file, asked, src)}
+    # relative, so that a provenance says the same in every checkout
     return sorted(os.path.relpath(file, here) if file.startswith(here + os.sep) else file for file in files)
 
 
@@ -130,6 +137,7 @@ def _parsed(path: Path) -> ast.Module:
 def _forwards(tree: ast.Module) -> bool:
     """Whether a module has a `__getattr__`, tables of strings, and nothing that runs besides."""
     defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    # whatever else stands on the module's level runs when it is imported, and may decide something
     others = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.Import) and not _is_text(node)]
     tables = all(isinstance(node, ast.Assign | ast.AnnAssign) and _is_table(node) for node in others)
     return defined == ["__getattr__"] and tables
@@ -152,6 +160,7 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     if path.suffix in CPP:
         included = INCLUDE.findall(path.read_text(errors="replace"))
         return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False, False)
+    # a template includes others by name, without their ending and language
     if path.suffix == ".md":
         names = TEMPLATE.findall(path.read_text(errors="replace"))
         included = [file for name in names for file in _words(name, str(path.parent.parent))]
@@ -164,6 +173,7 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
     worded = any(module in WORDS or name in ("render", "templates") for module, name in text.imports)
     tables = tuple({key: _resolved(part, file, src, worded) for key, part in table.items()} for table in text.tables)
+    # a dict of plain words names no file, and is no table to look anything up in
     tables = tuple(table for table in tables if any(table.values()))
     forwards = path.name == "__init__.py" and _forwards(tree)
     return Named(_resolved(text, file, src, worded), tables, lazy, forwards, worded)
@@ -176,6 +186,7 @@ def _resolved(text: Text, file: str, src: str, worded: bool) -> tuple[tuple[str,
     for module, name in text.imports:
         found += _modules(module, name, folder, src)
     for string in text.strings:
+        # a string such as "minikernel.proof.proof:prove_kernel", which somebody will resolve
         if (dotted := DOTTED.fullmatch(string)) and not _is_plumbing(dotted[1]):
             found += [(path, None) for path in _chain(dotted[1], src, whole=True)]
         found += [(path, None) for path in (_data(string, folder) or (worded and _words(string, folder)) or [])]
@@ -186,14 +197,17 @@ def _modules(module: str, name: str | None, folder: str, src: str) -> list[tuple
     """The files behind `import module` or `from module import name`: packages run their `__init__` too."""
     if _is_plumbing(module if name is None else f"{module}.{name}"):
         return []
+    # the lab's packages, or a module beside the file, as a user's kernel may import it
     for root in (src, folder):
         if chain := _chain(module, root):
+            # the imported name may itself be a module of the package
             inside = _chain(f"{module}.{name}", root, whole=True) if name else []
             return [*((path, None) for path in chain[:-1]), (chain[-1], name), *((path, None) for path in inside[-1:])]
     return []
 
 
 def _is_plumbing(module: str) -> bool:
+    # the plumbing moves results about and decides none, but for what gives pages their looks
     return module.partition(".")[0] == PLUMBING and not any(f"{module}.".startswith(f"{looks}.") for looks in LOOKS)
 
 
@@ -213,12 +227,14 @@ def _chain(module: str, root: str, whole: bool = False) -> list[str]:
 
 def _data(string: str, folder: str) -> list[str]:
     """The data files that a string names, relative to the folder of its module; none for any other string."""
+    # a page of text is no path, and asking the disk for it costs time or fails
     if len(string) > LONGEST:
         return []
     if not DATA.fullmatch(string):
         return []
     if os.path.isfile(page := os.path.join(folder, "page", string)):
         return [page]
+    # a pattern counts for all that fits it by now: a new file of the kind is a new dependency
     if "*" in string:
         return sorted(str(path) for path in Path(folder).glob(string) if path.is_file())
     return [file] if os.path.isfile(file := os.path.join(folder, string)) else []
@@ -245,6 +261,7 @@ def _collect(node: ast.AST, text: Text) -> None:
     waiting = [node]
     while waiting:
         node = waiting.pop()
+        # most of a tree's nodes, with nothing under them that counts
         if type(node) in LEAVES:
             continue
         if isinstance(node, ast.Constant):
@@ -257,10 +274,12 @@ def _collect(node: ast.AST, text: Text) -> None:
         elif isinstance(node, ast.ImportFrom):
             if node.module and not node.level:
                 text.imports |= {(node.module, alias.name) for alias in node.names}
+        # apart from the rest: which of its entries count is known only when somebody looks one up
         elif isinstance(node, ast.Dict) and node.keys and all(map(_is_string, node.keys)):
             text.tables.append(_table(node))
             continue
         elif isinstance(node, DOCUMENTED) and node.body and _is_text(node.body[0]):
+            # a docstring may name files and modules, and reads none
             docstring = node.body[0]
         for name in node._fields:
             value = getattr(node, name, None)

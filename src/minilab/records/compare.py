@@ -23,8 +23,10 @@ class Figure:
 def figure(samples: list[float], noise_floor: float | None = None) -> Figure:
     """The median of raw samples, at least one, and its relative noise; `noise_floor` is a duplicate's distance."""
     ordered, median = sorted(samples), statistics.median(samples)
+    # The interval of the median in ranks, by the binomial distribution: samples so far from the middle on either side.
     middle, reach = (len(ordered) - 1) / 2, HALF_WIDTH * math.sqrt(len(ordered))
     low, high = max(0, math.floor(middle - reach)), min(len(ordered) - 1, math.ceil(middle + reach))
+    # whichever is wider: samples of one run agree with each other more than two runs do
     return Figure(median, max((ordered[high] - ordered[low]) / 2 / median, noise_floor or 0.0))
 
 
@@ -33,6 +35,7 @@ def moved(before: dict[str, Figure], after: dict[str, Figure]) -> list[str]:
     moves = []
     for name in before.keys() & after.keys():
         old, new = before[name], after[name]
+        # what either of the two measurements could be off by may add up
         change, noise = new.median / old.median - 1, old.noise + new.noise
         if abs(change) > noise:
             sentence = f"{name}: {old.median:.6g} -> {new.median:.6g} ({change:+.1%}, noise {noise:.1%})"
@@ -53,6 +56,7 @@ def figures(artefact: dict) -> dict[str, Figure]:
         artefact: any that is timed in the table of artefacts, with its raw samples.
     """
     found = {}
+    # the kinds of artefact, by the keys that each has: ceilings, softmax and head and host, tuning, profiles, products
     for roof, rates in artefact.get("samples", {}).items():
         for number, rate in enumerate(rates):
             found[f"{roof}, microseconds of launch {number}"] = figure(rate["samples_us"])
@@ -64,6 +68,7 @@ def figures(artefact: dict) -> dict[str, Figure]:
         if graphs := row.get("graph_samples_us", {}).get(row["kernel"]):
             found[f"{name}, in a graph"] = figure(graphs, row.get("graph_noise_floor"))
     for row in artefact.get("tried", []):
+        # a configuration that failed has no time
         if row["median_us"] is not None:
             name = f"{artefact['kernel']} {row['config']} {row['dtype']} {row['rows']}x{row['cols']}"
             found[name] = figure(row["samples_us"])

@@ -26,6 +26,7 @@ def refuse_results_of_another_configuration(config: dict) -> None:
     other = []
     for entry in TABLE:
         for path in sorted(Path().glob(re.sub(r"{\w+}", "*", entry.pattern))):
+            # Snakemake itself sees to those that it has notes on
             if is_noted(path):
                 continue
             try:
@@ -46,4 +47,5 @@ def refuse_results_of_another_configuration(config: dict) -> None:
 
 def is_noted(path: str | Path, metadata: Path = METADATA) -> bool:
     """Whether Snakemake remembers how a result was made."""
+    # the file names under .snakemake/metadata, as Snakemake makes them
     return (metadata / base64.urlsafe_b64encode(Path(path).as_posix().encode()).decode()).exists()

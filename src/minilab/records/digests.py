@@ -17,6 +17,7 @@ from minilab.files import digest, read_object, sha256
 from minilab.yaml_files import own_yaml
 
 # Comments, white space, and what must not be torn apart: strings, numbers, names, operators of several characters.
+# Order matters: a comment before a division, a raw string before a plain one, operators of three signs before two.
 CPP_TOKEN = re.compile(
     r"""
     (?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -53,10 +54,12 @@ def _digest_of_code(path: Path, changed: int, size: int) -> str:
     """`changed` and `size` are of the file, whose digest is worked out anew when either is another."""
     data = path.read_bytes()
     try:
+        # the notation of `_python`, and not ast.dump, whose text differs from one Python to the next
         if path.suffix == ".py":
             return _sha256("\n".join(_python(ast.parse(data))))
         if path.suffix in CPP:
             return _sha256("\0".join(_cpp(data.decode())))
+        # by its values: another order of keys, a comment or white space is the same configuration
         if path.suffix in (".yaml", ".json"):
             return digest(own_yaml(data))
     except (SyntaxError, UnicodeDecodeError, yaml.YAMLError, TypeError):
@@ -65,6 +68,7 @@ def _digest_of_code(path: Path, changed: int, size: int) -> str:
 
 
 def _sha256(text: str) -> str:
+    # a string of Python's may hold half a surrogate pair, which UTF-8 alone refuses
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -74,6 +78,7 @@ def _python(node: ast.AST) -> Iterator[str]:
     for name, value in ast.iter_fields(node):
         if name == "body" and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             value = value[1:] if ast.get_docstring(node, clean=False) is not None else value
+            # a body of a docstring alone is that of `pass`
             value = [statement for statement in value if not isinstance(statement, ast.Pass)]
         if isinstance(node, ast.JoinedStr):  # Python 3.12 ends `f"{x:{y}}"` in an empty text, others do not
             value = [part for part in value if not (isinstance(part, ast.Constant) and part.value == "")]
@@ -93,6 +98,7 @@ def _cpp(text: str) -> Iterator[str]:
     """The tokens of C++ or CUDA C; a line's end counts only after a directive, which it ends."""
     directive, fresh = False, True
     for found in CPP_TOKEN.finditer(text):
+        # a line's end means nothing to C++ but to the preprocessor
         if found["line"] is not None:
             if directive:
                 yield "\n"
@@ -106,6 +112,7 @@ def _cpp(text: str) -> Iterator[str]:
 def digest_of_content(path: str | Path) -> str:
     """SHA-256 of what a result holds: of a JSON artefact the figures, whoever made or restored it; else the bytes."""
     path = Path(path)
+    # a picture is its bytes; there are no figures to be told from the rest
     if ".json" not in path.name:
         return sha256(path)
     return digest_of_figures(read_object(path))
@@ -113,6 +120,7 @@ def digest_of_content(path: str | Path) -> str:
 
 def digest_of_figures(artefact: dict) -> str:
     """SHA-256 of an artefact without its provenance and without what restoring it adds."""
+    # who measured it and when is no part of what was measured
     held = {name: value for name, value in artefact.items() if name not in ("provenance", "restored")}
     if isinstance(held.get("rows"), list):
         held["rows"] = [

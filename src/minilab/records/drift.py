@@ -52,6 +52,7 @@ def _changes(before: dict, after: dict) -> dict[str, str]:
             return f"{name} is gone"
         if name not in before:
             return f"{name} is new"
+        # a digest says nothing to people, a version or a number does
         if isinstance(before[name], dict) or len(str(before[name])) == DIGEST_DIGITS:
             return f"{name} has changed"
         return f"{name}: {before[name]} -> {after[name]}"
@@ -67,12 +68,14 @@ def _results(before: dict, after: dict, changes: dict[str, dict[str, str]]) -> l
     for name in moved:
         of = new[name]
         because = [
+            # sources of either build: one that is gone was the old one's
             *(said for path, said in changes["sources"].items() if path in {*of["sources"], *old[name]["sources"]}),
             *(
                 f"config {said}"
                 for key, said in changes["config"].items()
                 if any(key == section or key.startswith(f"{section}.") for section in of["config"])
             ),
+            # a result that is made of others names those, and they name what changed for them
             *(f"{path} has changed" for path in of["of"] if path in moved),
         ]
         sentences.append(f"{name} has changed: {'; '.join(because) or _surroundings(changes)}")
@@ -81,6 +84,7 @@ def _results(before: dict, after: dict, changes: dict[str, dict[str, str]]) -> l
 
 
 def _graphs(before: dict, after: dict, changes: dict[str, dict[str, str]]) -> list[str]:
+    # a captured graph is made of the model, the compiler and the hooks: any of the lab's code may be the cause
     decisive = [said for path, said in changes["sources"].items() if path.startswith("src/")]
     config = [f"config {said}" for key, said in changes["config"].items() if key.startswith(("capture.", "model"))]
     because = "; ".join([*_compilers(changes), *config, *decisive]) or _surroundings(changes)

@@ -17,6 +17,7 @@ from minilab.records.provenance import packages
 def flat(value: dict, name: str = "") -> Iterator[tuple[str, object]]:
     """A nested configuration as dotted names and plain values; lists stay whole."""
     for key, inner in value.items():
+        # an empty section is a value too
         if isinstance(inner, dict) and inner:
             yield from flat(inner, f"{name}{key}.")
         else:
@@ -53,9 +54,11 @@ def lock(
         "machine": {"cpu": cpu_name(), "system": platform.platform(), "python": platform.python_version()},
         "packages": packages(),
         "config": dict(flat(config)),
+        # by meaning: a better comment is no change
         "sources": {path: digest_of_code(path) for path in sources},
         "choices": {path: choices_of(read_object(path)) for path in autotunes},
         "graphs": {path: sha256(path) for path in graphs},
+        # of figures without their date and machine, or every build would differ from every other
         "results": {
             path: {"sha256": digest_of_content(path), **parts} for path, parts in made.items() if Path(path).exists()
         },

@@ -33,6 +33,7 @@ def nothing(config: Config, at: Wildcards) -> dict:
 def bench(config: Config, at: Wildcards) -> dict:
     """How one kernel is timed."""
     bench, kernel = config["bench"], at["kernel"]
+    # The entry counts as well: another function under the same name is another kernel.
     timing = {"dtype": bench["dtype"], "seed": bench["seed"], **bench[kind_of(at["device"])]}
     return {**timing, "kernel": kernel, "entry": config["kernels"].get(kernel)}
 
@@ -56,6 +57,7 @@ def kernel_swap(config: Config, at: Wildcards) -> dict:
 def distributed(config: Config, at: Wildcards) -> dict:
     """What is trained on how many ranks, for one kind of device."""
     distributed = config["distributed"]
+    # the other kind's settings are left out: another number of CPU ranks makes no GPU record stale
     common = {name: value for name, value in distributed.items() if name not in ("cpu", "cuda")}
     return {**common, **distributed[kind_of(at["device"])]}
 
@@ -63,6 +65,7 @@ def distributed(config: Config, at: Wildcards) -> dict:
 def capture(config: Config, at: Wildcards) -> dict:
     """What a model is compiled with."""
     model = at["model"]
+    # a user's model of that name is the user's, whatever the lab's sizes are
     sizes = config["model"] if model in MINIGPT and model not in config["models"] else None
     shape = config["capture"]["shape"]
     return {"entry": config["models"].get(model), "shape": shape, "threads": CPP_THREADS, "model": sizes}
@@ -78,6 +81,7 @@ def profile(config: Config, at: Wildcards) -> dict:
     """What of a model's profile is timed, for one kind of device."""
     profile, model, kind = config["profile"], at["model"], kind_of(at["device"])
     entry = config["models"].get(model)
+    # a user's model brings its own example inputs, and no shapes of the configuration apply
     own = {"shape": None, "modes": profile["modes"][kind], "kernels": True, "attention": []}
     return {
         "calls": profile["calls"],
@@ -115,8 +119,10 @@ def model_contest(config: Config, at: Wildcards) -> dict:
     contract = {name: config["equivalence"][name] for name in ("atol", "rtol")}
     made_of = {section: config[section] for section in ("model", "corpus", "training")}
     asked, longest = config["model_contest"], config["model"]["block_size"]
+    # A text ends where the model's positions do, and at least one token is written.
     given = min(asked["generate"]["given"], longest - 1)
     texts = {**asked["generate"], "given": given, "new_tokens": min(asked["generate"]["new_tokens"], longest - given)}
+    # shapes that become one when they are cut to the model's positions are measured once
     shapes = {name: within(asked[name], config) for name in ("shapes", "timelines")}
     return {**asked, **shapes, "generate": texts, "contract": contract, **made_of}
 

@@ -43,6 +43,7 @@ def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
+            # CuPy's package is named after the CUDA that it is for; the record says cupy, whichever it is
             found[package.split("-cuda")[0]] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
@@ -73,9 +74,11 @@ def provenance(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "environment_sha256": digest(packages()),
+        # of this machine, with its GPU where the device is one: clocks and driver decide times as well
         "hardware": hardware(device),
         "sources": {str(path): digest_of_code(path) for path in sorted(map(str, sources))},
         "inputs": {str(path): digest_of_content(path) for path in sorted(map(str, inputs))},
+        # both the values, to say which has changed, and their digest, to be compared in one look
         "params": params,
         "params_sha256": digest(params),
     }
@@ -115,6 +118,7 @@ def stale_reasons(
         Each reason as a code with its fields: `source_gone`, `source_changed`, `source_new` and `input_differs` with
         `path`, `parameter_changed` with `name`.
     """
+    # A package's `__init__` that only hands names on computes nothing, though older records list it.
     decisive = {path: recorded for path, recorded in made["sources"].items() if not only_forwards(path)}
     if sources is None:
         sources = {path: digest_of_code(path) for path in decisive if Path(path).exists()}
@@ -124,6 +128,7 @@ def stale_reasons(
             reasons.append({"code": "source_gone", "path": path})
         elif sources[path] != recorded:
             reasons.append({"code": "source_changed", "path": path})
+    # a module that is imported by now and was not then may have changed a figure
     reasons += [{"code": "source_new", "path": path} for path in sources.keys() - made["sources"].keys()]
     if params is not None:
         names = sorted(params.keys() | made["params"].keys())
@@ -131,8 +136,10 @@ def stale_reasons(
         reasons += [{"code": "parameter_changed", "name": name} for name in changed]
     for path, recorded in made.get("inputs", {}).items():
         today = _today(path, made["device"], record, results)
+        # an input that lies nowhere says nothing: whoever restores has only the record
         if today is not None and digest_of_content(today) != recorded:
             reasons.append({"code": "input_differs", "path": path})
+    # the same order each time, since an artefact holds them and its digest counts
     return sorted(reasons, key=lambda reason: (reason["code"], *map(str, reason.values())))
 
 

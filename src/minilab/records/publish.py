@@ -28,6 +28,7 @@ def read_pages(folder: str | Path) -> dict[str, Provenance]:
     """
     path = Path(folder, PAGES)
     pages = read_object(path) if path.exists() else {}
+    # a checkout may have been edited by hand: each entry must be a whole provenance
     for page, made in pages.items():
         check_schema(
             made, read_schema(PROVENANCE_SCHEMA), f"{path}: {page}", f"bring it back with `git checkout {path}`."
@@ -63,6 +64,7 @@ def publish(
         LabError: a result is missing, was edited since it was made, or is none of the table's; the key is no good.
     """
     folder = Path(recorded, device)
+    # all of it is read and checked before the first byte of the record is written
     sound = [(Path(path), read_artefact(path)) for path in artefacts]
     for path, _ in sound:
         if artefact_at(path) is None:
@@ -72,6 +74,7 @@ def publish(
     for page in pages:
         if not Path(page).exists():
             raise LabError(f"{page} is missing; draw it with `snakemake --cores 4 {page}`.")
+    # what came out of a record does not go back into it with a new date
     measured = [path for path, held in sound if "restored" not in held]
     published = []
     for path in measured:
@@ -87,11 +90,13 @@ def publish(
     for page, (code, shows) in pages.items():
         target = folder / place(page, device)
         write_bytes(target, Path(page).read_bytes())
+        # what drew it and what it shows, by digests: an edit of either makes the picture stale
         drawn[target.relative_to(folder).as_posix()] = provenance(code, {}, device, shows)
         published.append(target)
     if drawn:
         write_json(folder / PAGES, drawn)
         published.append(folder / PAGES)
+    # last: until then a reader finds files that the list does not know, and refuses them
     write_sums(folder, published)
     if key:
         sign(folder, key)

@@ -35,6 +35,7 @@ def todays(entry: Artefact, config: dict, wildcards: Mapping[str, str], kernels:
     """What the checkout would measure an artefact with now; `kernels` are those of a bench."""
     if kernels is None:
         return Today(entry.params(config, wildcards), entry.digests(config, wildcards))
+    # a bench's kernels have parameters and sources each of its own
     places = {kernel: {**wildcards, "kernel": kernel} for kernel in kernels}
     return Today(
         {kernel: entry.params(config, at) for kernel, at in places.items()},
@@ -63,11 +64,14 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
     artefact = read_object(path)
     device = Path(folder).name
     again = f"measure it again on {device} and publish it with `snakemake record`"
+    # Bytes first, then the signature, the form, the content, and last
+    # its age: each check may trust what the one before it has seen.
     if not is_published(path, folder):
         raise LabError(
             f"the record {path} is not what was published: its SHA-256 is not the one in {Path(folder) / NAME}; bring "
             f"both back with `git checkout {folder}`, or {again}."
         )
+    # unsigned is no fault: the folder then rests on git, as `verify` says
     signature = signature_of(folder)
     if signature.state == "invalid":
         raise LabError(
@@ -81,6 +85,7 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
             f"back with `git checkout {path}`, or {again}."
         )
     by_kernel = reasons_by_kernel(artefact, today, folder)
+    # A bench's row is stale by its own kernel alone: an edited kernel must not make the others' figures look old.
     for row in artefact.get("rows", []):
         row["stale"] = bool(by_kernel.get(row["kernel"], by_kernel.get("")))
     reasons = flattened(by_kernel)
@@ -108,10 +113,12 @@ def reasons_by_kernel(
         today: what it is held against.
         folder, results: where other artefacts that decide its figures are looked for, as `stale_reasons` takes them.
     """
+    # one provenance for all of it, under no kernel's name
     if not isinstance(artefact.get("kernels"), dict):
         return {"": stale_reasons(artefact["provenance"], today.params, today.sources, folder, results)}
     reasons = {
         kernel: stale_reasons(made, today.params.get(kernel), today.sources.get(kernel), folder, results)
         for kernel, made in artefact["kernels"].items()
     }
+    # a kernel that is asked for today and that nobody has measured is a gap of the record
     return reasons | {kernel: [{"code": "not_measured"}] for kernel in today.params if kernel not in reasons}

@@ -14,6 +14,7 @@ PROVENANCE_SCHEMA, RESTORED_SCHEMA = "schemas/provenance.schema.yaml", "schemas/
 
 def content_sha256(artefact: dict) -> str:
     """SHA-256 of all that an artefact holds, its provenance included, but for the digest itself."""
+    # a digest cannot be part of what it is the digest of
     made = {name: value for name, value in artefact["provenance"].items() if name != "content_sha256"}
     return digest({**artefact, "provenance": made})
 
@@ -32,6 +33,7 @@ def write_artefact(path: str | Path, artefact: dict, schema: str | Path | None =
     if schema is not None:
         check_artefact(artefact, read_schema(schema), str(path))
     made = {**artefact["provenance"], "content_sha256": content_sha256(artefact)}
+    # whole or not at all: `write_json` puts a finished file in place
     write_json(path, {**artefact, "provenance": made})
 
 
@@ -41,7 +43,9 @@ def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None 
     Raises:
         LabError: it does not fit.
     """
+    # `restored` was added after the artefact was made: its own schema is for that
     check_schema({name: value for name, value in artefact.items() if name != "restored"}, schema, where, advice)
+    # a bench has a provenance for each kernel, since each was a job of its own
     kernels = artefact.get("kernels")
     made = {"provenance": artefact.get("provenance")}
     made |= {f"kernels.{name}": one for name, one in kernels.items()} if isinstance(kernels, dict) else {}
@@ -51,6 +55,7 @@ def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None 
         check_schema(artefact["restored"], read_schema(RESTORED_SCHEMA), f"{where}: restored", advice)
 
 
+# Against accidents: a hand that meant to deceive could renew this digest as well, and `verify` is for that.
 def is_edited(artefact: dict) -> bool:
     """Whether an artefact holds something else than when it was written."""
     made = artefact.get("provenance")
@@ -87,6 +92,7 @@ def read_artefact(path: str | Path, config: dict | None = None) -> dict[str, Any
             with another configuration; the sentence says what to build again.
     """
     again = f"delete it and build it again with `snakemake --cores 4 {path}`"
+    # edited or not before anything else: the other checks would find fault with the edit, not name it
     artefact = read_unedited(path, again)
     found = artefact_at(path)
     if found is None:
@@ -125,6 +131,7 @@ def changed_params(path: str | Path, artefact: dict, config: dict) -> list[str]:
     for kernel, params in made.items():
         at = {**wildcards, "kernel": kernel} if kernel else wildcards
         today = entry.params(config, at)
+        # either side's names: a parameter that is gone counts like one that is new
         names = [name for name in {**params, **today} if params.get(name) != today.get(name)]
         changed += [f"{kernel}.{name}" if kernel else name for name in names]
     return changed

@@ -47,9 +47,11 @@ def verify_device(folder: Path, config: dict) -> tuple[list[Verdict], Signature]
         The verdicts, files that are listed and gone among them, and who signed the record.
     """
     own = (NAME, SIGNATURE)
+    # the list and its signature cannot be in the list
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in own)
     verdicts = [verify(path, folder, config) for path in files]
     gone = sorted(name for name in read_sums(folder) if not (folder / name).is_file())
+    # a file that is gone is found out by the list alone
     verdicts += [Verdict(str(folder / name), "altered", [{"code": "missing"}]) for name in gone]
     signature = signature_of(folder)
     if signature.state == "invalid":
@@ -62,6 +64,7 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
     name = str(path)
     if not is_published(path, folder):
         return Verdict(name, "altered", [{"code": "not_published"}])
+    # no artefact: a picture or a page, which says nothing of its own making
     found = artefact_recorded_at(path, folder.parent)
     if found is None:
         reasons = _drawn_otherwise(path, folder)
@@ -75,6 +78,8 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
     if is_edited(artefact):
         return Verdict(name, "altered", [{"code": "edited"}])
     reasons = []
+    # Figures are worked out again from the samples beside them:
+    # somebody who raised one and renewed all digests is found out.
     if entry.recompute is not None:
         try:
             wrong = list(differences(artefact, resolve(entry.recompute)(artefact)))
@@ -83,7 +88,9 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
         else:
             if wrong:
                 return Verdict(name, "altered", wrong)
+    # held against the kernels that it holds: those that are asked for today and missing are `restore`'s to tell
     kernels = list(artefact["kernels"]) if isinstance(artefact.get("kernels"), dict) else None
+    # `results=False`: what lies under results/ here is no part of the record
     today = todays(entry, config, wildcards, kernels)
     reasons += flattened(reasons_by_kernel(artefact, today, folder, results=False))
     return Verdict(name, "stale" if reasons else "fresh", reasons)
@@ -106,8 +113,10 @@ def resolve(name: str) -> Recompute:
 def differences(stored: object, again: object, where: str = "") -> Iterator[Reason]:
     """Where a value differs from what was computed again; keys that `again` lacks are not compared."""
     if isinstance(again, dict) and isinstance(stored, dict):
+        # only what can be worked out again: samples and provenance have nothing to be compared with
         for key, value in again.items():
             yield from differences(stored.get(key), value, f"{where}.{key}" if where else key)
+    # lists of other lengths fall through to `_same`, as different values
     elif isinstance(again, list) and isinstance(stored, list) and len(again) == len(stored):
         for index, (one, other) in enumerate(zip(stored, again, strict=True)):
             yield from differences(one, other, f"{where}[{index}]")
@@ -116,6 +125,7 @@ def differences(stored: object, again: object, where: str = "") -> Iterator[Reas
 
 
 def _same(stored: object, again: object) -> bool:
+    # NaN is equal to nothing here, and no figure may be one
     if isinstance(stored, float) and isinstance(again, float):
         return math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=1e-15)
     return stored == again

@@ -40,6 +40,7 @@ class ForkServer:
         self._start()
 
     def _start(self) -> None:
+        # SEQPACKET keeps messages apart: a request is read whole, with its descriptors
         self._talk, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._server = subprocess.Popen(
@@ -61,7 +62,9 @@ class ForkServer:
             LabError: the server ends before it has begun.
         """
         request = json.dumps({"memory_bytes": memory_bytes, "arguments": list(arguments)}).encode()
+        # a request and its answer belong together, and threads of a grading share the server
         with self._one_at_a_time:
+            # a server that somebody has ended, by a kernel's doing or by hand, is started once more
             for _ in range(2):
                 try:
                     socket.send_fds(self._talk, [request], list(descriptors))
@@ -110,6 +113,7 @@ class Forked(Confined):
         return self._printed
 
     def _await_supervisor(self, seconds: float) -> None:
+        # It is no child of this process, so that there is nobody to wait for but the end of its report.
         if self.wait(seconds) is None:
             raise subprocess.TimeoutExpired("supervisor", seconds)
 
@@ -128,6 +132,7 @@ def serve(talk: socket.socket, function: str) -> None:
         child = os.fork()
         if not child:
             talk.close()
+            # does not return: the fork never comes back into this loop
             supervised(called, descriptors, **json.loads(request))
         for descriptor in descriptors:
             os.close(descriptor)
@@ -150,6 +155,7 @@ def supervised(called, descriptors: Sequence[int], memory_bytes: int, arguments:
 
 def run(called, pipes: Sequence[int], kept: Sequence[int], arguments: Sequence[str]) -> None:
     """Call the function in the process that is watched, which has no hand on the pipes of who watches it."""
+    # somebody's code with a hand on them could report an end of its own invention
     for pipe in pipes:
         os.close(pipe)
     called(*kept, *arguments)

@@ -19,6 +19,7 @@ from minilab.sandbox.process import LONGEST_SECONDS, Confined, memory_limit, sig
 from minilab.user_code import first_line
 
 INSIDE = "MINIGPT_LAB_INSIDE"
+# any number that no Python and no shell ends with by itself
 SAID = 86  # the exit status of a job inside that has said what is wrong
 GRACE_SECONDS = 3  # after its limit the process inside writes where it is into the log; a little later it is ended
 Limits = Mapping[str, Any]  # `subject`: whose code it is; `seconds`, or None; `knob`: the key that holds them
@@ -50,11 +51,13 @@ def run_outside(limits: Limits, outputs: Iterable[str]) -> None:
         raise LabError(f"{subject} took more than {memory / 1e9:,.1f} GB of memory, which is what it is given here.")
     if ending.limit == "processes":
         raise LabError(f"{subject} had more processes than a job is given.")
+    # the sentence is in the log and on stderr already; a second one would hide it
     if ending.status == SAID:
         sys.exit(1)
     if ending.status is None or ending.status < 0:
         name = "SIGKILL" if ending.status is None else signal_name(ending.status)
         raise LabError(f"{subject} crashed its process ({name}); the log has where it was.")
+    # 0 and no result: that code called exit() itself
     if ending.status or not all(Path(path).exists() for path in outputs):
         raise LabError(f"{subject} ended its process with exit status {ending.status}; code of yours must return.")
 
@@ -72,6 +75,7 @@ def run_inside(
     subject = limits["subject"]
     files = (one.stream for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler))
     log: Any = next(files, sys.stderr)
+    # a crash in C then leaves the Python lines that led to it in the log
     faulthandler.enable(log)
     if limits["seconds"]:
         faulthandler.dump_traceback_later(min(limits["seconds"], LONGEST_SECONDS), file=log)

@@ -16,6 +16,7 @@ PR_SET_NO_NEW_PRIVS = 38
 VERSION, PATH_BENEATH = 1, 1
 EXECUTE, READ_FILE, READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
 READS = EXECUTE | READ_FILE | READ_FOLDER
+# version 1 has thirteen rights; 2 added moving between folders (REFER), 3 truncating
 WRITES = {1: 0x1FFF & ~READS, 2: 1 << 13, 3: 1 << 14}  # by the version that brought them
 OF_FILES = EXECUTE | READ_FILE | 1 << 1 | 1 << 14  # what a rule may say of a file rather than of a folder
 TCP = {4: 3}  # to bind and to connect
@@ -28,6 +29,7 @@ class _Ruleset(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("tcp", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
 
 
+# packed, as the kernel declares it: 12 bytes, not 16
 class _Beneath(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32))
@@ -49,6 +51,7 @@ def confine(writable: Path, hidden: Sequence[Path] = ()) -> bool:
     if not (known := version()):
         return False
 
+    # Only what this kernel knows may be asked of it; a newer right makes the call fail as a whole.
     def have(rights: dict[int, int]) -> int:
         return sum(bits for since, bits in rights.items() if since <= known)
 
@@ -59,10 +62,13 @@ def confine(writable: Path, hidden: Sequence[Path] = ()) -> bool:
     if ruleset < 0:
         return False
     try:
+        # Landlock knows no "all but": what may be read is listed,
+        # as the largest pieces that leave the hidden folders out.
         for path in outside([one.resolve() for one in hidden]):
             _allow(ruleset, path, READS)
         for path in (writable, *map(Path, WRITABLE), *Path("/dev").glob(GPUS)):
             _allow(ruleset, path, READS | writes)
+        # without it the kernel refuses: a set-uid program could get out of the rules, or be led astray by them
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         return _call(RESTRICT, ruleset, 0) == 0
     finally:
@@ -75,6 +81,7 @@ def outside(hidden: Sequence[Path], root: Path = Path("/")) -> Iterator[Path]:
         yield root
     elif root not in hidden:
         try:
+            # a link leads to where a rule of its own allows, or does not
             held = [inside for inside in root.iterdir() if not inside.is_symlink()]
         except OSError:  # it may be passed through and not listed
             held = [root / folder.relative_to(root).parts[0] for folder in hidden if folder.is_relative_to(root)]
@@ -85,6 +92,7 @@ def outside(hidden: Sequence[Path], root: Path = Path("/")) -> Iterator[Path]:
 def _allow(ruleset: int, path: Path, rights: int) -> None:
     """Allow so much below a path; nothing where it cannot be opened."""
     try:
+        # a handle to name the place by; it needs no right to read it
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
@@ -97,5 +105,6 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
 
 def _call(number: int, *arguments: object) -> int:
     """A system call that the C library has no name for; -1 where it fails."""
+    # a system call takes words of 64 bits; ctypes would pass an int in 32
     wide = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     return ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *wide)

@@ -54,6 +54,7 @@ def _left_by_cgroups(mine: str, mounted: Path = Path("/sys/fs/cgroup")) -> list[
         mounted: where cgroups are mounted.
     """
     left = []
+    # Every cgroup on the way up may have a limit; the tightest one counts.
     for line in mine.splitlines():
         controllers, path = line.split(":", 2)[1:]
         root = mounted / controllers if controllers else mounted
@@ -93,12 +94,14 @@ class Confined:
     ) -> None:
         with self._watched() as (life, report):
             self._supervisor = subprocess.Popen(
+                # -I and -S: the supervisor imports nothing from the user's folder, and starts in milliseconds
                 [sys.executable, "-I", "-S", str(SUPERVISOR), str(life), str(report), str(memory_bytes), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT if output is not None else None,
                 env=environment,
                 pass_fds=(life, report, *keep),
+                # a signal to the lab's group is not the supervisor's: it ends by its pipe
                 start_new_session=True,
             )
         self._pid = self._supervisor.pid
@@ -106,12 +109,15 @@ class Confined:
     @contextmanager
     def _watched(self) -> Iterator[tuple[int, int]]:
         """Make both pipes; the supervisor's ends of them are for the block."""
+        # Nothing is ever written to `life`: that its other end is closed is the message, and the kernel closes it
+        # however this process ends.
         life, self._life = os.pipe()
         self._report, report = os.pipe()
         self._ending: Ending | None = None
         try:
             yield life, report
         finally:
+            # The supervisor has copies of its own: while the report's end stayed open here, reading it would never end.
             os.close(life)
             os.close(report)
 
@@ -148,6 +154,7 @@ class Confined:
         Raises:
             LabError: something of it cannot be ended, so that nothing measured beside it could be trusted.
         """
+        # Closing the pipe is the request: the supervisor sees it within its next look.
         if self._life >= 0:
             os.close(self._life)
             self._life = -1
@@ -175,6 +182,7 @@ class Confined:
     def _read(self) -> Ending:
         """The supervisor's report; none where it was killed itself."""
         text = b""
+        # until the supervisor has closed it, by its end at the latest
         while piece := os.read(self._report, 1 << 12):
             text += piece
         try:

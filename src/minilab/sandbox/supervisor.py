@@ -49,15 +49,18 @@ def start(run: Callable[[], object]) -> int:
         return child
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # The supervisor may have died between the fork and prctl, which then has nobody to watch.
         if os.getppid() != supervisor:
             os._exit(1)
         for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(caught, signal.SIG_DFL)
+        # no core dump: it would be as large as the memory, and somebody's data
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")  # when the machine's memory runs out it is this that goes
         run()
     finally:
+        # not sys.exit: handlers and buffers here are copies of the parent's
         os._exit(127)
 
 
@@ -67,6 +70,7 @@ def descendants() -> list[int]:
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
         if name.isdigit():
             with suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+                # after the last bracket: a program's name may hold brackets and spaces
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
                 if state != b"Z":
                     children.setdefault(int(parent), []).append(int(name))
@@ -84,6 +88,7 @@ def memory_of(pids: list[int]) -> int:
     for pid in pids:
         with suppress(OSError, ValueError), open(f"/proc/{pid}/statm", "rb") as file:
             resident, shared = map(int, file.read().split()[1:3])
+            # Shared pages are left out, or a fork would count the libraries that it shares with its server again.
             total += PAGE * (resident - shared)
     return total
 
@@ -92,6 +97,7 @@ def reaped() -> dict[int, int] | None:
     """Wait status of each child, one's own or adopted, that has ended since; None when no child is left."""
     ended = {}
     try:
+        # all children, the adopted too: whoever is not waited for stays a zombie
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
             ended[found[0]] = found[1]
     except ChildProcessError:
@@ -103,6 +109,7 @@ def end_all(command: int) -> None:
     """Kill whatever is left, and wait until it is gone."""
     until = time.monotonic() + REAPING_SECONDS
     while time.monotonic() < until:
+        # Again and again: what is killed may have started others since the last look.
         for pid in descendants() or ([command] if not os.path.isdir("/proc/self") else []):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -125,14 +132,17 @@ def watch(life: int, memory: int, run: Callable[[], object]) -> dict:
     asked = []
     for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(caught, lambda number, frame: asked.append(number))
+    # before the first child, or an orphan of it could go to init and be lost
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     child = start(run)
     report: dict = {"status": None, "limit": None}
     counted = 0.0
+    # The one wait: it ends at once when the lab is gone, and every 20 ms to look at the child.
     while not asked and not select.select([life], [], [], LOOK_SECONDS)[0]:
         report["status"] = (reaped() or {}).get(child)
         if report["status"] is not None:
             break
+        # reading /proc for all processes costs more than waiting: five times less often
         if time.monotonic() - counted > COUNT_SECONDS:
             report["limit"] = exceeded(descendants(), memory)
             if report["limit"]:

@@ -43,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    # Imported here, so that `--help` and a wrong option cost no NumPy model.
     from minimodel.opening import load_checkpoint
     from minimodel.writing.generate import stream
 
@@ -65,6 +66,7 @@ def _run(given: argparse.Namespace) -> int:
     asked = room if given.tokens is None else given.tokens
     tokens = stream(_model(checkpoint, given.rung), [prompt], asked, sampling)
     began = time.perf_counter()
+    # without <bos>, which nobody wrote
     written = _shown(tokenizer, prompt[1:], (int(newest[0]) for newest in tokens), given.sentences)
     seconds = time.perf_counter() - began
     print(f"{written} tokens, {written / seconds:.0f} tokens/s, written with {given.rung}", file=sys.stderr)
@@ -88,6 +90,7 @@ def _encoded(tokenizer: Tokenizer, text: str) -> list[int]:
         LabError: a word is none of the model's.
     """
     for piece in PIECE.findall(text):
+        # <unk> is in the vocabulary, and was never seen in training: it would write nonsense
         if piece == UNK or piece not in tokenizer.tokens:
             near = difflib.get_close_matches(piece, tokenizer.tokens, 3)
             hint = f"write {' or '.join(near)}" if near else f"its {len(tokenizer)} words are in results/17/vocab.json"
@@ -101,6 +104,8 @@ def _shown(tokenizer: Tokenizer, prompt: list[int], ids: Iterable[int], sentence
     written = 0
     for piece in _pieces(tokenizer, text, ids):
         written += 1
+        # The text is decoded whole at each step, since a punctuation mark
+        # takes the space before it away; what is new of it is printed.
         print(piece[len(shown) :], end="", flush=True)
         shown = piece
         if shown[-1] in SENTENCE_ENDS:

@@ -49,6 +49,7 @@ def stream(
     model: "NumpyMiniGPT | GrammarMiniGPT", ids: Any, new_tokens: int, sampling: Sampling = GREEDY
 ) -> Iterator[np.ndarray]:
     """As `generate`, each token (B,) of all sequences as soon as it is chosen."""
+    # Checked here and not in the generator below, which runs nothing before its first token is asked for.
     prompt = checked_prompt(model, ids, new_tokens)
     return _written(writer_of(model, len(prompt)), prompt, new_tokens, sampling)
 
@@ -58,6 +59,7 @@ def _written(writer: Writer, prompt: np.ndarray, new_tokens: int, sampling: Samp
     newest = prompt[:, 0]
     for position in range(end - 1):
         logits = writer.step(newest, position)
+        # The prompt goes through token by token, as what is written does: only then is the choice the model's.
         newest = prompt[:, position + 1] if position < last else sampling.choose(logits, position + 1)
         if position >= last:
             yield newest

@@ -29,6 +29,7 @@ class NumpyWriter:
         The layers are the model's own; attention alone is another, of one token over those that are kept.
         """
         linear, layer_norm, gelu = self.model._linear, self.model._layer_norm, self.model._gelu
+        # (B, d): rows of one position, which linear layers and LayerNorm take as they take N rows
         x = self.arrays["token_embedding"][ids] + self.arrays["position_embedding"][position]
         for i in range(self.model.config.n_layer):
             block = f"blocks.{i}"
@@ -42,7 +43,9 @@ class NumpyWriter:
         """Attention of the newest token over itself and all before it: (B, 3d) to (B, d)."""
         n_head, batch = self.model.config.n_head, len(qkv)
         query, key, value = qkv.reshape(batch, 3, n_head, -1).swapaxes(0, 1)  # each (B, H, d_h)
+        # No mask: positions to come are simply not among the keys.
         self._cache[layer, :, :, :, position] = key, value
         keys, values = self._cache[layer, :, :, :, : position + 1]  # each (B, H, T, d_h)
+        # (B, H, T), the newest query with every key so far
         scores = (keys @ query[..., None])[..., 0] * (1 / math.sqrt(query.shape[-1]))
         return (softmax(scores)[..., None, :] @ values)[..., 0, :].reshape(batch, -1)

@@ -12,6 +12,7 @@ import numpy as np
 
 from minilab import ConfigError
 
+# the constants of Philox4x32, from the paper; WEYL are those of its key schedule
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
@@ -55,13 +56,17 @@ class Sampling:
         Returns:
             (B,) int64 ids.
         """
+        # greedy: of equal logits the first, as argmax takes it
         if not self.temperature:
             return logits.argmax(-1)
         scaled = logits.astype(np.float64) / self.temperature
+        # Not divided by their sum: the aim below is a share of it instead.
         weights = np.exp(scaled - scaled.max(-1, keepdims=True))
         if self.top_k is not None and self.top_k < weights.shape[-1]:
+            # stable, so that of equal logits the lower id stays, here and in the CUDA kernel (choice.cuh)
             left_out = np.argsort(-scaled, axis=-1, kind="stable")[:, self.top_k :]
             np.put_along_axis(weights, left_out, 0.0, axis=-1)
+        # Inversion: the first token whose running sum exceeds the aim. float64, so that the kernel draws the same one.
         reached = weights.cumsum(-1)
         aims = uniform(self.seed, len(logits), position) * reached[:, -1]
         return (reached > aims[:, None]).argmax(-1)
@@ -74,6 +79,7 @@ def uniform(seed: int, sequences: int, position: int) -> np.ndarray:
         (sequences,) float64, multiples of 2**-24, which float32 holds exactly.
     """
     counters = np.zeros((sequences, 4), np.uint32)
+    # A number belongs to (seed, sequence, position) alone: another batch, another order, another device draw the same.
     counters[:, 0], counters[:, 1] = position, np.arange(sequences)
     return (philox(counters, seed)[:, 0] >> 8) * 2.0**-24
 
@@ -91,6 +97,7 @@ def philox(counters: np.ndarray, key: int) -> np.ndarray:
     words = [counters[:, i].astype(np.uint64) for i in range(4)]
     keys = [key & 0xFFFFFFFF, key >> 32]
     for _ in range(ROUNDS):
+        # products of 32 by 32 bits in 64: their high and low halves are what a round mixes
         first, second = MULTIPLIERS[0] * words[0], MULTIPLIERS[1] * words[2]
         words = [
             (second >> np.uint64(32)) ^ words[1] ^ np.uint64(keys[0]),

@@ -37,6 +37,7 @@ class TorchWriter:
     @torch.no_grad()
     def step(self, ids: np.ndarray, position: int) -> np.ndarray:
         """Take the tokens (B,) at `position`, those before having been taken; return the logits (B, V) after them."""
+        # a tensor and not a number, or each position would be compiled anew
         place = torch.tensor([position], device=self.device)
         return self.forward(torch.as_tensor(ids, device=self.device), place).float().cpu().numpy()
 
@@ -53,9 +54,11 @@ class TorchWriter:
     def _attention(self, attention: Attention, x: Tensor, keys: Tensor, values: Tensor, place: Tensor) -> Tensor:
         batch, n_head = len(x), attention.n_head
         query, key, value = attention.qkv(x).view(batch, 3, n_head, 1, -1).unbind(1)  # each (B, H, 1, d_h)
+        # in place: the cache's address stays, as a CUDA graph needs it
         keys.index_copy_(2, place, key)
         values.index_copy_(2, place, value)
         scores = query @ keys.transpose(-2, -1) / sqrt(query.shape[-1])  # (B, H, 1, block_size)
+        # Whatever lies in the cache beyond the newest position is hidden: zeros, or an earlier text's keys.
         scores = scores.masked_fill(self._places > place, -torch.inf)
         mixed = attention.probabilities(scores) @ values
         return attention.proj(mixed.reshape(batch, -1))

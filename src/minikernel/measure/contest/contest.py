@@ -48,6 +48,7 @@ def forward_providers(config: dict) -> dict[str, Callable[[torch.Tensor], torch.
         config: the Triton kernel's at this shape.
     """
     ours = {name: kernels[name] for name in ("naive", "smem", "fused")}
+    # torch's own three: eager, compiled, and compiled with autotuning
     torch_s = {name: kernels[name] for name in (REFERENCE, "compile", MAX_AUTOTUNE)}
     triton = partial(kernels["triton"], config=config)
     return {**ours, "triton": triton, "softmax": softmax, **torch_s, **peers.contestants("forward")}
@@ -58,6 +59,7 @@ def backward_providers(config: dict) -> dict[str, Callable[[Pair], torch.Tensor]
     from minikernel.ops import softmax_triton_backward
     from minikernel.ops.softmax_cuda_backward import softmax_backward
 
+    # The gradient as somebody would write it in torch, for Inductor to fuse.
     def formula(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return (dy - (dy * y).sum(-1, keepdim=True)) * y
 
@@ -103,13 +105,16 @@ def contest(
     torch_dtype = getattr(torch, dtype)
     inputs: list = rotating_inputs(shape[0], shape[1], torch_dtype, device, params["seed"])
     if direction == "backward":
+        # dy random, y a true softmax rounded to the dtype: what a backward pass is given
         inputs = [(x, torch.softmax(x.float(), -1).to(torch_dtype)) for x in inputs]
+    # judged on the first before timing and on the last after it
     first, last = inputs[0], inputs[-1]
     tolerance = (REFERENCE_TOLERANCE if direction == "forward" else GRADIENT_TOLERANCE)[dtype]
     error_of = softmax_error if direction == "forward" else pair_error
     tolerances = dict.fromkeys(providers, tolerance)
     found = find_eligible(providers, first, lambda y: error_of(y, first), tolerances, REFERENCE, seconds_left)
     eligible, reasons = found.eligible, found.reasons
+    # Ratios to nothing would be no contest.
     if REFERENCE in reasons:
         said = in_words(reasons[REFERENCE])
         raise LabError(f"{REFERENCE}, beside which all others are timed, cannot be timed itself: {said}.")
@@ -122,6 +127,7 @@ def contest(
     )
     rows: list[ContestRow] = []
     for name, provider in eligible.items():
+        # again after the timing, on another input
         error = max(found.errors[name], error_of(provider(last), last))
         if not error <= tolerance:
             reasons[name] = wrong(error, tolerance, "wrong_after_timing")
@@ -132,6 +138,7 @@ def contest(
             "copy_graph_us": timings["copy"].graph_us,
             "duplicated": twice,
             **launched,
+            # Samples that all rows share, the copy's and the duplicate's, lie in a place's first row.
             **own_samples(name, timings, () if rows else ("copy", DUPLICATE)),
             "config": None,
         }
@@ -170,6 +177,7 @@ def cases(
         weight = head_weight(device, params["seed"])
         return contest_head(head_providers(weight), weight, rows, params, device, ceiling)
 
+    # The cheapest part first: a contest that the time limit cuts has the host's costs and the head in any case.
     for dtype, (rows, cols), requires_grad in product(params["dtypes"], params["host_shapes"], (False, True)):
         place = {"part": "host", "direction": "forward", "rows": rows, "cols": cols, "dtype": dtype}
         yield place, partial(hosts, [rows, cols], dtype, requires_grad)
@@ -177,6 +185,7 @@ def cases(
         place = {"part": "head", "direction": "forward", "rows": rows, "cols": COLUMNS, "dtype": "float32"}
         yield place, partial(heads, rows)
     for direction, make in (("forward", forward_providers), ("backward", backward_providers)):
+        # one budget for a whole direction: the shapes that come first are compiled, as far as it goes
         seconds_left = {MAX_AUTOTUNE: params["max_autotune_seconds"]}
         for dtype, (rows, cols) in product(params["dtypes"], params["shapes"]):
             place = {"part": "softmax", "direction": direction, "rows": rows, "cols": cols, "dtype": dtype}
@@ -214,9 +223,11 @@ def run_contest(
     result |= {"complete": False, "rows": [], "head": [], "host": [], "left_out": [], "standards": []}
     log(f"copy {ceiling:,.0f} GB/s; " + ", ".join(f"{peer} {v or 'missing'}" for peer, v in result["peers"].items()))
     for place, case in cases(params, config_for, device, ceiling):
+        # whatever fails, fails in its own case: out of memory at one shape leaves the others
         rows, reasons = _rows_or_reason(case, time.monotonic() - began, params["time_limit_seconds"])
         result[PARTS[place["part"]]] += rows
         result["left_out"] += [{**place, "kernel": name, "reason": reason} for name, reason in reasons.items()]
+        # after each case, so that what was saved of a contest that is cut is complete in itself
         result["standards"] = standards(result)
         log(f"{time.monotonic() - began:4.0f} s {in_line(place, rows, reasons)}")
         save(result)

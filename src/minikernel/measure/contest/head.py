@@ -32,6 +32,7 @@ def run_head(params: dict, torch_device: str, log: Callable[[str], None]) -> dic
     copied = large_copy(device)
     weight = head_weight(device, params["seed"])
     result: dict = {"copy_gb_per_s": copied.giga_per_s, "ceiling": asdict(copied), "rows": [], "left_out": []}
+    # each number of rows by itself: what fails at one leaves the others
     for rows in params["rows"]:
         place = {"part": "head", "direction": "forward", "rows": rows, "cols": COLUMNS, "dtype": "float32"}
         found: list[HeadRow] = []
@@ -46,7 +47,9 @@ def run_head(params: dict, torch_device: str, log: Callable[[str], None]) -> dic
         except Exception as failure:  # out of memory, or a kernel that broke the device for all
             reasons = {LEFT_OUT_ALL: of_exception(failure)}
         result["rows"] += found
+        # who is left out is said with a reason, as in the contest
         result["left_out"] += [{**place, "kernel": name, "reason": reason} for name, reason in reasons.items()]
+        # the contest's own line, so that both logs read alike
         log(f"{time.monotonic() - began:4.0f} s {in_line(place, found, reasons)}")
     result["complete"] = all(out["kernel"] != LEFT_OUT_ALL for out in result["left_out"])
     result["standards"] = head_standards(result)

@@ -44,6 +44,7 @@ def head_weight(device: torch.device, seed: int) -> torch.Tensor:
 
 def head_error(result: torch.Tensor, h: torch.Tensor, weight: torch.Tensor) -> float:
     """Largest relative error of the probabilities against float64, `ROWS_AT_ONCE` rows at a time."""
+    # Logits in float64 are made piece by piece: a million rows of them at once would be 5 GB.
     exact_weight = weight.double().T
     starts = range(0, h.shape[0], ROWS_AT_ONCE)
     pieces = [slice(start, start + ROWS_AT_ONCE) for start in starts]
@@ -71,9 +72,12 @@ def contest_head(
         One row a head, and name -> why it was left out. A head that keeps the logits to itself reads h and the
         weight and writes the probabilities; the others write and read the logits besides.
     """
+    # The hidden states rotate; the weight, 150 KB, is in the cache for all alike, as it is in a model.
     inputs = rotating_inputs(rows, FEATURES, torch.float32, device, params["seed"])
+    # TF32 is held to what it promises, so that it can be timed, and stands in rows of its own name.
     tolerances = dict.fromkeys(providers, REFERENCE_TOLERANCE["float32"]) | {FUSED_TF32: TF32_TOLERANCE}
     first, last = inputs[0], inputs[-1]
+    # TF32 and float32 have bounds of their own; who is right by them takes part.
     able = find_eligible(providers, first, lambda y: head_error(y, first, weight), tolerances, EAGER)
     eligible, reasons = able.eligible, able.reasons
     twice = FUSED if FUSED in eligible else EAGER
@@ -84,6 +88,7 @@ def contest_head(
         if not error <= tolerances[name]:
             reasons[name] = wrong(error, tolerances[name], "wrong_after_timing")
             continue
+        # asked of the kernel and not assumed: below `LEAST_ROWS` the same name launches torch's two
         fused = name in (FUSED, FUSED_TF32) and fuses(first, weight)
         samples = own_samples(name, timings, () if found else (DUPLICATE,))
         figures = row_of(name, fused, rows, timings[name], ceiling)

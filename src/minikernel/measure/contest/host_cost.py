@@ -35,6 +35,7 @@ def host_providers(config: dict, requires_grad: bool) -> dict[str, Callable[[tor
         config: the Triton kernel's at this shape, looked up beforehand.
         requires_grad: whether the input asks for a gradient.
     """
+    # What a user writes, with its dispatch and its checks; a peer's `call` is the one that autograd can go through.
     everybody = {
         REFERENCE: partial(F.softmax, dim=-1),
         "softmax": partial(softmax, dim=-1),
@@ -71,6 +72,7 @@ def host_cost(
     generator = torch.Generator(device).manual_seed(seed)
     x = torch.randn(shape, generator=generator, device=device).to(getattr(torch, dtype)).requires_grad_(requires_grad)
     tolerances = dict.fromkeys(providers, tolerance)
+    # Host time of a wrong kernel is of no interest either.
     found = find_eligible(providers, x, lambda y: error_of(y.detach(), x.detach()), tolerances, REFERENCE)
     samples = time_calls({**found.eligible, DUPLICATE: providers[REFERENCE]}, x)
     beside = {REFERENCE: (REFERENCE, DUPLICATE)}  # the duplicate's samples lie in the row of what it duplicates
@@ -105,15 +107,19 @@ def time_calls(providers: dict[str, Callable], x: torch.Tensor) -> dict[str, lis
     """Microseconds a call of each provider on the host, one mean a batch; the garbage collector is off meanwhile."""
     samples: dict[str, list[float]] = {name: [] for name in providers}
     collecting = gc.isenabled()
+    # a collection in the middle of a batch would be somebody's bad luck
     gc.disable()
     try:
+        # batches before number 0 warm up: they run, and no sample of them is kept
         for batch, order in enumerate(turns(providers, WARMUP_BATCHES + BATCHES), -WARMUP_BATCHES):
             for name in order:
                 call = providers[name]
+                # The queue is empty when a batch begins, and 200 launches do not fill it: no call waits for the device.
                 wait()
                 began = time.perf_counter_ns()
                 for _ in range(CALLS):
                     call(x)
+                # The batch's time is read before the device is waited for: it is the host's alone.
                 took = time.perf_counter_ns() - began
                 if batch >= 0:
                     samples[name].append(round(took / CALLS / 1e3, DIGITS))

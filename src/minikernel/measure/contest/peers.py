@@ -28,6 +28,7 @@ def versions() -> dict[str, str | None]:
         try:
             found[name] = metadata.version(DISTRIBUTIONS[name])
         except metadata.PackageNotFoundError:
+            # a checkout on the path is importable and has no version
             found[name] = UNKNOWN_VERSION if importlib.util.find_spec(package) else None
     return found
 
@@ -51,6 +52,7 @@ def functions(name: str) -> dict[str, Callable]:
     try:
         return {"liger": _liger, "quack": _quack}[name]()
     except Exception as failure:  # an import of somebody else's package may fail in any way
+        # The refusal comes at the call, where every provider's does: the contest keeps it as a reason and goes on.
         return dict.fromkeys(("forward", "backward", "call"), _refusal(first_line(failure)))
 
 
@@ -64,6 +66,7 @@ def _refusal(reason: str) -> Callable:
 def _liger() -> dict[str, Callable]:
     from liger_kernel.ops.softmax import LigerSoftmaxFunction, _softmax_backward, _softmax_forward
 
+    # Liger's backward kernel takes the block and warps that its forward chose, which autograd's context would hold.
     settings: dict[int, tuple] = {}
 
     def backward(pair: Pair) -> torch.Tensor:

@@ -51,6 +51,7 @@ def standards(contest: dict) -> list[Standard]:
 def by_place(contest: dict) -> Iterator[tuple[dict, dict[str, dict]]]:
     """Each direction, shape and dtype of the softmaxes, with its rows by kernel; none where all were left out."""
     keys = ("direction", "rows", "cols", "dtype")
+    # A place where all failed has no rows, and its standards are to be there all the same, unmet.
     lost = [
         out for out in contest["left_out"] if out.get("part", "softmax") == "softmax" and out["kernel"] == LEFT_OUT_ALL
     ]
@@ -72,6 +73,7 @@ def of_softmax(
     direction, cols = place["direction"], place["cols"]
     number = NUMBER[direction]
     ours = min((row for name, row in timed.items() if name in OURS), key=lambda row: row[key], default=None)
+    # Best against best: ours at this place against whoever is fastest of the others there.
     others = [row for name, row in timed.items() if name not in (*OURS, DISPATCHED)]
     peer = min(others, key=lambda row: row[key], default=None)
     noise = ours[noise_key] if ours else None
@@ -92,9 +94,11 @@ def of_softmax(
         **judged(ours_us, peer_us, quotient(ours_us, peer_us), SPEED_RATIO, noise, at_most=True),
     }
     moved = softmax_bytes(place["rows"], cols, ITEMSIZE[place["dtype"]], direction)
+    # Bandwidth is a standard only where the data cannot lie in the cache.
     if moved > CACHES * cache_bytes:
         wide = cols > WIDE if direction == "forward" else cols == GPT2_VOCABULARY
         bar = WIDE_SHARE if wide else COPY_SHARE[direction]
+        # the time in which a copy would move the bytes that the softmax has to: ours is a share of that rate
         copy_us = moved / copy_gb_per_s / 1e3
         yield {
             "standard": 2 if direction == "forward" else number,
@@ -104,6 +108,7 @@ def of_softmax(
             **judged(ours_us, copy_us, quotient(copy_us, ours_us), bar, noise),
         }
     if direction == "forward" and cols <= WIDE:
+        # Triton's kernel against the best of ours: readable code may cost a little, and no more than the bar says.
         triton = timed.get("triton")
         triton_us = triton[key] if triton else None
         yield {
@@ -117,6 +122,7 @@ def of_softmax(
 
 def of_host(rows: list[dict]) -> Iterator[Standard]:
     """Standard 5: what a call of ours costs the host, over what F.softmax's does."""
+    # each place on the host has one row of F.softmax, and ours with the same dtype, shape and gradient
     for peer in (row for row in rows if row["kernel"] == REFERENCE):
         keys = ("rows", "cols", "dtype", "requires_grad")
         same = [row for row in rows if row["kernel"] == DISPATCHED and all(row[key] == peer[key] for key in keys)]
@@ -140,6 +146,7 @@ def of_head(rows: list[dict], timing: str) -> Iterator[Standard]:
     """Standard 6: the fused LM head's speed-up over torch.compile, and its error."""
     key, noise_key = TIMINGS[timing]
     timed = {(row["kernel"], row["rows"]): row for row in rows if row[key] is not None}
+    # held at the numbers of rows that have a bar, whatever else was measured
     for n_rows, bar in HEAD_SPEED_UP.items():
         ours, peer = timed.get((HEAD, n_rows)), timed.get((HEAD_PEER, n_rows))
         noise = ours[noise_key] if ours else None
@@ -190,6 +197,7 @@ def judged(
     at_most: bool = False,
 ) -> Judgement:
     """Hold a value against its bar, at least it or `at_most` it; the bar is exact, the noise is said beside it."""
+    # None, which could not be measured, is not met: a bar is never passed by not looking.
     met = value is not None and (value <= bar if at_most else value >= bar)
     near = value is not None and noise is not None and abs(value / bar - 1) <= noise
     return {

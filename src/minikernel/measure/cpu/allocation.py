@@ -48,13 +48,16 @@ class Exponential:
 def ways_of(rows: int, cols: int) -> dict[str, Callable[[], object]]:
     """A copy and F.softmax of (rows, cols) float32, into memory that is there and into a fresh result; the rungs."""
     x = torch.rand((rows, cols))
+    # zeros are written, so that its pages are there; those of `empty` would be faulted in by the first call
     there = torch.zeros_like(x)
     ways: dict[str, Callable[[], object]] = {
         "copy": lambda: there.copy_(x),
+        # the same bytes with and without fresh memory: the difference is what the operating system takes
         "fresh_copy": x.clone,
         "softmax": lambda: torch.softmax(x, -1, out=there),
         "fresh_softmax": lambda: F.softmax(x, -1),
     }
+    # the rungs are C++: without a compiler torch's own four ways are what there is to time
     if has_cpp_compiler():
         ways |= {name: lambda rung=rung: rung(x) for name, rung in RUNGS.items()}  # type: ignore[misc]
         ways["streaming_copy"] = lambda: streaming_copy(x)
@@ -89,6 +92,7 @@ def measure(
 
 def _time(way: Callable[[], object], calls: Calls, counters: Counters) -> None:
     """One call until its result is there and gone again, and what was counted meanwhile."""
+    # The clock is read last before the call and first after it: what the counters cost is not the call's.
     (faults, system), missed, began = account(), counters.read()["cache_misses"], time.perf_counter_ns()
     way()
     calls.samples_us.append(round((time.perf_counter_ns() - began) / 1e3, DIGITS))
@@ -110,15 +114,18 @@ def exponentials() -> tuple[dict[str, Exponential], list[float]] | None:
     """
     if not has_cpp_compiler():
         return None
+    # 16 KB each: both fit into a core's nearest cache, so that the exponential alone is timed
     x, y = torch.linspace(-20, 0, COUNT), torch.empty(COUNT)
     found, clock = {name: Exponential() for name in EXPONENTIALS}, []
     with counting() as counters:
         for _ in range(SAMPLES):
+            # The clock is taken anew beside each sample, since a processor changes it from one moment to the next.
             ns, _ = _alone("additions", x, y, counters)
             clock.append(1 / ns)
             for name, symbol in EXPONENTIALS.items():
                 ns, cycles = _alone(symbol, x, y, counters)
                 found[name].samples_ns.append(ns)
+                # without a counter of cycles: this sample's time by the clock that was measured beside it
                 found[name].samples_cycles.append(ns * clock[-1] if cycles is None else cycles)
     return found, clock
 
@@ -126,6 +133,7 @@ def exponentials() -> tuple[dict[str, Exponential], list[float]] | None:
 def _alone(symbol: str, x: torch.Tensor, y: torch.Tensor, counters: Counters) -> tuple[float, float | None]:
     """Nanoseconds, and cycles where they are counted, of a function of `probe.cpp` for each element."""
     call, elements = function(symbol, "probe"), COUNT * PASSES
+    # once without counting: code and data are in the caches then
     call(x.data_ptr(), y.data_ptr(), 1, COUNT, 1)
     cycles, began = counters.read()["cycles"], time.perf_counter_ns()
     call(x.data_ptr(), y.data_ptr(), PASSES, COUNT, 1)
@@ -158,6 +166,7 @@ def allocation(
     ways: dict[str, dict[str, Any]] = {name: _medians(timed) for name, timed in calls.items()}
     there, fresh = ways["copy"], ways["fresh_copy"]
     more = fresh["page_faults"] - there["page_faults"]
+    # one fault's price is the difference of two copies of the same bytes, over the faults that only one of them has
     slower = fresh["median_us"] - there["median_us"]
     return {
         "rows": rows,

@@ -53,6 +53,7 @@ def bench_on_cpu(
             f"{REFERENCE} is what every kernel is held against; name it under references.cpu in config.yaml."
         )
     timed = {tuple(shape): _timed(kernels, shape, params) for shape in params["shapes"]}
+    # the ceiling is a copy of the largest tensor: smaller ones may lie in a cache
     largest = max(timed, key=lambda shape: shape[0] * shape[1])
     itemsize = getattr(torch, params["dtype"]).itemsize
     ceiling = Rate(2 * largest[0] * largest[1] * itemsize, timed[largest][0][COPY].samples_us)
@@ -74,11 +75,13 @@ def _timed(kernels: dict[str, Callable], shape: list[int], params: dict) -> tupl
     dtype = getattr(torch, params["dtype"])
     inputs = rotating_inputs(shape[0], shape[1], dtype, torch.device("cpu"), params["seed"])
     there = torch.empty_like(inputs[0])
+    # a copy into memory that is there, one into fresh memory, one past the caches; and the reference once more
     beside: dict[str, Callable] = {COPY: there.copy_, FRESH_COPY: torch.clone, DUPLICATE: kernels[REFERENCE]}
     if has_cpp_compiler() and params["dtype"] == "float32":
         beside[STREAMING_COPY] = streaming_copy
     errors = _errors(kernels, inputs[0], params, shape)
     timings = measure({**kernels, **beside}, inputs, params["warmup"], params["launches"])
+    # a sample of the rows only: float64 of all of them would take longer than the timing
     again = _errors(kernels, inputs[-1], params, shape, SAMPLED)
     return timings, {name: max(errors[name], again[name]) for name in kernels}
 
@@ -87,6 +90,7 @@ def _row(
     name: str, shape: list[int], timings: dict[str, Timing], error: float, params: dict, ceiling: Rate
 ) -> SharedBenchRow:
     figures = row_of(name, "forward", shape, getattr(torch, params["dtype"]), timings, ceiling.giga_per_s)
+    # a row keeps the samples of all that it is held against, so that it can be worked out from them alone
     shown = {name, REFERENCE, COPY, FRESH_COPY, STREAMING_COPY, DUPLICATE}
     return {
         **figures,
@@ -103,6 +107,7 @@ def _row(
 
 def above_roof(name: str, timings: dict[str, Timing]) -> bool:
     """Whether a kernel is faster than the fastest copy of the same bytes beside it could explain."""
+    # The faster of the two: torch's copy reads what it overwrites, and a kernel that does not may beat it honestly.
     copies = [timings[copy].median_us for copy in (COPY, STREAMING_COPY) if copy in timings]
     return timings[name].median_us * ABOVE_ROOF < min(copies)
 

@@ -18,6 +18,7 @@ EVENTS = {"cycles": (0, 0), "cache_misses": (0, 3)}  # type and configuration: P
 SYSCALLS = {"x86_64": 298, "aarch64": 241}  # perf_event_open's number
 TASKS = "/proc/self/task"  # the threads of this process
 ATTRIBUTE_BYTES = 112
+# without which an ordinary user may not count at all on most systems
 EXCLUDE_KERNEL_AND_HYPERVISOR = 0b1100000
 COUNTED, FORBIDDEN, MISSING = "counted", "forbidden", "missing"  # what became of a counter
 LINE = "/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size"
@@ -33,10 +34,12 @@ def opened(event: str, tasks: str = TASKS) -> tuple[list[int], str]:
     if number is None or not Path(tasks).is_dir():
         return [], MISSING
     kind, which = EVENTS[event]
+    # struct perf_event_attr: type, size, config, then sample period, sample type, read format, flags
     attributes = struct.pack("IIQQQQQ", kind, ATTRIBUTE_BYTES, which, 0, 0, 0, EXCLUDE_KERNEL_AND_HYPERVISOR)
     attributes += bytes(ATTRIBUTE_BYTES - len(attributes))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptors: list[int] = []
+    # Thread by thread: a counter of the process would not follow the threads that it has already started.
     for task in Path(tasks).iterdir():
         descriptor = libc.syscall(number, attributes, int(task.name), -1, -1, 0)
         if descriptor < 0:

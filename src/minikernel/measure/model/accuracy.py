@@ -38,6 +38,7 @@ class HeldOut:
 @torch.no_grad()
 def exact_probabilities(model: GrammarMiniGPT, ids: Tensor) -> Tensor:
     """The probabilities (B, T, V) that the same weights give in float64, on the model's device."""
+    # a copy, for the model itself is about to be timed in its own dtype
     return copy.deepcopy(model).double().probabilities(ids)
 
 
@@ -51,7 +52,9 @@ def tolerance_used(result: Tensor, exact: Tensor, atol: float, rtol: float) -> f
 
     The logarithm of a probability is its logit, up to a number for each position. None where a probability is zero.
     """
+    # log p_i = z_i - log(sum(exp z)): one number apart for each position, equal for both sides up to rounding
     exact = exact.log()
+    # a logarithm of 0 is minus infinity: None rather than a number that means nothing
     used = ((result.double().log() - exact).abs() / (atol + rtol * exact.abs())).max().item()
     return used if math.isfinite(used) else None
 
@@ -65,6 +68,7 @@ def held_out(stream: TokenStream, batch: int, time: int, device: torch.device) -
     inputs, targets = stream.rows(stream.consecutive_places(time))
     rows = min(len(inputs), MOST_CALLS * batch)
     calls = -(-rows // batch)
+    # A batch of one shape needs rows enough: the first ones again, which the mean leaves out.
     filled = np.arange(calls * batch) % rows
 
     def shaped(ids: np.ndarray) -> Tensor:

@@ -26,6 +26,7 @@ def take_apart(timed: Timed, result: dict, shapes: list[list[int]]) -> None:
     place, rows = timed.place, timed.rows
     keep = place["dtype"] == "float32" and [place["batch"], place["time"]] in shapes
     at = {(place["batch"], place["time"], place["dtype"], rung): row for rung, row in rows.items()}
+    # the rung that the bars are held against, whichever it is at this place
     best = best_compiled(at, (place["batch"], place["time"]), place["dtype"])
     shown = {GRAPH, ONE, COMPILE, best["rung"] if best else ""}
     for rung, row in rows.items():
@@ -35,6 +36,7 @@ def take_apart(timed: Timed, result: dict, shapes: list[list[int]]) -> None:
                 line["kernels"] = kernels = profiled.kernels_of(pass_of(timed, rung))
                 row["kernels"] = len(kernels)
                 row["kernels_us"] = spent = sum(kernel["duration_us"] for kernel in kernels)
+                # the profiler's view first; the lab's own kernels know more of themselves, below
                 row["parts"] = profiled.parts_of(spent, row["device_us"])
             if rung in OURS:
                 line["blocks"] = blocks = stamped_pass(timed, rung)
@@ -57,4 +59,5 @@ def pass_of(timed: Timed, rung: str) -> Callable[[], object]:
 def stamped_pass(timed: Timed, rung: str) -> list[Block]:
     """The blocks of one pass of one of the lab's rungs: of several, of the one in the middle by its longest block."""
     passes = [rungs.stamps(rung, timed.model, timed.ids) for _ in range(PASSES)]
+    # the middle one of five: neither one that the machine disturbed nor a lucky one
     return blocks_of(sorted(passes, key=longest)[PASSES // 2])

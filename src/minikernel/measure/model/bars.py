@@ -10,6 +10,7 @@ from typing import Any
 from minikernel.measure.model.names import COMPILE, COMPILED, EAGER, ONE
 from minikernel.measure.model.rows import Bar
 
+# keys: (sequences, tokens of each)
 TIMES_AS_FAST = {(1, 16): 6.0, (2, 16): 7.0, (64, 64): 3.0, (512, 128): 3.0}  # as the best mode of torch.compile
 WALL_AT, WALL_TIMES = (1, 16), 8.0
 LOSS_EXCESS = 1e-3  # of bfloat16's loss on held-out text above eager float32's
@@ -44,6 +45,7 @@ def best_compiled(rows: dict, shape: tuple[int, int], dtype: str, clock: str = "
         rows: (batch, time, dtype, rung) -> row.
         clock: `device` or `wall`.
     """
+    # whichever mode is fastest there: a bar against a slow one would be a bar against nobody
     found = [rows[*shape, dtype, mode] for mode in COMPILED if (*shape, dtype, mode) in rows]
     return min(found, key=lambda row: row[f"{clock}_us"], default=None)
 
@@ -75,6 +77,7 @@ def _writing(rows: list[dict]) -> Iterator[Bar]:
     ours, peer = at.get(ONE), at.get(COMPILE)
     us = ours["us_per_token"] if ours else None
     noise = ours["noise_floor"] if ours else 0.0
+    # A token's time has a bar of its own, in microseconds, and one against torch.compile with CUDA graphs.
     where: dict = {**_at("token", None, "float32"), "sequences": 1, "ours_us": us}
     yield _at_most(where, us, TOKEN_US, noise)
     theirs = peer["us_per_token"] if peer else None
@@ -91,6 +94,7 @@ def _at(what: str, shape: tuple[int, int] | None, dtype: str) -> Any:
 
 def _at_most(where: dict, value: float | None, bar: float, noise: float = 0.0) -> Any:
     met = value is not None and value <= bar
+    # what the noise could explain is said beside the miss, and stays a miss
     explained = value is not None and not met and value <= bar * (1 + noise)
     return {**where, "value": value, "bar": bar, "met": met, "within_noise": explained}
 

@@ -15,6 +15,7 @@ from minikernel.measure.timing import turns
 DIGITS = 3  # samples are kept to the nanosecond
 SHORTEST_SPIN_US = 50.0
 SPIN_MARGIN = 1.5  # times what the host takes to queue a call: the device waits that long before it
+# long enough that the events' own microseconds are nothing beside it
 RATE_CYCLES = 20_000_000  # 10 ms at 2 GHz
 HOST_CALLS = 5
 
@@ -45,10 +46,12 @@ class Clocked:
 def captured(call: Callable[[], object]) -> Callable[[], None]:
     """The replay of a CUDA graph that holds one call."""
     call()
+    # compiled, loaded and packed before the capture, in which nothing may wait for the device
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
+    # once, so that the first replay that is timed finds the graph on the device
     graph.replay()
     return graph.replay
 
@@ -57,6 +60,7 @@ def cycles_per_us(device: torch.device) -> float:
     """Cycles of a multiprocessor's clock in a microsecond, while it has work; 0 on a CPU."""
     if device.type != "cuda":
         return 0.0
+    # the fastest of three: before it has work to do, a GPU clocks lower
     rates = []
     for _ in range(3):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -95,6 +99,7 @@ def clock(sides: dict[str, Side], calls: int, warmup: int, rate: float) -> dict[
 
 def _on_device(sides: dict[str, Side], calls: int, rate: float) -> dict[str, list[float]]:
     """Each call lies between two events, behind a spin that lasts longer than the host takes to queue it."""
+    # A spin for each side by what its own call takes to queue: 50 us at least, 1.5 times as long as the host needs.
     spins = {name: round(rate * max(SHORTEST_SPIN_US, SPIN_MARGIN * _host_us(side))) for name, side in sides.items()}
     events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
     for order in turns(sides, calls):
@@ -114,6 +119,7 @@ def _on_device(sides: dict[str, Side], calls: int, rate: float) -> dict[str, lis
 
 def _host_us(side: Side) -> float:
     """What the host takes to queue a call."""
+    # the median: the first call may find the processor's caches cold
     taken = []
     for _ in range(HOST_CALLS):
         wait()

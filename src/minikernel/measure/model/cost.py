@@ -15,6 +15,7 @@ def flop(config: MiniGPTConfig, batch: int, time: int) -> int:
     """
     d, tokens = config.n_embd, batch * time
     linear = 3 * d * d + d * d + 4 * d * d + 4 * d * d  # query, key and value; projection; feed-forward, in and out
+    # the lower triangle alone: what causality hides is work that nobody need do
     seen = batch * time * (time + 1) // 2  # pairs of a position and one that it attends to
     attention = 2 * d  # scores and the mixture of values, over all heads
     head = d * config.vocab_size

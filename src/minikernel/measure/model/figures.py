@@ -23,6 +23,7 @@ def forward_figures(rung: str, twice: str, clocked: Mapping[str, Clocked], flop:
         flop: operations of a pass.
     """
     device, wall = clocked[rung].device_us, clocked[rung].wall_us
+    # one duplicate for a place: its distance from its original is the noise of every row there
     again = clocked[DUPLICATE]
     return {
         "device_us": median(device),
@@ -33,6 +34,7 @@ def forward_figures(rung: str, twice: str, clocked: Mapping[str, Clocked], flop:
         "wall_p80_us": float(np.percentile(wall, 80)),
         "noise_floor": apart(again.device_us, clocked[twice].device_us),
         "wall_noise_floor": apart(again.wall_us, clocked[twice].wall_us),
+        # operations a microsecond are millions a second; a million of those are a TFLOP/s
         "tflop_per_s": flop / median(device) / 1e6,
     }
 
@@ -51,6 +53,7 @@ def writing_figures(
     """
 
     def of_a_token(name: str) -> list[float]:
+        # The difference of a pair that was timed one after the other: what the call and the prompt cost falls out.
         return [(text - one) / (new_tokens - 1) for text, one in zip(texts[name], first[name], strict=True)]
 
     own = of_a_token(rung)

@@ -57,6 +57,7 @@ def time_place(
     device, dtype, shape = model.lm_head.weight.device, place["dtype"], (place["batch"], place["time"])
     generator = torch.Generator(device).manual_seed(params["seed"])
     ids = torch.randint(0, model.config.vocab_size, shape, generator=generator, device=device)
+    # from the float32 weights, for bfloat16 too: its error is then of the dtype as well as of the kernel
     exact = accuracy.exact_probabilities(model, ids)
     its = model if dtype == "float32" else copy.deepcopy(model).to(getattr(torch, dtype))
     made = Timed(place, its, ids)
@@ -66,17 +67,20 @@ def time_place(
     if not sides:
         return made
     twice = ONE if ONE in sides else next(iter(sides))
+    # the rung that bars are about is timed twice; where it is left out, the first of the others
     clocked = clock({**sides, DUPLICATE: sides[twice]}, params["launches"], params["warmup"], rate)
     held_out = accuracy.held_out(text, *shape, device)
     work = flop(model.config, *shape)
     moved = fewest_bytes(model.config, *shape, getattr(torch, dtype).itemsize)
     for rung, side in sides.items():
         forward = made.forwards[rung]
+        # Judged again after the timing: memory that a rung uses again may have been spoiled meanwhile.
         probabilities = forward(ids)
         error = accuracy.error_of(probabilities, exact)
         if not error <= accuracy.TOLERANCES[dtype]:
             made.reasons[rung] = wrong(error, accuracy.TOLERANCES[dtype], "wrong_after_timing")
             continue
+        # the port's tolerances are for float32; bfloat16 is judged by its loss on held-out text
         judged = dtype == "float32"
         made.rows[rung] = {
             "rung": rung,
@@ -125,6 +129,7 @@ def _able(made: Timed, exact: Tensor, rate: float, compiling: dict[str, float]) 
         except Exception as failure:  # a kernel may refuse, a compiler may fail
             made.reasons[rung] = of_exception(failure)
             continue
+        # a refusal costs its compile time as well
         finally:
             if rung in compiling:
                 compiling[rung] -= time.monotonic() - started
@@ -137,8 +142,10 @@ def _side(rung: str, forward: rungs.Forward, call: Callable[[], Tensor], on_gpu:
 
     Those of torch.compile's modes that bring graphs copy the ids into one at each call; what that takes is theirs.
     """
+    # its own graph, without the copy of the ids into it
     if isinstance(forward, rungs.Replayed):
         return Side(call, forward.replay, True)
+    # In a graph of its own, so that the device's clock sees the kernel and not the host that launches it.
     if on_gpu and rung == ONE:
         return Side(call, captured(call), True)
     return Side(call, call)

@@ -14,6 +14,7 @@ from minikernel.measure.model.rows import Parts
 CALLS = 5  # of which the one in the middle is kept
 LONGEST_NAME = 80
 DIGITS = 3
+# return type, anonymous namespaces, template arguments and parameters
 NOISE = re.compile(r"^void |\(anonymous namespace\)::|[<(](?!anonymous).*$")  # of a C++ kernel's name
 
 
@@ -33,6 +34,7 @@ def kernels_of(call: Callable[[], object]) -> list[Kernel]:
     """
     call()
     wait()
+    # without the CPU's side, which would slow the launches down that are looked at
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(CALLS):
             call()
@@ -53,6 +55,7 @@ def middle(seen: list[dict]) -> list[Kernel]:
     """The kernels of the call in the middle, of `CALLS` that follow one another."""
     seen = sorted(seen, key=itemgetter("start_us"))
     each = len(seen) // CALLS
+    # A call's kernels are found by counting: all calls do the same, or nothing can be said.
     if not each or len(seen) % CALLS:
         raise ValueError(f"the profiler saw {len(seen)} kernels in {CALLS} calls")
     calls = [seen[place : place + each] for place in range(0, len(seen), each)]
@@ -80,6 +83,7 @@ def short(name: str) -> str:
 
 def parts_of(kernels_us: float, device_us: float) -> Parts:
     """Split the device's time of a pass into kernels and the gaps between them."""
+    # Under the profiler kernels may take longer than they do without it.
     spent = min(kernels_us, device_us)
     return {
         "launches_us": device_us - spent,

@@ -13,6 +13,7 @@ PLACE = ("batch", "time", "dtype")
 
 def model_contest(artefact: dict) -> dict:
     """All figures of `model.json` that its samples, its timelines and its sums of spans give."""
+    # Only what follows from samples is computed; the rest of a row is what was asked for and what was seen.
     again: dict = {"empty_us": median(artefact["empty_samples_us"]), "forward": [], "generate": []}
     for together in _places(artefact["forward"], PLACE):
         clocked = {
@@ -41,12 +42,14 @@ def model_contest(artefact: dict) -> dict:
 def _taken_apart(row: dict, device_us: float, artefact: dict, empty_us: float) -> dict:
     """The parts of a row, and where its timeline is kept the figures that they follow from."""
     line = next((one for one in artefact["timelines"] if all(one[key] == row[key] for key in (*PLACE, "rung"))), None)
+    # Timelines are kept at a few places only; elsewhere the sums that were made of them have to be taken as they are.
     stamped, kernels_us = row["stamped"], row["kernels_us"]
     if line and line["blocks"]:
         stamped = stamps.stamped(line["blocks"], artefact["cycles_per_us"])
     if line and line["kernels"]:
         kernels_us = sum(kernel["duration_us"] for kernel in line["kernels"])
     parts = profiled.parts_of(kernels_us, device_us) if kernels_us else None
+    # what kernels wrote down themselves goes before what the profiler saw of them
     parts = stamps.parts_of(stamped, device_us, empty_us) if stamped else parts
     return {"stamped": stamped, "kernels_us": kernels_us, "parts": parts}
 

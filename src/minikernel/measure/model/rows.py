@@ -20,6 +20,7 @@ class Parts(TypedDict):
     `memory_us`, `arithmetic_us` and `waiting_us`; of any other rung it is `kernels_us`.
     """
 
+    # at least what an empty kernel in a graph takes: 3.55 us on an H200
     launches_us: float
     memory_us: float | None
     arithmetic_us: float | None
@@ -36,6 +37,7 @@ class ForwardFigures(TypedDict):
     wall_us: float
     wall_p20_us: float
     wall_p80_us: float
+    # of a duplicate of one rung at this place, under either clock
     noise_floor: float
     wall_noise_floor: float
     tflop_per_s: float
@@ -127,7 +129,9 @@ class GenerateRow(WritingFigures):
     dtype: str
     given: int
     new_tokens: int
+    # below 1 where rounding turned a near tie: from there on the two texts are different ones
     same_tokens: float
+    # compiling and packing included: what a user waits for once
     first_call_seconds: float
     duplicated: str
     samples_us: Samples

@@ -37,6 +37,7 @@ def compiled(model: GrammarMiniGPT, mode: str) -> Forward:
     for among theirs at each call, and more than some would be refused.
     """
     function = with_code_of_its_own(lambda ids: model.probabilities(ids))
+    # one shape and no graph breaks: each mode at its best
     made = torch.compile(function, dynamic=False, fullgraph=True, mode=mode)
     if mode == "default":
         return made
@@ -51,12 +52,14 @@ def compiled(model: GrammarMiniGPT, mode: str) -> Forward:
 def with_code_of_its_own(function: Callable) -> Callable:
     """The same function with another code object."""
     assert isinstance(function, FunctionType)
+    # equal, and another object: Dynamo's cache hangs on the object
     code = function.__code__.replace()
     return FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
 
 
 def ours(model: GrammarMiniGPT) -> dict[str, Forward]:
     """The lab's own rungs; what a kernel does not take, it refuses."""
+    # imported when it is asked for: on a CPU the rungs below are timed without it
     from minikernel.model.forward import minigpt_forward
 
     return {GRAPH: Replayed(model), ONE: partial(minigpt_forward, model, probabilities=True, fall_back=False)}
@@ -72,6 +75,7 @@ class Replayed:
     def __call__(self, ids: Tensor) -> Tensor:
         from minikernel.model.graph.captured import GraphForward
 
+        # captured at the first call, when the shape is known
         if self._graph is None:
             self._graph = GraphForward(self._model, (ids.shape[0], ids.shape[1]))
         return self._graph(ids)

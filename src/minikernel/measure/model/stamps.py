@@ -46,6 +46,7 @@ def blocks_of(stamps: np.ndarray) -> list[Block]:
                 continue
             if code % PHASE not in KINDS or end < ended:
                 raise ValueError(f"block {number} has a span of code {code} that ends {end - ended} cycles on")
+            # neighbouring spans of one kind are one, which keeps timelines short
             if codes and codes[-1] == code:
                 cycles[-1] += end - ended
             elif end > ended:
@@ -58,11 +59,13 @@ def blocks_of(stamps: np.ndarray) -> list[Block]:
 
 def longest(stamps: np.ndarray) -> int:
     """Cycles of the block that ran longest."""
+    # Unused rows are 0 and never the maximum.
     return int((stamps[:, HEADER:, 1].max(1) - stamps[:, 1, 1]).max())
 
 
 def tick_ns(blocks: Sequence[Block]) -> int:
     """The step in which the clock that all share moves on, as the blocks' starts tell; 0 where all are the same."""
+    # the clock moves on in steps: what all differences have in common is the step
     return math.gcd(*(block["start_ns"] for block in blocks))
 
 
@@ -72,6 +75,7 @@ def stamped(blocks: Sequence[Block], rate: float) -> Stamped:
     for block in blocks:
         for code, cycles in zip(block["codes"], block["cycles"], strict=True):
             spent[code % PHASE] += cycles
+    # Starts by the clock that all share, which ticks coarsely; lengths by the multiprocessor's own, to the cycle.
     runs = [(block["start_ns"] / 1e3, block["start_ns"] / 1e3 + sum(block["cycles"]) / rate) for block in blocks]
     _, covered = _together(runs)
     # A block that follows another on its multiprocessor may seem to begin before that one has ended, by a tick.
@@ -89,6 +93,7 @@ def stamped(blocks: Sequence[Block], rate: float) -> Stamped:
 
 def _together(runs: list[tuple[float, float]]) -> tuple[int, float]:
     """How many of some (start, end) overlap at most, and how long at least one lasts."""
+    # At one moment, ends (-1) come before starts: blocks that follow one another do not overlap.
     moments = sorted([(start, 1) for start, _ in runs] + [(end, -1) for _, end in runs])
     running = most = 0
     covered = since = 0.0
@@ -112,6 +117,7 @@ def parts_of(found: Stamped, device_us: float, floor_us: float) -> Parts:
     inside = min(found["covered_us"], device_us - floor_us)
     offered = found["side_by_side"] * found["covered_us"]
     worked = {kind: found[f"{kind}_us"] for kind in KINDS.values()}  # type: ignore[literal-required]
+    # multiprocessors' time that no block used, up to as many as ran side by side
     worked["waiting"] += max(0.0, offered - sum(worked.values()))
     shares = {kind: spent / sum(worked.values()) for kind, spent in worked.items()}
     return {

@@ -52,6 +52,7 @@ def compiled_writer(model: GrammarMiniGPT, sequences: int, positions: int, **opt
         with_code_of_its_own(lambda ids, place: writer.forward(ids, place).argmax(-1)),
         **{"mode": "reduce-overhead", "fullgraph": True, "dynamic": False, **options},
     )
+    # made beforehand: a tensor from a Python number is a copy to the device, at each token
     places = [torch.tensor([place], device=writer.device) for place in range(positions)]
 
     @torch.no_grad()
@@ -60,7 +61,9 @@ def compiled_writer(model: GrammarMiniGPT, sequences: int, positions: int, **opt
         newest = prompt[:, 0].contiguous()
         for place in range(given + new_tokens - 1):
             torch.compiler.cudagraph_mark_step_begin()
+            # the graph's output is overwritten by its next replay
             after = step(newest, places[place]).clone()
+            # the prompt's own token while there is one, whatever the model would have said
             newest = prompt[:, place + 1].contiguous() if place + 1 < given else after
             if place + 1 >= given:
                 made.append(newest)
@@ -92,6 +95,7 @@ def time_writers(
             write(prompt, new_tokens)
             wait()
             first_seconds[name] = time.perf_counter() - began
+            # both kinds of text that are timed are warmed up
             for _ in range(WARM):
                 write(prompt, 1)
                 text = write(prompt, new_tokens).cpu()
@@ -108,6 +112,7 @@ def time_writers(
     for order in turns(sides, texts):
         for name in order:
             samples[name].append(wall_us(partial(sides[name], prompt, new_tokens)))
+            # Beside the whole text, so that both of a pair see the machine in one state.
             first[name].append(wall_us(partial(sides[name], prompt, 1)))
     rows: list[GenerateRow] = []
     for name, text in made.items():

@@ -8,6 +8,8 @@ struct Attention {
   typedef typename Precision::Right Right;
   float mixed[2][4] = {}, sum[2] = {0, 0}, top[2];
 
+  // 16 queries by 16 keys, one product a tile: a head's 16 dimensions are the 16 features that it sums over. `score`
+  // has the tile of keys 0 to 7, then 8 to 15.
   __device__ __forceinline__ void scores(const typename Precision::Left& query, const Right* keys,
                                          float (&score)[2][4]) const {
 #pragma unroll
@@ -26,6 +28,7 @@ struct Attention {
         score[half][i] = power_of_two(score[half][i] - top[i / 2]);
         sum[i / 2] += score[half][i];
       }
+    // The scores' tiles, rounded, are the left operand of the next product as they lie.
     const typename Precision::Left share = Precision::left(score[0], score[1]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -65,6 +68,8 @@ struct Attention {
 #pragma unroll
     for (int row = 0; row < 2; ++row)
       best[row] = fmaxf(fmaxf(score[0][2 * row], score[0][2 * row + 1]), fmaxf(score[1][2 * row], score[1][2 * row + 1]));
+    // Rescaling is rare: up to there exponentials stay below 2^12, and only a score beyond that moves `top`. All lanes
+    // decide alike, since the shuffles inside need them all.
     if (__any_sync(~0u, fmaxf(best[0] - top[0], best[1] - top[1]) > MUCH)) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
@@ -79,6 +84,7 @@ struct Attention {
   }
 
   __device__ __forceinline__ typename Precision::Left result() {
+    // Lanes have summed their own keys only; the four of a row join here, once a head.
     const float scale[2] = {reciprocal(sum_of_row(sum[0])), reciprocal(sum_of_row(sum[1]))};
 #pragma unroll
     for (int half = 0; half < 2; ++half)

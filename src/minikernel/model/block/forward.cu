@@ -22,6 +22,7 @@
 // Words 4 t to 4 t + 3 of 16, where `word` is the first, of one row.
 __device__ __forceinline__ void write_words(float* line, int word, int words, float a, float b, float c, float d) {
   if (words % 4 == 0) {
+    // Four words begin on a 16-byte boundary of every row only where a row is a multiple of four words.
     if (word < words) *reinterpret_cast<float4*>(line + word) = make_float4(a, b, c, d);
   } else {
     if (word < words) line[word] = a;
@@ -44,6 +45,7 @@ __device__ __forceinline__ void write_words(unsigned short* line, int word, int 
   }
 }
 
+// A lane's two columns of an embedding's row.
 __device__ __forceinline__ float2 two_numbers(const float* from) { return *reinterpret_cast<const float2*>(from); }
 __device__ __forceinline__ float2 two_numbers(const unsigned short* from) {
   const word both = *reinterpret_cast<const word*>(from);
@@ -93,10 +95,14 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   unsigned char* const unseen = reinterpret_cast<unsigned char*>(barriers + TEAM * (2 * SLOTS + 2)) + 2 * threadIdx.x;
   Right* const cache = reinterpret_cast<Right*>(unseen + 2 * (blockDim.x - threadIdx.x));
   float4* const sent = reinterpret_cast<float4*>(cache + tiles * HEADS * 4 * 32);
+  // Members with one number in all teams share heads, units and barriers: `ready` counts the tiles that have written
+  // their keys and values of a layer, `done` those that have read all they need.
   const unsigned ready = shared_address(barriers + 2 * member), done = ready + 8;  // of the keys and values
   const int units_of_member = layers * OF_LAYER + units_of_head;
   const int again = probabilities ? units_of_head : 0;  // the head's units are read twice
   const unsigned of_slots = shared_address(barriers + 2 * TEAM + 2 * SLOTS * member);
+  // Slots are shared out among the warps that read them, a bit each: one thread for all copies would wait for the
+  // slowest reader of each unit.
   unsigned duties = 0;
   for (int slot = warp / TEAM; slot < SLOTS; slot += tiles) duties |= 1u << slot;
   Ring<Precision, TEAM, SLOTS, TIMED> ring{units,
@@ -107,6 +113,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
                                      again,
                                      unseen + 1,
                                      timeline};
+  // The first warp of each ring makes its barriers and starts as
+  // many copies as there are slots, before any token is looked at.
   if (warp < TEAM && lane == 0) {
     ring.make(tiles);
     make_barrier(ready, tiles);
@@ -121,12 +129,14 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   float x[TILES][4];
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
+    // Of several short sequences in a tile, a row sees only keys from the first token of its own to itself.
     const int line = group + 8 * row, first = length < ROWS ? line / length * length : 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int key = i / 2 * 8 + pair + i % 2;
       hidden |= (key < first || key > line) << (i / 2 * 4 + 2 * row + i % 2);
     }
+    // Rows beyond the last token compute on token 0 and are never written: no branch in what follows.
     const bool is_token = line < tokens_here.count;
     const long long id = is_token ? ids[tokens_here.token + line] : 0;
     const bool known = 0 <= id && id < words;
@@ -142,6 +152,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   __syncthreads();
   timeline.mark(MEMORY, START);
 
+  // The unit's number says which layer it is: one counter less to keep in a register.
 #pragma unroll 1
   while (ring.current < layers * OF_LAYER) {
     Left normed[CHUNKS];
@@ -150,6 +161,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     timeline.mark(WAITING, KEYS);
 #pragma unroll 1
     for (int head = member * OWN_HEADS; head < (member + 1) * OWN_HEADS; ++head) {
+      // Keys of 8 dimensions in each of two tiles, then values: a unit's 16 pieces are both. What is written here is
+      // the next product's right operand as it stands (tiles.cuh).
       const Unit<Precision>& unit = ring.next(KEYS);
       Right* const own = cache + (own_tile<TEAM>() * HEADS + head) * 4 * 32 + lane;
       float made[2][4];
@@ -174,6 +187,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       float made[2][4];
       linear<Precision>(normed, unit.pieces, lane, unit.bias + pair, unit.factor, made);
       const Left query = Precision::left(made[0], made[1]);
+      // Only before the first head: by then all tiles of the block have written this layer's keys and values.
       if (head == member * OWN_HEADS) {
         timeline.mark(ARITHMETIC, ATTENTION);
         await_here(ready, ring.current / OF_LAYER & 1);
@@ -182,6 +196,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       Attention<Precision> attention;
       const Right* keys = cache + (own_tile<TEAM>() * HEADS + head) * 4 * 32 + lane;
       attention.own(query, keys, *unseen);
+      // Tiles before the own one are seen whole; later ones not at all, so that late tiles have more to do (ring.cuh).
 #pragma unroll 1
       for (int earlier = 0; earlier < before; ++earlier) {
         keys -= HEADS * 4 * 32;
@@ -203,6 +218,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll 1
     for (int step = 0; step < OWN_HIDDEN; ++step) {
       const Unit<Precision>& unit = ring.next(FEED_FORWARD);
+      // 16 hidden activations are made, activated and at once multiplied into the stream: they never leave registers.
       float hidden[2][4];
       linear<Precision>(normed, unit.pieces, lane, unit.bias + pair, unit.factor, hidden);
 #pragma unroll
@@ -220,6 +236,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 
   Left normed[CHUNKS];
   layer_norm<Precision>(x, normed);
+  // First time over the words: the sum of their exponentials, and where there is no bound their largest.
   float top[2] = {0, 0}, scale[2] = {1, 1};
   if (probabilities) {
     float sum[2] = {0, 0};
@@ -237,6 +254,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
             const float higher = fmaxf(fmaxf(fmaxf(logit[0][2 * row], logit[0][2 * row + 1]),
                                              fmaxf(logit[1][2 * row], logit[1][2 * row + 1])),
                                        top[row]);
+            // a sum around the old largest, brought to the new one (online softmax)
             sum[row] *= power_of_two(top[row] - higher);
             top[row] = higher;
           }
@@ -277,6 +295,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     scale[0] = reciprocal(sum[0]), scale[1] = reciprocal(sum[1]);
   }
+  // Second time over the words: the logits are made anew and leave as probabilities. What says where is worked out
+  // again, to keep no registers through all layers.
   const Rows written(own_tile<TEAM>(), sequences, length, per_block);
 #pragma unroll 1
   for (int step = 0; step < units_of_head; ++step) {
@@ -291,6 +311,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int i = 0; i < 8; ++i)
           value[i / 4][i % 4] = power_of_two(value[i / 4][i % 4] - top[i % 4 / 2]) * scale[i % 4 / 2];
       }
+      // The packing has mixed two tiles' words so that a lane's four are neighbours: one 16-byte store a row.
       const int word = (step * TEAM + member) * WORDS + 16 * half + 2 * pair;
 #pragma unroll
       for (int row = 0; row < 2; ++row)

@@ -47,6 +47,7 @@ class Plan(NamedTuple):
 
     def slots(self, dtype: str) -> int:
         """Units of the ring of each member of a team: as many as there is room for, up to 8."""
+        # A unit is 16 pieces and their tail: 8.6 KB in float32; the rest of a block's memory is the ring's.
         unit = unit_bytes(dtype) + SLOT_BYTES
         left = SHARED_BYTES[self.blocks] - self._fixed_bytes(dtype)
         return min(MOST_SLOTS, left // (unit * self.team))
@@ -57,6 +58,7 @@ class Plan(NamedTuple):
 
     def _fixed_bytes(self, dtype: str) -> int:
         cache = self.tiles * HEADS * 16 * PIECE_WORDS[dtype]  # keys and values: two pieces each
+        # only teams add up anything between warps
         sent = self.tiles * self.team * ROWS * WIDTH * 4 if self.team > 1 else 0
         return cache + sent + 16 * self.team + 2 * self.threads
 
@@ -69,7 +71,9 @@ def plan(sequences: int, length: int, multiprocessors: int) -> Plan:
     tile took 52.1 and 44.3 us where a block has two tiles, (128, 32), but 65.6 and 67.7 us where it has four, (64, 64).
     """
     each, together = tiles_of(length), sequences_of(length)
+    # tiles of a multiprocessor, were they spread evenly
     share = -(-sequences // together) * each / multiprocessors
+    # A block holds whole sequences, since later tokens need the keys of earlier ones.
     wanted = min(max(each, int(share)), MOST_TILES) // each  # sequences, or tiles of several, of a block
     team = 1 if share >= MOST_TILES else 2 if share > 4 or wanted * each >= 4 else 4
     return Plan(team, wanted * together, wanted * each, 2 if team == 1 else 1)
@@ -87,6 +91,7 @@ def sequences_of(length: int) -> int:
 
 def expression(dtype: torch.dtype, spread: Plan, timed: bool = False) -> str:
     """The C++ name of the kernel for a plan."""
+    # The kernel is compiled for few bounds of threads, not for each number: a bound decides the registers.
     threads = next(most for most in MOST_THREADS if spread.threads <= most)
     slots = spread.slots(NAMES[dtype])
     return (
@@ -96,6 +101,7 @@ def expression(dtype: torch.dtype, spread: Plan, timed: bool = False) -> str:
 
 def instances() -> list[str]:
     """All kernels that a plan can ask for, as the tests compile them for a GPU that is not here."""
+    # teams of four only where a block has fewer than four tiles, as `plan` decides
     tiles = {1: range(1, MOST_TILES + 1), 2: range(1, MOST_TILES + 1), 4: range(1, 4)}
     plans = [Plan(team, 1, of, 2 if team == 1 else 1) for team in tiles for of in tiles[team]]
     return sorted({expression(dtype, each) for each in plans for dtype in PRECISION})
@@ -106,6 +112,7 @@ def launch(
 ) -> Launch:
     """The kernel's launch for ids (B, T) int64 to out (B, T, V), both contiguous, on one GPU."""
     config, dtype = weights.config, weights.dtype
+    # Packed once for each size of team: a team's members take turns in the units.
     units_on_gpu, of_head, bounded = weights.once(("block", spread.team), lambda: _on_device(weights, spread.team))
     sizes = (EVENTS, sequences, length, config.n_layer, config.vocab_size, spread.sequences)
     numbers = (*sizes, of_head, int(probabilities), int(bounded))

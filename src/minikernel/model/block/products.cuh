@@ -8,6 +8,7 @@ __device__ __forceinline__ void product(const typename Precision::Left (&a)[CHUN
                                         typename Precision::Sum (&sums)[COUNT]) {
 #pragma unroll
   for (int tile = 0; tile < COUNT; ++tile) sums[tile] = {};
+  // Chunks outside, tiles inside: neighbouring products have different sums and need not wait for each other.
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk)
 #pragma unroll
@@ -34,6 +35,7 @@ template <class Precision>
 __device__ __forceinline__ void contribute(const typename Precision::Left& a,
                                            const typename Precision::Right (*pieces)[32], int lane, float factor,
                                            float (&x)[TILES][4]) {
+  // From zero, and added by a rounded fma: tensor cores would truncate the stream's last bits.
 #pragma unroll
   for (int tile = 0; tile < TILES; ++tile) {
     float sum[4] = {};

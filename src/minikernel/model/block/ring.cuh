@@ -30,6 +30,7 @@ struct Timeline {
     write(0, clock64());
   }
 
+  // the end of a span: kind and phase in one number, then the clock
   __device__ __forceinline__ void mark(int kind, int phase) {
     if (TIMED) write(kind | phase << 8, clock64());
   }
@@ -46,6 +47,7 @@ struct Timeline {
 template <int TEAM>
 __device__ __forceinline__ int own_tile() {
   const int number = __shfl_sync(~0u, thread_index() / 32, 0) / TEAM;
+  // Only a block of eight tiles has enough to even out: tile numbers are permuted among its warps.
   if (TEAM > 2 || block_threads() != 32 * TEAM * 8) return number;
   return TEAM == 2 ? number ^ (number >> 1 & 1) : number & 4 ? number ^ 3 : number;
 }
@@ -73,6 +75,7 @@ struct Ring {
     for (int i = 0; i < SLOTS; ++i) make_barrier(full + 8 * i, 1), make_barrier(empty + 8 * i, readers);
   }
 
+  // Units past the member's own are the head's, read for the second time: `again` back from the number.
   __device__ __forceinline__ void copy(int unit, int into) const {
     const int of_member = units - again, place = unit < of_member ? unit : unit - again;
     expect(full + 8 * into, sizeof(Unit<Precision>));
@@ -85,6 +88,8 @@ struct Ring {
 
   __device__ __forceinline__ const Unit<Precision>& next(int phase) {
     timeline.mark(ARITHMETIC, phase);
+    // Two units behind the one that is read now: all warps have most likely left it, so that this wait is short, and
+    // the copy has SLOTS - 2 units of time to arrive.
     if (*duties >> slot & 1 && current >= LAG && current - LAG + SLOTS < units) {
       if (threadIdx.x % 32 == 0) {
         const bool wrapped = slot < LAG;
@@ -94,11 +99,13 @@ struct Ring {
       }
       __syncwarp();
     }
+    // parity turns each time the ring has gone round
     await_here(full + 8 * slot, parity);
     timeline.mark(MEMORY, phase);
     return slots[slot];
   }
 
+  // One arrival a warp: __syncwarp first, so that no lane still reads.
   __device__ __forceinline__ void release() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) arrive(empty + 8 * slot);

@@ -54,22 +54,26 @@ def _layer(config: MiniGPTConfig, arrays: dict[str, np.ndarray], dtype: str, tea
     fc_weight, fc_bias = folded(arrays, f"{name}.mlp.fc", f"{name}.ln_2")
     fc, fc_factor = pieces(fc_weight, dtype)
     out, out_factor = pieces(arrays[f"{name}.mlp.proj.weight"].astype(np.float64), dtype)
+    # Whole heads and whole steps of 16 hidden columns for each member: none needs another's before the sum.
     heads = np.arange(HEADS).reshape(team, -1)
     hidden = np.arange(4 * WIDTH // FEATURES).reshape(team, -1)
     made = []
     for member in range(team):
         of_member = []
+        # Keys and values of all heads come first: other warps wait for them while this one goes on to its queries.
         for head in heads[member]:
             both = [key_value[2 * head : 2 * head + 2], key_value[8 + 2 * head :][:2]]
             rows = WIDTH + 16 * head + np.arange(16)
             bias = np.concatenate([qkv_bias[rows], qkv_bias[rows + WIDTH]])
             of_member.append(_unit(both, bias, key_value_factor))
         for head in heads[member]:
+            # a head's queries and its columns of the projection: from score to contribution without another unit
             both = [query[2 * head : 2 * head + 2], proj[:, head]]
             bias = qkv_bias[16 * head : 16 * head + 16] * to_base_2
             stream = arrays[f"{name}.attention.proj.bias"]
             of_member.append(_unit(both, bias, query_factor * to_base_2, stream, proj_factor))
         for step in hidden[member]:
+            # 16 hidden columns' weights in, and out again
             both = [fc[2 * step : 2 * step + 2], out[:, step]]
             bias = fc_bias[16 * step : 16 * step + 16]
             of_member.append(_unit(both, bias, fc_factor, arrays[f"{name}.mlp.proj.bias"], out_factor))
@@ -84,6 +88,7 @@ def _head(config: MiniGPTConfig, arrays: dict[str, np.ndarray], dtype: str, team
     weights and a bias of minus infinity.
     """
     weight, bias = folded(arrays, "lm_head", "ln_f")
+    # As in `check_range`: where no logit can be large, the kernel need not look for the largest.
     reach = sqrt(WIDTH) * np.linalg.norm(weight, axis=1) + np.abs(bias)
     count = -(-config.vocab_size // (WORDS * team))  # of a member
     room = count * team * WORDS

@@ -21,6 +21,7 @@ enum Span { MEMORY = 1, ARITHMETIC = 2, WAITING = 3 };
 template <bool TIMED>
 struct Stopwatch {
   long long *next, *end;
+  // Of a kernel that is not timed nothing of this is left: TIMED is known when it is compiled.
   __device__ __forceinline__ void begin(long long* rows, int count, int thread) {
     next = nullptr;
     if constexpr (TIMED)
@@ -58,6 +59,9 @@ struct Plan {
   // shared memory, in bytes; the ring of weights comes after it
   static constexpr int PARTS = Chunk<Precision>::PARTS, PART = 32 * sizeof(uint4), CHUNK = PARTS * PART;
   static constexpr int PIECE_BYTES = 32 * sizeof(typename Precision::Right), WEIGHTS = CHUNKS * PIECE_BYTES;
+  // stream: LayerNorm's input of 16 rows, 4 chunks of 16 columns; mixed: the same
+  // of attention's output, a chunk a head; hidden: this block's 64 hidden columns;
+  // added: what peers add to the stream; squares: each warp's part of a row's sum.
   static constexpr int STREAM_AT = 0, MIXED_AT = STREAM_AT + CHUNKS * CHUNK, HIDDEN_AT = MIXED_AT + CHUNKS * CHUNK,
                        ADDED_AT = HIDDEN_AT + FC_STAGE / 2 * CHUNK, SQUARES_AT = ADDED_AT + PEERS * TILES * 32 * 16,
                        TOPS_AT = SQUARES_AT + ROWS * WARPS * 4, BARRIERS_AT = TOPS_AT + ROWS * BLOCKS * WARPS * 8;
@@ -71,6 +75,7 @@ struct Plan {
                        HEAD_EMPTY = EMPTY + RELEASES * LAYERS, MIXED = HEAD_EMPTY + HEAD_STAGES, TOPS = MIXED + 1,
                        ADDED = TOPS + 1, BARRIERS = ADDED + WARPS;
   static constexpr int KEPT = FACTORS + LAYERS * CONSTANTS + WARPS * WORDS * 8;  // floats: factors and biases
+  // The copy engine asks for 16 bytes; the ring begins on a line of 128.
   static constexpr int KEPT_AT = (BARRIERS_AT + 8 * BARRIERS + 15) / 16 * 16;
   static constexpr int RING_AT = (KEPT_AT + 4 * KEPT + 127) / 128 * 128;
   static constexpr int WEIGHTS_OF_BLOCK = LAYERS * LAYER + WORDS * WARPS;  // tiles
@@ -96,6 +101,7 @@ struct Block {
   __device__ __forceinline__ float2 biases(const float* of, int tile) const {
     return *reinterpret_cast<const float2*>(of + 8 * tile + 2 * pair);
   }
+  // The four warps that compute; the copying warp never waits here, or it could not run ahead.
   __device__ __forceinline__ void everybody() const { named_barrier(1, 32 * WARPS); }
 
   // a lane's part of a tile of weights of the next stage
@@ -125,6 +131,7 @@ struct Block {
       for (int i = 0; i < 4; ++i) squares[i / 2] = fmaf(x[tile][i], x[tile][i], squares[i / 2]);
     Chunk<Precision>::store(chunks(Sizes::STREAM_AT) + 32 * Sizes::PARTS * warp, x[0], x[1]);
     squares[0] = sum_of_row(squares[0]), squares[1] = sum_of_row(squares[1]);
+    // Of the four lanes that share a row's sum, one writes row g and one row g + 8.
     if (pair < 2) floats(Sizes::SQUARES_AT)[(group + 8 * pair) * WARPS + warp] = pair ? squares[1] : squares[0];
   }
 
@@ -132,6 +139,7 @@ struct Block {
   __device__ __forceinline__ void row_factors(float epsilon, float factor, float (&made)[2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      // Four warps, 16 columns each. The stream has mean 0, so that its squares alone are the variance.
       const float4 squares = reinterpret_cast<const float4*>(floats(Sizes::SQUARES_AT))[group + 8 * half];
       const float sum = squares.x + squares.y + squares.z + squares.w;
       made[half] = inverse_root(sum * (1.0f / WIDTH) + epsilon) * factor;

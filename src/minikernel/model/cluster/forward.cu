@@ -27,6 +27,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     forward_cluster(const uint4* packed, const float* constants, const float* tokens, const float* places,
                     const long long* ids, typename Precision::Number* out, int time, long long* stamps,
                     int events) {
+  // All sizes are known when this is compiled, so that loops unroll and registers have fixed numbers.
   typedef Plan<Precision, LAYERS, VOCABULARY> Sizes;
   typedef typename Precision::Right Right;
   typedef typename Precision::Left Left;
@@ -42,6 +43,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   block.start = 0;
   const int lane = block.lane, warp = block.warp, group = block.group, pair = block.pair;
   const unsigned rank = block.rank, sequence = blockIdx.x / BLOCKS;
+  // Factors and biases of the whole model come with the first stage of weights and stay to the end.
   const float* const kept = reinterpret_cast<const float*>(block.memory + Sizes::KEPT_AT);
   Stopwatch<TIMED> watch;
   watch.begin(stamps + static_cast<size_t>(blockIdx.x) * events * 2, events, threadIdx.x);
@@ -52,10 +54,14 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
       reinterpret_cast<const char*>(packed) + static_cast<size_t>(rank) * Sizes::WEIGHTS_OF_BLOCK * Sizes::WEIGHTS;
   auto copy_until = [&](int end) {
     const unsigned to = shared_address(block.memory + Sizes::RING_AT);
+    // A layer's four stages are qkv, projection, and the two matrices of the feed-forward network; then come the words,
+    // two tiles of each warp at a time.
     for (; stage < end; ++stage) {
       const int part = stage % STAGES, piece = stage - Sizes::HEAD_FULL;
       int count = part == 0 ? QKV_STAGE : part == 1 ? PROJ_STAGE : FC_STAGE;
       if (piece >= 0) count = min(PIECE, WORDS - PIECE * piece) * WARPS;
+      // The ring is full: wait until the four warps have loaded what lies there longest. Releases come in a fixed
+      // order, so that one counter says which barrier is next and how many tiles it gives back.
       while (room < count) {
         const int step = released % RELEASES, of_head = released - RELEASES * LAYERS;
         await_here(block.barrier(Sizes::EMPTY + released), 0);
@@ -64,8 +70,10 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
         ++released;
       }
       room -= count;
+      // Not more than two stages under way: the engine serves all copies in turns, and the next one is the urgent one.
       if (stage >= IN_FLIGHT) await_here(block.barrier(stage - IN_FLIGHT), 0);
       const unsigned barrier = block.barrier(stage);
+      // A stage that runs over the ring's end is copied in two pieces; one barrier counts the bytes of both.
       const int before_end = min(count, Sizes::RING - at);
       expect(barrier, count * Sizes::WEIGHTS + (stage == 0 ? 4 * Sizes::KEPT : 0));
       bulk_copy(to + at * Sizes::WEIGHTS, from, before_end * Sizes::WEIGHTS, barrier);
@@ -79,6 +87,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   };
 
   const bool copies = warp == WARPS;
+  // Lane 4 g + t has rows g and g + 8, here and in every tile from now on.
   long long row_ids[2] = {0, 0};
   if (copies) {
     if (lane == 0) {  // before the other barriers are there, and before anybody's ids
@@ -104,11 +113,14 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     }
   }
   __syncwarp();
+  // First half of a cluster barrier: the own barriers are there. Its second half comes only before the first store to
+  // another block, so that embedding and the first product hide the wait.
   cluster_arrive_relaxed();
   __syncthreads();
   if (copies) {
     if (lane == 0) copy_until(Sizes::EMPTY);
     __syncwarp();
+    // This warp has arrived at the cluster's barrier as all threads have, and waits for it as they do.
     cluster_wait();
     return;
   }
@@ -119,6 +131,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   for (int half = 0; half < 2; ++half) {
     const int row = group + 8 * half;
     const bool known = row_ids[half] >= 0 && row_ids[half] < VOCABULARY;
+    // A bit for each lane; four neighbouring bits are one row. Causality makes of an unknown token's row everything
+    // behind it unknown too, which is known here before any arithmetic.
     unknown[half] = __ballot_sync(0xffffffffu, !known);
     const float* const of_token = tokens + (known ? row_ids[half] : 0) * WIDTH;
 #pragma unroll
@@ -136,6 +150,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   const unsigned rows_before = 0xffffffffu >> (28 - 4 * group);  // and the own
   const bool spoiled[2] = {(unknown[0] & rows_before) != 0, (unknown[0] | (unknown[1] & rows_before)) != 0};
 
+  // Warps 0 and 1 make queries and values, 8 dimensions each, and then attend; warps 2 and 3 make the keys.
   const int half = warp % 2;  // of the head's dimensions
   const bool has_keys = warp >= 2;
   const float* layer_kept = kept + FACTORS;
@@ -153,9 +168,11 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   auto receive = [&](int layer) {
     const float* const of_layer = layer_kept - CONSTANTS;  // layer_kept has gone on to the next
     const float factor = of_layer[3];
+    // One phase of the barrier a layer, so that its parity is the layer's.
     await(block.barrier(Sizes::ADDED + warp), layer & 1);
 #pragma unroll
     for (int tile = 0; tile < COLUMNS; ++tile) {
+      // all three loads before the first addition: they are under way together
       float4 theirs[PEERS];
 #pragma unroll
       for (int peer = 0; peer < PEERS; ++peer) theirs[peer] = added_tiles[32 * (peer * TILES + tile)];
@@ -173,6 +190,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   auto renew_stream = [&](int layer) {
     if (layer > 0) receive(layer - 1);
     watch.mark(WAITING);
+    // One arrival and so many bytes end a phase. Bytes that came before this
+    // are counted all the same: the phase cannot end without the arrival.
     if (lane == 0 && layer < LAYERS) {
       expect(block.barrier(Sizes::ADDED + warp), PEERS * COLUMNS * 32 * sizeof(float4));
       if (warp == 0) expect(block.barrier(Sizes::MIXED), PEERS * Sizes::CHUNK);
@@ -186,6 +205,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 #pragma unroll 1
   for (int layer = 0; layer < LAYERS; ++layer) {
     // ---- q, k and v
+    // The weights move to registers first, while the other blocks' contributions to the stream are still coming.
     Right of_head[QKV][CHUNKS];
     await_here(block.barrier(STAGES * layer), 0);
 #pragma unroll
@@ -196,6 +216,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 
     Left normed[CHUNKS];
     block.read(stream_chunks, normed);
+    // made: two tiles of 16 rows by 8 columns; of a warp with keys, the first alone.
     float made[QKV][4], factors[2];
     {
       Sums<Precision, QKV> sums;
@@ -204,6 +225,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 #pragma unroll
         for (int i = 0; i < QKV; ++i)
           if (i == 0 || !has_keys) sums.add(i, chunk, normed[chunk], of_head[i][chunk]);
+      // LayerNorm's factor of a row, read after the products have begun and needed only now.
       block.row_factors(kept[0], layer_kept[0], factors);
 #pragma unroll
       for (int i = 0; i < QKV; ++i) {
@@ -213,6 +235,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
       }
     }
     if (has_keys) {
+      // As operands of the next product: keys and values as its right one, queries as its left one.
       head_keys[32 * half] = Chunk<Precision>::keys(made[0]);
     } else {
       Chunk<Precision>::store_tile(queries, half, made[0]);
@@ -223,6 +246,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 
     // ---- attention
     if (!has_keys) {
+      // Both warps compute all scores of the head, 16 x 16, and mix all its dimensions: cheaper than an exchange. In
+      // float32 each then sends one of the two halves, high or low.
       Right keys[2];
       keys_of(head_keys[0], head_keys[32], keys);
       const Right values[2] = {head_values[0], head_values[32]};
@@ -259,6 +284,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
       watch.mark(ARITHMETIC);
       await(block.barrier(Sizes::MIXED), layer & 1);
       watch.mark(WAITING);
+      // Each block adds the heads in an order of its own, so that the blocks' streams may differ in their last bits.
 #pragma unroll
       for (int step = 1; step < CHUNKS; ++step) add(step);
       const float factor = layer_kept[1];
@@ -271,6 +297,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     }
 
     // ---- the feed-forward network
+    // A warp has 16 of the block's 64 hidden columns.
     Right of_hidden[FC][CHUNKS];
     await_here(block.barrier(STAGES * layer + 2), 0);
 #pragma unroll
@@ -289,6 +316,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; ++chunk) sums.add(tile, chunk, normed[chunk], of_hidden[tile][chunk]);
       };
+      // The second matrix's weights are waited for between the halves, while tensor cores work on the first.
       multiply(0);
       await_here(block.barrier(STAGES * layer + 3), 0);  // and the compiler keeps the order of the halves
       multiply(1);
@@ -303,11 +331,14 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
       Chunk<Precision>::store(hidden_chunks + 32 * Sizes::PARTS * warp, activated[0], activated[1]);
     }
     watch.mark(ARITHMETIC);
+    // Of the second matrix, the part whose inputs are this block's hidden columns: its results are partial sums of all
+    // 64 columns of the stream, 16 in each warp.
     Right of_out[COLUMNS][CHUNKS];
 #pragma unroll
     for (int i = 0; i < COLUMNS; ++i) block.load(warp * COLUMNS + i, of_out[i]);
     block.loaded(FC_STAGE);
     block.everybody();
+    // All four warps have their weights in registers: the copying warp may overwrite them in the ring.
     if (threadIdx.x == 0) arrive(block.barrier(Sizes::EMPTY + RELEASES * layer + 2));
     watch.mark(WAITING);
     {
@@ -324,6 +355,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
         for (int j = 0; j < 4; ++j) added[i][j] = sums.total(i, j);
 #pragma unroll
         for (int peer = 1; peer < BLOCKS; ++peer)
+          // Slot peer - 1 of the receiver, which is block rank ^ peer:
+          // this block has the same number there as that one here.
           send(remote(shared_address(added_tiles + 32 * ((peer - 1) * TILES + i)), rank ^ peer),
                remote(block.barrier(Sizes::ADDED + warp), rank ^ peer),
                make_float4(added[i][0], added[i][1], added[i][2], added[i][3]));
@@ -334,7 +367,9 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   }
 
   // ---- the LM head: tile after tile of this block's words
+  // Two sets of registers by turns: the next words are loaded while these are multiplied.
   Right of_words[2][PIECE][CHUNKS];
+  // A piece is two tiles of 8 words for each warp, and is given back to the ring as soon as it is in registers.
   auto load_words = [&](int piece, Right (&words)[PIECE][CHUNKS]) {
     await_here(block.barrier(Sizes::HEAD_FULL + piece), 0);
 #pragma unroll
@@ -348,6 +383,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
   watch.mark(MEMORY);
   if (PROBABILITIES && threadIdx.x == 0)
     expect(block.barrier(Sizes::TOPS), PEERS * WARPS * ROWS * sizeof(float2));
+  // ln_f's input, in every block; its factor, times that of the head's packing, is applied to the logits
   renew_stream(LAYERS);
   Left normed[CHUNKS];
   block.read(stream_chunks, normed);
@@ -356,6 +392,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 #pragma unroll
   for (int j = 0; j < 2; ++j)
     if (spoiled[j]) factors[j] = INFINITY - INFINITY;
+  // A warp's words, all of them in registers as logits and then as exponentials: 1,024 words are the most (forward.py).
   float logits[WORDS][4];
 #pragma unroll
   for (int piece = 0; piece < Sizes::HEAD_STAGES; ++piece) {
@@ -368,6 +405,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
         if (piece * PIECE + i < WORDS) sums.add(i, chunk, normed[chunk], of_words[piece % 2][i][chunk]);
 #pragma unroll
     for (int i = 0; i < PIECE; ++i)
+      // the biases of words past the vocabulary are minus infinity
       if (piece * PIECE + i < WORDS) {
         const float2 bias = block.biases(layer_kept, (piece * PIECE + i) * WARPS + warp);
 #pragma unroll
@@ -394,6 +432,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
       }
     sum[0] = sum_of_row(sum[0]), sum[1] = sum_of_row(sum[1]);
     float2* const tops = reinterpret_cast<float2*>(block.memory + Sizes::TOPS_AT);
+    // Softmax over 16 parts: four warps of four blocks each have (largest logit, sum of exponentials around it) of each
+    // row. All go to all, 8 bytes each, and every warp adds them up by itself.
     if (pair < 2) {
       float2* const own = tops + (group + 8 * pair) * BLOCKS * WARPS + rank * WARPS + warp;
       const float2 value = pair ? make_float2(top[1], sum[1]) : make_float2(top[0], sum[0]);
@@ -404,10 +444,12 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     }
     block.everybody();
     watch.mark(ARITHMETIC);
+    // used once in a launch: parity 0
     await(block.barrier(Sizes::TOPS), 0);
     watch.mark(WAITING);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
+      // Sixteen parts of (largest, sum) are eight 16-byte loads; all are on their way before the largest is known.
       const float4* const of_row = reinterpret_cast<const float4*>(tops + (group + 8 * j) * BLOCKS * WARPS);
       float4 parts[BLOCKS * WARPS / 2];
       float highest = -3e38f, total = 0;
@@ -419,9 +461,11 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
 #pragma unroll
       for (int i = 0; i < BLOCKS * WARPS / 2; ++i)
         total += parts[i].y * power_of_two(parts[i].x - highest) + parts[i].w * power_of_two(parts[i].z - highest);
+      // What a warp's exponentials, around its own largest, are to be multiplied by to be probabilities.
       factors[j] = power_of_two(top[j] - highest) * reciprocal(total);
     }
   }
+  // Tiles of words go to the warps in turn, so that a warp's are WARPS tiles apart.
   const int first_column = (rank * WORDS * WARPS + warp) * 8 + 2 * pair;
   typename Precision::Number* const to =
       out + (static_cast<size_t>(sequence) * time + group) * VOCABULARY + first_column;
@@ -437,6 +481,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(32 * (WARPS + 1
     }
   };
   typedef typename Precision::Number Number;
+  // With an even number of words every pair lies whole in the vocabulary and on its boundary; else one by one.
   if constexpr (VOCABULARY % 2 == 0) {
     write([](Number* at, float first, float second, int columns) {
       if (columns > 0) store_pair(at, first, second);

@@ -17,6 +17,7 @@ from minikernel.model.weights import NAMES, Weights
 
 SOURCE = Path(__file__).parent / "forward.cu"
 PRECISION = {torch.float32: "Float32", torch.bfloat16: "Bfloat16"}
+# the last warp copies weights and computes nothing
 THREADS = 32 * (WARPS + 1)
 MOST_WORDS = 1024  # in registers as logits; of 2,048 the compiler spills some
 EVENTS = 96  # rows of a block's timeline
@@ -24,6 +25,7 @@ EVENTS = 96  # rows of a block's timeline
 
 def takes(weights: Weights, length: int) -> bool:
     """Whether the kernel takes the model, and sequences of `length` tokens."""
+    # asked at each first call of a shape, worked out once
     return length <= ROWS and weights.once("cluster takes", lambda: _takes_model(weights))
 
 
@@ -46,6 +48,7 @@ def launch(weights: Weights, sequences: int, length: int, probabilities: bool, s
     2) int64, zeros, receives what `timeline` returns.
     """
     config = weights.config
+    # The model's sizes are template arguments: all loops over layers and words have known ends.
     wanted = expression(weights.dtype, config.n_layer, config.vocab_size, probabilities, stamps is not None)
     return Launch(
         nvrtc.compiled(SOURCE, wanted, weights.gpu), weights.gpu, BLOCKS * sequences, THREADS,
@@ -73,6 +76,7 @@ def _takes_model(weights: Weights) -> bool:
     config, dtype = weights.config, NAMES[weights.dtype]
     if config.vocab_size > MOST_WORDS or not shared_bytes(config, dtype):
         return False
+    # A float32 stream that could leave float16's range is the block's kernel's, which keeps it in float32.
     return dtype == "bfloat16" or stream_scale(config, weights.arrays) > 0
 
 

@@ -52,6 +52,7 @@ def stream_scale(config: MiniGPTConfig, arrays: dict[str, np.ndarray]) -> float:
 
     0: the stream itself could leave it, or a weight is not finite.
     """
+    # The largest |value| that each column of the stream can reach: embeddings, then each layer's contributions.
     reach = sum(
         np.abs(_centred(arrays[f"{name}_embedding"].astype(np.float64), -1)).max(0) for name in ("token", "position")
     )
@@ -60,6 +61,8 @@ def stream_scale(config: MiniGPTConfig, arrays: dict[str, np.ndarray]) -> float:
             ("attention.qkv", "ln_1", "attention.proj", slice(2 * WIDTH, 3 * WIDTH)),
             ("mlp.fc", "ln_2", "mlp.proj", slice(0, HIDDEN)),
         ):
+            # What comes out of a LayerNorm and the first matrix is at most sqrt(64) |w| + |b| in each output; attention
+            # takes averages of values, which are no larger.
             weight, bias = folded(arrays, f"blocks.{layer}.{first}", f"blocks.{layer}.{norm}")
             largest = np.sqrt(WIDTH) * np.linalg.norm(weight, axis=1) + np.abs(bias)  # GELU(x) is no larger than x is
             weight, bias = (_centred(array, 0) for array in folded(arrays, f"blocks.{layer}.{second}", None))
@@ -78,6 +81,8 @@ def words_of_warp(config: MiniGPTConfig) -> int:
 def shared_bytes(config: MiniGPTConfig, dtype: str) -> int:
     """Bytes of a block's shared memory, what `Plan` in forward.cu adds up; 0: the model does not fit."""
     tile = 32 * (16 if dtype == "float32" else 8)
+    # As `Plan` in block.cuh: stream and mixed values, hidden columns, what three peers send, squares, tops; then a
+    # barrier for each stage, release and exchange; factors and biases; the ring has the rest.
     activations = (2 * 8 + HIDDEN // 8 // BLOCKS) * tile + (BLOCKS - 1) * 8 * 32 * 16
     activations += ROWS * WARPS * 4 + ROWS * BLOCKS * WARPS * 8
     words = words_of_warp(config)
@@ -86,6 +91,7 @@ def shared_bytes(config: MiniGPTConfig, dtype: str) -> int:
     before = _rounded(_rounded(activations + 8 * barriers, 16) + 4 * constants, 128)
     of_layer = 6 + 8 + 2 * 8
     ring = min((SHARED_BYTES - before) // (CHUNKS * tile), config.n_layer * of_layer + words * WARPS)
+    # 16 tiles are the two stages that must be there together
     return before + ring * CHUNKS * tile if ring >= 16 else 0
 
 
@@ -99,6 +105,7 @@ def _layer(config: MiniGPTConfig, arrays: dict[str, np.ndarray], layer: int, dty
     fc, fc_bias = folded(arrays, f"{name}.mlp.fc", f"{name}.ln_2")
     out, out_bias = (_centred(array, 0) for array in folded(arrays, f"{name}.mlp.proj", None))
     made = {part: pieces(weight, dtype) for part, weight in (("qkv", qkv), ("proj", proj), ("fc", fc), ("out", out))}
+    # The stream is `scale` times the model's: what is added to it is scaled, what a LayerNorm makes of it is not.
     factors = [made["qkv"][1], made["proj"][1] * scale, made["fc"][1], made["out"][1] * scale]
     biases = {"qkv": qkv_bias, "proj": proj_bias * scale, "fc": fc_bias, "out": out_bias * scale}
     return {"factors": factors, "biases": biases, **{part: array for part, (array, _) in made.items()}}
@@ -109,6 +116,7 @@ def _head(config: MiniGPTConfig, arrays: dict[str, np.ndarray], dtype: str):
     weight, bias = folded(arrays, "lm_head", "ln_f")
     made, factor = pieces(weight, dtype)
     tiles = BLOCKS * WARPS * words_of_warp(config)
+    # whole tiles for every warp; the words beyond the last have a bias of minus infinity, a probability of 0
     filled = np.zeros((tiles, *made.shape[1:]), np.uint32)
     filled[: len(made)] = made
     biases = np.full(8 * tiles, -np.inf)
@@ -121,8 +129,10 @@ def _share(layers: list[dict], head: tuple, scale: float, rank: int) -> tuple[np
     words, word_biases, head_factor = head
     order = rank ^ np.arange(HEADS)  # its own head first
     of_hidden, hidden = (slice(rank * of // BLOCKS, (rank + 1) * of // BLOCKS) for of in (HIDDEN // 8, HIDDEN))
+    # LayerNorm divides by the root of variance + epsilon; with the stream scaled, the variance is by scale^2.
     tiles, constants = [], [[EPSILON * scale**2, head_factor, 0, 0]]
     for layer in layers:
+        # q, k and v of the block's head, two tiles of 8 dimensions each
         of_head = layer["qkv"].reshape(3, HEADS, 2, *layer["qkv"].shape[1:])[:, rank]
         out = layer["out"].reshape(8, BLOCKS, CHUNKS, *layer["out"].shape[2:])[:, rank]
         for part in (of_head, layer["proj"][:, order], layer["fc"][of_hidden], out):

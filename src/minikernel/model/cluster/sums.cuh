@@ -26,11 +26,13 @@ struct Chunk<Float32> {
   }
   static __device__ __forceinline__ void store_tile(uint4* to, int half, const float (&tile)[4]) {
     uint2 high, low;
+    // One tile of a chunk: its words 0 and 1 are rows g and g + 8, and the other tile's follow as words 2 and 3.
     Float32::split(tile[0], tile[1], high.x, low.x);
     Float32::split(tile[2], tile[3], high.y, low.y);
     reinterpret_cast<uint2*>(to)[half] = high;
     reinterpret_cast<uint2*>(to + 32)[half] = low;
   }
+  // x and y are high halves of rows g and g + 8, z and w the low ones; `keys_of` puts two tiles together.
   static __device__ __forceinline__ uint4 keys(const float (&tile)[4]) {
     uint4 made;
     Float32::split(tile[0], tile[1], made.x, made.z);
@@ -55,6 +57,7 @@ struct Chunk<Bfloat16> {
   static __device__ __forceinline__ void store_tile(uint4* to, int half, const float (&tile)[4]) {
     reinterpret_cast<uint2*>(to)[half] = keys(tile);
   }
+  // one word a row: no low halves
   static __device__ __forceinline__ uint2 keys(const float (&tile)[4]) {
     return make_uint2(pack_bfloat16(tile[0], tile[1]), pack_bfloat16(tile[2], tile[3]));
   }
@@ -70,12 +73,14 @@ __device__ __forceinline__ void keys_of(uint2 u, uint2 v, uint2 (&made)[2]) {
   made[1] = make_uint2(u.y, v.y);
 }
 
+// The same 16 bytes as numbers: `st.async` moves bits and does not care.
 __device__ __forceinline__ void send(unsigned to, unsigned barrier, uint4 value) {
   send(to, barrier,
        make_float4(__uint_as_float(value.x), __uint_as_float(value.y), __uint_as_float(value.z),
                    __uint_as_float(value.w)));
 }
 
+// Two neighbouring results of a row: all that a lane has of a tile there.
 __device__ __forceinline__ void store_pair(float* to, float first, float second) {
   *reinterpret_cast<float2*>(to) = make_float2(first, second);
 }
@@ -94,6 +99,7 @@ struct Sums;
 
 template <int COUNT>
 struct Sums<Float32, COUNT> {
+  // low x high, high x low, high x high: added up in the end, small ones first, since tensor cores truncate.
   float kept[COUNT][3][4] = {};
 
   __device__ __forceinline__ void add(int tile, int, const Float32::Left& a, const uint4& b) {

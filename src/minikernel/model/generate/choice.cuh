@@ -24,6 +24,7 @@ __device__ int choose(Shared& shared, const float* logits, float temperature, in
                       unsigned sequence, unsigned long long seed) {
   constexpr int EACH = (VOCABULARY + THREADS - 1) / THREADS;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  // A thread has neighbouring words, in order, so that a running sum over threads is one over words.
   float best = -INFINITY;
   int place = VOCABULARY;
 #pragma unroll
@@ -42,6 +43,7 @@ __device__ int choose(Shared& shared, const float* logits, float temperature, in
   place = min(place, VOCABULARY - 1);  // where no logit is a number
   if (temperature == 0) return place;
 
+  // In double, as `Sampling.choose` computes it: both must draw the same word from the same number.
   double own[EACH], sum = 0;
   for (int i = 0; i < EACH; ++i) {
     const int word = thread * EACH + i;
@@ -57,6 +59,7 @@ __device__ int choose(Shared& shared, const float* logits, float temperature, in
     own[i] = sum;
   }
   double reached = sum;  // up to and with this lane
+  // running sums over the lanes, in five steps (Hillis and Steele)
   for (int other = 1; other < 32; other *= 2) {
     const double theirs = __shfl_up_sync(~0u, reached, other);
     if (lane >= other) reached += theirs;
@@ -69,6 +72,7 @@ __device__ int choose(Shared& shared, const float* logits, float temperature, in
     if (i < warp) before += shared.sum[i];
     total += shared.sum[i];
   }
+  // 24 bits, as `uniform` has them; the word is the first whose running sum exceeds the aim, found by one thread.
   const double aim = (philox(position, sequence, seed) >> 8) * 0x1p-24 * total;
   for (int i = 0; i < EACH; ++i)
     if (before + own[i] > aim && (i ? before + own[i - 1] : before) <= aim && thread * EACH + i < VOCABULARY)

@@ -38,6 +38,7 @@ class Packed(Taken):
             LabError: the kernel does not take the model or its device.
         """
         check_takes(model)
+        # Versions are taken down before the arrays are read: a change meanwhile is then noticed.
         super().__init__(model)
         self.config, device = model.config, model.lm_head.weight.device
         parameters = dict(model.named_parameters())
@@ -53,6 +54,7 @@ class Packed(Taken):
         """The kernel's launch for so many prompts of `given` tokens; `last_logits` as `write` has it."""
         words = self.config.vocab_size
         return Launch(
+            # a cluster of blocks for each sequence: they never wait for another sequence's
             nvrtc.compiled(SOURCE, expression(self.config), self.gpu), self.gpu, BLOCKS * sequences, THREADS,
             shared_bytes(self.config), [table.data_ptr() for table in self.tables],
             [
@@ -92,6 +94,7 @@ def generate(
         if not fall_back:
             raise
         return torch.as_tensor(writing.generate(model, prompt, new_tokens, sampling), device=device)
+    # ids that lie on the GPU already are not sent back to it
     there = isinstance(ids, Tensor) and ids.device == device and ids.dtype == torch.int64
     return _write(weights, ids if there else torch.as_tensor(prompt, device=device), new_tokens, sampling)
 
@@ -132,6 +135,7 @@ def _write(
     written = torch.empty((len(prompt), new_tokens), dtype=torch.int64, device=prompt.device)
     if not new_tokens:
         return written
+    # With `last_logits`, which only tests and proofs ask for, the launch holds that address and is not kept.
     if last_logits is None:
         launch = weights.launch(asked, lambda: weights.launch_of(*asked))
     else:

@@ -56,6 +56,7 @@ def check_fits(config: MiniGPTConfig) -> None:
 
 def shared_bytes(config: MiniGPTConfig) -> int:
     """Shared memory of a block: the weights that registers do not hold, biases, embeddings, keys, values, logits."""
+    # Registers hold four layers, and the head too where it fits; the rest of the weights lies in shared memory.
     held, pairs = min(config.n_layer, HELD_LAYERS) * LAYER_VECTORS, _words(config) // (2 * WARPS)
     vectors = config.n_layer * LAYER_VECTORS - held + (0 if held + pairs <= HELD_VECTORS else pairs)
     cache = config.n_layer * _rounded(config.block_size, 16) * (HEAD + WIDTH // 2)
@@ -84,6 +85,7 @@ def packed(config: MiniGPTConfig, arrays: dict[str, np.ndarray]) -> np.ndarray:
     blocks = []
     for block in range(BLOCKS):
         matrices, biases = zip(*(_share(layer, block) for layer in layers), strict=True)
+        # A block keeps the embeddings of its own words too: the likeliest one's is sent along with it.
         own = slice(block * words, (block + 1) * words)
         parts = [*matrices, _by_warps(_padded(head[own], words)), *biases]
         parts += [_padded(head_bias[own], words), _padded(tokens[own], words)]
@@ -105,13 +107,17 @@ def _layer(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
         for part in ("attention.proj.weight", "attention.proj.bias", "mlp.proj.weight", "mlp.proj.bias")
     )
     query, key, value = qkv.reshape(3, HEADS, HEAD, WIDTH)
+    # Keys need no bias: q (k + b) adds the same q b to all scores of a query, which a softmax does not notice.
     query_bias, _, value_bias = qkv_bias.reshape(3, WIDTH)
     to_powers_of_two = np.log2(np.e) / np.sqrt(HEAD)
     return {
         "query": query * to_powers_of_two,
         "query_bias": query_bias.reshape(HEADS, HEAD) * to_powers_of_two,
         "key": key,
+        # The projection is linear, and so is attention's average of values: P_h (sum a v) = sum a (P_h v). So values
+        # are made 64 wide, through the projection, and the second matrix product is gone.
         "value": proj.reshape(WIDTH, HEADS, HEAD).transpose(1, 0, 2) @ value,
+        # shares add up to one, so that the values' bias comes through as it is
         "proj_bias": proj_bias + proj @ value_bias,
         "fc": fc,
         "fc_bias": fc_bias,
@@ -122,6 +128,7 @@ def _layer(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
 
 def _share(layer: dict[str, np.ndarray], block: int) -> tuple[np.ndarray, np.ndarray]:
     """A block's matrices of a layer, as its threads read them, and its biases."""
+    # two blocks a head, each with half of the 64 numbers that the head adds to the stream
     head, half = divmod(block, 2)
     of_half, of_hidden = slice(half * WIDTH // 2, (half + 1) * WIDTH // 2), slice(block * HIDDEN, (block + 1) * HIDDEN)
     qkv = np.concatenate([layer["query"][head], layer["key"][head], layer["value"][head][of_half]])

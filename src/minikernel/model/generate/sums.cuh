@@ -40,6 +40,8 @@ __device__ __forceinline__ float sum_of_row(const float (&values)[COUNT], float&
     return values[0];
   } else {
     constexpr int KEPT = (COUNT + 1) / 2;
+    // A lane keeps one half of its values and gives the other to its partner: 32 values take 16 + 8 + 4 + 2 + 1
+    // exchanges, where summing each of them over all lanes would take 160.
     const bool upper = COUNT > 1 && lane & DISTANCE;
     float kept[KEPT];
 #pragma unroll
@@ -67,6 +69,7 @@ __device__ __forceinline__ float row_product(const float4 (&weights)[COUNT], flo
   }
   row = 0, left = 2 * COUNT;
   const float product = sum_of_row<16>(products, squares, lane, row, left);
+  // LayerNorm's scale of the row, from the squares that were summed beside the products.
   return product * inverse_root(squares * (1.0f / WIDTH) + EPSILON);
 }
 

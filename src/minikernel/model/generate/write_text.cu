@@ -51,6 +51,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const unsigned block = block_of_cluster(), sequence = blockIdx.x / BLOCKS;
   packed += static_cast<size_t>(block) * OWN;
+  // 16-byte vectors, in the order of threads: neighbours read side by side. With constant indices, after unrolling,
+  // these arrays are registers.
   float4 held[HELD][VECTORS], head_held[PAIRS];
 #pragma unroll
   for (int layer = 0; layer < HELD; ++layer)
@@ -68,6 +70,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   for (int i = thread; i < LAYERS * ROOM * (HEAD + VALUE); i += THREADS) keys[i] = 0;  // and values: 0 times NaN is NaN
   for (int i = thread; i < given; i += THREADS) given_tokens[i] = prompt[sequence * given + i];
   shared.mixed[warp][lane] = 0;
+  // Warps that have no position yet: a sum of 0 around a power of two so low that it counts for nothing.
   if (lane == 0) shared.top[warp] = -0x40000000, shared.total[warp] = 0;
   if (thread < 4) make_barrier(shared_address(&shared.barriers[thread]), 1);
   fence_barriers();
@@ -79,17 +82,20 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   float* const product_to = own_row < HEAD       ? shared.query + element
                             : own_row < 2 * HEAD ? keys + element / 4 * ROOM * 4 + element % 4
                                                  : values + own_row - 2 * HEAD;
+  // The query is overwritten by each token (stride 0); keys and values keep a place for each position.
   const int position_stride = own_row < HEAD ? 0 : own_row < 2 * HEAD ? 4 : VALUE;
   const int layer_stride = own_row < HEAD ? 0 : own_row < 2 * HEAD ? ROOM * HEAD : ROOM * VALUE;
 
   unsigned turn = 0, chosen = 0;  // exchanges of layers, and of words
   const auto barrier = [&](int exchange) { return shared_address(&shared.barriers[exchange]); };
+  // The stream: 64 numbers, two in each lane, the same in all warps of all blocks.
   float2 x = two_of(tokens + given_tokens[0] * WIDTH, lane) + two_of(places, lane);
   for (int position = 0;; ++position) {
     const int next = position + 1;
     const bool is_given = next < given;
     float2 upcoming = make_float2(0, 0);  // of the next token's embedding what is known by now
     if (next < POSITIONS) upcoming = two_of(places + next * WIDTH, lane);
+    // What is known of the next token is loaded a whole token ahead.
     float2 given_token = make_float2(0, 0);
     if (is_given) given_token = two_of(tokens + given_tokens[next] * WIDTH, lane);
 #pragma unroll
@@ -113,6 +119,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
       int row, left;
       {
         const float bias = qkv_bias[own_row];
+        // A warp has 8 of the 64 rows (query, key, values) of this
+        // block; a sum over lanes leaves a row's product in 4 lanes.
         const float product = row_product(qkv, x, lane, row, left) + bias;
         if (lane % (32 / QKV_ROWS) == 0) product_to[position * position_stride + layer * layer_stride] = product;
       }
@@ -128,6 +136,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
 #pragma unroll
         for (int i = 0; i < PER_WARP; ++i) column[i] = own_values[(warp * PER_WARP + i) * VALUE + lane];
         score = place <= position ? fminf(fmaxf(score, -1e9f), 1e9f) : -INFINITY;  // an integer can hold it
+        // An integer power of two is exact to scale by, and warps can later be brought to one without an exponential.
         const int top = __float2int_ru(largest(score));
         if (half == 0) shared.weights[warp][place % PER_WARP] = power_of_two(score - top);
         __syncwarp();
@@ -135,6 +144,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
 #pragma unroll
         for (int i = 0; i < PER_WARP; i += 4) {
           const float4 weight = *reinterpret_cast<const float4*>(&shared.weights[warp][i]);
+          // Two chains for each sum, so that an addition need not wait for the one before.
           mixed[0] = fmaf(weight.x, column[i], fmaf(weight.y, column[i + 1], mixed[0]));
           mixed[1] = fmaf(weight.z, column[i + 2], fmaf(weight.w, column[i + 3], mixed[1]));
           total[0] += weight.x + weight.y;
@@ -155,6 +165,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
           *reinterpret_cast<float4*>(totals + i) = *reinterpret_cast<const float4*>(shared.total + i);
         }
         top = max(max(max(tops[0], tops[1]), max(tops[2], tops[3])), max(max(tops[4], tops[5]), max(tops[6], tops[7])));
+        // The exponent's bits are put together from the difference:
+        // 2^(top of the warp - top of all), 0 if it is too small.
 #pragma unroll
         for (int from = 0; from < WARPS; ++from) {
           const float scale = __int_as_float(max(tops[from] - top + 127, 0) << 23);
@@ -166,10 +178,12 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
       }
       x = x + two_of(proj_bias, lane);
       const float bias = fc_bias[warp * FC_ROWS + lane / (32 / FC_ROWS)];
+      // A barrier's phase is over with each use, so that the parity is that of the number of layers so far.
       await(barrier(MIXED), turn & 1);
       x = x + ((two_of(shared.mixed_by[0], lane) + two_of(shared.mixed_by[1], lane)) +
                (two_of(shared.mixed_by[2], lane) + two_of(shared.mixed_by[3], lane)));
 
+      // a warp makes 4 of the block's 32 hidden columns
       const float hidden = gelu(row_product(fc, x, lane, row, left) + bias);
       if (lane % (32 / FC_ROWS) == 0) shared.hidden[warp * FC_ROWS + row] = hidden;
       __syncthreads();
@@ -189,11 +203,13 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
       float2 parts[BLOCKS];
 #pragma unroll
       for (int from = 0; from < BLOCKS; ++from) parts[from] = two_of(shared.fed_by[from], lane);
+      // A tree, the same in every block: the streams stay alike to the last bit, and so does what each block chooses.
 #pragma unroll
       for (int half = BLOCKS / 2; half; half /= 2)
         for (int from = 0; from < half; ++from) parts[from] = parts[from] + parts[from + half];
       x = x + parts[0];
     }
+    // Of the prompt only keys and values are wanted: no logits.
     if (is_given) {
       x = given_token + upcoming;
       continue;
@@ -210,6 +226,8 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     if (left > 0) logit += head_bias[own];
     const bool is_word = left > 0 && word < VOCABULARY;
     if (last_logits && next == given + wanted - 1 && is_word) last_logits[sequence * VOCABULARY + word] = logit;
+    // Greedy: each block sends its best word with the word's
+    // embedding, so that no block reads memory for the next token.
     if (temperature == 0) {
       if (!(is_word && logit > -INFINITY)) logit = -INFINITY, word = VOCABULARY - 1;  // where no logit is a number
       best_of_block(shared, logit, word, warp, lane);
@@ -223,9 +241,11 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
       await(barrier(LIKELIEST), chosen & 1);
       const float2 theirs = shared.candidate[lane % BLOCKS];
       const float best = largest(theirs.x);
+      // Of equal logits the lower id, as NumPy's argmax takes it.
       word = __reduce_min_sync(~0u, theirs.x == best ? __float_as_int(theirs.y) : VOCABULARY - 1);
       x = two_of(shared.likeliest[word / WORDS], lane) + upcoming;
     } else {
+      // Drawn: every block gets all logits and chooses by itself, by the same numbers, the same word.
       float* const own_logits = logits + BLOCKS * WORDS;  // before they are sent, to this block too
       if (left > 0) own_logits[own] = logit;
       __syncthreads();

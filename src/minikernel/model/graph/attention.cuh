@@ -15,6 +15,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const char* const weights = reinterpret_cast<const char*>(memory) + VECTORS;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   Timeline<TIMED> timeline(stamps);
+  // The weights do not depend on the launch before, so that they are copied while that is still at work.
   if (threadIdx.x == 0) {
     const Prefetch prefetch(shared_address(&barrier), VECTORS + WEIGHTS);
     prefetch.copy(memory, packed, VECTORS);
@@ -25,10 +26,12 @@ __global__ void __launch_bounds__(32 * WARPS)
   await_kernels_before();
   timeline.ended(WAITING);
 
+  // Persistent: a block keeps its matrix in shared memory for all the tiles of rows that it takes.
   for (int row_tile = blockIdx.x * WARPS + warp; row_tile < row_tiles; row_tile += gridDim.x * WARPS) {
     float x[TILES][4];
     if (EMBED) {
       embed(x, ids, tokens, places, row_tile, time, words, lane);
+      // Blocks that share rows have all made them; one writes.
       if (blockIdx.y == 0)
 #pragma unroll
         for (int tile = 0; tile < TILES; ++tile)
@@ -39,6 +42,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     typename Precision::Left normed[CHUNKS];
     layer_norm<Precision>(x, normed);
     timeline.ended(MEMORY);
+    // The barrier's only phase: later rounds pass at once.
     await(shared_address(&barrier), 0);
     const float factor = vectors[3 * WIDTH];
 #pragma unroll 1
@@ -48,9 +52,11 @@ __global__ void __launch_bounds__(32 * WARPS)
       float u[4], v[4];
       set_columns(u, vectors, 2 * unit, lane);
       set_columns(v, vectors, 2 * unit + 1, lane);
+      // A unit is 16 columns, two tiles: one head's queries, keys or values.
       add_product<Precision>(u, normed, own, factor);
       add_product<Precision>(v, normed, own + CHUNKS * 32, factor);
       char* const to = qkv + (static_cast<size_t>(row_tile) * UNITS_OF_QKV + unit) * UNIT<Precision>;
+      // Queries are stored as left operands, scaled; keys and values as right ones, as attention takes them.
       if (unit < HEADS) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) u[j] *= SCALE, v[j] *= SCALE;
@@ -84,6 +90,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const auto unit = [&](int row_tile, int which) {
     return qkv + (static_cast<size_t>(first + row_tile) * UNITS_OF_QKV + which * HEADS + head) * UNIT<Precision>;
   };
+  // Later tiles of keys are not seen by any of these queries and are not loaded; `within` is the same in all lanes.
   const auto load_all = [&](Right(&operands)[KEY_TILES][2], int which) {
 #pragma unroll
     for (int keys = 0; keys < KEY_TILES; ++keys) {
@@ -97,6 +104,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   constexpr bool AT_ONCE = KEY_TILES <= 4;  // registers for keys and values besides the scores
   typename Precision::Left query;
   Right operands[KEY_TILES][2], values[KEY_TILES][2];
+  // All loads first: a warp has no other work that could hide the way to memory.
   load(unit(within, 0), query, lane);
   load_all(operands, 1);
   if (AT_ONCE) load_all(values, 2);
@@ -111,6 +119,7 @@ __global__ void __launch_bounds__(32 * WARPS)
       Precision::multiply(scores[keys][half], query, operands[keys][half]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
+        // Only the tile on the diagonal needs a mask.
         const int key = 8 * half + lane % 4 * 2 + i % 2, row = lane / 4 + i / 2 * 8;
         if (keys == within && key > row) scores[keys][half][i] = -INFINITY;
         top[i / 2] = fmaxf(top[i / 2], scores[keys][half][i]);
@@ -132,6 +141,7 @@ __global__ void __launch_bounds__(32 * WARPS)
         scores[keys][half][i] = __expf(scores[keys][half][i] - top[i / 2]);
         total[i / 2] += scores[keys][half][i];
       }
+    // Tiles of scores are the left operand as they lie; the division by the sum waits for the end.
     const typename Precision::Left weights = Precision::left(scores[keys][0], scores[keys][1]);
     add_product<Precision>(out[0], weights, values[keys][0], 1.0f);
     add_product<Precision>(out[1], weights, values[keys][1], 1.0f);

@@ -60,6 +60,7 @@ class Captured:
     ) -> None:
         check_takes(model, shape)
         device, dtype = model.lm_head.weight.device, model.lm_head.weight.dtype
+        # The snapshot first: a parameter that changes while it is packed counts as changed.
         self._packed_of, self.weights = Snapshot(model), pack(model)
         self.ids = torch.zeros(shape, dtype=torch.int64, device=device)
         self.output = torch.empty((*shape, model.config.vocab_size), dtype=dtype, device=device)
@@ -85,6 +86,7 @@ class Captured:
         self.replay()
         if not self._packed_of.current():  # looked at while the GPU is at work
             now = Snapshot(model)
+            # Into the same memory: the graph holds addresses.
             for old, new in zip(self.weights, pack(model), strict=True):
                 old.copy_(new)
             self._packed_of = now
@@ -128,6 +130,7 @@ def forward(model: GrammarMiniGPT, ids: Tensor, *, probabilities: bool = True, d
     multiprocessors = softmax_cuda.multiprocessors(weight.get_device())
     own = addresses(weights, ids, output, buffers)
     kernels = launches(model.config, shape, DTYPES[weight.dtype], multiprocessors, own, probabilities=probabilities)
+    # launches go to the current device's stream, so that the model's own is made current
     with torch.cuda.device(weight.device):
         launch(kernels, dependent=dependent)
     return output
@@ -145,6 +148,7 @@ def check_takes(model: GrammarMiniGPT, shape: tuple[int, int]) -> None:
         raise LabError(f"the rung `graph` runs on a GPU, and this model is on {weight.device}; move it with .to.")
     if weight.dtype not in DTYPES:
         raise LabError(f"the rung `graph` computes in float32 or bfloat16, not in {weight.dtype}; convert the model.")
+    # Eight blocks of a cluster share the rows of the LM head where there are few (plan.py).
     if softmax_cuda.limits_of(weight.get_device()).blocks < 8:
         raise LabError("the rung `graph` needs clusters of 8 blocks, from compute capability 9.0 on; call the model.")
     check_fits(model.config)
@@ -162,6 +166,8 @@ def pack(model: GrammarMiniGPT) -> Weights:
         LabError: a number that is split into float16 could leave its range.
     """
     weight, parameters = model.lm_head.weight, dict(model.named_parameters())
+    # Packed by NumPy on the host, from float32 whatever the
+    # model's dtype: rarely done, and the tests need no GPU for it.
     arrays = {name: parameters[torch_name(name)].detach().float().cpu().numpy() for name in model.config.shapes}
     made = packed(model.config, arrays, DTYPES[weight.dtype], room_for_words(model.config.vocab_size))
     return Weights(*(torch.from_numpy(array).to(weight.device) for array in made))
@@ -171,6 +177,7 @@ def workspace(model: GrammarMiniGPT, shape: tuple[int, int]) -> tuple[Tensor, Te
     """What lies between the launches: the residual stream, read and written by turns, qkv, and what attention mixed."""
     weight = model.lm_head.weight
     sizes = workspace_bytes(shape, DTYPES[weight.dtype])
+    # With more than one part the stream is written beside what is read, by turns; with one, it goes in place.
     first, qkv, mixed = (
         torch.empty(sizes[name], dtype=torch.uint8, device=weight.device) for name in ("stream", "qkv", "mixed")
     )
@@ -192,6 +199,8 @@ def _captured(kernels: list[Kernel], dependent: bool) -> torch.cuda.CUDAGraph:
     """The kernels as a CUDA graph, on torch's current device."""
     launch(kernels, dependent=dependent)  # compiles and loads them, which a capture may not
     torch.cuda.synchronize()
+    # A graph of 13 kernels costs the host one launch: 3.55 us from event to event for the first empty kernel and 0.5 us
+    # for each further one, measured on an H200.
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         launch(kernels, dependent=dependent)
@@ -221,9 +230,11 @@ def timeline(model: GrammarMiniGPT, ids: Tensor, *, probabilities: bool = True, 
             addresses(weights, ids, output, buffers, stamps), probabilities=probabilities, timed=True,
         )  # fmt: skip
 
+    # Each launch's blocks have rows of their own in `stamps`: the launches are described once to count them.
     blocks = [0, *np.cumsum([kernel.grid[0] * kernel.grid[1] for kernel in described(0)])]
     stamps = torch.zeros((blocks[-1], EVENTS, 2), dtype=torch.int64, device=device)
     kernels = [
+        # the stamps are each kernel's last argument
         kernel._replace(arguments=(*kernel.arguments[:-1], stamps[first:last].data_ptr()))
         for kernel, (first, last) in zip(described(stamps.data_ptr()), pairwise(blocks), strict=True)
     ]

@@ -48,6 +48,7 @@ def forward(model: GrammarMiniGPT, ids: Tensor, probabilities: bool) -> Tensor:
             graphs.popitem(last=False)
         captured = Captured(model, shape, probabilities=probabilities)
     graphs[key] = captured  # the last of them is the one that was used last
+    # The graph writes to one place: without a copy the next call would change this one's result.
     return captured.run(model, ids).clone()
 
 

@@ -24,6 +24,7 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
     feed_forward(const char* packed, const char* mixed, const float4* stream, float4* written, int row_tiles,
                  long long* stamps) {
   typedef typename Precision::Right Right;
+  // Of a warp: OWN tiles of the projection's 8, and MINE pieces of 16 hidden columns.
   constexpr int OWN = TILES / SPLIT, MINE = PIECES / BLOCKS / SPLIT;
   constexpr int VECTORS = FFN_VECTORS * sizeof(float), PROJ = TILES * CHUNKS * FRAGMENT<Precision>;
   constexpr int WEIGHTS = PIECES / BLOCKS * PIECE<Precision>;
@@ -51,10 +52,12 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
   for (int first = blockIdx.x * GROUPS; first < row_tiles; first += gridDim.x * GROUPS) {
     const int row_tile = first + group;
     if (row_tile >= row_tiles) break;
+    // What attention mixed, a chunk for each head, ready to multiply.
     typename Precision::Left operand[CHUNKS];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk)
       load(mixed + (static_cast<size_t>(row_tile) * HEADS + chunk) * UNIT<Precision>, operand[chunk], lane);
+    // The residual: where the launch before left parts, they are added up as they are loaded.
     float x[TILES][4], own[OWN][4];
 #pragma unroll
     for (int tile = 0; tile < OWN; ++tile) {
@@ -76,6 +79,7 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
 #pragma unroll
       for (int tile = 0; tile < OWN; ++tile)
         shared[(which * OWN + tile) * 32 + lane] = make_float4(own[tile][0], own[tile][1], own[tile][2], own[tile][3]);
+      // A barrier of the group alone: groups have rows of their own and do not wait for each other.
       named_barrier(1 + group, 32 * SPLIT);
     }
 #pragma unroll
@@ -83,6 +87,9 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         x[tile][i] = SPLIT == 1 ? own[tile % OWN][i] : reinterpret_cast<const float*>(&shared[tile * 32 + lane])[i];
+    // LayerNorm needs whole rows, so that each warp of the group normalises all of
+    // them by itself. Then x becomes what this warp adds: with SPLIT 1 on top of
+    // residual and bias, else from nothing, as these come in when the sums are joined.
     layer_norm<Precision>(x, operand);
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
@@ -91,6 +98,7 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
 #pragma unroll
       for (int i = 0; i < 4; ++i) x[tile][i] = SPLIT == 1 ? x[tile][i] + bias[i] : 0;
     }
+    // 16 hidden columns at a time: made, activated, and multiplied into all 64 columns of x.
 #pragma unroll 1
     for (int i = 0; i < MINE; ++i) {
       const int piece = blockIdx.y * (PIECES / BLOCKS) + which * MINE + i;
@@ -109,6 +117,8 @@ __global__ void __launch_bounds__(32 * GROUPS * SPLIT)
         add_product<Precision>(x[tile], hidden, out[tile * 32], out_factor);
     }
     if (SPLIT > 1) {
+      // Partial sums meet in shared memory, behind the rows that may still be read; each warp adds up its own tiles, in
+      // the order of the warps, so that the result is the same each time.
       float4* const sums = shared + TILES * 32;
 #pragma unroll
       for (int tile = 0; tile < TILES; ++tile)
@@ -179,6 +189,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(32 * GROUPS * 
   const int block = CLUSTER == 1 ? 0 : block_of_cluster();
   Timeline<TIMED> timeline(stamps);
   if (threadIdx.x == 0) {
+    // A barrier for each group and for each side of `exchanged`, which turns use in alternation.
     if (CLUSTER > 1)
       for (int i = 0; i < 2 * GROUPS; ++i) make_barrier(shared_address(&arrivals[i / 2][i % 2]), 1);
     const Prefetch prefetch(shared_address(&barrier), VECTORS + WEIGHTS);
@@ -187,6 +198,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(32 * GROUPS * 
     prefetch.copy(bytes + VECTORS, packed + (4 + room) * sizeof(float) + block * WEIGHTS, WEIGHTS);
   }
   __syncthreads();
+  // No store to another block before its barriers are there.
   if (CLUSTER > 1) cluster_barrier();
   await_kernels_before();
   timeline.ended(WAITING);
@@ -203,9 +215,11 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(32 * GROUPS * 
     timeline.ended(MEMORY);
     await(shared_address(&barrier), 0);
     const float factor = vectors[0];
+    // All of a warp's words stay in registers, as logits and then as exponentials.
     float logits[PAIRS][2][4], top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
 #pragma unroll
     for (int pair = 0; pair < PAIRS; ++pair) {
+      // The sums begin as the biases: of a lane's four words, the first two stand in one tile, the others in the next.
       const float4 bias = reinterpret_cast<const float4*>(vectors)[1 + (which * PAIRS + pair) * 4 + lane % 4];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -219,6 +233,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(32 * GROUPS * 
       }
     }
     if (SOFTMAX) {
+      // Softmax over the warps of all blocks: each has its largest logit and a sum of exponentials around it.
       top[0] = largest_of_row(top[0]);
       top[1] = largest_of_row(top[1]);
 #pragma unroll
@@ -241,6 +256,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(32 * GROUPS * 
       } else {
         const unsigned arrived = shared_address(&arrivals[group][side]);
         if (which == 0 && lane == 0) expect(arrived, sizeof all);
+        // The four lanes of a row send to a quarter of the blocks each.
         for (unsigned to = lane % 4; to < CLUSTER; to += 4)
 #pragma unroll
           for (int half = 0; half < 2; ++half)
@@ -258,6 +274,7 @@ __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(32 * GROUPS * 
           const float2 part = all[from][lane / 4 + 8 * half];
           sum = fmaf(part.y, __expf(part.x - most), sum);
         }
+        // from here on: what this warp's exponentials are multiplied by
         total[half] = __expf(top[half] - most) / sum;
       }
     }

@@ -30,6 +30,7 @@ def launch(kernels: list[Kernel], *, dependent: bool = True) -> None:
     stream = torch._C._cuda_getCurrentRawStream(device)
     for number, kernel in enumerate(kernels):
         function = nvrtc.compiled(SOURCE, kernel.expression, device)
+        # The first has none of these kernels before it.
         if dependent and number and driver() is not None:
             _launch_dependent(function, kernel, stream)
         else:
@@ -51,6 +52,7 @@ def _launch_dependent(function, kernel: Kernel, stream: int) -> None:
     cuda = driver()
     attribute, config = cuda.CUlaunchAttribute(), cuda.CUlaunchConfig()
     attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    # Permission for this launch to begin early; the kernel itself waits with griddepcontrol.wait (ptx.cuh).
     attribute.value.programmaticStreamSerializationAllowed = 1
     config.gridDimX, config.gridDimY, config.gridDimZ = *kernel.grid, 1
     config.blockDimX, config.blockDimY, config.blockDimZ = kernel.threads, 1, 1

@@ -48,6 +48,7 @@ def packed(config: MiniGPTConfig, arrays: dict[str, np.ndarray], dtype: str, wor
     check_fits(config)
     if dtype == "float32":
         check_range(config, arrays)
+    # Stacked by layer: each layer's block of bytes is one address in the kernels' arguments.
     layers = range(config.n_layer)
     return Packed(
         np.stack([_qkv(arrays, f"blocks.{layer}", dtype) for layer in layers]),
@@ -59,6 +60,7 @@ def packed(config: MiniGPTConfig, arrays: dict[str, np.ndarray], dtype: str, wor
 
 def order_of_words(words: int) -> np.ndarray:
     """The word of each of the head's outputs: of 16 words, the four of a lane in two tiles are neighbours."""
+    # A lane has columns 2 t, 2 t + 1 of each tile: with this order its four words of two tiles are 4 t to 4 t + 3.
     tile, lane, element = np.ogrid[:2, :4, :2]
     return (
         WORDS_OF_PAIR * np.arange(words // WORDS_OF_PAIR)[:, None] + (4 * lane + 2 * tile + element).ravel()
@@ -76,6 +78,7 @@ def _feed_forward(arrays: dict[str, np.ndarray], block: str, dtype: str) -> np.n
     fc, fc_bias = folded(arrays, f"{block}.mlp.fc", f"{block}.ln_2")
     out, out_bias = folded(arrays, f"{block}.mlp.proj", None)
     made, factors = zip(*(pieces(weight, dtype) for weight in (proj, fc, out)), strict=True)
+    # A piece is what 16 hidden columns need, in and out, so that a warp reads one stretch of memory a step.
     into = made[1].reshape(PIECES, -1)  # two tiles of 8 hidden columns, 4 chunks
     back = made[2].transpose(1, 0, 2, 3).reshape(PIECES, -1)  # their chunk, 8 tiles
     return _joined([proj_bias, fc_bias, out_bias, [*factors, 0]], [made[0], np.concatenate([into, back], 1)])
@@ -84,6 +87,7 @@ def _feed_forward(arrays: dict[str, np.ndarray], block: str, dtype: str) -> np.n
 def _head(arrays: dict[str, np.ndarray], dtype: str, words: int) -> np.ndarray:
     weight, bias = folded(arrays, "lm_head", "ln_f")
     room = words - len(bias)
+    # Filled up to whole tiles with words that have no weights, so that no product is a special case.
     weight = np.concatenate([weight, np.zeros((room, WIDTH))])[order_of_words(words)]
     made, factor = pieces(weight, dtype)
     return _joined([[factor] * 4, bias, np.full(room, NO_WORD)], [made])

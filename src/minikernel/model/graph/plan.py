@@ -46,6 +46,8 @@ class Plan(NamedTuple):
 # (1, 16), from 30.5 us: split 8 with blocks 2, 29.5. (64, 64), from 86.2 us: units 2, 80.6; split 2, 80.7;
 # head_split 8, 85.1. (512, 128), from 736 us: groups 16, 671; units 6, 723. Their sum is not measured.
 PLANS = (
+    # Thirty-two tiles are (1, 16) up to (32, 16): less than a
+    # multiprocessor's work each. 1,056 are eight for each of an H200's 132.
     Plan(32, 1, 1, 1, 1, 8, 2, 1, 5, 8),
     Plan(1056, 2, 4, 4, 2, 2, 1, 2, 8, 1),
     Plan(float("inf"), 6, 8, 4, 16, 1, 1, 2, 8, 1),
@@ -107,6 +109,7 @@ def plan_of(shape: tuple[int, int]) -> Plan:
     return next(plan for plan in PLANS if row_tiles_of(shape) <= plan.row_tiles)
 
 
+# Whole tiles for each sequence: a tile that two sequences shared would need a mask in every kernel.
 def row_tiles_of(shape: tuple[int, int]) -> int:
     """Tiles of 16 rows that ids (B, T) take: whole ones for each sequence."""
     return shape[0] * tiles_of_sequence(shape)
@@ -120,6 +123,7 @@ def tiles_of_sequence(shape: tuple[int, int]) -> int:
 def head_of(plan: Plan, vocabulary: int) -> Head:
     """How a plan divides the words: over as many blocks as hold their weights, and the logits in registers."""
     pairs, split, cluster = -(-vocabulary // 16), plan.head_split, plan.cluster
+    # Twice as many blocks share the words until each has few enough for its registers and its shared memory.
     while -(-pairs // (split * cluster)) > min(MOST_PAIRS, MOST_PAIRS_OF_BLOCK // split):
         cluster *= 2
     return Head(split, cluster, -(-pairs // (split * cluster)))
@@ -127,6 +131,7 @@ def head_of(plan: Plan, vocabulary: int) -> Head:
 
 def room_for_words(vocabulary: int) -> int:
     """Words for which the packed head has room: enough for every plan."""
+    # One packed head serves all plans, so that it is packed once for a model whatever its batches.
     return max(head_of(plan, vocabulary).words for plan in PLANS)
 
 
@@ -165,12 +170,15 @@ def launches(
     plan = plan or plan_of(shape)
     time, tiles, unit = shape[1], row_tiles_of(shape), unit_bytes(dtype)
     precision, stamps, flag = PRECISIONS[dtype], buffers.stamps, str(timed).lower()
+    # the layer's vectors whole, of its weights those that the block multiplies with
     qkv_shared = 4 * QKV_VECTORS + plan.units * 4 * unit
     ffn_shared = 4 * FFN_VECTORS + 16 * unit + PIECES // plan.blocks * 8 * unit
+    # Warps that share rows also exchange: the rows after the projection, and what each warp adds.
     ffn_shared += plan.groups * (1 + plan.split) * TILES * WARP * 16 if plan.split > 1 else 0
     number, read, written = np.int32(tiles), *buffers.streams
     kernels = []
     for layer in range(config.n_layer):
+        # The first layer makes its stream from the embeddings; later ones find as many parts as blocks shared the rows.
         parts, embed = (1, "true") if layer == 0 else (plan.blocks, "false")
         blocks = _blocks(tiles, plan.qkv_warps, multiprocessors, qkv_shared, plan.qkv_warps)
         kernels.append(Kernel(
@@ -181,6 +189,7 @@ def launches(
             qkv_shared,
         ))  # fmt: skip
         of_sequence = tiles_of_sequence(shape)
+        # compiled for few lengths: a warp holds all keys of its queries in registers
         key_tiles = next(most for most in (1, 2, 4, 8) if of_sequence <= most)
         kernels.append(Kernel(
             f"attend<{precision}, {key_tiles}, {plan.attend_warps}, {flag}>",
@@ -199,7 +208,9 @@ def launches(
     head, words = head_of(plan, config.vocab_size), config.vocab_size
     head_shared = 16 + head.words // head.cluster * 4 + head.words // head.cluster // 16 * 4 * unit
     warps = plan.head_groups * head.split
+    # a cluster's blocks are at work at the same time, on as many multiprocessors
     blocks = _blocks(tiles, plan.head_groups, multiprocessors // head.cluster, head_shared, warps) * head.cluster
+    # with a multiple of four words each row of the output begins on a boundary for 16-byte stores
     flags = ", ".join(str(each).lower() for each in (probabilities, words % 4 == 0, timed))
     kernels.append(Kernel(
         f"predict<{precision}, {plan.head_groups}, {head.split}, {head.cluster}, {head.pairs}, {plan.blocks}, {flags}>",
@@ -213,5 +224,7 @@ def launches(
 
 def _blocks(tiles: int, of_block: int, multiprocessors: int, shared_bytes: int, warps: int) -> int:
     """Blocks along the rows: one for each `of_block` tiles, at most as many as fit onto the GPU at once."""
+    # By shared memory (227 KB a multiprocessor; 3 KB besides for
+    # static arrays and what CUDA keeps of each block) and by 16 warps.
     at_once = max(1, min(227 * 1024 // (shared_bytes + 3072), 16 // warps))
     return min(-(-tiles // of_block), max(1, at_once * multiprocessors))

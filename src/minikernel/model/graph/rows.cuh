@@ -46,6 +46,7 @@ struct Prefetch {
   unsigned barrier;
 
   __device__ __forceinline__ Prefetch(unsigned barrier, unsigned bytes) : barrier(barrier) {
+    // One arrival, the `expect` below, and all bytes: every thread that waits for it may read everything.
     make_barrier(barrier, 1);
     fence_barriers();
     expect(barrier, bytes);
@@ -125,6 +126,7 @@ __device__ __forceinline__ void add_stream(float (&sum)[4], const float4* stream
 template <int PARTS>
 __device__ __forceinline__ void load_stream(float (&x)[TILES][4], const float4* stream, int row_tile, int lane,
                                             int row_tiles) {
+  // All loads before the first addition, so that they are under way together.
   float4 parts[PARTS][TILES];
 #pragma unroll
   for (int part = 0; part < PARTS; ++part)
@@ -143,6 +145,7 @@ __device__ __forceinline__ void load_stream(float (&x)[TILES][4], const float4* 
 __device__ __forceinline__ void embed(float (&x)[TILES][4], const long long* ids, const float* tokens,
                                       const float* places, int row_tile, int time, int words, int lane) {
   const int tiles_of_sequence = (time + ROWS - 1) / ROWS, sequence = row_tile / tiles_of_sequence;
+  // Rows beyond the end take the last token's place: they compute something finite, and nobody writes it.
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int place = min(row_tile % tiles_of_sequence * ROWS + 8 * half + lane / 4, time - 1);

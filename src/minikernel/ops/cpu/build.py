@@ -21,6 +21,7 @@ from minilab import LabError
 from minilab.device import cpp_compiler, cpu_name, has_cpp_compiler
 
 HERE = Path(__file__).parent
+# no -ffast-math: it would let the compiler reorder sums and assume that there is no NaN
 OPTIONS = ("-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC")  # products and sums in one, rounded once
 NATIVE, OPENMP = "-march=native", "-fopenmp"
 MISSING = {NATIVE: "long_vectors", OPENMP: "threads"}  # by code, what a rung lacks without an option
@@ -37,6 +38,7 @@ class Built(NamedTuple):
 def source(name: str) -> str:
     """The text of a rung's .cpp file, with the files beside it in place of their includes."""
     text = (HERE / f"{name}.cpp").read_text()
+    # The digest below must change with a header, so that its text is part of the rung's.
     while included := re.search(r'^#include "([\w.]+)"$', text, re.M):
         text = text[: included.start()] + (HERE / included[1]).read_text() + text[included.end() :]
     return text
@@ -56,6 +58,7 @@ def built(name: str) -> Built:
             "g++), or name yours in CXX."
         )
     said = ""
+    # the best first; what a compiler refuses is left out, and said
     for extra in ((NATIVE, OPENMP), (NATIVE,), (OPENMP,), ()):
         path, said = _library(name, compiler, (*OPTIONS, *extra))
         if path:
@@ -69,6 +72,7 @@ def built(name: str) -> Built:
 def _library(name: str, compiler: str, options: tuple[str, ...]) -> tuple[Path | None, str]:
     """The path of the built library, and what the compiler said; None where it refused."""
     text = source(name)
+    # The processor is among them: -march=native on another one of a shared home would end in an illegal instruction.
     decides = (text, shutil.which(compiler), _version(compiler), cpu_name(), *options)
     digest = hashlib.sha256("\0".join(map(str, decides)).encode()).hexdigest()[:16]
     library = cache() / f"{name}-{digest}.so"
@@ -80,6 +84,7 @@ def _library(name: str, compiler: str, options: tuple[str, ...]) -> tuple[Path |
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return None, done.stderr or done.stdout
+        # renaming is atomic, so that two processes that build at once cannot load half a library
         made.replace(library)
     return library, ""
 

@@ -12,6 +12,8 @@ from collections import deque
 import numpy as np
 import torch
 
+# On two threads of an AMD EPYC (2026-11-24) a result of 32,768 x 600 from fresh memory cost 19,200 page faults and
+# about 40 ms of the system's time; from the pool none.
 KEPT = 2  # pieces of memory that wait, at most; the oldest goes first
 LEAST_BYTES = 1 << 17  # smaller ones come from the heap, whose pages are there
 
@@ -31,7 +33,10 @@ class Pool:
         memory = self._taken(n_bytes)
         if memory is None:
             memory = torch.empty(x.numel(), dtype=torch.float32).numpy()
+        # A view of its own for each loan: torch keeps it alive as long as any tensor shares the storage, and its end is
+        # the one sign that nobody can see the memory any more.
         lent = memory[:]  # what torch holds on to
+        # not at exit: there is no next result then
         weakref.finalize(lent, self._free.append, memory).atexit = False
         return torch.frombuffer(lent, dtype=torch.float32).view(x.shape)
 

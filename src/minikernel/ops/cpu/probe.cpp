@@ -19,6 +19,7 @@ extern "C" void vector_exponential(const float* x, float* y, long rounds, long c
     }
 }
 
+// the empty statement keeps the compiler from adding everything up in advance
 extern "C" void additions(const float*, float*, long rounds, long count, int)
 {
     for (long k = 0, sum = 0; k < rounds * count; k++) {

@@ -18,11 +18,14 @@ from minilab import LabError
 def function(name: str, file: str | None = None) -> Callable[..., None]:
     """A C function of a .cpp file, its own unless named: (from, to, rows, cols, threads), addresses and counts."""
     found = built(file or name).library[name]
+    # Without them ctypes would pass addresses as 32-bit integers.
     found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_int]
     found.restype = None
     return found
 
 
+# Times of 32,768 x 600 float32 on two threads of an AMD EPYC, 2026-11-24, rung after rung; F.softmax took 41.8 ms, a
+# copy past the caches 6.3: loop 157, vectors 62.5, threads 38.2, streaming 6.2 ms.
 def loop(x: torch.Tensor) -> torch.Tensor:
     """Softmax over the last axis of `x`, one element at a time on one thread. Any shape; raises as `checked`."""
     return _called("loop", x, torch.empty_like)
@@ -62,6 +65,7 @@ def checked(name: str, x: torch.Tensor) -> torch.Tensor:
             f"the C++ kernel {name} takes float32 tensors on the CPU, not {x.dtype} on {x.device}; use "
             "minikernel.softmax, which takes any."
         )
+    # no gradient is recorded, and none must be asked for in silence
     x = x.detach()
     return x.contiguous() if x.dim() else x.reshape(1)
 

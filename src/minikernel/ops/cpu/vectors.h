@@ -16,6 +16,7 @@ typedef float vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef int ints __attribute__((vector_size(VECTOR_BYTES)));
 constexpr long LANES = VECTOR_BYTES / sizeof(float);
 
+// memcpy of a known size becomes one unaligned load: a cast could promise an alignment that a row does not have.
 static inline vec load(const float* from)  // from any address
 {
     vec value;
@@ -67,10 +68,12 @@ struct Exponential {
 
     vec operator()(vec x) const
     {
+        // At `lowest` the exponent's bits are 0, below it they would wrap round. NaN passes: `larger` returns x for it.
         x = larger(vec{} + lowest, x);
         const vec rounded = x * 1.44269504f + rounder;
         const vec n = rounded - rounder;
         const vec r = x - n * 0.693359375f - n * -2.12194440e-4f;
+        // A polynomial of r, in two halves that do not wait for each other (Estrin's scheme).
         const vec square = r * r;
         const vec high = (r * 0.00836871658f + 0.0416683890f) + square * 0.00138145988f;
         const vec power = (high * square + (r * 0.166665211f + 0.5f)) * square + (r + 1.0f);

@@ -7,6 +7,8 @@ struct float16 { unsigned short bits; };
 #define NEGATIVE_INFINITY __int_as_float(0xff800000)
 
 __device__ __forceinline__ float to_float(float value) { return value; }
+// A bfloat16 is the upper half of a float32: widening is a
+// shift. A float16 has another exponent and needs a conversion.
 __device__ __forceinline__ float to_float(bfloat16 value) { return __int_as_float(value.bits << 16); }
 __device__ __forceinline__ float to_float(float16 value)
 {
@@ -15,6 +17,7 @@ __device__ __forceinline__ float to_float(float16 value)
     return result;
 }
 
+// Round to nearest, ties to even, as torch does.
 __device__ __forceinline__ void from_float(float value, float& result) { result = value; }
 __device__ __forceinline__ void from_float(float value, bfloat16& result)
 {
@@ -39,6 +42,7 @@ struct CompensatedSum {
 
     __device__ __forceinline__ void add(float term)
     {
+        // the _rn forms are never fused or reordered: what the sum lost would be optimised to 0
         float corrected = __fsub_rn(term, compensation);
         float next = __fadd_rn(total, corrected);
         compensation = __fsub_rn(__fsub_rn(next, total), corrected);

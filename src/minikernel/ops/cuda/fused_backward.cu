@@ -110,6 +110,7 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS))
     int lane = threadIdx.x % THREADS;
     long long row = (long long)blockIdx.x * (SHORT_BLOCK(VECTORS) / THREADS) + threadIdx.x / THREADS;
     if (row >= rows) return;
+    // the lanes that share this row: the warp's others may have no row and be gone
     unsigned mask = THREADS == WARP ? 0xffffffff
                                     : ((1u << (THREADS % WARP)) - 1) << (threadIdx.x % WARP / THREADS * THREADS);
     y += row * cols;
@@ -125,6 +126,7 @@ __global__ void __launch_bounds__(SHORT_BLOCK(VECTORS))
         probability[v] = load_vector(y + layout.head, number, number < vectors);
         incoming[v] = load_vector(dy + layout.head, number, number < vectors);
     }
+    // All 2 VECTORS loads are under way; the edges are summed meanwhile, then the vectors in a fixed order.
     float sum = edge_dot<T, THREADS>(layout, y, dy, lane);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) sum += vector_dot<T>(probability[v], incoming[v]);
@@ -173,10 +175,12 @@ __device__ __forceinline__ void backward_row(const T* y, const T* dy, T* dx, lon
     const Row<T, ALIGNED> layout(y, cols);
     const int vectors = (int)layout.vectors;
 
+    // Announced before the loads, so that the wait for the other blocks' beginning passes while memory answers.
     if (CLUSTER > 1) expect_from_cluster(&arrived, CLUSTER * sizeof(float));
     int4 probability[VECTORS], incoming[VECTORS];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
+        // a block's threads take neighbouring vectors at each step, and a cluster's blocks lie side by side in it
         int number = thread + v * STRIDE;
         probability[v] = load_vector(y + layout.head, number, number < vectors);
         incoming[v] = load_vector(dy + layout.head, number, number < vectors);
@@ -184,9 +188,11 @@ __device__ __forceinline__ void backward_row(const T* y, const T* dy, T* dx, lon
     float sum = edge_dot<T, STRIDE>(layout, y, dy, thread);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) sum += vector_dot<T>(probability[v], incoming[v]);
+    // Written before the barrier in `block_sum` and read after it: a zero that the compiler cannot foresee (`again`).
     if (threadIdx.x == 0) zero_from_memory = 0;
     sum = block_sum(sum, exchange);
     const int zero = zero_from_memory;
+    // A block's sum, then the cluster's. Every block adds the ranks in the same order, so that all have the same bits.
     if (CLUSTER > 1) sum = cluster_sum<CLUSTER>(sum, from_rank, &arrived);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
@@ -206,6 +212,7 @@ __global__ void __launch_bounds__(THREADS)
     backward_row<T, THREADS, VECTORS, 1, ALIGNED>(y, dy, dx, cols);
 }
 
+// clusters came with Hopper; a host's compiler, which defines no architecture, sees the kernel's name all the same
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 template <typename T, int THREADS, int VECTORS, int CLUSTER, bool ALIGNED>
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS)
@@ -242,6 +249,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int v = 0; v < VECTORS; v++) tile += vector_dot<T>(probability[v], incoming[v]);
         sum.add(tile);
     }
+    // Backwards from the last tile: the L2 cache still holds what was read last.
     float row_sum = block_sum(sum.total, exchange);
 
     long long last = (layout.vectors - 1) / TILE * TILE + threadIdx.x;

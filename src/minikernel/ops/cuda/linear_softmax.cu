@@ -56,6 +56,7 @@
 
 typedef unsigned int word;                       // two float16
 
+// One block has all of a multiprocessor's shared memory: both halves of the weights take 152 KB of it.
 struct Shared {
     word weight[2][PADDED_COLUMNS][FEATURES / 2];     // [high, low], swizzled, see `line_offset`
     word hidden[2][GROUPS][TILE_ROWS][FEATURES / 2];  // likewise
@@ -102,6 +103,7 @@ __device__ __forceinline__ void multiply(float* sum, const word* a, const word* 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// Barrier 0 is __syncthreads'; each group has one of its own, so that groups need not wait for each other.
 __device__ __forceinline__ void group_barrier(int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(GROUP_THREADS) : "memory");
@@ -233,6 +235,7 @@ __device__ __forceinline__ void split_weights(Shared& shared, const float* weigh
         shared.bias[column] = scaled;
         if (scaled != NEGATIVE_INFINITY) bias_bound = fmaxf(bias_bound, fabsf(scaled));
     }
+    // Non-negative floats are ordered as their bits are, so that the integer maximum serves.
     int weight_bits = __reduce_max_sync(0xffffffff, __float_as_int(largest_norm));
     int bias_bits = __reduce_max_sync(0xffffffff, __float_as_int(bias_bound));
     if (threadIdx.x % WARP == 0) {
@@ -304,9 +307,11 @@ __global__ void __launch_bounds__(THREADS, 1)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory);
+    // Groups take tiles in turn, a grid's width apart, so that few tiles are spread over all multiprocessors first.
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP % 4, group = threadIdx.x / GROUP_THREADS;
     int tile = blockIdx.x + gridDim.x * group;
 
+    // The first tile of h is on its way while the weights are split.
     start_hidden(shared, group, h, (long long)tile * TILE_ROWS, rows);
     if (threadIdx.x == 0) shared.weight_norm = shared.bias_bound = 0;
     __syncthreads();
@@ -324,6 +329,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int LOW_A = sizeof(shared.hidden[0]), LOW_B = sizeof(shared.weight[0]);
 
     for (; (long long)tile * TILE_ROWS < rows; tile += gridDim.x * GROUPS) {
+        // A thread splits only what it copied itself, so that its own wait is enough; the barrier below then shows the
+        // group all sixteen rows. The next tile's copy starts at once into the place that has just been read.
         finish_copies();
         split_hidden<PRODUCTS>(shared, group);
         start_hidden(shared, group, h, (tile + (long long)gridDim.x * GROUPS) * TILE_ROWS, rows);
@@ -342,6 +349,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int first = 0; first < WIDTHS; first += 2) {
                 const int count = first + 1 < WIDTHS ? 2 : 1;
+                // From zero for each 16 features: a tensor core truncates what it adds, by less the smaller the sum is.
                 float sum[2][4] = {};
                 if (count == 2) {
                     load_matrices((b_address ^ (step << 5)) + first * 8 * LINE_BYTES, b[0]);
@@ -382,6 +390,8 @@ __global__ void __launch_bounds__(THREADS, 1)
                 if (count == 1 && warp == 3) logit = NEGATIVE_INFINITY;  // beyond the last column
             }
         }
+        // Exponentials could overflow: the row's maximum is subtracted after all. All four warps of the group decide
+        // alike, as the bound is the same for the 16 rows that they share.
         if (!safe) {
             float shift[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY};
 #pragma unroll
@@ -390,6 +400,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int i = 0; i < 4 * WIDTHS; i++) value[i / 4][i % 4] -= shift[i % 4 / 2];
         }
+        // A thread's 76 logits belong to two rows, 38 each: four lanes and four warps together have a row's 600.
         float total[2] = {0.0f, 0.0f};
 #pragma unroll
         for (int i = 0; i < 4 * WIDTHS; i++) {
@@ -402,6 +413,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int r = 0; r < 2; r++) {
             long long row = (long long)tile * TILE_ROWS + lane / 4 + 8 * r;
             if (row >= rows) continue;
+            // Four columns in a row from two products: a 16-byte store; a warp's last two columns go as 8 bytes.
             float inverse = 1.0f / total[r];
             float* line = out + row * COLUMNS;
 #pragma unroll

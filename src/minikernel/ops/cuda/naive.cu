@@ -1,9 +1,9 @@
 // Softmax, step 1: one thread a row, three passes through global memory.
 //
-// The textbook loop, given to every thread: the row's maximum, the sum of its exponentials, then the
-// quotients. Correct, and slow for two reasons that the next steps remove: neighbouring threads read
-// addresses a whole row apart, so each 32-byte sector that memory delivers serves one thread at a
-// time; and a row's work is serial, so 64 rows keep 64 threads of the 270,000 that the chip can hold.
+// The textbook loop, given to every thread: the row's maximum, the sum of its exponentials, the quotients. Correct, and
+// slow (524,288 x 600 float32: 15,045 us on an H200, 3.9 % of a copy's bandwidth; 22,289 on an H100) for two reasons,
+// which the next steps remove: neighbours read addresses a row apart, so each 32-byte sector serves one thread
+// at a time; and a row's work is serial, so 64 rows keep 64 threads of the 270,000 that the chip can hold.
 #include "common.cuh"
 
 template <typename T>

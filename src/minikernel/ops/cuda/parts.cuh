@@ -10,6 +10,7 @@
 // takes at most 32 blocks, enough to keep 2 KB of loads in flight in each. Measured on an H200.
 #define SHORT_BLOCK(VECTORS) ((VECTORS) >= 4 ? 32 : (VECTORS) >= 2 ? 64 : 128)
 
+// 16 bytes are the most that one load or store of a thread moves: 4 float32 or 8 elements of 16 bits.
 template <typename T> struct alignas(16) Vector {
     static const int LENGTH = 16 / sizeof(T);
     T element[LENGTH];
@@ -44,6 +45,7 @@ template <typename T, bool ALIGNED> struct Row {
     __device__ __forceinline__ Row(const T* row, long long cols)
     {
         const int LENGTH = Vector<T>::LENGTH;
+        // ALIGNED is known when it is compiled: then head and tail are 0, and the code for them is gone.
         int past = ALIGNED ? 0 : (int)(reinterpret_cast<unsigned long long>(row) % 16 / sizeof(T));
         head = past ? LENGTH - past : 0;
         if (head > cols) head = cols;
@@ -63,6 +65,7 @@ template <typename T, bool ALIGNED> struct Row {
 // How many edge elements each of the THREADS threads of a row looks after.
 #define EDGES(T, THREADS, ALIGNED) ((ALIGNED) ? 0 : (2 * Vector<T>::LENGTH + (THREADS) - 1) / (THREADS))
 
+// A butterfly: after steps of THREADS/2, ..., 2, 1 every lane has the result, so that none needs to hand it out.
 template <int THREADS> __device__ __forceinline__ float maximum_over(float value, unsigned mask)
 {
 #pragma unroll
@@ -84,6 +87,7 @@ __device__ __forceinline__ float block_maximum(float value, float* exchange)
     value = maximum_over<WARP>(value, 0xffffffff);
     if (lane == 0) exchange[threadIdx.x / WARP] = value;
     __syncthreads();
+    // Every warp reduces the warps' results by itself: one barrier a block, and no second one to hand the result out.
     return maximum_over<WARP>(lane < blockDim.x / WARP ? exchange[lane] : NEGATIVE_INFINITY, 0xffffffff);
 }
 
@@ -107,6 +111,7 @@ template <> __device__ __forceinline__ void unpack<float>(unsigned word, float* 
     value[0] = __int_as_float(word);
 }
 template <> __device__ __forceinline__ unsigned pack<float>(const float* value) { return __float_as_int(value[0]); }
+// Two bfloat16 in a word, the first one low: a shift and a mask are the whole conversion.
 template <> __device__ __forceinline__ void unpack<bfloat16>(unsigned word, float* value)
 {
     value[0] = __int_as_float(word << 16);
@@ -135,6 +140,7 @@ template <> __device__ __forceinline__ unsigned larger<float>(unsigned one, unsi
 {
     return __float_as_int(fmaxf(__int_as_float(one), __int_as_float(other)));
 }
+// Both elements of a word are compared at once, without unpacking: the maximum needs no more registers.
 template <> __device__ __forceinline__ unsigned larger<bfloat16>(unsigned one, unsigned other)
 {
     unsigned word;
@@ -156,6 +162,7 @@ template <typename T> __device__ __forceinline__ unsigned nothing()
 
 __device__ __forceinline__ void copy_asynchronously(void* to_shared, const void* from)
 {
+    // cp.async.cg goes past the L1 cache, where a row that is read once would only push others out.
     asm volatile("{ .reg .b64 own; .reg .b32 address; cvta.to.shared.u64 own, %0; cvt.u32.u64 address, own;\n"
                  "cp.async.cg.shared.global.L2::cache_hint [address], [%1], 16, %2; }"
                  ::"l"(to_shared), "l"(from), "l"(keep_in_cache()) : "memory");
@@ -178,7 +185,9 @@ __device__ __forceinline__ void expect_from_cluster(unsigned long long* arrived,
                      "fence.mbarrier_init.release.cluster;\n"
                      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
     }
+    // The barrier is initialised before anyone hears that this block has begun: no store can come before it.
     __syncwarp();
+    // relaxed: nothing but the barrier's own state has to be seen by the others, and the fence above sees to that
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
@@ -206,6 +215,7 @@ __device__ __forceinline__ void send_to_peer(Partial* slot, unsigned long long* 
 
 __device__ __forceinline__ void await_arrivals(unsigned long long* arrived)
 {
+    // The first phase of the barrier, parity 0: it is used once in a launch. `acquire` lets the threads see what came.
     unsigned all = 0;
     while (!all) {
         asm volatile("{ .reg .pred all;\n"
@@ -243,6 +253,7 @@ template <typename T> struct alignas(16) Held {
         return sum;
     }
 
+    // The same, each exponential kept as a float of its own.
     __device__ __forceinline__ float exponentiate(float shift, float* unpacked) const
     {
         float sum = 0.0f;
@@ -255,6 +266,7 @@ template <typename T> struct alignas(16) Held {
         return sum;
     }
 
+    // The result as it is stored, from exponentials that were kept: scaled and packed.
     static __device__ __forceinline__ Held quotient(const float* unpacked, float scale)
     {
         Held result;
@@ -268,6 +280,7 @@ template <typename T> struct alignas(16) Held {
         return result;
     }
 
+    // From what is held: in float32 the exponentials, in 16 bits the values, whose exponentials are computed once more.
     __device__ __forceinline__ Held quotient(float shift, float scale) const
     {
         Held result;

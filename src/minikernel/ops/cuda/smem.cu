@@ -4,7 +4,8 @@
 // addresses and every sector that memory delivers is used whole. Each thread reduces its own share,
 // then the block combines the shares in shared memory: a tree, log2(blockDim.x) steps, a barrier each.
 // The row is still read three times, though the caches serve the second and third; and 16 barriers a
-// row cost more than the arithmetic. Step 3 removes both.
+// row cost more than the arithmetic. Step 3 removes both. At 524,288 x 600 float32: 1,918 us after step 1's
+// 15,045 on an H200, 31 % of a copy's bandwidth; 1,942 us after 22,289 on an H100.
 #include "common.cuh"
 
 #define THREADS 256
@@ -19,6 +20,7 @@ struct Sum {
 template <typename Operation>
 __device__ float block_reduce(float value, float* shared)
 {
+    // Halving from the top keeps the threads that still add side by side: whole warps fall idle, not lanes of each.
     shared[threadIdx.x] = value;
     __syncthreads();
     for (int half = THREADS / 2; half > 0; half /= 2) {

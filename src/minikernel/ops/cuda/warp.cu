@@ -5,6 +5,8 @@
 // the result. Each lane keeps up to 32 elements of the row in registers, so that a row of up to 1,024 columns is
 // read once and its exponentials are computed once. That is the one width: what a longer row has beyond it is
 // looped over, three times, as in step 2. Step 3 moves 16 bytes at a time, and has a layout for every width.
+// At 524,288 x 600 float32: 656 us after step 2's 1,918 on an H200, 90 % of a copy's bandwidth; 831 us after 1,942 on
+// an H100, whose slower memory is as busy as a copy keeps it: 100 %.
 #include "common.cuh"
 
 #define THREADS 128  // of a block: four warps, four rows
@@ -34,6 +36,8 @@ __global__ void __launch_bounds__(THREADS) warp(const T* x, T* y, long long rows
     x += row * cols;
     y += row * cols;
 
+    // Lane l holds columns l, l + 32, l + 64, ...: neighbouring lanes read neighbouring addresses. Unrolled, so that
+    // every index is known and the array lies in registers.
     float value[HELD], maximum = NEGATIVE_INFINITY;
 #pragma unroll
     for (int k = 0; k < HELD; k++) {
@@ -44,6 +48,7 @@ __global__ void __launch_bounds__(THREADS) warp(const T* x, T* y, long long rows
     for (long long col = lane + HELD * WARP; col < cols; col += WARP) maximum = fmaxf(maximum, to_float(x[col]));
     float shift = row_shift(maximum_over_warp(maximum));
 
+    // what is beyond the row holds minus infinity, and its exponential adds nothing
     CompensatedSum sum;
 #pragma unroll
     for (int k = 0; k < HELD; k++) sum.add(value[k] = exponential<T>(value[k], shift));

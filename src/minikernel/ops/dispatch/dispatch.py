@@ -45,6 +45,7 @@ def dispatch_table(tuning: dict) -> list[dict]:
             "cols": choice["cols"],
             "dtype": choice["dtype"],
             "kernel": choice["faster"],
+            # `fused` has its layouts by width (softmax_fused.py) and takes no configuration
             "config": choice["config"] if choice["faster"] == tuning["kernel"] else None,
             "microseconds": {"fused": choice["rival_us"], tuning["kernel"]: choice["median_us"]},
         }
@@ -66,14 +67,17 @@ def table(device: str, folder: Path = HERE) -> list[dict]:
 
 def choose(entries: list[dict], dtype: torch.dtype, rows: int, cols: int, cuda_c: bool) -> Choice:
     """The choice for (rows, cols) from a table; dtypes of one size are alike. `cuda_c`: CuPy is here."""
+    # Only the exact width: what is best changes from one width to the next, with alignment and tiles.
     tuned = [e for e in entries if e["cols"] == cols and getattr(torch, e["dtype"]).itemsize == dtype.itemsize]
     if tuned:
+        # nearest by ratio: 64 and 512 rows differ as much as 4,096 and 32,768
         entry = min(tuned, key=lambda e: abs(math.log(e["rows"] / max(rows, 1))))
         if cuda_c or entry["kernel"] == "triton":
             return Choice(entry["kernel"], entry["config"])
     return Choice("fused" if cuda_c else "triton")
 
 
+# Bounded, because the number of rows is in the key and need not ever come twice.
 @functools.lru_cache(maxsize=4096)
 def choice(dtype: torch.dtype, rows: int, cols: int, device: int) -> Choice:
     """The kernel for rows of `cols` of a dtype on CUDA device number `device`."""

@@ -12,11 +12,14 @@ from minikernel.ops.softmax_triton_rows import check_operand
 from minilab import LabError
 
 
+# The first Triton rung: the compiler decides who holds what. At 524,288 x 600 float32: 626 us on an H200, 95 % of a
+# copy's bandwidth, faster than `warp` (656) and slower than `fused` (587); 835 us on an H100, 100 %.
 @triton.jit
 def softmax_kernel(y, x, cols, BLOCK: tl.constexpr):  # y, x: (rows, cols), contiguous; a program for each row
     row = tl.program_id(0).to(tl.int64)  # a tensor may have more elements than 32 bits count
     col = tl.arange(0, BLOCK)
     inside = col < cols
+    # minus infinity outside the row: it is no maximum, and its exponential is 0
     logits = tl.load(x + row * cols + col, mask=inside, other=float("-inf"))
     numerator = tl.exp(logits - tl.max(logits, axis=0))
     tl.store(y + row * cols + col, numerator / tl.sum(numerator, axis=0), mask=inside)
