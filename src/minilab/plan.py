@@ -11,6 +11,7 @@ from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
 from minilab.records.params import MINIGPT, kind_of
+from minilab.records.provenance import provenances
 
 SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
 SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run
@@ -259,24 +260,15 @@ class Plan:
 
     def recorded_sources(self, entry: Artefact, wildcards: Mapping[str, str]) -> list[str]:
         """The files that decide whether a record is stale: those that it was measured with, and those of today."""
-        record = read_object(self.record_of(entry, wildcards))
-        made = [one for one in (record.get("provenance"), *self._kernels(record).values()) if isinstance(one, dict)]
-        measured_with = {path for one in made for path in one.get("sources") or () if Path(path).exists()}
-        kernels = self._kernels(record) or {"": None}
-        today = {path for kernel in kernels for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
-        return sorted(measured_with | today)
+        made = provenances(read_object(self.record_of(entry, wildcards)))
+        before = {path for one in made.values() if isinstance(one, dict) for path in one.get("sources") or ()}
+        today = {path for kernel in made for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
+        return sorted({path for path in before if Path(path).exists()} | today)
 
     def measured_with(self, entry: Artefact, wildcards: Mapping[str, str]) -> dict:
-        """Today's measuring parameters, by kernel for the bench, to hold a record against."""
-        if entry.name != "bench":
-            return entry.params(self.config, wildcards)
-        kernels = self.timed_kernels(wildcards["device"])
+        """Today's measuring parameters to hold a record against: by kernel for the bench, under "" for any other."""
+        kernels = self.timed_kernels(wildcards["device"]) if entry.name == "bench" else [""]
         return {kernel: entry.params(self.config, {**wildcards, "kernel": kernel}) for kernel in kernels}
-
-    @staticmethod
-    def _kernels(record: dict) -> dict:
-        """The provenance of each kernel of a bench; none of any other record."""
-        return record["kernels"] if isinstance(record.get("kernels"), dict) else {}
 
     def to_publish(self, device: str) -> list[str]:
         """The artefacts of a device that `record` publishes: all in the table that this run measures on it."""

@@ -37,7 +37,7 @@ from minilab.files import read_object
 from minilab.inputs import look_at_inputs
 from minilab.records.artefact import TABLE
 from minilab.records.checksums import NAME, read_sums, write_sums
-from minilab.records.restore import Today, restore
+from minilab.records.restore import restore
 from minilab.records.store import content_sha256, read_artefact
 from minilab.records.verify import resolve, verify
 from minilab.site.contents import thumbnail
@@ -246,7 +246,7 @@ def _record(path: Path, entry: object) -> bool:
     write_sums(folder, [path])
     config = parse_yaml(Path("config.yaml").read_text(encoding="utf-8"), "config.yaml")
     verdict = verify(path, folder, config)
-    held = restore(path, entry, folder, Today({}, {}), "mark")
+    held = restore(path, entry, folder, {"": ({}, {})}, "mark")
     return verdict.state in ("fresh", "stale", "altered") and held["restored"]["from"] == str(path)
 
 

@@ -52,7 +52,7 @@ def restored(record: Path, folder: Path, today: dict) -> dict:
     (folder / PATH).unlink()
     done = script(
         "restore", f"input.record={record}", f"input.sums={record.parents[2]}/SHA256SUMS", "params.stale=mark",
-        f"params.measuring={json.dumps(today)}", f"output.artefact={PATH}", "config=config.yaml", cwd=folder,
+        f"params.measuring={json.dumps({'': today})}", f"output.artefact={PATH}", "config=config.yaml", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     outputs = {Path(name).stem: Path(PATH).with_name(name) for name in TEXTS}

@@ -203,7 +203,7 @@ def test_restore_says_where_it_came_from(checkout: Path):
     path = "results/24/h200/ceilings.json"
     done = forks.script(
         "restore", f"input.record={RECORD}/ceilings.json", f"input.sums={RECORD.parent}/SHA256SUMS",
-        "params.measuring={}", "params.stale=mark", f"output.artefact={path}", "config=config.yaml",
+        "params.measuring={'': {}}", "params.stale=mark", f"output.artefact={path}", "config=config.yaml",
         cwd=checkout,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ from minilab.device import devices_here
 from minilab.records.artefact import artefact as artefact_of
 from minilab.records.checksums import write_sums
 from minilab.records.provenance import provenance
-from minilab.records.restore import Today, restore
+from minilab.records.restore import restore
 from minilab.records.store import write_artefact
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_a_record_measured_with_other_sizes_is_restored_as_stale(tmp_path: Path)
     made = provenance([], measured["provenance"]["params"], "h200")
     write_artefact(record, measured | {"provenance": made})
     write_sums(folder, [record])
-    today = Today(measured["provenance"]["params"] | {"n_embd": 64}, {})
+    today = {"": (measured["provenance"]["params"] | {"n_embd": 64}, {})}
     restored = restore(record, artefact_of("distributed"), folder, today, "mark")
     assert restored["restored"]["reasons"] == [{"code": "parameter_changed", "name": "n_embd"}]
     assert restored["runs"] == measured["runs"]

@@ -16,7 +16,7 @@ from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import artefact_recorded_at
 from minilab.records.checksums import NAME, SIGNATURE, Signature, is_published, read_sums, signature_of
-from minilab.records.provenance import Reason, stale_reasons
+from minilab.records.provenance import Reason, provenances, stale_reasons
 from minilab.records.publish import PAGES, read_pages
 from minilab.records.restore import flattened, reasons_by_kernel, todays
 from minilab.records.store import check_artefact, is_edited
@@ -83,8 +83,7 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
         else:
             if wrong:
                 return Verdict(name, "altered", wrong)
-    kernels = list(artefact["kernels"]) if isinstance(artefact.get("kernels"), dict) else None
-    today = todays(entry, config, wildcards, kernels)
+    today = todays(entry, config, wildcards, provenances(artefact))
     reasons += flattened(reasons_by_kernel(artefact, today, folder, results=False))
     return Verdict(name, "stale" if reasons else "fresh", reasons)
 
