@@ -91,10 +91,10 @@ class Plan:
         """The headline GPU, as a list, if it has an artefact: one that is here, or one whose record holds it."""
         return [gpu for gpu in self.headline_gpu if self.has(name, device=gpu)]
 
-    def has(self, name: str, **wildcards: str) -> bool:
-        """Whether there is an artefact to show: its device is here, or its record is."""
+    def has(self, name: str, made_here: bool = True, **wildcards: str) -> bool:
+        """Whether there is an artefact to show: its device is here and makes it, or is not, and its record is."""
         if wildcards["device"] in self.measured:
-            return True
+            return made_here
         return Path(artefact(name).record(**wildcards)).exists()
 
     def kernels_of(self, device: str) -> list[str]:
@@ -139,11 +139,8 @@ class Plan:
 
     def has_capture(self, model: str, device: str) -> bool:
         """Whether there is a capture of a model for a device: made here, or in the record of one that is not here."""
-        if device == SIMULATED:
-            return True
-        if device in self.measured:
-            return not is_cpu(device) or (model not in TRITON_ONLY and has_cpp_compiler())
-        return self.has("capture", device=device, model=model)
+        compiles = not is_cpu(device) or (model not in TRITON_ONLY and has_cpp_compiler())
+        return device == SIMULATED or self.has("capture", compiles, device=device, model=model)
 
     @cached_property
     def captures(self) -> list[tuple[str, str]]:
@@ -164,11 +161,10 @@ class Plan:
     @cached_property
     def compared_with_simulated(self) -> list[str]:
         """Models whose simulated kernels are held against a real GPU's: where it is here, or in its record."""
-        if SIMULATED_FOR in self.measured:
-            return self.captured if self.config["capture"]["simulated"] else []
         if SIMULATED_FOR not in self.devices:
             return []
-        return [model for model in self.captured if self.has("simulated_vs_real", device=SIMULATED_FOR, model=model)]
+        at, simulated = {"device": SIMULATED_FOR}, self.config["capture"]["simulated"]
+        return [model for model in self.captured if self.has("simulated_vs_real", simulated, model=model, **at)]
 
     @property
     def profiled(self) -> list[str]:
@@ -178,13 +174,13 @@ class Plan:
     @cached_property
     def profiles(self) -> list[tuple[str, str]]:
         """(model, device) of every profile."""
-
-        def profiled(model: str, device: str) -> bool:
-            if device in self.measured:
-                return not is_cpu(device) or has_cpp_compiler()
-            return self.has("profile", device=device, model=model)
-
-        return [(model, device) for model in self.profiled for device in self.devices if profiled(model, device)]
+        compiling = {device: not is_cpu(device) or has_cpp_compiler() for device in self.devices}
+        return [
+            (model, device)
+            for model in self.profiled
+            for device in self.devices
+            if self.has("profile", compiling[device], device=device, model=model)
+        ]
 
     def profiles_beside(self, model: str, devices: list[str]) -> list[str]:
         """The profiles of a model on those of these devices that have one."""
@@ -193,11 +189,8 @@ class Plan:
 
     def checks_compile(self, model: str, device: str, name: str) -> bool:
         """Whether the safety net is tried with a model on a device: here, or in the record of one that is not here."""
-        if not self.config["compile"]["enabled"]:
-            return False
-        return (
-            self.has_capture(model, device) if device in self.measured else self.has(name, device=device, model=model)
-        )
+        compiles = self.has_capture(model, device)
+        return self.config["compile"]["enabled"] and self.has(name, compiles, device=device, model=model)
 
     @cached_property
     def health(self) -> list[tuple[str, str]]:
