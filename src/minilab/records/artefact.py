@@ -37,7 +37,7 @@ class Artefact:
         params: the part of the configuration that it depends on.
         kernels: names of the configuration's kernels that it runs; their sources count too, and so does that of the
             model in its path.
-        recompute: `module:function` that computes again what follows from its raw samples.
+        recompute: `module:function` that computes again, of an artefact, what follows from its raw samples.
         recorded: whether records hold it; otherwise it is made anew on each machine.
         gpu_only: whether only GPUs have one.
         packed: whether records hold it compressed, as `.json.xz`.

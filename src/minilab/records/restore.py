@@ -96,8 +96,8 @@ def reasons_by_kernel(
         today: what it is held against.
         folder, results: where other artefacts that decide its figures are looked for, as `stale_reasons` takes them.
     """
-    reasons = {
-        kernel: stale_reasons(made, *today.get(kernel, (None, None)), folder, results)
-        for kernel, made in provenances(artefact).items()
-    }
+    reasons = {}
+    for kernel, made in provenances(artefact).items():
+        params, sources = today.get(kernel, (None, None))
+        reasons[kernel] = stale_reasons(made, params, sources, folder, results)
     return reasons | {kernel: [{"code": "not_measured"}] for kernel in today if kernel not in reasons}

@@ -6,10 +6,10 @@ drawn by, has changed since; fresh otherwise. The figures are computed again by 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from minilab.config.check import read_schema
 from minilab.errors import LabError
@@ -24,7 +24,6 @@ from minilab.records.words import worded
 
 RELATIVE = 1e-9  # the same arithmetic on the same samples; another processor may round the last digits otherwise
 SHOWN = 3  # reasons of one record in the table
-Recompute = Callable[[dict], dict]  # an artefact -> those parts of it that follow from the rest
 
 
 @dataclass
@@ -77,7 +76,7 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
     reasons = []
     if entry.recompute is not None:
         try:
-            wrong = list(differences(artefact, resolve(entry.recompute)(artefact)))
+            wrong = list(differences(artefact, resolve_name(entry.recompute)(artefact)))
         except Exception as lacking:  # whatever arithmetic on forged samples may raise
             reasons.append({"code": "no_samples", "name": str(lacking)})
         else:
@@ -94,12 +93,6 @@ def _drawn_otherwise(path: Path, folder: Path) -> list[Reason]:
         return []
     made = read_pages(folder).get(path.relative_to(folder).as_posix())
     return stale_reasons(made, None, None, folder, results=False) if made else [{"code": "undescribed"}]
-
-
-def resolve(name: str) -> Recompute:
-    """The function that `module:function` names."""
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)
 
 
 def differences(stored: object, again: object, where: str = "") -> Iterator[Reason]:

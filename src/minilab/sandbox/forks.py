@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import IO
 
 from minilab.errors import LabError
@@ -116,8 +116,7 @@ class Forked(Confined):
 
 def serve(talk: socket.socket, function: str) -> None:
     """Fork whenever somebody asks, until nobody can any more."""
-    module, name = function.split(":")
-    called = getattr(import_module(module), name)
+    called = resolve_name(function)
     gc.collect()
     gc.freeze()  # what a fork's garbage collector looked through, it would copy
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report for themselves

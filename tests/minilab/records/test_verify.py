@@ -179,5 +179,5 @@ def test_figures_that_cannot_be_computed_again_are_a_reason(published: Path, mon
     def fails(artefact: dict) -> dict:
         raise RuntimeError("sizes differ")
 
-    monkeypatch.setattr("minilab.records.verify.resolve", lambda name: fails)
+    monkeypatch.setattr("minilab.records.verify.resolve_name", lambda name: fails)
     assert {"code": "no_samples", "name": "sizes differ"} in judged(published).reasons
