@@ -88,7 +88,7 @@ def bench(rows: list[dict], device: str = "h200") -> dict:
         "sources": {},
         "params": {},
     }
-    return {"provenance": made, "kernels": {}, "rows": rows}
+    return {"provenance": made, "kernels": {}, "rows": rows, "left_out": []}
 
 
 def allocation(fresh_us: float = 60000.0, page_faults: int = 10000, rungs: bool = False) -> dict:

@@ -123,7 +123,7 @@ def test_the_picture_has_the_learner_s_dot_and_what_the_record_s_roof_allows(tmp
     monkeypatch.setattr("matplotlib.axes.Axes.annotate", _listening(said))
     row = bench_row("mine", 4096, 1500.0, launches=100)
     ceilings = read_json(ROOT / "results/recorded/h200/24/ceilings.json")
-    here = panel_of(row, ceilings, "cpu-x", "a processor", "2026-11-21")
+    here = panel_of(row, ceilings, "cpu-x", {"cpu": "a processor", "gpu": None}, "2026-11-21")
     draw_exercise([here, {**here, "restored": True}], NAME, 4.0, tmp_path / "roofline.png")
     assert (tmp_path / "roofline.png").stat().st_size > 10_000
     assert sum(text.startswith("mine  ") for text in said) == 2
