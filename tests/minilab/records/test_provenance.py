@@ -31,6 +31,7 @@ def test_provenance_names_device_versions_and_digests(source: Path):
 def test_what_makes_a_record_stale(source: Path):
     made = provenance([source], {"launches": 100, "seed": 1})
     assert stale_reasons(made, {"launches": 200, "seed": 1}) == [{"code": "parameter_changed", "name": "launches"}]
+    assert stale_reasons(made, {"launches": 100}) == [{"code": "parameter_changed", "name": "seed"}]
     source.write_text("one // a comment")
     assert stale_reasons(made) == []
     source.write_text("two")
