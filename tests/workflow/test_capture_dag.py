@@ -92,10 +92,3 @@ def test_a_record_publishes_captures_comparisons_and_the_explorer_that_the_readm
     )}  # fmt: skip
     assert wanted | {"explorer results/25/minigpt/h200/explorer.html"} <= jobs
     assert not {job for job in jobs if "KERNEL_ANNOTATION" in job or "tiny_head/h200/explorer" in job}
-
-
-def test_no_gpu_and_no_record_of_its_capture(lab: Lab):
-    done = lab.snakemake("results/25/minigpt/a100/capture.json", "--dry-run", check=False)
-    assert done.returncode
-    assert "There is no device a100 here and no record of it" in done.stdout
-    assert "snakemake --cores 4 results/25/minigpt/a100/capture.json" in done.stdout
