@@ -42,7 +42,6 @@ SLOW = (
     r"faults/test_kill\.py::test_code_of_yours.*9",
     # scripts of which test_every_rule.py runs the rules
     r"scripts/test_stage24_scripts\.py::test_(what_goes_wrong_in_its_proof|a_users_kernel_)",
-    r"scripts/test_compile_scripts\.py::test_the_port_is_trained",
     # compiles: other models, modes and backends of the same tests stay
     r"minicompile/safe/test_safe_matrix_inductor\.py::(?!.*mode default, automatic shapes)",
     r"minicompile/safe/test_safe_matrix_backends\.py::(?!.*automatic shapes)",

@@ -1,6 +1,5 @@
 """The three scripts of stage 17, run by hand one after the other on a small configuration."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -94,14 +93,6 @@ def test_the_checkpoint_holds_the_trained_arrays_and_the_vocabulary(results):
     assert all(trained.arrays[name].tobytes() == a.tobytes() for name, a in checkpoint.arrays.items())
     assert checkpoint.tokens == list(Tokenizer.load(results / "vocab.json").tokens)
     assert NumpyMiniGPT.from_checkpoint(checkpoint).config.n_embd == MODEL["n_embd"]
-
-
-def test_a_second_run_gives_the_same_checkpoint_byte_for_byte(results, tmp_path):
-    for step in (corpus, train, export):
-        assert step(tmp_path).returncode == 0
-    for name in ("corpus.txt", "training.npz", "checkpoint.npz"):
-        digests = {hashlib.sha256((folder / name).read_bytes()).hexdigest() for folder in (results, tmp_path)}
-        assert len(digests) == 1, name
 
 
 def test_a_training_that_stays_too_far_from_the_limit_leaves_nothing(results, tmp_path):
