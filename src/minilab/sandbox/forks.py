@@ -16,7 +16,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pkgutil import resolve_name
-from typing import IO
 
 from minilab.errors import LabError
 from minilab.sandbox import supervisor
@@ -102,12 +101,7 @@ class Forked(Confined):
                 self._pid = server.fork((life, report, writing, *keep), memory_bytes, arguments)
         finally:
             os.close(writing)
-        self._printed = os.fdopen(reading, "rb")
-
-    @property
-    def printed(self) -> IO[bytes]:
-        """What it prints."""
-        return self._printed
+        self.printed = os.fdopen(reading, "rb")
 
     def _await_supervisor(self, seconds: float) -> None:
         if self.wait(seconds) is None:

@@ -80,7 +80,12 @@ class Confined:
         environment: its variables; this process's where None.
         keep: file descriptors that it inherits.
         output: where its stdout and stderr go, as `subprocess.Popen` takes it; None: where this process's go.
+
+    Attributes:
+        printed: what it prints, where `output` is a pipe.
     """
+
+    printed: IO[bytes] | None
 
     def __init__(
         self,
@@ -100,7 +105,7 @@ class Confined:
                 pass_fds=(life, report, *keep),
                 start_new_session=True,
             )
-        self._pid = self._supervisor.pid
+        self._pid, self.printed = self._supervisor.pid, self._supervisor.stdout
 
     @contextmanager
     def _watched(self) -> Iterator[tuple[int, int]]:
@@ -113,11 +118,6 @@ class Confined:
         finally:
             os.close(life)
             os.close(report)
-
-    @property
-    def printed(self) -> IO[bytes] | None:
-        """What it prints, where `output` is a pipe."""
-        return self._supervisor.stdout
 
     def _await_supervisor(self, seconds: float) -> None:
         """Wait for the supervisor's own end.
