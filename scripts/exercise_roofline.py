@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from minikernel.exercise.marks import moved
 from minikernel.measure.caches import own_caches
-from minilab.device import hardware, is_cpu, short_name, torch_device
+from minilab.device import hardware, torch_device
 from minilab.files import read_object, replacing
 from minilab.records.store import read_artefacts
 from minilab.script import run
@@ -33,10 +33,8 @@ def panel_here(device, at, marks, bench):
 
     largest = {**bench, "shapes": bench["shapes"][-1:]}
     rows = marks["timed"] or bench_kernel(REFERENCE, kernels[REFERENCE], lambda rows, cols: None, largest, at, log.info)
-    made = hardware(device)
-    name = short_name(made["cpu"] if is_cpu(device) else made["gpu"]["name"])
     ceilings = measure_ceilings(device, at, log.info)
-    return panel_of(rows[-1], ceilings, device, name, f"{datetime.now(UTC):%Y-%m-%d}")
+    return panel_of(rows[-1], ceilings, device, hardware(device), f"{datetime.now(UTC):%Y-%m-%d}")
 
 
 def recorded_panels(job):

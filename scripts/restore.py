@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from minilab.records.artefact import artefact_at
-from minilab.records.restore import Today, restore
+from minilab.records.restore import restore
 from minilab.records.store import write_artefact
 from minilab.records.words import worded
 from minilab.script import run
@@ -14,12 +14,10 @@ log = logging.getLogger("minilab")
 
 def main(job):
     entry, wildcards = artefact_at(job.output.artefact)
-    params = job.params.measuring
-    places = {kernel: {**wildcards, "kernel": kernel} for kernel in params}
-    if entry.name == "bench":
-        today = Today(params, {kernel: entry.digests(job.config, at) for kernel, at in places.items()})
-    else:
-        today = Today(params, entry.digests(job.config, wildcards))
+    today = {
+        kernel: (params, entry.digests(job.config, {**wildcards, "kernel": kernel}))
+        for kernel, params in job.params.measuring.items()
+    }
     artefact = restore(job.input.record, entry, Path(job.input.sums).parent, today, job.params.stale)
     made, restored = artefact["provenance"], artefact["restored"]
     log.info(

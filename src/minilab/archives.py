@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from safetensors import safe_open
 
 from minilab.errors import LabError
 from minilab.files import parse_json
@@ -88,22 +89,14 @@ def safetensors_claims(path: str | Path) -> tuple[dict[str, Claimed], dict[str, 
         LabError: the reason alone, without the path: there is no such file, it is no safetensors file, or a claim is
             not true.
     """
-    with _opened(path) as (file, size), _whatever_is_wrong("it is not a whole safetensors file"):
+    with _opened(path) as (file, _), _whatever_is_wrong("it is not a whole safetensors file"):
+        with safe_open(path, "np"):
+            pass  # opening it holds every claim of its header against the bytes that are there
         (length,) = struct.unpack("<Q", file.read(8))
-        if length > min(METADATA_BYTES, size - 8):
-            raise LabError("it is not a whole safetensors file: its header claims more bytes than it has")
-        header = _metadata(file.read(length))
+        header = parse_json(file.read(length))
         described = header.pop("__metadata__", None) or {}
-        claims, begins = {}, {}
-        for name, one in header.items():
-            begin, end = one["data_offsets"]
-            claimed = Claimed(_dtype(one["dtype"]), tuple(map(_count, one["shape"])))
-            if (
-                math.prod(claimed.shape) * claimed.dtype.itemsize != _count(end) - _count(begin)
-                or end > size - 8 - length
-            ):
-                raise LabError(f"its array {name!r} claims the shape {claimed.shape}, which is not what its bytes make")
-            claims[name], begins[name] = claimed, 8 + length + begin
+        claims = {name: Claimed(_dtype(one["dtype"]), tuple(one["shape"])) for name, one in header.items()}
+        begins = {name: 8 + length + one["data_offsets"][0] for name, one in header.items()}
         return claims, described, begins
 
 
@@ -112,12 +105,6 @@ def _dtype(name: str) -> np.dtype:
     sizes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "V2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
              "I8": "i1", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "BOOL": "?"}  # fmt: skip
     return np.dtype(sizes.get(name, "V1"))
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError
-    return value
 
 
 def _metadata(data: bytes) -> Any:

@@ -4,8 +4,8 @@ Whatever reads a file afterwards need not expect one that claims more than it ho
 """
 
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from minilab.records.artefact import artefact_at
@@ -26,8 +26,7 @@ def look_at_inputs(inputs: Any) -> None:
     """
     for path in _paths(inputs):
         if path.suffix in LOOKS:
-            module, _, function = LOOKS[path.suffix].partition(":")
-            getattr(import_module(module), function)(path)
+            resolve_name(LOOKS[path.suffix])(path)
         elif path.suffix == ".json" and artefact_at(path):
             read_unedited(path)
 

@@ -11,6 +11,7 @@ from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
 from minilab.records.params import MINIGPT, kind_of
+from minilab.records.provenance import provenances
 
 SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
 SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run
@@ -90,10 +91,10 @@ class Plan:
         """The headline GPU, as a list, if it has an artefact: one that is here, or one whose record holds it."""
         return [gpu for gpu in self.headline_gpu if self.has(name, device=gpu)]
 
-    def has(self, name: str, **wildcards: str) -> bool:
-        """Whether there is an artefact to show: its device is here, or its record is."""
+    def has(self, name: str, made_here: bool = True, **wildcards: str) -> bool:
+        """Whether there is an artefact to show: its device is here and makes it, or is not, and its record is."""
         if wildcards["device"] in self.measured:
-            return True
+            return made_here
         return Path(artefact(name).record(**wildcards)).exists()
 
     def kernels_of(self, device: str) -> list[str]:
@@ -138,11 +139,8 @@ class Plan:
 
     def has_capture(self, model: str, device: str) -> bool:
         """Whether there is a capture of a model for a device: made here, or in the record of one that is not here."""
-        if device == SIMULATED:
-            return True
-        if device in self.measured:
-            return not is_cpu(device) or (model not in TRITON_ONLY and has_cpp_compiler())
-        return self.has("watched", device=device, model=model)
+        compiles = not is_cpu(device) or (model not in TRITON_ONLY and has_cpp_compiler())
+        return device == SIMULATED or self.has("watched", compiles, device=device, model=model)
 
     @cached_property
     def captures(self) -> list[tuple[str, str]]:
@@ -163,11 +161,10 @@ class Plan:
     @cached_property
     def compared_with_simulated(self) -> list[str]:
         """Models whose simulated kernels are held against a real GPU's: where it is here, or in its record."""
-        if SIMULATED_FOR in self.measured:
-            return self.captured if self.config["capture"]["simulated"] else []
         if SIMULATED_FOR not in self.devices:
             return []
-        return [model for model in self.captured if self.has("watched_simulated", device=SIMULATED_FOR, model=model)]
+        at, simulated = {"device": SIMULATED_FOR}, self.config["capture"]["simulated"]
+        return [model for model in self.captured if self.has("watched_simulated", simulated, model=model, **at)]
 
     @property
     def profiled(self) -> list[str]:
@@ -177,13 +174,13 @@ class Plan:
     @cached_property
     def profiles(self) -> list[tuple[str, str]]:
         """(model, device) of every profile."""
-
-        def profiled(model: str, device: str) -> bool:
-            if device in self.measured:
-                return not is_cpu(device) or has_cpp_compiler()
-            return self.has("profile_samples", device=device, model=model)
-
-        return [(model, device) for model in self.profiled for device in self.devices if profiled(model, device)]
+        compiling = {device: not is_cpu(device) or has_cpp_compiler() for device in self.devices}
+        return [
+            (model, device)
+            for model in self.profiled
+            for device in self.devices
+            if self.has("profile_samples", compiling[device], device=device, model=model)
+        ]
 
     def profiles_beside(self, model: str, devices: list[str]) -> list[str]:
         """The profiles of a model on those of these devices that have one."""
@@ -192,11 +189,8 @@ class Plan:
 
     def checks_compile(self, model: str, device: str, name: str) -> bool:
         """Whether the safety net is tried with a model on a device: here, or in the record of one that is not here."""
-        if not self.config["compile"]["enabled"]:
-            return False
-        return (
-            self.has_capture(model, device) if device in self.measured else self.has(name, device=device, model=model)
-        )
+        compiles = self.has_capture(model, device)
+        return self.config["compile"]["enabled"] and self.has(name, compiles, device=device, model=model)
 
     @cached_property
     def health(self) -> list[tuple[str, str]]:
@@ -259,24 +253,15 @@ class Plan:
 
     def recorded_sources(self, entry: Artefact, wildcards: Mapping[str, str]) -> list[str]:
         """The files that decide whether a record is stale: those that it was measured with, and those of today."""
-        record = read_object(self.record_of(entry, wildcards))
-        made = [one for one in (record.get("provenance"), *self._kernels(record).values()) if isinstance(one, dict)]
-        measured_with = {path for one in made for path in one.get("sources") or () if Path(path).exists()}
-        kernels = self._kernels(record) or {"": None}
-        today = {path for kernel in kernels for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
-        return sorted(measured_with | today)
+        made = provenances(read_object(self.record_of(entry, wildcards)))
+        before = {path for one in made.values() if isinstance(one, dict) for path in one.get("sources") or ()}
+        today = {path for kernel in made for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
+        return sorted({path for path in before if Path(path).exists()} | today)
 
     def measured_with(self, entry: Artefact, wildcards: Mapping[str, str]) -> dict:
-        """Today's measuring parameters, by kernel for the bench, to hold a record against."""
-        if entry.name != "bench":
-            return entry.params(self.config, wildcards)
-        kernels = self.timed_kernels(wildcards["device"])
+        """Today's measuring parameters to hold a record against: by kernel for the bench, under "" for any other."""
+        kernels = self.timed_kernels(wildcards["device"]) if entry.name == "bench" else [""]
         return {kernel: entry.params(self.config, {**wildcards, "kernel": kernel}) for kernel in kernels}
-
-    @staticmethod
-    def _kernels(record: dict) -> dict:
-        """The provenance of each kernel of a bench; none of any other record."""
-        return record["kernels"] if isinstance(record.get("kernels"), dict) else {}
 
     def to_publish(self, device: str) -> list[str]:
         """The artefacts of a device that `record` publishes: all in the table that this run measures on it."""

@@ -27,7 +27,7 @@ from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
 from minilab.inputs import look_at_inputs
 from minilab.machine_failure import sentence_about
-from minilab.sandbox.job import is_inside, run_inside, run_outside
+from minilab.sandbox.job import is_inside, run_inside, run_outside, say
 from minilab.yaml_files import parse_yaml, read_yaml
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
@@ -127,7 +127,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))
         limits: Any = getattr(job, "params", Section()).get("users_code")  # of a job that runs somebody's code
         if limits and is_inside():
-            run_inside(main, job, limits, _say, _note)
+            run_inside(main, job, limits)
             return
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
         with gpu_lock(lock) if lock else nullcontext():
@@ -138,24 +138,11 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
             else:
                 main(job)
     except LabError as error:
-        _say(str(error))
+        say(str(error))
         sys.exit(1)
     except Exception as error:
         if sentence := sentence_about(error):
-            _say(sentence)
+            say(sentence)
             sys.exit(1)
         logging.getLogger("minilab").error("%s", traceback.format_exc())
         sys.exit(1)
-
-
-def _say(sentence: str) -> None:
-    """Log a refusal."""
-    logging.getLogger("minilab").error("Error: %s", sentence)
-
-
-def _note(text: str) -> None:
-    """Write to the job's own log alone; to stderr where it has none."""
-    record = logging.LogRecord("minilab", logging.INFO, __file__, 0, "%s", (text,), None)
-    handlers = logging.getLogger().handlers
-    for handler in [one for one in handlers if isinstance(one, logging.FileHandler)] or handlers:
-        handler.handle(record)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 import jsonschema
 import numpy as np
@@ -37,9 +38,9 @@ from minilab.files import read_object
 from minilab.inputs import look_at_inputs
 from minilab.records.artefact import TABLE
 from minilab.records.checksums import NAME, read_sums, write_sums
-from minilab.records.restore import Today, restore
+from minilab.records.restore import restore
 from minilab.records.store import content_sha256, read_artefact
-from minilab.records.verify import resolve, verify
+from minilab.records.verify import verify
 from minilab.site.contents import thumbnail
 from minilab.user_code import load_function
 from minilab.yaml_files import as_yaml_types, parse_yaml, read_yaml
@@ -79,7 +80,7 @@ def lab_folder(folder: Path) -> None:
     """Lay out what the readers look for in the working directory, and import what they import on first use."""
     for entry in TABLE:
         if entry.recompute is not None:
-            resolve(entry.recompute)
+            resolve_name(entry.recompute)
     for name in ("src", "schemas", "scripts", "config.yaml"):
         (folder / name).symlink_to(ROOT / name)
 
@@ -246,7 +247,7 @@ def _record(path: Path, entry: object) -> bool:
     write_sums(folder, [path])
     config = parse_yaml(Path("config.yaml").read_text(encoding="utf-8"), "config.yaml")
     verdict = verify(path, folder, config)
-    held = restore(path, entry, folder, Today({}, {}), "mark")
+    held = restore(path, entry, folder, {"": ({}, {})}, "mark")
     return verdict.state in ("fresh", "stale", "altered") and held["restored"]["from"] == str(path)
 
 

@@ -6,7 +6,7 @@ from minikernel.report.stage_24 import Artefacts
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
 from minilab.records.provenance import provenance
-from minilab.records.restore import Today, restore
+from minilab.records.restore import restore
 from minilab.records.store import write_artefact
 
 TRAINING = {
@@ -88,7 +88,7 @@ def bench(rows: list[dict], device: str = "h200") -> dict:
         "sources": {},
         "params": {},
     }
-    return {"provenance": made, "kernels": {}, "rows": rows}
+    return {"provenance": made, "kernels": {}, "rows": rows, "left_out": []}
 
 
 def allocation(fresh_us: float = 60000.0, page_faults: int = 10000, rungs: bool = False) -> dict:
@@ -339,6 +339,6 @@ def restored_from_a_record(name: str, params: dict, measured: dict, folder: Path
     path = folder / f"h200/24/{name}.json"
     write_artefact(path, {"provenance": provenance([], params, "h200"), **measured})
     write_sums(folder / "h200", [path])
-    restored = restore(path, artefact(name), folder / "h200", Today(params, {}), "fail")
+    restored = restore(path, artefact(name), folder / "h200", {"": (params, {})}, "fail")
     assert not restored["restored"]["stale"]
     return restored

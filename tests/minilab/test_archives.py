@@ -107,7 +107,7 @@ def test_a_safetensors_file_is_described(tmp_path: Path):
     ],
 )
 def test_a_safetensors_file_that_claims_too_much_is_refused(tmp_path: Path, change: dict, length: int | None):
-    with pytest.raises(LabError, match=r"not a whole safetensors file|not what its bytes make"):
+    with pytest.raises(LabError, match="not a whole safetensors file"):
         safetensors_claims(safetensors(tmp_path / "a", {"x": {**X, **change}}, length=length))
 
 

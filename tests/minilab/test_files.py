@@ -7,7 +7,7 @@ import lzma
 import pytest
 
 from minilab import LabError, files
-from minilab.files import read_json, read_object, replacing, sha256, write_json
+from minilab.files import pack_json, read_json, read_object, replacing, sha256, write_json
 
 
 def test_replacing_leaves_the_old_file_when_the_block_fails(tmp_path):
@@ -110,6 +110,13 @@ def test_broken_packed_json_is_one_sentence(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(LabError, match="is not readable JSON"):
         read_json(path)
+
+
+def test_what_was_packed_is_read_as_it_was(tmp_path):
+    source, packed = tmp_path / "a.json", tmp_path / "a.json.xz"
+    source.write_text(json.dumps({"ö": [1, {"b": None}]}, indent=4))
+    pack_json(source, packed)
+    assert read_json(packed) == read_json(source)
 
 
 def test_a_folder_is_no_json(tmp_path):

@@ -37,13 +37,6 @@ def test_annotate_writes_the_walkthrough_and_leaves_the_notes_alone(tmp_path, ca
     assert (notes.read_text(), notes.stat().st_mtime_ns) == ("# What I saw\n\nA scratch row.\n", before)
 
 
-def test_annotate_refuses_a_capture_that_is_not_there(tmp_path):
-    done = script("annotate", f"input.capture={tmp_path}/none.json", f"output.annotation={tmp_path}/a.md")
-    assert done.returncode == 1
-    assert "does not exist; build it with" in done.stderr
-    assert not (tmp_path / "a.md").exists()
-
-
 def test_diff_compiles_writes_both_files(tmp_path, captures):
     data, text = tmp_path / "diff.json", tmp_path / "diff.md"
     inputs = [f"input.a={captures['cpu']}", f"input.b={captures['simulated']}"]

@@ -8,10 +8,6 @@ import pytest
 from forks import script
 
 from minilab.device import devices_here
-from minilab.records.artefact import artefact as artefact_of
-from minilab.records.checksums import write_sums
-from minilab.records.provenance import provenance
-from minilab.records.restore import Today, restore
 from minilab.records.store import write_artefact
 
 ROOT = Path(__file__).parents[2]
@@ -47,15 +43,3 @@ def test_distributed_refuses_hardware_that_is_not_here_in_one_sentence(tmp_path:
     assert "Error: device h200 is not in this machine" in done.stderr
     assert "Traceback" not in done.stderr
     assert not report.exists()
-
-
-def test_a_record_measured_with_other_sizes_is_restored_as_stale(tmp_path: Path):
-    folder = tmp_path / "recorded/h200"
-    record, measured = folder / "25/distributed.json", artefact("h200")
-    made = provenance([], measured["provenance"]["params"], "h200")
-    write_artefact(record, measured | {"provenance": made})
-    write_sums(folder, [record])
-    today = Today(measured["provenance"]["params"] | {"n_embd": 64}, {})
-    restored = restore(record, artefact_of("distributed"), folder, today, "mark")
-    assert restored["restored"]["reasons"] == [{"code": "parameter_changed", "name": "n_embd"}]
-    assert restored["runs"] == measured["runs"]

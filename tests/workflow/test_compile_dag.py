@@ -70,11 +70,3 @@ def test_words_are_written_again_and_nothing_is_measured(whole_copy: Lab):
     lab.edit("src/minicompile/training/trainer.py")
     restored = {"restore_of_model results/25/minigpt/h200/training.json"}  # which says that it is stale now
     assert compile_jobs(lab, *EVERY_RULE) == TRAINED | restored | drawn
-
-
-def test_a_measured_gpu_publishes_its_health_and_its_training(lab: Lab):
-    jobs = lab.jobs("record", "--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
-    published = {
-        f"compile_health results/25/{model}/h200/compile_health.json" for model in ("tiny_head", "minigpt_swapped")
-    }
-    assert jobs >= published | {"training_picture results/25/minigpt/h200/training.png"}

@@ -133,7 +133,7 @@ def test_proofs_of_kernels_wait_for_no_training(lab: Lab):
     assert {"prove", "equivalence", "train"} <= {job.split()[0] for job in lab.jobs(f"results/24/{CPU}/bench.json")}
 
 
-@pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
+@pytest.mark.parametrize("kernel", ["naive", "fused"])
 def test_cuda_kernel_edit_on_a_laptop(laptop: Lab, kernel: str):
     laptop.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
     proof = {f"prove results/24/{CPU}/proof/{kernel}.json", *GATHERED}
@@ -170,7 +170,7 @@ def test_an_edit_of_a_rung_that_only_the_ladder_has_measures_that_rung_alone(gpu
     assert gpu_machine.jobs(*TARGETS, *GPU_HERE) == proofs | measured | PICTURES
 
 
-@pytest.mark.parametrize("kernel", ["naive", "smem", "fused"])
+@pytest.mark.parametrize("kernel", ["naive", "fused"])
 def test_cuda_kernel_edit_measures_that_kernel_and_those_it_is_held_against(gpu_machine: Lab, kernel: str):
     gpu_machine.edit(f"src/minikernel/ops/cuda/{kernel}.cu")
     proofs = {f"prove results/24/{device}/proof/{kernel}.json" for device in ("h200", CPU)}
@@ -255,23 +255,10 @@ def test_device_that_is_neither_here_nor_recorded(unbuilt: Lab):
     assert "snakemake --cores 4 results/24/a100/bench.json" in done.stdout
 
 
-def test_a_contest_that_nobody_recorded(unbuilt: Lab):
-    done = unbuilt.snakemake("results/24/bandwidth.png", "--dry-run", check=False)
-    assert done.returncode
-    assert f"no record of it in {RECORDED_CONTEST}" in done.stdout
-    assert "snakemake --cores 4 results/24/h200/contest.json" in done.stdout
-
-
 def test_a_cpu_alone_has_no_contest(lab: Lab):
     shutil.rmtree(lab.root / "results/recorded")
     jobs = lab.jobs("--config", f"devices={{measure: [{CPU}], recorded: auto}}")
     assert not {job.split()[0] for job in jobs} & {"contest", "bandwidth", "restore"}
-
-
-def test_a_measured_gpu_publishes_its_contest(gpu_machine: Lab):
-    (gpu_machine.root / "results/24/h200/contest.json").unlink()
-    jobs = gpu_machine.jobs("record", *GPU_HERE)
-    assert {"contest results/24/h200/contest.json", BANDWIDTH} <= jobs
 
 
 def test_record_without_a_gpu_is_refused(unbuilt: Lab):

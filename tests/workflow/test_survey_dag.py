@@ -56,13 +56,6 @@ def test_an_edit_measures_again_and_words_do_not(lab: Lab):
     assert survey_jobs(lab) == {f"distributed results/25/{CPU}/distributed.json", f"survey {SURVEY}"}
 
 
-def test_no_device_and_no_record(lab: Lab):
-    done = without_record(lab).snakemake("results/25/a100/distributed.json", "--dry-run", check=False)
-    assert done.returncode
-    assert "no record of them in results/recorded/a100/25/distributed.json" in done.stdout
-    assert "snakemake --cores 4 results/25/a100/distributed.json" in done.stdout
-
-
 @pytest.mark.parametrize(("gpus_here", "measures"), [(0, True), (1, False), (2, True)])
 def test_a_gpu_alone_measures_no_ranks(monkeypatch: pytest.MonkeyPatch, gpus_here: int, measures: bool):
     """None here is a cluster's login node, whose configuration names the GPUs of its nodes."""

@@ -95,12 +95,8 @@ def _count(library: ctypes.CDLL, function: str, arguments: tuple[int, int, int, 
     _callable(library, function)(*arguments)
     library.end_counting.restype = ctypes.c_long
     touched = entries[: library.end_counting()]
-    kinds = touched & np.uint64(3)
-    ends = [*(np.flatnonzero(np.diff(kinds)) + 1), len(touched)]
-    start = 0
-    for end in ends:  # runs of one kind
-        memory.touch_lines((touched[start:end] >> np.uint64(2)).tolist(), int(kinds[start]) if end else 0)
-        start = end
+    for run in np.split(touched, np.flatnonzero(np.diff(touched & np.uint64(3))) + 1):  # each of one kind
+        memory.touch_lines((run >> np.uint64(2)).tolist(), int(run[0] & np.uint64(3)) if len(run) else 0)
 
 
 @cache

@@ -8,7 +8,7 @@ number in it. Where nothing of this fits, the hint is the one of the first case 
 from collections import Counter
 from collections.abc import Iterator
 
-from minikernel.exercise.exercises import COLS, exercises, known_cases
+from minikernel.exercise.exercises import COLS, exercises, hints_by_reason, known_cases
 from minikernel.exercise.marks import (
     Coded,
     Marks,
@@ -23,24 +23,6 @@ from minikernel.exercise.marks import (
 )
 
 HINTS_AT_ONCE = 3  # a learner mends one thing at a time
-BY_CODE = {  # how a case failed -> the hint
-    "changed_input": "in_place",
-    "wrote_outside": "store_mask",
-    "no_tensor": "no_tensor",
-    "meddled": "meddled",
-}
-BY_END = {  # how its process ended -> the hint
-    "timed_out": "endless",
-    "crashed": "crash",
-    "killed": "memory",
-    "memory": "memory",
-    "processes": "processes",
-    "exited": "exits",
-    "meddled": "meddled",
-    "unwatched": "meddled",
-    "not_compiled": "not_compiled",
-    "no_compiler": "no_compiler",
-}
 EXPLAINS_AN_END = ("width", "store_mask", "load_mask", "tile_too_small")  # what was wrong before its process crashed
 # Patterns that say more than what a result looks like.
 SURE = ("rank", "width", "maximum", "one_maximum", "cancellation", "large_difference")
@@ -59,7 +41,7 @@ def next_steps(marks: Marks) -> list[Coded]:
     if marks["unfilled"]:
         return [{"code": "begin", "exercise": exercise.name}]
     if marks["ended"]:
-        ending = BY_END.get(marks["ended"]["code"], "not_loaded")
+        ending = hints_by_reason("ended").get(marks["ended"]["code"], "not_loaded")
         before = [] if ending == "endless" else [name for name in _about_cases(marks) if name in EXPLAINS_AN_END]
         return [_hint(name) for name in dict.fromkeys([*before, ending])]
     if wrong_cases(marks):
@@ -88,7 +70,7 @@ def _about_cases(marks: Marks) -> Iterator[str]:
     elif _raises_always(marks):
         yield "raises"
         return
-    yield from (hint for kind, hint in BY_CODE.items() if kind in kinds)
+    yield from (hint for kind, hint in hints_by_reason("failed").items() if kind in kinds)
     if looks:
         yield looks.most_common(1)[0][0]
     if pattern:

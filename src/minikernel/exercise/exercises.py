@@ -72,6 +72,12 @@ def known_cases(operation: str) -> dict[str, Known]:
 
 
 @cache
+def hints_by_reason(what: str) -> dict[str, str]:
+    """Code of a reason -> the hint, where a case `failed` or a process `ended`, from `data/reasons.yaml`."""
+    return yaml.safe_load((Path(__file__).parent / "data/reasons.yaml").read_text())[what]
+
+
+@cache
 def exercises() -> dict[str, Exercise]:
     """Every exercise by its name, in the order in which they are done."""
     table = yaml.safe_load((Path(__file__).parent / "data/exercises.yaml").read_text())

@@ -5,53 +5,30 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from minikernel.report.roofline import bars
+from minikernel.report.roofline import panel
 from minikernel.report.roofline_plot import draw_bars, draw_roofline, label_slopes, words
 from minilab.pages.style import colour, use_style
 
 HEIGHT = 5.2  # inches a panel
 
 
-def panel_of(row: dict, ceilings: dict, device: str, name: str, date: str) -> dict:
+def panel_of(row: dict, ceilings: dict, device: str, hardware: dict, date: str) -> dict:
     """What a panel shows of one row of the bench: the kernel's own dot, and F.softmax's from the same process.
 
     Args:
         row: of `minikernel.measure.bench.bench_kernel`.
         ceilings: as `minikernel.measure.ceilings.measure_ceilings` gives them.
-        device, name, date: the hardware's slug and name, and the day of the measurement.
+        device, hardware, date: the hardware's slug and facts (`minilab.device.hardware`), and the day.
 
     Returns:
-        A panel, with the keys of `minikernel.report.roofline.panel`.
+        As `minikernel.report.roofline.panel`.
     """
-    speeds = {row["kernel"]: 1.0, "F.softmax": row["ratio_to_reference"]}
-    points = [
-        {
-            "kernel": kernel,
-            "flop_per_byte": row["flop_per_byte"],
-            "tflop_per_s": row["tflop_per_s"] * speed,
-            "median_us": row["median_us"] / speed,
-            "fraction_of_copy": row["fraction_of_copy"] * speed,
-            "stale": False,
-            "above_roof": kernel == row["kernel"] and row["above_roof"],
-        }
-        for kernel, speed in speeds.items()
-    ]
-    return {
-        "device": device,
-        "name": name,
-        "date": date,
-        "restored": False,
-        "stale_ceilings": False,
-        "shape": [row["rows"], row["cols"]],
-        "dtype": row["dtype"],
-        "ceilings": {key: value for key, value in ceilings.items() if key.endswith(("gb_per_s", "tflop_per_s"))},
-        "datasheet": ceilings["datasheet"],
-        "points": sorted(points, key=lambda point: point["median_us"]),
-        "head": None,
-        "bars": bars({point["kernel"]: point["median_us"] for point in points}, device),
-        "fresh_copy": None,
-        "streaming_copy": None,
-    }
+    times = row["ratio_to_reference"]
+    rates = {key: row[key] * times for key in ("gb_per_s", "tflop_per_s", "fraction_of_copy")}
+    reference = {**row, **rates, "kernel": "F.softmax", "median_us": row["median_us"] / times, "above_roof": False}
+    rows = [reference] if row["kernel"] == "F.softmax" else [row, reference]
+    made = {"device": device, "hardware": hardware, "date": date}
+    return panel(ceilings, {"provenance": made, "rows": rows}, [row["rows"], row["cols"]])
 
 
 def draw_exercise(
@@ -69,24 +46,24 @@ def draw_exercise(
     use_style()
     figure = plt.figure(figsize=(11, HEIGHT * len(panels)), layout="constrained")
     drawn = []
-    for part, panel in zip(figure.subfigures(len(panels), 1, squeeze=False).flat, panels, strict=True):
+    for part, shown in zip(figure.subfigures(len(panels), 1, squeeze=False).flat, panels, strict=True):
         left, right = part.subplots(1, 2, width_ratios=(2.1, 1))
-        draw_roofline(left, panel, language)
-        draw_bars(right, panel, language)
-        if panel["restored"] and moved_ratio:
-            _draw_highest(left, panel, name, moved_ratio, language)
+        draw_roofline(left, shown, language)
+        draw_bars(right, shown, language)
+        if shown["restored"] and moved_ratio:
+            _draw_highest(left, shown, name, moved_ratio, language)
         drawn.append(left)
     figure.draw_without_rendering()
-    for axes, panel in zip(drawn, panels, strict=True):
-        label_slopes(axes, panel, language)
+    for axes, shown in zip(drawn, panels, strict=True):
+        label_slopes(axes, shown, language)
     figure.savefig(png, metadata={"Software": None})
     plt.close(figure)
 
 
-def _draw_highest(axes: Axes, panel: dict, name: str, moved_ratio: float, language: str) -> None:
+def _draw_highest(axes: Axes, shown: dict, name: str, moved_ratio: float, language: str) -> None:
     text = words(language)
-    intensity = panel["points"][0]["flop_per_byte"] / moved_ratio
-    rate = intensity * panel["ceilings"]["copy_gb_per_s"] / 1e3
+    intensity = shown["points"][0]["flop_per_byte"] / moved_ratio
+    rate = intensity * shown["ceilings"]["copy_gb_per_s"] / 1e3
     axes.plot(intensity, rate, "v", markersize=10, color=colour(name), markerfacecolor="white", zorder=4)
     axes.annotate(
         text("exercise.highest", name=name, ratio=text.number(moved_ratio, ".3g")),

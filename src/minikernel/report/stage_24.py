@@ -141,7 +141,7 @@ def device_view(bench: dict, datasheet: dict | None = None, allocation: dict | N
         "triton": expectation(at, shapes[-1]),
         "ran_into": sentences(allocation, _last_rung(at, shapes[-1])) if allocation else [],
         "has_ladder_picture": bool(allocation and any((rung, *shapes[-1]) in at for rung in LADDERS["C++"])),
-        "left_out": bench.get("left_out", []),
+        "left_out": bench["left_out"],
         "targets": [] if is_cpu(made["device"]) else [target(at, shapes, kernel) for kernel in TARGETS],
     }
 

@@ -1,12 +1,14 @@
 """Check the configuration before anything runs, and refuse one that cannot be right."""
 
+from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-from minilab.config.plausible import check_sizes, check_values
+from minilab.config.plausible import sizes_that_nothing_holds, values_that_are_none
 from minilab.errors import ConfigError, LabError
 from minilab.yaml_files import own_yaml
 
@@ -65,40 +67,40 @@ def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None
     Raises:
         ConfigError: one sentence that names the key, what is wrong with it and what to write instead.
     """
-    check_values(config, where)
+    for problem in values_that_are_none(config):
+        raise ConfigError(f"{where}: {problem}")
     try:
         check_schema(config, schema, where)
     except LabError as error:
         raise ConfigError(str(error)) from None
+    for problem in chain(_contradictions(config), sizes_that_nothing_holds(config)):
+        raise ConfigError(f"{where}: {problem}")
+
+
+def _contradictions(config: dict) -> Iterator[str]:
+    """Values that do not go together, or name what is not there, a sentence each."""
     model, kernels = config["model"], config["kernels"]
     if model["n_embd"] % model["n_head"]:
-        raise ConfigError(
-            f"{where}: model.n_embd is {model['n_embd']}, which model.n_head = {model['n_head']} does not divide; "
-            f"make it a multiple of the number of heads."
+        yield (
+            f"model.n_embd is {model['n_embd']}, which model.n_head = {model['n_head']} does not divide; make it a "
+            "multiple of the number of heads."
         )
     tokens = config["equivalence"]["shape"][1]
     if tokens > model["block_size"]:
-        raise ConfigError(
-            f"{where}: equivalence.shape asks for {tokens} tokens, but model.block_size is {model['block_size']}; "
-            f"write at most that."
+        yield (
+            f"equivalence.shape asks for {tokens} tokens, but model.block_size is {model['block_size']}; write at most "
+            "that."
         )
     swapped, for_gpu = config["swap_kernel"], [name for name, entry in kernels.items() if not is_for_cpu(entry)]
     if swapped not in for_gpu:
         what = "is written for a CPU" if swapped in kernels else "is no kernel"
-        raise ConfigError(f"{where}: swap_kernel is {swapped!r}, which {what}; write one of {', '.join(for_gpu)}.")
+        yield f"swap_kernel is {swapped!r}, which {what}; write one of {', '.join(for_gpu)}."
     for section in ("kernels", "models"):
         for name, entry in config[section].items():
             source = Path(entry["source"])
             if not source.is_file():
                 wrong = "is a folder" if source.exists() else "does not exist"
-                raise ConfigError(
-                    f"{where}: {section}.{name}.source is {entry['source']!r}, which {wrong}; "
-                    f"write the path of the {section.removesuffix('s')}'s file, relative to the project's root."
+                yield (
+                    f"{section}.{name}.source is {entry['source']!r}, which {wrong}; write the path of the "
+                    f"{section.removesuffix('s')}'s file, relative to the project's root."
                 )
-    check_sizes(config, where)
-    for kind, shape in config["roofline"]["headline"].items():
-        if shape not in config["bench"][kind]["shapes"]:
-            raise ConfigError(
-                f"{where}: roofline.headline.{kind} is {shape}, which is not among bench.{kind}.shapes; "
-                f"write one of those."
-            )

@@ -20,7 +20,7 @@ from minilab.records.params import CUDA_RIVAL, TUNED_KERNEL, Config, Params, Wil
 RESULTS, RECORDED = "results", "results/recorded"
 
 
-def _no_entries(config: Config, at: Wildcards) -> list[str]:
+def _no_kernels(config: Config, at: Wildcards) -> list[str]:
     return []
 
 
@@ -31,12 +31,13 @@ class Artefact:
     Attributes:
         name: its own, and its schema's.
         pattern: its path, with `{device}`, `{model}`, `{kernel}` or `{knob}` in it.
-        script: what measures or computes it; all that this imports is what it depends on.
+        made_by: the script that measures or computes it, where that is not named after it.
         users_script: what measures a user's kernel instead, where that is another.
         cpu_script: what measures it on a CPU instead, where that is another.
         params: the part of the configuration that it depends on.
-        kernels, models: names of the configuration's entries that it runs; their sources count too.
-        recompute: `module:function` that computes again what follows from its raw samples.
+        kernels: names of the configuration's kernels that it runs; their sources count too, and so does that of the
+            model in its path.
+        recompute: `module:function` that computes again, of an artefact, what follows from its raw samples.
         recorded: whether records hold it; otherwise it is made anew on each machine.
         gpu_only: whether only GPUs have one.
         packed: whether records hold it compressed, as `.json.xz`.
@@ -46,18 +47,22 @@ class Artefact:
 
     name: str
     pattern: str
-    script: str
     params: Params = params.nothing
-    kernels: Callable[[Config, Wildcards], list[str]] = _no_entries
-    models: Callable[[Config, Wildcards], list[str]] = _no_entries
+    kernels: Callable[[Config, Wildcards], list[str]] = _no_kernels
     recompute: str | None = None
     recorded: bool = True
     gpu_only: bool = False
     packed: bool = False
     timed: bool = False
+    made_by: str | None = None
     users_script: str | None = None
     cpu_script: str | None = None
     form: str | None = None
+
+    @property
+    def script(self) -> str:
+        """What measures or computes it; all that this imports is what it depends on."""
+        return self.made_by or f"scripts/{self.name}.py"
 
     @property
     def file(self) -> str:
@@ -73,28 +78,24 @@ class Artefact:
         return self.pattern.format(**wildcards)
 
     def record(self, **wildcards: str) -> str:
-        """Where a device's record holds it: as under `results/`, without the device's folder."""
-        # A record is a device's folder already: results/24/h200/bench.json lies at results/recorded/h200/24/bench.json.
-        inside = self.pattern.removeprefix(f"{RESULTS}/").replace("{device}/", "").format(**wildcards)
-        return f"{RECORDED}/{wildcards['device']}/{inside}{'.xz' if self.packed else ''}"
+        """Where a device's record holds it."""
+        return self.record_pattern().format(**wildcards)
+
+    def record_pattern(self, recorded: str | Path = RECORDED) -> str:
+        """The pattern of its records: as under `results/`, but for the device's folder, which comes first."""
+        inside = self.pattern.removeprefix(f"{RESULTS}/").replace("{device}/", "")
+        return f"{Path(recorded).as_posix()}/{{device}}/{inside}{'.xz' if self.packed else ''}"
 
     def match(self, path: str | Path) -> dict[str, str] | None:
         """The wildcards with which the pattern becomes `path`, or None."""
-        found = _expression(self.pattern).fullmatch(Path(path).as_posix())
-        return found.groupdict() if found else None
-
-    def match_record(self, path: str | Path, recorded: str | Path = RECORDED) -> dict[str, str] | None:
-        """The wildcards with which `path` is this artefact's record, or None."""
-        inside = self.pattern.removeprefix(f"{RESULTS}/").replace("{device}/", "")
-        pattern = f"{Path(recorded).as_posix()}/{{device}}/{inside}{'.xz' if self.packed else ''}"
-        found = _expression(pattern).fullmatch(Path(path).as_posix())
-        return found.groupdict() if found else None
+        return _wildcards(self.pattern, path)
 
     def sources(self, config: Config, wildcards: Wildcards) -> list[str]:
         """The files that it depends on: the script, what this imports, the entries' own files and their data."""
-        kernels, models = self.kernels(config, wildcards), self.models(config, wildcards)
+        kernels = self.kernels(config, wildcards)
         entries = {name: config["kernels"].get(name) for name in kernels}
-        entries |= {name: config["models"].get(name) for name in models}
+        if "{model}" in self.pattern:
+            entries[wildcards["model"]] = config["models"].get(wildcards["model"])
         used = {name: entry for name, entry in entries.items() if entry}
         # the kernel's owner decides the script, so that an edit of the judge leaves the lab's own kernels fresh
         users = self.users_script and any(is_users_kernel(name, used[name]) for name in kernels if name in used)
@@ -102,8 +103,7 @@ class Artefact:
         # well: that row of the table is followed, the others are not.
         functions = [entry["function"] for entry in used.values() if "function" in entry]
         script = self.users_script if users else self.script_on(wildcards.get("device", ""))
-        # `words=False`: catalogues and templates decide no figure.
-        starts = [script or self.script, *(entry["source"] for entry in used.values())]
+        starts = [str(script), *(entry["source"] for entry in used.values())]
         return closure(starts, [*entries, *functions], words=False)
 
     def script_on(self, device: str) -> str:
@@ -120,6 +120,12 @@ def is_users_kernel(name: str, entry: dict) -> bool:
     return import_module("minikernel.judge.entry").is_users(name, entry)
 
 
+def _wildcards(pattern: str, path: str | Path) -> dict[str, str] | None:
+    """The wildcards with which a pattern becomes `path`, or None."""
+    found = _expression(pattern).fullmatch(Path(path).as_posix())
+    return found.groupdict() if found else None
+
+
 @cache
 def _expression(pattern: str) -> re.Pattern[str]:
     # every second part is a wildcard's name, which stands for anything but a slash
@@ -131,55 +137,31 @@ BY_MODEL, BY_DEVICE = "results/25/{model}/{device}", "results/24/{device}"
 
 TABLE = (
     # Stage 17 and the port are made anew on each machine: there is no figure of hardware in them.
-    Artefact("vocab", "results/17/vocab.json", "scripts/corpus.py", params.sections("corpus"), recorded=False),
+    Artefact("vocab", "results/17/vocab.json", params.sections("corpus"), recorded=False, made_by="scripts/corpus.py"),
     Artefact(
         "training",
         "results/17/training.json",
-        "scripts/train.py",
         params.sections("model", "training", "corpus"),
         recorded=False,
+        made_by="scripts/train.py",
     ),
-    Artefact(
-        "checkpoint",
-        "results/17/checkpoint.json",
-        "scripts/export_checkpoint.py",
-        recorded=False,
-    ),
-    Artefact("port", "results/24/port.json", "scripts/port.py", recorded=False),
-    Artefact(
-        "equivalence",
-        "results/24/equivalence.json",
-        "scripts/equivalence.py",
-        params.section("equivalence"),
-        recorded=False,
-    ),
+    Artefact("checkpoint", "results/17/checkpoint.json", recorded=False, made_by="scripts/export_checkpoint.py"),
+    Artefact("port", "results/24/port.json", recorded=False),
+    Artefact("equivalence", "results/24/equivalence.json", params.section("equivalence"), recorded=False),
     Artefact(
         "proof",
         f"{BY_DEVICE}/proof/{{kernel}}.json",
-        "scripts/prove.py",
         # a proof is of a kernel's code and of nothing in the configuration but where that lies
         lambda config, at: {"entry": config["kernels"].get(at["kernel"])},
         kernels=lambda config, at: [at["kernel"], "F.softmax"],
         recorded=False,
+        made_by="scripts/prove.py",
     ),
-    Artefact(
-        "ceilings",
-        f"{BY_DEVICE}/ceilings.json",
-        "scripts/ceilings.py",
-        recompute="minikernel.measure.recompute:ceilings",
-        timed=True,
-    ),
-    Artefact(
-        "allocation",
-        f"{BY_DEVICE}/allocation.json",
-        "scripts/allocation.py",
-        params.allocation,
-        recorded=False,
-    ),
+    Artefact("ceilings", f"{BY_DEVICE}/ceilings.json", recompute="minikernel.measure.recompute:ceilings", timed=True),
+    Artefact("allocation", f"{BY_DEVICE}/allocation.json", params.allocation, recorded=False),
     Artefact(
         "autotune",
         f"{BY_DEVICE}/autotune.json",
-        "scripts/autotune.py",
         params.autotune,
         # both are timed in the same turns: which one is launched depends on either's code
         kernels=lambda config, at: [TUNED_KERNEL, CUDA_RIVAL],
@@ -190,7 +172,6 @@ TABLE = (
     Artefact(
         "bench",
         f"{BY_DEVICE}/bench.json",
-        "scripts/bench_kernel.py",
         params.bench,
         # a user's kernel is timed from outside (minikernel.judge), a CPU's kernels in one process
         users_script="scripts/bench_users_kernel.py",
@@ -198,11 +179,11 @@ TABLE = (
         kernels=lambda config, at: [at["kernel"], "F.softmax"],
         recompute="minikernel.measure.recompute:bench_rows",
         timed=True,
+        made_by="scripts/bench_kernel.py",
     ),
     Artefact(
         "contest",
         f"{BY_DEVICE}/contest.json",
-        "scripts/contest.py",
         params.section("contest"),
         recompute="minikernel.measure.recompute:contest",
         timed=True,
@@ -211,7 +192,6 @@ TABLE = (
     Artefact(
         "head",
         f"{BY_DEVICE}/head.json",
-        "scripts/head.py",
         params.section("head"),
         recompute="minikernel.measure.recompute:head",
         timed=True,
@@ -220,7 +200,6 @@ TABLE = (
     Artefact(
         "kernel_swap",
         f"{BY_DEVICE}/kernel_swap.json",
-        "scripts/kernel_swap.py",
         params.kernel_swap,
         kernels=lambda config, at: [config["swap_kernel"], "F.softmax"],
         recompute="minikernel.proof.kernel_swap:recompute",
@@ -228,57 +207,40 @@ TABLE = (
     Artefact(
         "distributed",
         "results/25/{device}/distributed.json",
-        "scripts/distributed.py",
         params.distributed,
         recompute="minicompile.recompute:distributed",
         timed=True,
     ),
     Artefact(
-        "watched",
-        f"{BY_MODEL}/watched.json",
-        "scripts/watch.py",
-        params.capture,
-        models=lambda config, at: [at["model"]],
-        gpu_only=True,
-        packed=True,
+        "watched", f"{BY_MODEL}/watched.json", params.capture, gpu_only=True, packed=True, made_by="scripts/watch.py"
     ),
+    # A compile for a GPU that is not there, with what a clock decided on the real one beside it: only a machine with
+    # the GPU can tell whether the two are alike.
     Artefact(
-        # A compile for a GPU that is not there, with what a clock decided on the real one beside it: only a machine with
-        # the GPU can tell whether the two are alike.
         "watched_simulated",
         f"{BY_MODEL}/watched_simulated.json",
-        "scripts/watch_simulated.py",
         params.capture,
-        models=lambda config, at: [at["model"]],
         gpu_only=True,
         packed=True,
+        made_by="scripts/watch_simulated.py",
         form="watched",
     ),
-    Artefact("capture", f"{BY_MODEL}/capture.json", "scripts/capture.py", recorded=False),
-    Artefact("simulated_vs_real", f"{BY_MODEL}/simulated_vs_real.json", "scripts/simulated_vs_real.py", recorded=False),
-    Artefact(
-        "what_if",
-        f"{BY_MODEL}/what_if/{{knob}}.json",
-        "scripts/what_if.py",
-        params.capture,
-        models=lambda config, at: [at["model"]],
-        recorded=False,
-    ),
+    Artefact("capture", f"{BY_MODEL}/capture.json", recorded=False),
+    Artefact("simulated_vs_real", f"{BY_MODEL}/simulated_vs_real.json", recorded=False),
+    Artefact("what_if", f"{BY_MODEL}/what_if/{{knob}}.json", params.capture, recorded=False),
     Artefact(
         "profile_samples",
         f"{BY_MODEL}/profile_samples.json",
-        "scripts/profile_compile.py",
         params.profile,
-        models=lambda config, at: [at["model"]],
         recompute="minicompile.recompute:profile",
         packed=True,
         timed=True,
+        made_by="scripts/profile_compile.py",
     ),
-    Artefact("profile", f"{BY_MODEL}/profile.json", "scripts/profile.py", recorded=False),
+    Artefact("profile", f"{BY_MODEL}/profile.json", recorded=False),
     Artefact(
         "gemv",
         "results/25/{device}/gemv.json",
-        "scripts/gemv.py",
         params.section("gemv"),
         recompute="minicompile.recompute:gemv",
         timed=True,
@@ -288,23 +250,20 @@ TABLE = (
         # What of a compile is judged rather than timed: no samples, though a record holds it.
         "compile_health",
         f"{BY_MODEL}/compile_health.json",
-        "scripts/compile_health.py",
         params.compile_health,
-        models=lambda config, at: [at["model"]],
         recompute="minicompile.recompute:compile_health",
     ),
     Artefact(
         "port_training",
         "results/25/minigpt/{device}/training.json",
-        "scripts/train_port.py",
         params.port_training,
         recompute="minicompile.recompute:training",
+        made_by="scripts/train_port.py",
     ),
     Artefact(
         # The samples of every call lie in it, so that each of its figures can be worked out again (`recompute`).
         "model_contest",
         "results/26/{device}/model.json",
-        "scripts/model_contest.py",
         params.model_contest,
         recompute="minikernel.measure.model.recompute:model_contest",
         timed=True,
@@ -358,7 +317,7 @@ def artefact_at(path: str | Path) -> tuple[Artefact, dict[str, str]] | None:
 
 def artefact_recorded_at(path: str | Path, recorded: str | Path = RECORDED) -> tuple[Artefact, dict[str, str]] | None:
     """The entry of the table that a record's path belongs to, with its wildcards; None for any other file."""
-    found = ((one, one.match_record(path, recorded)) for one in TABLE if one.recorded)
+    found = ((one, _wildcards(one.record_pattern(recorded), path)) for one in TABLE if one.recorded)
     return next(((one, wildcards) for one, wildcards in found if wildcards is not None), None)
 
 

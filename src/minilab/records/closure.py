@@ -56,11 +56,11 @@ class Text:
 class Named:
     """The files that a Python file names, each with the name that is imported from it, or None."""
 
-    always: tuple[tuple[str, str | None], ...]
-    tables: tuple[dict[str, tuple[tuple[str, str | None], ...]], ...]
-    lazy: bool  # it resolves names in `__getattr__`, by its tables
-    forwards: bool  # and does nothing else
-    words: bool  # it uses minilab's translations or templates
+    always: tuple[tuple[str, str | None], ...] = ()
+    tables: tuple[dict[str, tuple[tuple[str, str | None], ...]], ...] = ()
+    lazy: bool = False  # it resolves names in `__getattr__`, by its tables
+    forwards: bool = False  # and does nothing else
+    words: bool = False  # it uses minilab's translations or templates
 
 
 def closure(
@@ -158,15 +158,13 @@ def _named_by(file: str, src: str, changed: int, size: int) -> Named:
     """What a file names; `changed` and `size` are the file's, which is read anew when either is another."""
     path = Path(file)
     if path.suffix in CPP:
-        included = INCLUDE.findall(path.read_text(errors="replace"))
-        return Named(tuple((os.path.normpath(path.parent / name), None) for name in included), (), False, False, False)
-    # a template includes others by name, without their ending and language
+        headers = INCLUDE.findall(path.read_text(errors="replace"))
+        return Named(tuple((os.path.normpath(path.parent / name), None) for name in headers))
     if path.suffix == ".md":
-        names = TEMPLATE.findall(path.read_text(errors="replace"))
-        included = [file for name in names for file in _words(name, str(path.parent.parent))]
-        return Named(tuple((os.path.normpath(file), None) for file in included), (), False, False, False)
+        parts = TEMPLATE.findall(path.read_text(errors="replace"))
+        return Named(tuple((file, None) for name in parts for file in _words(name, str(path.parent.parent))))
     if path.suffix != ".py":
-        return Named((), (), False, False, False)
+        return Named()
     text = Text()
     tree = _parsed(path)
     _collect(tree, text)

@@ -89,10 +89,6 @@ def figures(artefact: dict) -> dict[str, Figure]:
         found[f"{name}, a text"] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
         found[f"{name}, its first token"] = figure(row["first_samples_us"][row["rung"]], row["noise_floor"])
     for run in artefact.get("runs", []):
-        where = (
-            f"{run['pattern']} in {run['dtype']} on {run['ranks']} ranks"
-            if "dtype" in run
-            else f"{run['pattern']} on {run['ranks']} ranks"
-        )
+        where = f"{run['pattern']} in {run['dtype']} on {run['ranks']} ranks"
         found[f"{where}, seconds a step"] = figure(run["step_seconds"])
     return found

@@ -1,25 +1,11 @@
 """What changed between two builds of the lab, and what that changed, from their `lab.lock.json`."""
 
-from minilab.config.check import check_schema
+from minilab.config.check import check_schema, read_schema
 from minilab.errors import LabError
 
 INPUTS = {"machine": "machine", "packages": "package", "config": "config", "sources": "source", "choices": "choices"}
 DIGEST_DIGITS = 64
-NAMES = {"type": "array", "items": {"type": "string"}}
-SCHEMA = {  # of those parts that are compared; a lock of another version may lack one, and is told so by its name
-    "type": "object",
-    "additionalProperties": {"type": "object"},
-    "properties": {
-        "results": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "required": ["sha256", "sources", "config", "of"],
-                "properties": {"sha256": {"type": "string"}, "sources": NAMES, "config": NAMES, "of": NAMES},
-            },
-        }
-    },
-}
+SCHEMA = "schemas/lock.schema.yaml"
 
 
 def drift(before: dict, after: dict) -> dict[str, list[str]]:
@@ -36,7 +22,7 @@ def drift(before: dict, after: dict) -> dict[str, list[str]]:
         LabError: one of them is no lock of this version of the lab.
     """
     for which, given in (("first", before), ("second", after)):
-        check_schema(given, SCHEMA, f"the {which} lab.lock.json", "write both with `snakemake lock`.")
+        check_schema(given, read_schema(SCHEMA), f"the {which} lab.lock.json", "write both with `snakemake lock`.")
         if missing := sorted({*INPUTS, "graphs", "results"} - given.keys()):
             raise LabError(f"the {which} lab.lock.json has no {missing[0]!r}; write both with `snakemake lock`.")
     changes = {section: _changes(before[section], after[section]) for section in INPUTS}

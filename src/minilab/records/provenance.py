@@ -97,6 +97,12 @@ def concluded(sources: Iterable[str | Path], made: Mapping, *inputs: str | Path)
     return {**here, **measured}  # type: ignore[typeddict-item]  # names of the same dictionary
 
 
+def provenances(artefact: Mapping) -> dict[str, Any]:
+    """What an artefact was made with: of a bench each kernel's own provenance by its name, else the one, under ""."""
+    kernels = artefact.get("kernels")
+    return kernels if isinstance(kernels, dict) else {"": artefact.get("provenance")}
+
+
 def stale_reasons(
     made: Mapping,
     params: dict | None = None,

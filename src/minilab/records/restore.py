@@ -4,8 +4,7 @@ An artefact is a dict with a `provenance`; the bench has one provenance more for
 `kernels`, and its rows then go stale kernel by kernel.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from minilab.config.check import read_schema
@@ -13,7 +12,7 @@ from minilab.errors import LabError
 from minilab.files import read_object, sha256
 from minilab.records.artefact import Artefact
 from minilab.records.checksums import NAME, is_published, signature_of
-from minilab.records.provenance import Reason, stale_reasons
+from minilab.records.provenance import Reason, provenances, stale_reasons
 from minilab.records.store import check_artefact, is_edited
 from minilab.records.words import worded
 
@@ -21,26 +20,14 @@ RECORD_OF_OLD = (
     "a record that another version of the lab published, or that was edited, does not fit; bring it back with git, "
     "or measure it again where its device is and publish it with `snakemake record`."
 )
+# What a record is held against: by kernel for a bench, under "" for any other, parameters and the digests of sources.
+Today = Mapping[str, tuple[dict, dict]]
 
 
-@dataclass(frozen=True)
-class Today:
-    """What a record is held against: parameters and the digests of sources; for a bench, by kernel."""
-
-    params: dict
-    sources: dict
-
-
-def todays(entry: Artefact, config: dict, wildcards: Mapping[str, str], kernels: list[str] | None = None) -> Today:
+def todays(entry: Artefact, config: dict, wildcards: Mapping[str, str], kernels: Iterable[str] = ("",)) -> Today:
     """What the checkout would measure an artefact with now; `kernels` are those of a bench."""
-    if kernels is None:
-        return Today(entry.params(config, wildcards), entry.digests(config, wildcards))
-    # a bench's kernels have parameters and sources each of its own
     places = {kernel: {**wildcards, "kernel": kernel} for kernel in kernels}
-    return Today(
-        {kernel: entry.params(config, at) for kernel, at in places.items()},
-        {kernel: entry.digests(config, at) for kernel, at in places.items()},
-    )
+    return {kernel: (entry.params(config, at), entry.digests(config, at)) for kernel, at in places.items()}
 
 
 def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today, on_stale: str) -> dict:
@@ -113,12 +100,8 @@ def reasons_by_kernel(
         today: what it is held against.
         folder, results: where other artefacts that decide its figures are looked for, as `stale_reasons` takes them.
     """
-    # one provenance for all of it, under no kernel's name
-    if not isinstance(artefact.get("kernels"), dict):
-        return {"": stale_reasons(artefact["provenance"], today.params, today.sources, folder, results)}
-    reasons = {
-        kernel: stale_reasons(made, today.params.get(kernel), today.sources.get(kernel), folder, results)
-        for kernel, made in artefact["kernels"].items()
-    }
-    # a kernel that is asked for today and that nobody has measured is a gap of the record
-    return reasons | {kernel: [{"code": "not_measured"}] for kernel in today.params if kernel not in reasons}
+    reasons = {}
+    for kernel, made in provenances(artefact).items():
+        params, sources = today.get(kernel, (None, None))
+        reasons[kernel] = stale_reasons(made, params, sources, folder, results)
+    return reasons | {kernel: [{"code": "not_measured"}] for kernel in today if kernel not in reasons}

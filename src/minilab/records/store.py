@@ -8,6 +8,7 @@ from minilab.config.check import check_schema, read_schema
 from minilab.errors import LabError
 from minilab.files import digest, read_object, write_json
 from minilab.records.artefact import artefact_at
+from minilab.records.provenance import provenances
 
 PROVENANCE_SCHEMA, RESTORED_SCHEMA = "schemas/provenance.schema.yaml", "schemas/restored.schema.yaml"
 
@@ -45,12 +46,9 @@ def check_artefact(artefact: dict, schema: dict, where: str, advice: str | None 
     """
     # `restored` was added after the artefact was made: its own schema is for that
     check_schema({name: value for name, value in artefact.items() if name != "restored"}, schema, where, advice)
-    # a bench has a provenance for each kernel, since each was a job of its own
-    kernels = artefact.get("kernels")
-    made = {"provenance": artefact.get("provenance")}
-    made |= {f"kernels.{name}": one for name, one in kernels.items()} if isinstance(kernels, dict) else {}
-    for name, one in made.items():
-        check_schema(one, read_schema(PROVENANCE_SCHEMA), f"{where}: {name}", advice)
+    for kernel, made in {"": artefact.get("provenance"), **provenances(artefact)}.items():
+        name = f"kernels.{kernel}" if kernel else "provenance"
+        check_schema(made, read_schema(PROVENANCE_SCHEMA), f"{where}: {name}", advice)
     if "restored" in artefact:
         check_schema(artefact["restored"], read_schema(RESTORED_SCHEMA), f"{where}: restored", advice)
 
@@ -123,15 +121,9 @@ def changed_params(path: str | Path, artefact: dict, config: dict) -> list[str]:
     if found is None:
         return []
     entry, wildcards = found
-    if isinstance(artefact.get("kernels"), dict):  # a bench
-        made = {kernel: one["params"] for kernel, one in artefact["kernels"].items()}
-    else:
-        made = {"": artefact["provenance"]["params"]}
     changed = []
-    for kernel, params in made.items():
-        at = {**wildcards, "kernel": kernel} if kernel else wildcards
-        today = entry.params(config, at)
-        # either side's names: a parameter that is gone counts like one that is new
+    for kernel, made in provenances(artefact).items():
+        params, today = made["params"], entry.params(config, {"kernel": kernel, **wildcards})
         names = [name for name in {**params, **today} if params.get(name) != today.get(name)]
         changed += [f"{kernel}.{name}" if kernel else name for name in names]
     return changed

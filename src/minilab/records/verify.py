@@ -6,17 +6,17 @@ drawn by, has changed since; fresh otherwise. The figures are computed again by 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from minilab.config.check import read_schema
 from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import artefact_recorded_at
 from minilab.records.checksums import NAME, SIGNATURE, Signature, is_published, read_sums, signature_of
-from minilab.records.provenance import Reason, stale_reasons
+from minilab.records.provenance import Reason, provenances, stale_reasons
 from minilab.records.publish import PAGES, read_pages
 from minilab.records.restore import flattened, reasons_by_kernel, todays
 from minilab.records.store import check_artefact, is_edited
@@ -24,7 +24,6 @@ from minilab.records.words import worded
 
 RELATIVE = 1e-9  # the same arithmetic on the same samples; another processor may round the last digits otherwise
 SHOWN = 3  # reasons of one record in the table
-Recompute = Callable[[dict], dict]  # an artefact -> those parts of it that follow from the rest
 
 
 @dataclass
@@ -82,16 +81,13 @@ def verify(path: Path, folder: Path, config: dict) -> Verdict:
     # somebody who raised one and renewed all digests is found out.
     if entry.recompute is not None:
         try:
-            wrong = list(differences(artefact, resolve(entry.recompute)(artefact)))
+            wrong = list(differences(artefact, resolve_name(entry.recompute)(artefact)))
         except Exception as lacking:  # whatever arithmetic on forged samples may raise
             reasons.append({"code": "no_samples", "name": str(lacking)})
         else:
             if wrong:
                 return Verdict(name, "altered", wrong)
-    # held against the kernels that it holds: those that are asked for today and missing are `restore`'s to tell
-    kernels = list(artefact["kernels"]) if isinstance(artefact.get("kernels"), dict) else None
-    # `results=False`: what lies under results/ here is no part of the record
-    today = todays(entry, config, wildcards, kernels)
+    today = todays(entry, config, wildcards, provenances(artefact))
     reasons += flattened(reasons_by_kernel(artefact, today, folder, results=False))
     return Verdict(name, "stale" if reasons else "fresh", reasons)
 
@@ -102,12 +98,6 @@ def _drawn_otherwise(path: Path, folder: Path) -> list[Reason]:
         return []
     made = read_pages(folder).get(path.relative_to(folder).as_posix())
     return stale_reasons(made, None, None, folder, results=False) if made else [{"code": "undescribed"}]
-
-
-def resolve(name: str) -> Recompute:
-    """The function that `module:function` names."""
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)
 
 
 def differences(stored: object, again: object, where: str = "") -> Iterator[Reason]:

@@ -15,8 +15,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
-from typing import IO
+from pkgutil import resolve_name
 
 from minilab.errors import LabError
 from minilab.sandbox import supervisor
@@ -105,12 +104,7 @@ class Forked(Confined):
                 self._pid = server.fork((life, report, writing, *keep), memory_bytes, arguments)
         finally:
             os.close(writing)
-        self._printed = os.fdopen(reading, "rb")
-
-    @property
-    def printed(self) -> IO[bytes]:
-        """What it prints."""
-        return self._printed
+        self.printed = os.fdopen(reading, "rb")
 
     def _await_supervisor(self, seconds: float) -> None:
         # It is no child of this process, so that there is nobody to wait for but the end of its report.
@@ -120,8 +114,7 @@ class Forked(Confined):
 
 def serve(talk: socket.socket, function: str) -> None:
     """Fork whenever somebody asks, until nobody can any more."""
-    module, name = function.split(":")
-    called = getattr(import_module(module), name)
+    called = resolve_name(function)
     gc.collect()
     gc.freeze()  # what a fork's garbage collector looked through, it would copy
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report for themselves

@@ -62,20 +62,16 @@ def run_outside(limits: Limits, outputs: Iterable[str]) -> None:
         raise LabError(f"{subject} ended its process with exit status {ending.status}; code of yours must return.")
 
 
-def run_inside(
-    main: Callable[[Any], None], job: Any, limits: Limits, say: Callable[[str], None], note: Callable[[str], None]
-) -> None:
-    """Do the work; end this process with `SAID` where it fails, in one sentence with the subject's name.
+def say(sentence: str) -> None:
+    """Log a refusal."""
+    logging.getLogger("minilab").error("Error: %s", sentence)
 
-    Args:
-        main, job: the script's.
-        say: called with the sentence.
-        note: called with a traceback, for the log alone.
-    """
+
+def run_inside(main: Callable[[Any], None], job: Any, limits: Limits) -> None:
+    """Do a script's work; end this process with `SAID` where it fails, in one sentence with the subject's name."""
     subject = limits["subject"]
     files = (one.stream for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler))
-    log: Any = next(files, sys.stderr)
-    # a crash in C then leaves the Python lines that led to it in the log
+    log: Any = next(files, sys.stderr)  # tracebacks are for the log alone, where the job has one
     faulthandler.enable(log)
     if limits["seconds"]:
         faulthandler.dump_traceback_later(min(limits["seconds"], LONGEST_SECONDS), file=log)
@@ -83,10 +79,10 @@ def run_inside(
         main(job)
     except LabError as refusal:
         if refusal.__cause__:
-            note("".join(traceback.format_exception(refusal.__cause__)))
+            traceback.print_exception(refusal.__cause__, file=log)
         say(str(refusal) if limits["name"] in str(refusal) else f"{subject}: {refusal}")
     except (Exception, SystemExit) as failure:
-        note(traceback.format_exc())
+        traceback.print_exc(file=log)
         sentence = sentence_about(failure)
         say(
             f"{subject}: {sentence}"

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NamedTuple
 
 from minilab.errors import LabError
@@ -82,7 +81,12 @@ class Confined:
         environment: its variables; this process's where None.
         keep: file descriptors that it inherits.
         output: where its stdout and stderr go, as `subprocess.Popen` takes it; None: where this process's go.
+
+    Attributes:
+        printed: what it prints, where `output` is a pipe.
     """
+
+    printed: IO[bytes] | None
 
     def __init__(
         self,
@@ -104,7 +108,7 @@ class Confined:
                 # a signal to the lab's group is not the supervisor's: it ends by its pipe
                 start_new_session=True,
             )
-        self._pid = self._supervisor.pid
+        self._pid, self.printed = self._supervisor.pid, self._supervisor.stdout
 
     @contextmanager
     def _watched(self) -> Iterator[tuple[int, int]]:
@@ -120,11 +124,6 @@ class Confined:
             # The supervisor has copies of its own: while the report's end stayed open here, reading it would never end.
             os.close(life)
             os.close(report)
-
-    @property
-    def printed(self) -> IO[bytes] | None:
-        """What it prints, where `output` is a pipe."""
-        return self._supervisor.stdout
 
     def _await_supervisor(self, seconds: float) -> None:
         """Wait for the supervisor's own end.
@@ -171,9 +170,7 @@ class Confined:
     def __enter__(self) -> "Confined":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self.end()
         finally:

@@ -5,7 +5,7 @@ from handed_in import SHIPPED, SOLUTIONS, wrong_ones
 
 from minikernel.exercise import yardsticks
 from minikernel.exercise.cases import cases_of
-from minikernel.exercise.exercises import chosen, exercises, graded, has_a_roofline, known_cases
+from minikernel.exercise.exercises import chosen, exercises, graded, has_a_roofline, hints_by_reason, known_cases
 from minikernel.exercise.marks import BORROWED, LEAST
 from minikernel.exercise.operations import OPERATIONS
 from minikernel.judge.proof import KINDS
@@ -45,6 +45,11 @@ def test_every_case_has_its_step_a_name_and_a_hint(operation: str):
     for language in LANGUAGES:
         assert set(known) <= set(words(language).under("case"))
         assert {case.hint for case in known.values()} <= set(words(language).under("hint"))
+
+
+@pytest.mark.parametrize("what", ["failed", "ended"])
+def test_every_reason_that_has_a_hint_has_its_words(what: str):
+    assert set(hints_by_reason(what).values()) <= set(words("en").under("hint"))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -5,7 +5,7 @@ from artefacts import ladder
 
 from minikernel.exercise.diagnosis import next_steps
 from minikernel.exercise.marks import is_faster, moved, predictions, steps, verdict
-from minikernel.report.exercise_report import advice_in_words, why_in_words
+from minikernel.report.exercise_report import advice_in_words, report, why_in_words
 
 ANSWERED = {"reads": 1, "writes": 1, "megabytes": 19.66, "share_of_copy": 0.95}
 OPERATIONS = {"aten::exp": 1, "aten::sum": 1}
@@ -92,6 +92,17 @@ def test_torch_s_own_does_not_count():
     assert (verdict(marks), moved(marks), done(marks)["speed"]) == ("borrowed", None, False)
     assert "race against" in advice_in_words(marks)[0]
     assert verdict(ladder(exercise="row", predicted=ANSWERED, traffic={"operations": OWN})) == "borrowed"
+
+
+def test_an_interpreters_time_and_what_hung_are_told_in_the_report():
+    interpreted = ladder(executed_by="triton-interpreter", timed=[])
+    assert done(interpreted)["speed"] is None
+    assert "run by Triton's interpreter." in report(interpreted, "cpu-x")
+    why = why_in_words(steps(interpreted)[-1], "mine.py")
+    assert why == "there is no GPU here, and the interpreter's time says nothing"
+    hung = {"code": "timed_out", "seconds": 3, "knob": "proof.time_limit_seconds"}
+    said = report(ladder(ended=hung, cases=[], traffic=[], timed=[]), "cpu-x")
+    assert "**it did not end within 3 seconds, the limit of proof.time_limit_seconds" in said
 
 
 def test_what_nobody_saw_move_is_not_judged_in_ones_own_and_not_done_elsewhere():

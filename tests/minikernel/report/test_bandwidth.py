@@ -1,5 +1,7 @@
 """The contest's picture: how near a copy the lab's best kernel and the best of the others come, by width."""
 
+from pathlib import Path
+
 import pytest
 from artefacts import contest, contest_row
 
@@ -53,26 +55,30 @@ def test_a_contest_without_rows_is_refused():
         shares(contest([]))
 
 
-def test_the_picture_says_who_is_faster_and_names_the_widths(tmp_path):
-    draw(shares(CONTEST), tmp_path / "b.png", tmp_path / "b.svg")
-    svg = (tmp_path / "b.svg").read_text()
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the picture, drawn twice, and that of the same contest when it is stale."""
+    folder = tmp_path_factory.mktemp("drawn")
+    for name, changes in (("fresh", {}), ("again", {}), ("stale", {"restored": {"stale": True}})):
+        draw(shares(CONTEST | changes), folder / f"{name}.png", folder / f"{name}.svg")
+    return folder
+
+
+def test_the_picture_says_who_is_faster_and_names_the_widths(drawn: Path):
+    svg = (drawn / "fresh.svg").read_text()
     for text in ("the lab's best", "the best of all others", ">50,257<", "forward, float32", "NVIDIA H200"):
         assert text in svg, text
     assert "Ours is faster at 2 of 2 places and slower at 0." in svg
-    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
+    assert (drawn / "fresh.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_stale_contest_is_drawn_hollow_and_said(tmp_path):
-    for name, changes in (("fresh", {}), ("stale", {"restored": {"stale": True}})):
-        draw(shares(CONTEST | changes), tmp_path / f"{name}.png", tmp_path / f"{name}.svg")
-    fresh, stale = ((tmp_path / f"{name}.svg").read_text() for name in ("fresh", "stale"))
+def test_a_stale_contest_is_drawn_hollow_and_said(drawn: Path):
+    fresh, stale = ((drawn / f"{name}.svg").read_text() for name in ("fresh", "stale"))
     assert "(record of 2026-11-20, stale)" in stale
     assert "stale" not in fresh
     assert stale.count("fill: #ffffff; stroke: #0072b2") > fresh.count("fill: #ffffff; stroke: #0072b2") == 0
 
 
-def test_the_same_contest_gives_the_same_bytes(tmp_path):
-    for name in "ab":
-        draw(shares(CONTEST), tmp_path / f"{name}.png", tmp_path / f"{name}.svg")
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+def test_the_same_contest_gives_the_same_bytes(drawn: Path):
+    for kind in ("png", "svg"):
+        assert (drawn / f"fresh.{kind}").read_bytes() == (drawn / f"again.{kind}").read_bytes()

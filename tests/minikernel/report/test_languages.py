@@ -255,7 +255,8 @@ def draw_bandwidths(folder: Path, language: str) -> None:
 
 
 def draw_exercises(folder: Path, language: str) -> None:
-    here = panel_of(bench_row("mine", 4096, 1500.0), ceilings(), "cpu-x", "A Chip", "2026-11-21")
+    hardware = {"cpu": "A Chip", "gpu": None}
+    here = panel_of(bench_row("mine", 4096, 1500.0), ceilings(), "cpu-x", hardware, "2026-11-21")
     draw_exercise([here, here | {"restored": True}], "mine", 4.0, folder / "exercise.png", language)
 
 

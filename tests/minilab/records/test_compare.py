@@ -72,13 +72,12 @@ def test_the_largest_move_comes_first():
                                               "compiled": {"samples_us": [1.0]}}]},
             ["minigpt (1, 2) default, compiled", "minigpt (1, 2) default, eager"],
         ),
-        ({"runs": [{"pattern": "ddp", "ranks": 2, "step_seconds": [0.1]}]}, ["ddp on 2 ranks, seconds a step"]),
         (
             {"runs": [{"pattern": "ddp", "dtype": "bfloat16", "ranks": 2, "step_seconds": [0.1]}]},
             ["ddp in bfloat16 on 2 ranks, seconds a step"],
         ),
     ],
-    ids=["ceilings", "autotune", "bench", "model_contest", "profile", "distributed", "distributed in a dtype"],
+    ids=["ceilings", "autotune", "bench", "model_contest", "profile", "distributed"],
 )  # fmt: skip
 def test_every_figure_has_a_name(artefact: dict, names: list[str]):
     assert sorted(figures(artefact)) == names

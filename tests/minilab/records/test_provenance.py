@@ -31,6 +31,7 @@ def test_provenance_names_device_versions_and_digests(source: Path):
 def test_what_makes_a_record_stale(source: Path):
     made = provenance([source], {"launches": 100, "seed": 1})
     assert stale_reasons(made, {"launches": 200, "seed": 1}) == [{"code": "parameter_changed", "name": "launches"}]
+    assert stale_reasons(made, {"launches": 100}) == [{"code": "parameter_changed", "name": "seed"}]
     source.write_text("one // a comment")
     assert stale_reasons(made) == []
     source.write_text("two")
@@ -104,14 +105,14 @@ def reasons_of(bench: dict, today: Today) -> list[str]:
 def test_bench_goes_stale_kernel_by_kernel(source: Path):
     made = provenance(["kernel.cu"], {"launches": 100})
     bench = {"provenance": made, "kernels": {"mine": made, "F.softmax": {**made, "sources": {}}}}
-    params = {"mine": {"launches": 100}, "F.softmax": {"launches": 100}}
-    sources = {"mine": made["sources"], "F.softmax": {}}
-    assert reasons_of(bench, Today(params, sources)) == []
-    assert reasons_of(bench, Today(params, {**sources, "mine": {"kernel.cu": "0"}})) == ["mine: kernel.cu has changed"]
-    assert reasons_of(bench, Today({**params, "newer": {}}, sources)) == ["newer: was not measured"]
+    params = {"launches": 100}
+    today = {"mine": (params, made["sources"]), "F.softmax": (params, {})}
+    assert reasons_of(bench, today) == []
+    assert reasons_of(bench, {**today, "mine": (params, {"kernel.cu": "0"})}) == ["mine: kernel.cu has changed"]
+    assert reasons_of(bench, {**today, "newer": ({}, {})}) == ["newer: was not measured"]
 
 
 def test_rows_measured_in_one_process_go_stale_together(source: Path):
     artefact = {"provenance": provenance([source], {})}
-    found = reasons_by_kernel(artefact, Today({}, {"kernel.cu": "0"}))
+    found = reasons_by_kernel(artefact, {"": ({}, {"kernel.cu": "0"})})
     assert found == {"": [{"code": "source_changed", "path": "kernel.cu"}]}

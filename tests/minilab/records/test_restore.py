@@ -12,12 +12,12 @@ from minilab.files import read_json, sha256, write_json
 from minilab.records.artefact import artefact
 from minilab.records.checksums import NAME, SIGNATURE, SIGNERS, sign, signature_of, write_sums
 from minilab.records.publish import publish
-from minilab.records.restore import Today, restore, todays
+from minilab.records.restore import restore, todays
 from minilab.records.store import is_edited, read_artefact, write_artefact
 from minilab.records.verify import signed
 from minilab.records.words import worded
 
-TODAY = Today({}, CEILINGS.digests({}, {"device": DEVICE}))
+TODAY = todays(CEILINGS, {}, {"device": DEVICE})
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def published(tmp_path: Path) -> Path:
     return record(tmp_path)
 
 
-def restored(path: Path, today: Today = TODAY, on_stale: str = "mark") -> dict:
+def restored(path: Path, today=TODAY, on_stale: str = "mark") -> dict:
     return restore(path, CEILINGS, path.parents[1], today, on_stale)
 
 
@@ -36,7 +36,7 @@ def test_a_record_says_where_it_comes_from_and_that_nobody_signed_it(published: 
 
 
 def test_a_record_of_other_sources_is_stale_and_can_be_refused(published: Path):
-    today = Today({}, {**TODAY.sources, "scripts/ceilings.py": "0" * 64})
+    today = {"": ({}, {**TODAY[""][1], "scripts/ceilings.py": "0" * 64})}
     found = restored(published, today)["restored"]
     assert found["stale"]
     assert found["reasons"] == [{"code": "source_changed", "path": "scripts/ceilings.py"}]
@@ -206,6 +206,6 @@ def test_rows_that_were_measured_together_are_stale_together(tmp_path: Path):
     write_sums(path.parents[1], [path])
     params = made["provenance"]["params"]
     for changed, stale in (({}, False), ({"seed": "another"}, True)):
-        today = Today({**params, **changed}, made["provenance"]["sources"])
+        today = {"": ({**params, **changed}, made["provenance"]["sources"])}
         rows = restore(path, entry, path.parents[1], today, "mark")["rows"]
         assert {row["stale"] for row in rows} == {stale}

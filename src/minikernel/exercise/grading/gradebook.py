@@ -105,21 +105,13 @@ def gradebook(name: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
         for row in rows
     ]
-    stumbles = {
-        exercise: Counter(
-            row["exercises"][exercise]["hints"][0] for row in rows if row["exercises"][exercise]["hints"]
-        ).most_common()
-        for exercise in names
-    }
-    return {
-        "class": name,
-        "exercises": names,
-        "students": students,
-        "stumbles": {
-            exercise: [{"hint": hint, "students": count} for hint, count in found]
-            for exercise, found in stumbles.items()
-        },
-    }
+    stumbles = {exercise: _first_hints([row["exercises"][exercise] for row in rows]) for exercise in names}
+    return {"class": name, "exercises": names, "students": students, "stumbles": stumbles}
+
+
+def _first_hints(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    counted = Counter(cell["hints"][0] for cell in cells if cell["hints"])
+    return [{"hint": hint, "students": count} for hint, count in counted.most_common()]
 
 
 def as_csv(book: dict[str, Any]) -> str:

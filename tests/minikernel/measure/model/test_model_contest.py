@@ -11,7 +11,7 @@ from minilab.config.check import check_schema, read_schema
 from minilab.records.artefact import artefact
 from minilab.records.checksums import write_sums
 from minilab.records.provenance import provenance
-from minilab.records.restore import Today, restore
+from minilab.records.restore import restore
 from minilab.records.store import write_artefact
 from minilab.records.verify import differences
 from minimodel.corpus import TokenStream
@@ -87,7 +87,7 @@ def test_every_rung_is_timed_at_every_place_and_restored(result, tmp_path):
     entry, path = artefact("model_contest"), tmp_path / "h200/26/model.json"
     write_artefact(path, {"provenance": provenance([], PARAMS, "h200"), **result})
     write_sums(tmp_path / "h200", [path])
-    restored = restore(path, entry, tmp_path / "h200", Today(PARAMS, {}), "fail")
+    restored = restore(path, entry, tmp_path / "h200", {"": (PARAMS, {})}, "fail")
     assert not restored["restored"]["stale"]
     del restored["restored"]
     check_schema(restored, read_schema(entry.schema), "model.json")

@@ -54,19 +54,16 @@ def test_times_ratios_and_floors_are_written(texts):
     said = texts(model_artefact())
     assert {"one", "graph", "compile-max-autotune", "empty launch 3.55", "argued floor 12"} <= set(said)
     assert any(text.startswith("13.1 µs") and text.endswith("x") for text in said)
+    assert any("TFLOP/s" in text for text in said)
 
 
-def test_without_ceilings_there_is_no_roofline(texts):
-    assert not any("TFLOP/s" in text for text in texts(model_artefact(), ceilings=None))
-    assert any("TFLOP/s" in text for text in texts(model_artefact()))
-
-
-def test_a_rung_that_was_left_out_and_parts_that_are_not_known_are_no_failure(texts):
+def test_what_was_left_out_or_is_not_known_is_no_failure(texts):
     made = model_artefact()
     made["forward"] = [row for row in made["forward"] if row["rung"] in ("eager", "one")]
     for row in made["forward"]:
         row["parts"] = None
-    said = texts(made)
+    said = texts(made, ceilings=None)
+    assert not any("TFLOP/s" in text for text in said)
     assert said.count("not taken apart") == len(DEVICE_US)
     assert "graph" not in said
 

@@ -40,9 +40,14 @@ def test_a_strip_has_the_figures_of_its_pass():
     assert view["length"] == max(strip["length"] for strip in view["strips"])
 
 
-@pytest.mark.parametrize("language", ["en", "es"])
-def test_the_page_is_one_file_with_its_data(language):
+@pytest.mark.parametrize(
+    ("language", "replayed"), [("en", "are replayed from a CUDA graph"), ("es", "se repiten desde un grafo CUDA")]
+)
+def test_the_page_is_one_file_with_its_data_and_says_how_graphs_ran(language, replayed):
     page = timeline_page(model_artefact(), language)
+    # as tests/minikernel/model/graph/test_graph_captured.py holds
+    assert replayed in " ".join(page.split())
+    assert not re.search(r"one\s+by\s+one|uno\s+a\s+uno", page)
     assert re.findall(r'(?:src|href)="(?!data:|README\.md)[^"]*"', page) == []
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     assert [(shape["batch"], shape["time"]) for shape in data["shapes"]] == [(1, 16), (64, 64)]
@@ -55,24 +60,10 @@ def test_the_page_is_one_file_with_its_data(language):
     assert "undefined" not in page.partition("<script")[0]
 
 
-def test_a_name_that_is_markup_stays_text():
-    made = model_artefact()
+def test_a_name_that_is_markup_stays_text_and_a_stale_record_says_so():
+    made = model_artefact() | {"restored": {"stale": True}}
     next(line for line in made["timelines"] if line["kernels"])["kernels"][0]["name"] = "<b>k</b></script>"
     page = timeline_page(made)
     assert "<b>k" not in page
     assert "&lt;b&gt;k" in page
-
-
-def test_a_stale_record_says_so():
-    assert "stale: the code has changed since" in timeline_page(model_artefact() | {"restored": {"stale": True}})
-
-
-@pytest.mark.parametrize(
-    ("language", "said"), [("en", "are replayed from a CUDA graph"), ("es", "se repiten desde un grafo CUDA")]
-)
-def test_the_page_says_that_the_rung_graph_was_replayed(
-    language, said
-):  # as tests/minikernel/model/graph/test_graph_captured.py holds
-    page = " ".join(timeline_page(model_artefact(), language=language).split())
-    assert said in page
-    assert not re.search("one by one|uno a uno", page)
+    assert "stale: the code has changed since" in page
