@@ -6,7 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd) folder=$(mktemp -d)
 . "$here/environment.bash"
-environment 'torch==2.13.0'
+environment 'torch==2.13.0' 'numpy==2.4.6'
 
 cat > compiles.py <<'PYTHON'
 import torch

@@ -5,7 +5,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd) folder=$(mktemp -d)
 . "$here/environment.bash"
-environment 'torch==2.13.0'
+environment 'torch==2.13.0' 'numpy==2.4.6'
 
 cat > twice.py <<'PYTHON'
 import torch
@@ -27,7 +27,7 @@ print("triple:", triple(x).item())
 print("double, after:", double(x).item())
 PYTHON
 python -W always twice.py > output 2> errors || cat errors
-! grep -E "Warning|Error" errors | grep -vi numpy >> output # a word of it would be a difference
+! grep -E "Warning|Error" errors >> output # a word of it would be a difference
 
 finding "the second definition is refused, or each object keeps its function" \
   "the first object computes what the second defines, without a warning" <<'SEEN'
