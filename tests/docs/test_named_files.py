@@ -10,9 +10,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "exercises/README.md",
+    ROOT / "findings/README.md",
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "templates"),
 ]
-FOLDERS = "benchmarks|docs|envs|exercises|profiles|report|rules|schemas|scripts|src|tests"
+FOLDERS = "benchmarks|docs|envs|exercises|findings|profiles|report|rules|schemas|scripts|src|tests"
 FILE = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})/[\w./-]*\w")
 MODULE = re.compile(r"\bmini(?:compile|kernel|lab|model)(?:\.\w+)+")
 

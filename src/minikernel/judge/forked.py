@@ -40,7 +40,7 @@ def patch_once(patch: Callable[..., None], is_builtin: Callable[[Any], bool]) ->
 
 def index_by_item(patch: Callable[..., None]) -> Callable[..., None]:
     """The bounds of a loop in Triton's interpreter, `range(0, cols, BLOCK)`, are arrays of one element, of which Triton
-    3.6 makes an int in a way that NumPy refuses since 2.5.
+    3.6 makes an int in a way that NumPy refuses since 2.4 (`findings/triton_interpreter_loop.sh`).
 
     Args:
         patch: the interpreter's, of a class of tensors; it takes the class and what notes each change.
