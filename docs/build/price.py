@@ -89,8 +89,9 @@ def counted(root: Path, durations: Path | None) -> dict[str, Counter]:
     """Count every room of a repository, in the order of their names.
 
     Returns:
-        For each room `lines`, those of `code` and those of `comments` in its modules, lines of its `tests`, `milliseconds`
-        that these took, and lines `added` and `removed` in the last commit, tests included; what is nothing is absent.
+        For each room `lines`, those of `code` and those of `comments` in its modules, lines of its `tests` and the
+        `milliseconds` that these took, and lines `added` and `removed` in the last commit, tests included. What is
+        nothing may be absent.
     """
     paths = git(root, "ls-files", "*.py").splitlines()
     rooms = {"/".join(Path(path).parent.parts[1:3]) for path in paths if path.startswith("src/")}
