@@ -8,6 +8,9 @@ GIVEN = {
     "seconds": config["grade"]["time_limit_seconds"],
     "memory_bytes": int(config["grade"]["memory_gigabytes"] * 1e9),
 }
+MARKED = refusing(
+    lambda wildcards: [f"results/grade/marked/{student}.json" for student in students(str(config["class"]))]
+)
 SHARING = 4  # students whose kernels are proven on one GPU at the same time, as profiles/default allows
 LONGEST = minutes(2 * len(graded()) * config["grade"]["time_limit_seconds"])
 
@@ -49,7 +52,7 @@ rule grade_student:
 rule time_class:
     """Time what a class has got right, one student after the other with the machine to itself; times decide no verdict."""
     input:
-        rows=marked_rows,
+        rows=MARKED,
         lib=code("scripts/time_class.py"),
     output:
         times=update("results/grade/times.json"),
@@ -76,7 +79,7 @@ rule time_class:
 rule grade:
     """Gather a class's marks: one row a student, one column an exercise, as a page, a table and JSON."""
     input:
-        rows=marked_rows,
+        rows=MARKED,
         times="results/grade/times.json" if config["grade"]["timed"] else [],
         lib=code("scripts/grade.py"),
     output:

@@ -5,6 +5,7 @@
 #   src/minikernel/ops/dispatch/tables/ holds for the devices that were tuned.
 
 TIMED_ON_CPU = plan.timed_kernels(cpu_device())
+SOURCES_ON_CPU = lambda wildcards: directives.sources_by_kernel(config, TIMED_ON_CPU, wildcards)
 
 
 rule prove:
@@ -27,11 +28,11 @@ rule prove:
     resources:
         gpu=gpus,
         mem_mb=growing(8000),
-        runtime=growing(lambda wildcards: minutes(time_limit("proof", wildcards.kernel) or 60)),
+        runtime=growing(lambda wildcards: minutes(directives.time_limit(config, "proof", wildcards.kernel) or 60)),
     params:
         measuring=measuring("proof"),
-        time_limit_seconds=lambda wildcards: time_limit("proof", wildcards.kernel),
-        shapes=lambda wildcards: users_shapes(wildcards.device, wildcards.kernel),
+        time_limit_seconds=lambda wildcards: directives.time_limit(config, "proof", wildcards.kernel),
+        shapes=lambda wildcards: directives.users_shapes(config, wildcards.device, wildcards.kernel),
     script:
         "../scripts/prove.py"
 
@@ -169,7 +170,9 @@ rule bench_on_cpu:
     input:
         equivalence=ancient(PROVEN),
         proofs=expand("results/24/{{device}}/proof/{kernel}.json", kernel=TIMED_ON_CPU),
-        sources=lambda wildcards: sorted(set(chain.from_iterable(sources_by_kernel(wildcards).values()))),
+        sources=lambda wildcards: sorted(
+            {path for paths in SOURCES_ON_CPU(wildcards).values() for path in paths},
+        ),
     output:
         rows=expand("results/24/{{device}}/bench/{kernel}.json", kernel=TIMED_ON_CPU),
     log:
@@ -189,7 +192,7 @@ rule bench_on_cpu:
             kernel: in_order(artefact("bench").params(config, {**wildcards, "kernel": kernel}))
             for kernel in TIMED_ON_CPU
         },
-        sources=sources_by_kernel,
+        sources=SOURCES_ON_CPU,
     script:
         "../scripts/bench_on_cpu.py"
 

@@ -72,6 +72,6 @@ rule kernel_swap:
         runtime=growing(3),
     params:
         measuring=measuring("kernel_swap"),
-        users_code=limits_of_swapped,
+        users_code=lambda wildcards: directives.limits_of_swapped(config, wildcards),
     script:
         "../scripts/kernel_swap.py"

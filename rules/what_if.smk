@@ -11,7 +11,9 @@ WHAT_IF_ADVICE = (
 rule what_if:
     """Show what flipping one knob of torch.compile changes, on each device here that the knob acts on."""
     input:
-        what_if_pages(WHAT_IF_ADVICE),
+        refusing(
+            lambda wildcards: directives.what_if_pages(plan, named_model, KNOBS.get(config["knob"]), WHAT_IF_ADVICE)
+        ),
     resources:
         mem_mb=growing(100),
         runtime=growing(1),

@@ -1,6 +1,9 @@
 """Links that lead nowhere, in Markdown and in HTML; only what lies on this machine is looked at."""
 
+import base64
+import gzip
 import json
+import posixpath
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -40,10 +43,17 @@ def _read(path: Path) -> _Page:
     else:
         page.feed(text)
         if data := re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S):
-            files = json.loads(data[1]).get("files", [])
-            page.addresses += [link for _, _, link in files]
-            page.places |= {f"file={path}" for path, *_ in files}  # what the front door's program shows
+            held = json.loads(data[1])  # what the front door's program shows
+            page.addresses += [posixpath.relpath(file, held["folder"]) for file in _there(held)]
+            page.places |= {f"file={file}" for file in held.get("files", [])}
+        if packed := re.search(r'id="reports">([^<]*)</script>', text):
+            page.feed("".join(json.loads(gzip.decompress(base64.b64decode(packed[1]))).values()))
     return page
+
+
+def _there(held: dict) -> list[str]:
+    """The files that the front door's program links to: all that it names but those that it knows to be missing."""
+    return [file for index, file in enumerate(held.get("files", [])) if index not in held["missing"]]
 
 
 def dead_links(path: Path) -> list[str]:

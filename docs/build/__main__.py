@@ -1,7 +1,8 @@
 """Write the generated pages of docs/ again: `python -m docs.build`, or one part of them, `python -m docs.build config`.
 
 Run it after `snakemake record`, after a change of the configuration's schema, and with every torch release that is
-supported: what compile failures say under each release is kept side by side.
+supported: what compile failures say under each release is kept side by side. `python -m docs.build price` writes
+nothing: it prints what each room of the house costs.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, what_if_pages
+from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, price, what_if_pages
 from docs.build.site_explorers import recorded_capture
 from minicompile import capture
 from minicompile.models import tiny_head
@@ -80,6 +81,12 @@ def write_explorer(options: argparse.Namespace) -> None:
     explorer_picture.take(capture, options.docs / "images/explorer.png")
 
 
+def print_price(options: argparse.Namespace) -> None:
+    """Print lines, comments, tests and their seconds by room, and what the last commit changed."""
+    durations = options.durations or (price.DURATIONS if price.DURATIONS.exists() else None)
+    print(price.report(Path(), durations))
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "config": write_config,
     "faults": write_faults,
@@ -92,10 +99,15 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
 }
 
 
+PRINTED: dict[str, Callable[[argparse.Namespace], None]] = {"price": print_price}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write the parts that are named, or all; return 1 after a refusal, whose sentence is printed."""
     parser = argparse.ArgumentParser(prog="python -m docs.build", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"out of {', '.join(PARTS)}; all of them by default")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"out of {', '.join(PARTS)}; all of them by default; or price"
+    )
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="the folder that is written (default: docs)")
     parser.add_argument(
         "--record", type=Path, default=Path("results/recorded/h200/24"), help="the record that the concept pages quote"
@@ -104,14 +116,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=Path("results"), help="where what-ifs have been run")
     parser.add_argument("--config", type=Path, default=Path("config.yaml"))
     parser.add_argument("--schema", type=Path, default=Path("schemas/config.schema.yaml"))
+    parser.add_argument(
+        "--durations", type=Path, help=f"of tests, as `pytest --junitxml` writes them (default: {price.DURATIONS})"
+    )
     options = parser.parse_args(arguments)
-    unknown = [part for part in options.parts if part not in PARTS]
+    known = PARTS | PRINTED
+    unknown = [part for part in options.parts if part not in known]
     if unknown:
-        parser.error(f"there is no part {unknown[0]!r}; write one of {', '.join(PARTS)}")
+        parser.error(f"there is no part {unknown[0]!r}; write one of {', '.join(known)}")
     try:
         for part in options.parts or PARTS:
-            PARTS[part](options)
-            print(f"{part}: written under {options.docs}")
+            known[part](options)
+            if part in PARTS:
+                print(f"{part}: written under {options.docs}")
     except LabError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1

@@ -1,5 +1,8 @@
 """Compile safely, see what the compiler made, and keep shapes from making it work again.
 
+It knows what torch.compile makes of a model, and whether that is right and fast. It knows a kernel of the lab's only as
+something that a model calls.
+
 from minicompile import maybe_compile, CompileConfig
 
 maybe_compile(model, cfg, logger, sample_batch)   compile and prove, or stay eager and say why
@@ -10,9 +13,6 @@ ShapeStabilizer(buckets)                          sequences padded to a few leng
 benchmark(model, cfg, batch)                      eager and compiled, timed in one run
 capture(model, args), annotate(capture), render_explorer(capture, path)   the lowering, line by line
 with explore(folder) as seen: ...                 the same of whatever a block of code compiles
-
-What makes compiling safe is in `minicompile.safe`, what shows a compile in `lowering`, `annotation` and `explorer`,
-what times it in `profile`; `distributed` measures the ways to train on several devices.
 """
 
 import importlib

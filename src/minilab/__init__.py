@@ -1,4 +1,8 @@
-"""Plumbing that all stages share: errors, files, devices, configuration, records, translations, how a script runs."""
+"""Plumbing that all stages share: errors, files, devices, configuration, records, how a script runs.
+
+It knows what a run builds and where each result comes from. It knows no model, no kernel and no compiler, moves figures
+and decides none of them.
+"""
 
 from minilab.errors import ConfigError, LabError
 

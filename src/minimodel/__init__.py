@@ -1,4 +1,8 @@
-"""The model: its corpus and tokenizer, the NumPy MiniGPT, the checkpoint format, the PyTorch port."""
+"""The model: its corpus and tokenizer, the NumPy MiniGPT, the checkpoint format, the PyTorch port.
+
+It knows how the model computes, learns and is kept, and proves the port. It knows no kernel and no compiler: the model
+takes its softmax as an argument.
+"""
 
 import importlib
 

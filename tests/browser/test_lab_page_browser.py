@@ -142,3 +142,27 @@ def test_print_opens_every_rule_and_leaves_the_controls_out(door):
     assert door.page.locator("details.rule:not([open])").count() == 0
     assert not door.page.locator("#finder").is_visible()
     assert not door.page.locator("#theme").is_visible()
+
+
+def test_a_files_name_leads_to_the_file_or_to_the_pages_own_entry_of_one_that_is_missing(door):
+    open_rule(door, "bench")
+    file_of_rule(door, "bench", BENCH).click()
+    assert panel(door).locator("a.file[data-file='src/kernel.cu']").get_attribute("href") == "../src/kernel.cu"
+    assert panel(door).locator("a.open").get_attribute("href") == "24/cpu/bench.json"
+    door.page.goto(f"{door.page.url.split('#')[0]}#file=results/24/lost.json")
+    door.page.locator("#panel-title", has_text="results/24/lost.json").wait_for()
+    assert panel(door).locator("a.open").count() == 0
+    open_rule(door, "lost")
+    link = file_of_rule(door, "lost", "results/24/lost.json")
+    assert link.get_attribute("href") == "#file=results%2F24%2Flost.json"
+
+
+def test_where_reports_cannot_be_unpacked_a_link_leads_to_the_report_itself(opened, page):
+    opened.page.add_init_script("delete globalThis.DecompressionStream")
+    opened.go(page)
+    opened.page.evaluate(
+        "addEventListener('click', (event) => { kept = event.defaultPrevented; event.preventDefault(); })"
+    )
+    opened.page.locator(f".readings a[data-file='{REPORT}']").first.click()
+    assert opened.page.evaluate("kept") is False
+    assert not reader(opened).is_visible()

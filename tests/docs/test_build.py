@@ -44,7 +44,7 @@ def test_the_playbook_s_parts_are_written_and_the_rest_of_a_page_is_left(docs: P
 def test_a_part_that_there_is_not_is_refused(docs: Path, capsys: pytest.CaptureFixture):
     with pytest.raises(SystemExit):
         build.main(["concept", "--docs", str(docs)])
-    assert f"there is no part 'concept'; write one of {', '.join(build.PARTS)}" in capsys.readouterr().err
+    assert f"there is no part 'concept'; write one of {', '.join(build.PARTS)}, price" in capsys.readouterr().err
 
 
 def test_a_record_that_is_not_there_ends_it_with_one_sentence(docs: Path, capsys: pytest.CaptureFixture):

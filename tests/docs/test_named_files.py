@@ -56,17 +56,6 @@ def test_the_readme_names_every_rule_and_no_other():
     assert named == set(re.findall(r"^rule (\w+):", texts, re.M))
 
 
-def test_the_house_has_every_room():
-    page = (ROOT / "docs/house.md").read_text()
-    rooms = {
-        path.parent.relative_to(ROOT / "src")
-        for path in (ROOT / "src").glob("mini*/*/__init__.py")
-        if "__pycache__" not in path.parts
-    }
-    assert len(rooms) > 10
-    assert {str(room) for room in rooms if f"`{room.name}`" not in page and f"src/{room}`" not in page} == set()
-
-
 def test_a_name_that_is_not_there_is_seen():
     assert is_there("minilab.files.read_json")
     assert not is_there("minilab.files.read_yaml")

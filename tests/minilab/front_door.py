@@ -1,7 +1,10 @@
 """A small lab for the front door: a summary as Snakemake prints it, its rules, and the files that it speaks of."""
 
+import base64
+import gzip
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +108,12 @@ def make_files(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     Image.new("RGB", (1200, 600), "white").save(folder / "results/24/roofline.png")
+
+
+def reports_of(page: str) -> dict[str, str]:
+    """The reports that a page holds, path -> HTML."""
+    packed = re.search(r'id="reports">([^<]*)</script>', page)[1]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 def make_page(folder: Path, language: str = "en", benchmark: str | None = None) -> Path:

@@ -1,7 +1,8 @@
 """The command `minicompile`: what torch.compile makes of a model, for a shell.
 
-Each subcommand is a module with a docstring, whose first line is its help, `add_arguments(parser)` and
-`run(arguments)`. It is imported when it is asked for, or for `--help`.
+It knows how each question is asked in a shell, and refuses in one sentence. It does not know the answers, which the
+modules of the package find. Each subcommand is a module with a docstring, whose first line is its help,
+`add_arguments(parser)` and `run(arguments)`. It is imported when it is asked for, or for `--help`.
 """
 
 import argparse

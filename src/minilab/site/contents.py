@@ -16,7 +16,7 @@ from minilab.errors import LabError
 
 LITERAL = re.compile(r"``([^`]+)``")
 WIDTH = 400  # pixels of a thumbnail: a card shows it at about half of that, and a dense screen shows all of it
-COLOURS = 64
+QUALITY = 70  # of WebP: two thirds of the bytes of a PNG of 64 colours, and the lines keep their colours
 MOST_PIXELS = 50_000_000  # of a picture to make small; the lab's own have some 3 million
 FOLDS = re.compile(r"<p>&lt;(?:details&gt;&lt;summary&gt;(?P<summary>.*?)&lt;/summary|/details)&gt;</p>")
 
@@ -48,10 +48,9 @@ def thumbnail(path: str | Path) -> tuple[str, int, int]:
         ) from None
     with small:
         small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
-        few = small.quantize(COLOURS)
         buffer = io.BytesIO()
-        few.save(buffer, "PNG", optimize=True)
-    return data_url(buffer.getvalue(), "image/png"), *small.size
+        small.save(buffer, "WEBP", quality=QUALITY, method=6)
+    return data_url(buffer.getvalue(), "image/webp"), *small.size
 
 
 def readdressed(address: str, source: str, target: str) -> str:

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from minilab.files import write_text
 from minilab.pages.templates import environment
 from minilab.pages.translations import Translations
-from minilab.pages.web_page import asset, base_style, embedded_json, script_text
+from minilab.pages.web_page import asset, base_style, embedded_json, packed_json, script_text
 from minilab.site.account import Job, Rule, jobs_of, read_summary
 from minilab.site.views import Lab, file_table
 
@@ -50,7 +50,7 @@ def render_lab_page(path: str | Path, rules: Sequence[Rule], summary: str, graph
         stages=lab.stages(),
         begin=lab.begin(),
         tally=lab.tally(),
-        reports=lab.reports,
+        reports=packed_json(lab.reports),
         graph=Markup(graph[graph.index("<svg") :].replace('"lab.html#', '"#')),
         graph_file="dag.svg",
         base=base_style(),

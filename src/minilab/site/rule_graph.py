@@ -4,6 +4,7 @@ Graphviz comes with pygraphviz's wheel. What is added helps a reader: arrows tha
 a rule has its stage's colour, its docstring as a tooltip and a link to its place in lab.html.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 import networkx
@@ -13,13 +14,25 @@ from minilab.pages.style import PALETTE
 from minilab.site.account import Rule, match
 
 TARGETS = "all"  # the rule that only gathers
-# Graphviz writes these in; a page that takes the picture in gives the variables its own values, light or dark.
+# Said once of all, where Graphviz says it of each; a page that takes the picture in gives the variables its own values,
+# light or dark.
 STYLE = """<style>
-.node path { fill: var(--paper, #ffffff); }
+.graph text { font: 11px "DejaVu Sans", sans-serif; }
+.node path { fill: var(--paper, #ffffff); stroke-width: 2; }
+.node text { text-anchor: middle; }
 .node text, .graph text:not([fill]) { fill: var(--text, #222222); }
-.edge path { stroke: var(--soft, #565b61); }
-.edge polygon { stroke: var(--soft, #565b61); fill: var(--soft, #565b61); }
+.edge path, .edge polygon { stroke: var(--soft, #565b61); stroke-width: 1.2; }
+.edge path { fill: none; }
+.edge polygon { fill: var(--soft, #565b61); }
 </style>"""
+# Nobody reads: remarks, names of groups, what STYLE says.
+SAID_ONCE = re.compile(
+    r'<!-- .*?-->\s*| id="(?:a_)?(?:node|edge)\d+"| xml:space="preserve"| text-anchor="\w+"'
+    r'| font-(?:family|size)="[^"]*"| fill="(?:white|none|black)"| stroke="black"| stroke-width="[\d.]+"',
+    re.S,
+)
+PLACED = re.compile(r' (?:d|points|x|y)="[^"]*"')
+HUNDREDTHS = re.compile(r"(\.\d)\d+")  # of a point, which nobody sees
 
 
 def draw_rule_graph(dot: str, described: Iterable[Rule], stages: Mapping[str, str]) -> str:
@@ -61,7 +74,8 @@ def draw_rule_graph(dot: str, described: Iterable[Rule], stages: Mapping[str, st
             **({"style": "rounded,filled,dashed"} if name in dashed else {}),
         )
     graph.add_edges_from((source, target) for source, target in arrows.edges() if TARGETS not in (source, target))
-    svg = graph.draw(prog="dot", format="svg").decode()
+    svg = SAID_ONCE.sub("", graph.draw(prog="dot", format="svg").decode())
+    svg = PLACED.sub(lambda place: HUNDREDTHS.sub(r"\1", place[0]), svg)
     start = svg.index(">", svg.index("<svg")) + 1
     return f"{svg[:start]}\n{STYLE}{svg[start:]}"
 

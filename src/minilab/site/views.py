@@ -239,19 +239,25 @@ def file_table(lab: Lab) -> dict:
     """Number every file and describe every job, for the page's JavaScript.
 
     Returns:
-        `files`: path, address as it is shown and as it is linked; `jobs`: rule, numbers of the files it is made of
-        and makes, state, what is said of it, time, memory; `home`: what precedes the path of what the lab makes.
+        `files`: their paths; `missing`: the numbers of those that are not there; `jobs`: rule, numbers of the files it
+        is made of and makes, state, what is said of it, time, memory, and the number of a list in `written`: what it is
+        made of that people wrote, which jobs of a rule have in common; `badges`: the name of each state; `home`: what
+        precedes the path of what the lab makes; `folder` and `up`: what an address as seen from the page leaves out of
+        a path in its folder, and what precedes any other.
     """
     of_jobs = (path for job in lab.jobs for path in (*(output.path for output in job.outputs), *job.inputs))
     paths = list(dict.fromkeys([*of_jobs, *lab.reports]))
     number = {path: index for index, path in enumerate(paths)}
+    written: dict[tuple[int, ...], int] = {}
     jobs = [
         {
             "rule": job.rule.name,
             "makes": [number[output.path] for output in job.outputs],
-            "of": [number[path] for path in job.inputs],
+            "of": [number[path] for path in job.inputs if path.startswith(MADE)],
+            "written": written.setdefault(
+                tuple(number[path] for path in job.inputs if not path.startswith(MADE)), len(written)
+            ),
             "state": state.kind,
-            "badge": lab.text(f"state.{state.kind}"),
             "says": lab.says(state),
             "reasons": lab.reasons(state),
             "time": None if state.seconds is None else duration(state.seconds, lab.text),
@@ -259,5 +265,13 @@ def file_table(lab: Lab) -> dict:
         }
         for job, state in zip(lab.jobs, lab.states, strict=True)
     ]
-    files = [[path, lab.address(path), lab.link(path)] for path in paths]
-    return {"home": MADE, "files": files, "jobs": jobs, "reports": list(lab.reports)}
+    return {
+        "home": MADE,
+        "folder": f"{lab.folder}/",
+        "up": "../" * (lab.folder.count("/") + 1),
+        "files": paths,
+        "missing": [index for index, path in enumerate(paths) if not Path(path).exists()],
+        "jobs": jobs,
+        "written": list(written),
+        "badges": {state.kind: lab.text(f"state.{state.kind}") for state in lab.states},
+    }

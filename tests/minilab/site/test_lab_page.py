@@ -2,16 +2,24 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
-from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, rule
+from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, reports_of, rule
 
 from minilab import LabError
+from minilab.pages.web_page import packed_json
 from minilab.records.store import content_sha256
 from minilab.site.account import Job, jobs_of, match, read_summary
-from minilab.site.contents import WIDTH, readdressed, thumbnail
+from minilab.site.contents import WIDTH, readdressed, report_html, thumbnail
 from minilab.site.states import state_of
 
+ROOT = Path(__file__).parents[3]
+# Bytes that the page may take for what it shows; what was measured where this was written is in brackets.
+SMALL_LAB = 56_000  # (52,334) ten rules, fifteen files, four reports, one picture; 23,000 are style and program
+PICTURE = 34_000  # (32,519) of the largest picture that a record holds
+REPORTS = 0.5  # (0.43) of the HTML of the concept pages
+JOB, FILE = 160, 4  # beside the paths, and what is said of a job (119, 3.1)
 NOT_OF_24 = [
     "results/25/tiny/h200/KERNEL_ANNOTATION.md",
     "results/25/tiny/cpu/KERNEL_ANNOTATION.md",
@@ -141,7 +149,7 @@ def test_a_reports_links_hold_from_the_page(address, as_moved):
 
 def test_thumbnails_are_small_and_keep_their_shape(jobs):
     source, width, height = thumbnail("results/24/roofline.png")
-    assert source.startswith("data:image/png;base64,")
+    assert source.startswith("data:image/webp;base64,")
     assert (width, height) == (WIDTH, WIDTH // 2)
 
 
@@ -152,8 +160,8 @@ def test_every_rule_is_on_the_page_with_its_words(page):
 
 def test_a_restored_file_stands_with_the_rule_that_would_measure_it(page):
     bench = section(page, "bench")
-    assert 'data-file="results/24/cpu/bench.json"' in bench
-    assert 'data-file="results/24/h200/bench.json"' in bench
+    assert 'href="24/cpu/bench.json"' in bench
+    assert 'href="24/h200/bench.json"' in bench
     assert "Restored from a record of 2026-11-20 on h200, and stale." in bench
     assert "naive.cu has changed" in bench
 
@@ -184,21 +192,21 @@ def begin(page: str) -> str:
 
 
 def test_the_page_leads_first_second_third_a_sentence_each_and_only_to_what_is_there(page):
-    steps = re.findall(r'data-file="([^"]+)">[^<]*</a> <span>([^<]+)</span>', begin(page))
+    steps = re.findall(r'href="([^"]+)">[^<]*</a> <span>([^<]+)</span>', begin(page))
     assert [path for path, _ in steps] == [
-        "results/24/roofline.png",
-        "results/24/README.md",
-        "results/25/minigpt/cpu/explorer.html",
-        "exercises/README.md",
+        "24/roofline.png",
+        "24/README.md",
+        "25/minigpt/cpu/explorer.html",
+        "../exercises/README.md",
     ]
     assert [says.split()[0] for _, says in steps[:3]] == ["First,", "Second,", "Third,"]
     assert "DISTRIBUTED" not in begin(page)
 
 
 def test_the_concept_pages_are_linked_in_the_order_in_which_they_are_read(page):
-    concepts = re.findall(r'data-file="docs/concepts/(\w+).md">([^<]*)<', begin(page))
+    concepts = re.findall(r'href="../docs/concepts/(\w+).md">([^<]*)<', begin(page))
     assert concepts == [("second_in_the_alphabet", "Why"), ("first_in_the_alphabet", "How")]
-    assert '<template data-report="docs/concepts/first_in_the_alphabet.md">' in page
+    assert "<h2>How</h2>" in reports_of(page)["docs/concepts/first_in_the_alphabet.md"]
 
 
 def test_a_stage_says_of_how_many_files_where_they_come_from(page):
@@ -217,8 +225,9 @@ def test_no_two_links_of_a_list_have_one_name(page):
 
 
 def test_html_in_a_report_stays_text(page):
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert" in page
+    report = reports_of(page)["results/24/README.md"]
+    assert "<script>alert" not in page + report
+    assert "&lt;script&gt;alert" in report
 
 
 def test_the_page_can_be_had_in_spanish_reasons_included(tmp_path):
@@ -226,3 +235,27 @@ def test_the_page_can_be_had_in_spanish_reasons_included(tmp_path):
     assert '<html lang="es">' in page
     assert "naive.cu ha cambiado" in page or "ha cambiado naive.cu" in page
     assert "has changed" not in page
+
+
+def test_the_page_of_a_small_lab_is_small(page):
+    assert len(page.encode()) < SMALL_LAB
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "results/recorded").rglob("*.png")), ids=lambda path: path.name)
+def test_a_picture_costs_its_thumbnail(picture: Path):
+    assert len(thumbnail(picture)[0]) < PICTURE
+
+
+def test_reports_cost_less_than_half_of_their_text(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    reports = {path: report_html(path, "results/lab.html") for path in map(str, Path("docs/concepts").glob("*.md"))}
+    assert len(reports) > 5
+    assert len(packed_json(reports)) < REPORTS * len("".join(reports.values()).encode())
+
+
+def test_a_file_is_named_once_and_a_job_is_told_in_few_bytes(page):
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    files = len(json.dumps(data["files"], separators=(",", ":")))
+    assert files < sum(map(len, data["files"])) + FILE * len(data["files"])
+    said = sum(len(job["says"]) + sum(map(len, job["reasons"])) for job in data["jobs"])
+    assert len(json.dumps(data["jobs"], separators=(",", ":"))) < said + JOB * len(data["jobs"])

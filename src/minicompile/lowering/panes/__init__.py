@@ -1,1 +1,4 @@
-"""The texts of a capture, a pane each, and the links between their lines."""
+"""The texts of a capture, a pane each, and the links between their lines.
+
+It knows which line of one text belongs to which of the next. It does not know how panes are shown.
+"""

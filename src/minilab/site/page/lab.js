@@ -1,14 +1,23 @@
 // The front door's program: what a file is made of and feeds, the search, reports read in place.
 
 const data = JSON.parse(document.getElementById("data").textContent), { text } = data;
-const number = new Map(data.files.map(([path], index) => [path, index]));
+const number = new Map(data.files.map((path, index) => [path, index])), missing = new Set(data.missing);
 const maker = new Map(), users = new Map(); // by a file's number: its job; the jobs that use it
 for (const job of data.jobs) {
+  job.of.push(...data.written[job.written]);
   for (const file of job.makes) maker.set(file, job);
   for (const file of job.of) users.set(file, [...(users.get(file) ?? []), job]);
 }
+let reports = {}; // path -> HTML; until they are unpacked, and where a browser cannot, a report's link leads to its file
 const at = (id) => document.getElementById(id);
 const fill = (sentence, fields) => sentence.replace(/\{(\w+)\}/g, (_, name) => fields[name]);
+
+/** A file's address as seen from the page, and the path of the file that an address leads to. */
+const addressOf = (path) => path.startsWith(data.folder) ? path.slice(data.folder.length) : data.up + path;
+function pathAt(address) {
+  if (address.startsWith("#file=")) return decodeURIComponent(address.slice(6));
+  return address.startsWith(data.up) ? address.slice(data.up.length) : data.folder + address;
+}
 
 /** An element with its class, its content (strings and elements), and what else is to be set on it. */
 function make(tag, name, content = [], more = {}) {
@@ -18,9 +27,11 @@ function make(tag, name, content = [], more = {}) {
   return element;
 }
 
+/** Where a file's name leads: to the file, or to the page's own entry of it when the file is missing. */
+const leadingTo = (index) => missing.has(index) ? `#file=${encodeURIComponent(data.files[index])}` : addressOf(data.files[index]);
+
 function fileLink(index) {
-  const [path, address, href] = data.files[index];
-  const link = make("a", "file", address, { href });
+  const path = data.files[index], link = make("a", "file", addressOf(path), { href: leadingTo(index) });
   link.dataset.file = path;
   return make("li", "", link);
 }
@@ -28,7 +39,7 @@ function fileLink(index) {
 /** A titled list of files: the lab's own first, then code and words, folded when they are many. */
 function fileList(title, files, none) {
   const section = make("section", "", make("h3", "", title));
-  const isMade = (index) => data.files[index][0].startsWith(data.home);
+  const isMade = (index) => data.files[index].startsWith(data.home);
   const made = files.filter(isMade), written = files.filter((index) => !isMade(index));
   if (!files.length) section.append(make("p", "note", none));
   if (made.length) section.append(make("ul", "files", made.map(fileLink)));
@@ -44,13 +55,13 @@ function fileList(title, files, none) {
 function choose(path, focus = true) {
   const index = number.get(path);
   if (index === undefined) return false;
-  const [, , href] = data.files[index], job = maker.get(index), body = [], open = [];
-  if (data.reports.includes(path)) open.push(make("button", "", text.read, { type: "button", onclick: () => read(path) }));
-  if (!href.startsWith("#")) open.push(make("a", "open", text.open, { href }));
+  const job = maker.get(index), body = [], open = [];
+  if (path in reports) open.push(make("button", "", text.read, { type: "button", onclick: () => read(path) }));
+  if (!missing.has(index)) open.push(make("a", "open", text.open, { href: addressOf(path) }));
   if (open.length) body.push(make("p", "open-it", open));
   if (job) {
     const took = job.time && fill(job.memory ? text.took : text.took_time, job);
-    body.push(make("p", "", [make("span", `state ${job.state}`, job.badge), ` ${job.says} `, ...(took ? [took] : [])]));
+    body.push(make("p", "", [make("span", `state ${job.state}`, data.badges[job.state]), ` ${job.says} `, ...(took ? [took] : [])]));
     if (job.reasons.length) body.push(make("ul", "reasons", job.reasons.map((reason) => make("li", "", reason))));
     body.push(make("p", "", [`${text.made_by} `, make("a", "name", job.rule, { href: `#rule-${job.rule}` })]));
   }
@@ -77,10 +88,9 @@ function close() {
 
 /** Show a Markdown report in place. */
 function read(path) {
-  const report = document.querySelector(`template[data-report="${CSS.escape(path)}"]`);
   at("reader-title").textContent = path;
-  at("reader-file").href = data.files[number.get(path)][1];
-  at("reader-body").replaceChildren(report.content.cloneNode(true));
+  at("reader-file").href = addressOf(path);
+  at("reader-body").innerHTML = reports[path];
   if (!at("reader").open) at("reader").showModal();
   at("reader-body").scrollTop = 0;
 }
@@ -88,7 +98,14 @@ function read(path) {
 /** The report that a link leads to, if it is one that the page holds. */
 function reportAt(link) {
   const address = link.getAttribute("href").split("#")[0];
-  return data.reports.find((path) => data.files[number.get(path)][1] === address);
+  return Object.keys(reports).find((path) => addressOf(path) === address);
+}
+
+/** Undo what packed_json did to the reports. */
+async function unpackReports() {
+  const bytes = Uint8Array.from(atob(at("reports").textContent), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  reports = await new Response(stream).json();
 }
 
 function followAddress() {
@@ -109,7 +126,7 @@ function search(query) {
   const fits = (where) => words.every((word) => where.toLowerCase().includes(word));
   const found = !words.length ? [] : [
     ...[...document.querySelectorAll("details.rule")].filter((rule) => fits(rule.querySelector("summary").textContent)).map((rule) => [`#${rule.id}`, rule.id.slice(5), rule.querySelector(".says").textContent]),
-    ...data.files.filter(([path]) => fits(path)).map(([path]) => [`#file=${encodeURIComponent(path)}`, path, ""]),
+    ...data.files.filter(fits).map((path) => [`#file=${encodeURIComponent(path)}`, path, ""]),
   ];
   list.replaceChildren(...found.slice(0, MOST_HITS).map(([href, name, says]) => make("li", "", make("a", "", [make("b", "", name), ` ${says}`], { href }))));
   list.hidden = !found.length;
@@ -157,6 +174,7 @@ function pressed(event) {
   }
 }
 
+for (const link of document.querySelectorAll("main a.file")) link.dataset.file = pathAt(link.getAttribute("href"));
 listenToTheme(at("theme"), text);
 document.addEventListener("click", clicked);
 document.addEventListener("keydown", pressed);
@@ -169,5 +187,7 @@ addEventListener("beforeprint", () => {
   for (const rule of opened) rule.open = true;
 });
 addEventListener("afterprint", () => { for (const rule of opened) rule.open = false; });
-followAddress();
-document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for
+unpackReports().catch(() => {}).finally(() => { // reports are files too: without them the page goes on
+  followAddress();
+  document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for
+});
