@@ -6,7 +6,7 @@ somebody has changed one of the two. `minilab.records.verify` compares. `miniker
 
 from minicompile.distributed.formulas import sent_bytes
 from minicompile.distributed.measure import loss_difference, slowest_steps, speed
-from minicompile.distributed.rows import Run, in_todays_form
+from minicompile.distributed.rows import Run
 from minicompile.profile import gemv as products
 from minicompile.profile.figures import compared, side
 from minicompile.profile.rows import Side
@@ -29,13 +29,12 @@ def _side(stored: dict) -> Side:
 
 def distributed(artefact: dict) -> dict:
     """Speed, bytes sent, and whether the patterns compute the same and communicate what they must."""
-    today = in_todays_form(artefact)
     tokens = artefact["batch"] * artefact["model"]["block_size"]
-    alone = {run["dtype"]: run for run in today["runs"] if run["pattern"] == "single"}
+    alone = {run["dtype"]: run for run in artefact["runs"] if run["pattern"] == "single"}
 
     def losses(found: Run) -> dict:
         dtype = found["dtype"]
-        return {"loss_max_rel_difference": loss_difference(found, alone[dtype], today["loss_rtol"][dtype])}
+        return {"loss_max_rel_difference": loss_difference(found, alone[dtype], artefact["loss_rtol"][dtype])}
 
     def run(found: Run) -> dict:
         slowest = slowest_steps(found["step_seconds_by_rank"])
@@ -47,8 +46,7 @@ def distributed(artefact: dict) -> dict:
             "sent_bytes": [sent_bytes(counts, found["ranks"]) for counts in found["collectives"]],
         }
 
-    runs = list(map(run, today["runs"]))
-    return {"single": runs[0], "runs": runs[1:]} if "single" in artefact else {"runs": runs}
+    return {"runs": list(map(run, artefact["runs"]))}
 
 
 def training(artefact: dict) -> dict:

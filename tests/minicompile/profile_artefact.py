@@ -17,7 +17,17 @@ KERNEL = {
     "share_of_call": 0.05,
 }
 MOVING = {**KERNEL, "name": "cpp_fused_clone_1", "calls": 4, "flop": 0.0, "tflop_per_s": 0.0, "flop_per_byte": 0.0}
-SIDE = {"median_us": 20.0, "p20_us": 19.0, "p80_us": 22.0, "per_second": 1e5, "peak_bytes": 9624, "noise": 0.03}
+SIDE = {
+    "median_us": 20.0,
+    "p20_us": 19.0,
+    "p80_us": 22.0,
+    "per_second": 1e5,
+    "peak_bytes": 9624,
+    "tokens": 2,
+    "samples_us": [20.0],
+    "again_us": [20.0],
+    "noise": 0.03,
+}
 QUIET = {
     "seconds": 2.0,
     "load_average": 0.4,
@@ -55,6 +65,7 @@ TIMING = {
 }
 EXPLICIT = {
     "split": SPLIT,
+    "rounds": [],
     "noise": {"call": 0.02, "core": 0.03},
     "generated_kernels": 26,
     "library_calls": 25,
@@ -79,7 +90,7 @@ PROFILE = {
     "timings": [TIMING],
     "busy": [{"shape": [2, 64], "busy": QUIET}],
     "left_out": [],
-    "shapes": [{"shape": [2, 64], "split": SPLIT, "kernels": [KERNEL, MOVING], "busy": QUIET}],
+    "shapes": [{"shape": [2, 64], "split": SPLIT, "kernels": [KERNEL, MOVING], "rounds": [], "busy": QUIET}],
     "kernels": [KERNEL, MOVING],
     "roofline": {
         "name": "X",

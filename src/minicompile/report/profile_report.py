@@ -27,7 +27,7 @@ def report(profile: dict, language: str = "en") -> str:
         "sentences": interpretation(profile, language),
         "left_out": left_out(profile, language),
         "parts": PARTS,
-        "datasheet": profile["roofline"].get("datasheet_gb_per_s"),
+        "datasheet": profile["roofline"]["datasheet_gb_per_s"],
         "attention": [{**row, "words": attention_sentences(row, language)} for row in profile["attention"]],
     }
     return render("minicompile.report", "profile_25", language, values, filters=_filters(language), trimmed=True)
@@ -48,7 +48,7 @@ def left_out(profile: dict, language: str = "en") -> list[str]:
     """Say what of a user's model could not be measured, and why: a sentence each."""
     text = Translations("minicompile.report", "profile", language)
     told = []
-    for row in profile.get("left_out", []):
+    for row in profile["left_out"]:
         mode = "apart" if row["mode"] is None else "mode"
         reason = {name: str(value).rstrip(".") for name, value in row["reason"].items() if name != "code"}
         why = text(f"left_out.{row['reason']['code']}", **reason)
@@ -71,8 +71,8 @@ def rate(language: str, gb_per_s: float) -> str:
 
 
 def reliable(kernel: dict) -> bool:
-    """Say whether a kernel's two quietest rounds gave about the same time; of an older record it is not known."""
-    return kernel.get("noise", 0.0) <= UNRELIABLE
+    """Say whether a kernel's two quietest rounds gave about the same time."""
+    return kernel["noise"] <= UNRELIABLE
 
 
 def _filters(language: str) -> dict:
@@ -89,7 +89,7 @@ def findings(profile: dict) -> list[dict]:
         found += _dearer_and_slower(list(rows))
     if is_cpu(profile["provenance"]["device"]) and any(t["mode"] == "reduce-overhead" for t in timings):
         found.append({"code": "reduce_overhead"})
-    found += [_busy(row) for row in profile.get("busy", []) if (row["busy"]["others_share"] or 0) >= OTHERS_SHARE]
+    found += [_busy(row) for row in profile["busy"] if (row["busy"]["others_share"] or 0) >= OTHERS_SHARE]
     parts = [_parts(shape, _timed_call(shape, timings)) for shape in profile["shapes"]]
     found += parts
     same = [shape for shape, told in zip(profile["shapes"], parts, strict=True) if told["code"] != "another_call"]
@@ -105,8 +105,6 @@ def findings(profile: dict) -> list[dict]:
 def _speed(timing: dict, profile: dict) -> dict:
     speedup, eager, compiled = timing["speedup"], timing["eager"]["median_us"], timing["compiled"]["median_us"]
     found = {"shape": timing["shape"], "mode": timing["mode"], "eager_us": eager, "compiled_us": compiled}
-    if "verdict" not in timing:
-        return {"code": "not_judged", **found}
     if timing["verdict"] == SAME:
         return {"code": "as_fast", **found, "noise": timing["noise"]}
     if timing["verdict"] == FASTER:
@@ -122,12 +120,9 @@ def _speed(timing: dict, profile: dict) -> dict:
 
 def _dearer_and_slower(timings: list[dict]) -> list[dict]:
     """The modes of one shape that compile for much longer than the fastest mode and yet run slower than it."""
-    judged = [timing for timing in timings if "noise" in timing]
-    if not judged:
-        return []
-    best = min(judged, key=lambda timing: timing["compiled"]["median_us"])
+    best = min(timings, key=lambda timing: timing["compiled"]["median_us"])
     found = []
-    for timing in judged:
+    for timing in timings:
         us, best_us = timing["compiled"]["median_us"], best["compiled"]["median_us"]
         noise = max(timing["compiled"]["noise"], best["compiled"]["noise"])
         dearer = timing["cold_compile_seconds"] > DEARER * best["cold_compile_seconds"]
@@ -160,8 +155,7 @@ def _parts(shape: dict, timed_us: float | None) -> dict:
         return {"code": "overlapping", "shape": shape["shape"], "host_us": host, "device_us": device}
     shares = sorted(((name, split[name] / split["call_us"]) for name in PARTS), key=lambda part: -part[1])
     rest = split["rest_us"] / split["call_us"]
-    busy = shape.get("busy")
-    told = busy if busy and (busy["others_share"] or 0) >= OTHERS_SHARE else None
+    told = shape["busy"] if (shape["busy"]["others_share"] or 0) >= OTHERS_SHARE else None
     if timed_us is not None and _another(split, timed_us):
         calls = {"call_us": split["call_us"], "timed_us": timed_us}
         return {"code": "another_call", "shape": shape["shape"], **calls, "busy": told}
@@ -193,10 +187,7 @@ def attention_findings(row: dict) -> list[dict]:
     explicit, fused = row["explicit"], row["fused"]
     kernel, core, other = explicit["softmax_kernel"], explicit["core"], fused["core"]
     found: list[dict] = [{"code": "softmax_kernel", "kernel": kernel} if kernel else {"code": "no_softmax_kernel"}]
-    noise = {
-        what: max(side["noise"][what] for side in (explicit, fused)) if "noise" in explicit else None
-        for what in ("call", "core")
-    }
+    noise = {what: max(side["noise"][what] for side in (explicit, fused)) for what in ("call", "core")}
     if fused["operator"] is None or not core["calls"]:
         found.append({"code": "attention_not_found"})
     else:
@@ -204,12 +195,11 @@ def attention_findings(row: dict) -> list[dict]:
         found.append({"code": "fused_attention", **sides, **_ratio(core["us"], other["us"], noise["core"])})
         calls = explicit["split"]["call_us"], fused["split"]["call_us"]
         found.append({"code": "whole_model", **_ratio(*calls, noise["call"])})
-    largest = row.get("largest_output")
-    apart = {"difference": row["max_difference"], "largest": largest, "from_float32": row.get("from_float32")}
-    return [*found, {"code": "outputs", "dtype": row["dtype"], **apart}]
+    apart = {"difference": row["max_difference"], "largest": row["largest_output"]}
+    return [*found, {"code": "outputs", "dtype": row["dtype"], **apart, "from_float32": row["from_float32"]}]
 
 
-def _ratio(before: float, after: float, noise: float | None) -> dict:
-    """How many times as fast, and the `verdict`; None where the noise was not measured."""
-    told = None if noise is None else verdict(gain(before, after), noise)
+def _ratio(before: float, after: float, noise: float) -> dict:
+    """How many times as fast, and the `verdict`."""
+    told = verdict(gain(before, after), noise)
     return {"factor": before / after, "verdict": told, "before_us": before, "after_us": after}

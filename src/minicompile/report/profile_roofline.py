@@ -37,7 +37,7 @@ def draw(profile: dict, png: str | Path, language: str = "en") -> None:
     use_style()
     if not any(shape["kernels"] for shape in profile["shapes"]):
         figure = plt.figure(figsize=(12, 1.5))
-        why = "not_timed" if profile.get("left_out") else "no_kernels"
+        why = "not_timed" if profile["left_out"] else "no_kernels"
         figure.text(0.02, 0.5, text(f"picture.{why}", model=profile["model"]), va="center")
         figure.savefig(png, metadata={"Software": None})
         plt.close(figure)

@@ -10,7 +10,6 @@ from statistics import median
 from typing import NamedTuple
 
 from minicompile.distributed.formulas import activation_all_reduces
-from minicompile.distributed.rows import in_todays_form
 from minicompile.report import words
 from minicompile.report.profile_report import reliable
 from minicompile.report.words import is_stale
@@ -105,13 +104,12 @@ class Group(NamedTuple):
 
 def grouped(artefact: dict) -> list[Group]:
     """Group what a device measured: fewest ranks first, bfloat16 before float32."""
-    today = in_todays_form(artefact)
-    alone = {run["dtype"]: run for run in today["runs"] if run["pattern"] == "single"}
+    alone = {run["dtype"]: run for run in artefact["runs"] if run["pattern"] == "single"}
     found: dict[tuple[int, str], dict[str, dict]] = {}
-    for run in today["runs"]:
+    for run in artefact["runs"]:
         if run["pattern"] != "single":
             found.setdefault((run["ranks"], run["dtype"]), {})[run["pattern"]] = run
-    return [Group(today, dtype, ranks, alone[dtype], runs) for (ranks, dtype), runs in sorted(found.items())]
+    return [Group(artefact, dtype, ranks, alone[dtype], runs) for (ranks, dtype), runs in sorted(found.items())]
 
 
 def first_of(groups: list[Group], artefact: dict) -> Group:
@@ -131,8 +129,7 @@ def loss(groups: list[Group], dtype: str) -> dict:
 
 def lacks_bfloat16(artefact: dict) -> bool:
     """Say whether a GPU's survey is of float32 only."""
-    dtypes = {run["dtype"] for run in in_todays_form(artefact)["runs"]}
-    return artefact["backend"] == "nccl" and "bfloat16" not in dtypes
+    return artefact["backend"] == "nccl" and "bfloat16" not in artefact["loss_rtol"]
 
 
 def apart(run: dict) -> float:
@@ -160,15 +157,13 @@ def where(text: Translations, group: Group) -> str:
     return text("where", place=place(text, group.artefact), ranks=group.ranks, dtype=group.dtype)
 
 
-def all_reduces_alone(group: Group) -> dict | None:
+def all_reduces_alone(group: Group) -> dict:
     """Compute what tensor parallel's all-reduces of activations would take alone, and that over its step.
 
     Returns:
-        `count` a step, `seconds` of all, their `share` of a step; None where they were not timed.
+        `count` a step, `us` of all, their `share` of a step.
     """
     run = group.runs["tp"]
-    if "alone_seconds" not in run:
-        return None
     count = activation_all_reduces(group.artefact["model"]["n_layer"])
     seconds = count * median(run["alone_seconds"])
     return {"count": count, "us": 1e6 * seconds, "share": seconds / median(run["step_seconds"])}
@@ -181,7 +176,7 @@ def bubble(group: Group) -> dict:
     return {"idle": ranks - 1, "slots": slots, "bound": ranks * microbatches / slots}
 
 
-def pipeline(group: Group) -> dict | None:
+def pipeline(group: Group) -> dict:
     """Split a pipeline's speed-up into what its bubble allows and what is lost besides.
 
     With N ranks, m micro-batches and the seconds b_r that rank r computes in a step, the speed-up over one process,
@@ -192,11 +187,9 @@ def pipeline(group: Group) -> dict | None:
         are the `same` within the noise, whether the bound is missed by more than the noise (`open`), `longest` over
         the shortest b, whether the `last` rank, which holds the LM head, is the longest, the share of a step in which
         each rank computes nothing (`idle`), and of the hand-overs between two ranks the `count`, what one takes alone
-        (`us`) and the `share` of a step that all do. None where b is not measured.
+        (`us`) and the `share` of a step that all do.
     """
     run, m, n = group.runs["pp"], group.artefact["microbatches"], group.ranks
-    if "busy_seconds_by_rank" not in run:
-        return None
     busy = [median(seconds) for seconds in run["busy_seconds_by_rank"]]
     step, alone = median(run["step_seconds"]), median(group.single["step_seconds"])
     bound, balance, split = bubble(group)["bound"], sum(busy) / n / max(busy), alone / sum(busy)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import matplotlib.image
 import pytest
-from distributed_artefact import artefact, of_old
+from distributed_artefact import artefact
 from matplotlib.axes import Axes
 
 from minicompile.report.survey import API, grouped, pipeline, survey
@@ -148,14 +148,9 @@ def test_what_tensor_parallel_sends_is_held_against_its_step():
     assert "the 18 all-reduces of whole activations take 18 ms alone, 28% of a bfloat16 step" in text(data)
 
 
-def test_a_record_from_before_bfloat16_is_still_told_and_says_so():
-    page = text(of_old())
-    assert "| NVIDIA H200, 2 ranks, float32 | 1,000 | 1.80× |" in page
-    assert "bfloat16 was not measured on NVIDIA H200" in page
-    assert "The bubble allows 1.60×, and 1.10× was measured" in page
-    assert "The stages were not timed" in page
+def test_a_gpu_that_was_surveyed_in_float32_alone_is_said_to_be():
+    assert "bfloat16 was not measured on NVIDIA H200" in text(artefact("h200"))
     assert "bfloat16 was not measured" not in text(artefact("h200", dtypes=("float32", "bfloat16")))
-    check_schema(of_old(), read_schema("schemas/distributed.schema.yaml"), "artefact")
 
 
 def test_what_only_draws_imports_no_torch():

@@ -2,7 +2,7 @@
 
 import copy
 
-from distributed_artefact import artefact, of_old
+from distributed_artefact import artefact
 from profile_artefact import TIMING, profile
 from stage_25_artefacts import RESTORED, compared, health
 
@@ -55,7 +55,7 @@ def test_the_host_is_told_where_host_and_device_were_taken_apart():
 def test_what_is_not_known_is_what_the_artefacts_lack(monkeypatch):
     simulated = {**VIEW, "model": "other", "simulated": True}
     stale = {**compared(), "restored": RESTORED}
-    told = five(monkeypatch, [], [VIEW, simulated], [of_old()], [stale])[3]
+    told = five(monkeypatch, [], [VIEW, simulated], [artefact("h200")], [stale])[3]
     assert "simulated GPU's code has never run" in told
     assert "`other` was not timed here." in told
     assert "bfloat16 was not measured on `h200`" in told

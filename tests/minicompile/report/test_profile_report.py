@@ -53,23 +53,6 @@ def test_a_gap_within_the_noise_is_no_verdict():
     assert "times as" not in said
 
 
-def test_an_older_record_without_a_duplicate_gets_no_verdict():
-    older = profile()
-    for name in ("verdict", "noise", "pool_bytes", "start_seconds"):
-        del older["timings"][0][name]
-    del older["attention"][0]["explicit"]["noise"], older["attention"][0]["fused"]["noise"]
-    for name in ("busy", "left_out", "trains"):
-        del older[name]
-    del older["roofline"]["datasheet_gb_per_s"], older["shapes"][0]["busy"]
-    older["timings"][0]["compiled"]["peak_bytes"] = 0  # what was called so under CUDA graphs
-    told = report(older)
-    assert "The noise of these times was not measured" in told
-    assert "times as" not in told
-    assert "process of its own" not in told
-    assert "| not measured |" in told
-    check_schema(older, read_schema(ROOT / "schemas/profile.schema.yaml"), "profile.json")
-
-
 def modes(*given: tuple[str, float, float]) -> dict:
     """A profile of modes, each (name, microseconds, seconds of its cold compile)."""
     made = profile()

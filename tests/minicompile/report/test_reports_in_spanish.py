@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 import pytest
 from annotation_models import CAPTURED, load
-from distributed_artefact import artefact, of_old
+from distributed_artefact import artefact
 from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
 from jinja2 import nodes
 from matplotlib.figure import Figure
@@ -131,7 +131,7 @@ def survey_of_all(language: str) -> str:
     restored, short = artefact("h200", (2, 4), ("float32", "bfloat16")), artefact()
     restored["restored"] = RESTORED
     short["left_out"] = [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
-    return survey([restored, short, of_old()], MiniGPTConfig(vocab_size=600, block_size=128), language)
+    return survey([restored, short, artefact("h200")], MiniGPTConfig(vocab_size=600, block_size=128), language)
 
 
 REPORTS: dict[str, Callable[[str], str]] = {
