@@ -20,6 +20,7 @@ import yaml
 from torch import nn
 
 from minicompile import validate
+from minicompile.safe.compile_cases import lying
 from minicompile.safe.compile_config import MODES, BucketConfig, CompileConfig
 from minicompile.safe.compile_record import CompileReport, SmoketestOutcome, compile_report
 from minicompile.safe.safe_compile import maybe_compile
@@ -103,6 +104,21 @@ def _no_compiler() -> nn.Module:
         return _fail(validate.Network())
 
 
+class _NoBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError("this operation has no backward pass")
+
+
+def _untraceable(x: torch.Tensor) -> torch.Tensor:
+    """Works eager; no compiler can trace a value that goes through a Python string."""
+    return x * float(str(x.detach().mean().item()))
+
+
 def _raising(graph_module, example_inputs):
     raise NotImplementedError("not on this machine")
 
@@ -136,7 +152,7 @@ FAILURES: dict[str, tuple[Callable[[], nn.Module], str]] = {
         "look it up in `torch._inductor.list_options()`",
     ),
     "an operation that cannot be traced, under `fullgraph`": (
-        lambda: _fail(validate.Network(validate.unsupported), fullgraph=True),
+        lambda: _fail(validate.Network(_untraceable), fullgraph=True),
         "leave `fullgraph` off, or block the function",
     ),
     "no C++ compiler": (_no_compiler, "install one, or set `CXX`"),
@@ -145,11 +161,11 @@ FAILURES: dict[str, tuple[Callable[[], nn.Module], str]] = {
         "read the stack; try `aot_eager` to tell Dynamo's faults from Inductor's",
     ),
     "a backward pass that raises": (
-        lambda: _fail(validate.Network(validate.NoBackward.apply)),
+        lambda: _fail(validate.Network(_NoBackward.apply)),
         "the model is at fault: it fails in eager too",
     ),
     "wrong numbers": (
-        lambda: _fail(validate.Network(), backend=validate.lying),
+        lambda: _fail(validate.Network(), backend=lying),
         "report it to the backend's makers; raise `tolerance` only if the difference is rounding",
     ),
     "a recompile on the same batch": (_counting, "make the value that changes a tensor, or block what changes it"),

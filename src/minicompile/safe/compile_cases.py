@@ -10,7 +10,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 from unittest import SkipTest
@@ -21,13 +23,13 @@ from torch import Tensor, nn
 from minicompile.batches import split_batch, tensors_of
 from minicompile.models import named
 from minicompile.safe.compile_config import FAIL_POLICIES, CompileConfig
-from minicompile.safe.compile_record import compile_report
+from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.failures import TimeLimitExceeded
 from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minicompile.safe.shape_stabilizer import ShapeStabilizer
 from minicompile.safe.smoketest.apart import why_not
 from minicompile.safe.smoketest.rewind import rewinding
-from minicompile.torch_private.dynamo import backend_of_aot
+from minicompile.torch_private.dynamo import backend_of_aot, without_cpp_compiler
 from minilab import LabError
 
 MODES = ("default", "reduce-overhead", "max-autotune")
@@ -80,14 +82,15 @@ def crashing(graph_module: torch.fx.GraphModule, example_inputs: list) -> Callab
 
 @dataclass(frozen=True)
 class Fault:
-    """A backend that goes wrong: what it is called in a sentence, and the stages that may name it."""
+    """A backend, or a machine, that goes wrong: what it is called in a sentence, and the stages that may name it."""
 
     words: str
-    backend: Callable
+    backend: str | Callable
     stages: tuple[str, ...]
     trains: bool = False  # shows in a backward pass alone
     apart: bool = False  # would end, or stop, a process that it shares with the model
     seconds: float | None = 60.0  # the limit of its compile
+    machine: Callable[[], AbstractContextManager] | None = None  # makes this machine one that goes wrong
 
 
 FAULTS = {
@@ -107,6 +110,7 @@ FAULTS = {
     ),
     "hangs": Fault("a backend that hangs", hanging, ("time_limit",), seconds=1.0),
     "crashes": Fault("a backend that ends its process", crashing, ("forward",), apart=True),
+    "no compiler": Fault("a machine without a C++ compiler", "inductor", ("forward",), machine=without_cpp_compiler),
 }
 
 
@@ -154,7 +158,8 @@ def cases(sequences: bool = False, trains: bool = True) -> Iterator[Case]:
     for backend, steps in product(BACKENDS, (1, 2)):
         yield Case(backend, steps=steps)
     for fault, mode, dynamic, policy in product(FAULTS, MODES, DYNAMIC, FAIL_POLICIES):
-        if (trains or not FAULTS[fault].trains) and (fault != "hangs" or dynamic is None):
+        applies = (trains or not FAULTS[fault].trains) and not FAULTS[fault].machine
+        if applies and (fault != "hangs" or dynamic is None):
             yield Case("", mode, dynamic, policy, fault)
     if sequences:
         for buckets, backend in product(BUCKETS, BACKENDS):
@@ -188,12 +193,17 @@ def fingerprint(model: nn.Module) -> dict:
     }
 
 
-def check(make: Callable[[], tuple[nn.Module, Any]], case: Case, loss_fn: Callable | None = None) -> None:
-    """Try one case on a new model.
+def check(
+    make: Callable[[], tuple[nn.Module, Any]],
+    case: Case,
+    loss_fn: Callable | None = None,
+    logger: logging.Logger = logger,
+) -> CompileReport:
+    """Try one case on a new model; returns what became of its compile.
 
     Args:
         make: returns the model and a batch of it, as `maybe_compile` takes them.
-        loss_fn: as `maybe_compile` takes it.
+        loss_fn, logger: as `maybe_compile` takes them.
 
     Raises:
         AssertionError: the compile does not do what the case asks for.
@@ -202,21 +212,13 @@ def check(make: Callable[[], tuple[nn.Module, Any]], case: Case, loss_fn: Callab
     torch.manual_seed(0)
     model, batch = make()
     before = fingerprint(model)
-    if case.buckets:
-        _check_buckets(model, batch, case)
-    elif case.fault:
-        _check_fault(model, batch, case, loss_fn)
-    else:
-        maybe_compile(model, _config(case), logger, batch, loss_fn=loss_fn)
-        report = compile_report(model)
-        assert report.compiled, f"{report.stage}: {report.reason}"
-        assert report.graphs >= 1
-        assert not report.recompiles, report.recompiles
-        assert {"output"} <= set(report.differences), "nothing was compared"
+    way = _check_buckets if case.buckets else _check_fault if case.fault else _check_compiled
+    report = way(model, batch, case, partial(maybe_compile, model, _config(case), logger, loss_fn=loss_fn))
     uncompile(model)
     torch.compiler.reset()
     after = fingerprint(model)
     assert {key for key in before if before[key] != after[key]} <= ({"buffers", "random"} if case.buckets else set())
+    return report
 
 
 def _config(case: Case) -> CompileConfig:
@@ -233,35 +235,58 @@ def _config(case: Case) -> CompileConfig:
     )
 
 
-def _check_fault(model: nn.Module, batch: Any, case: Case, loss_fn: Callable | None) -> None:
+def _check_compiled(model: nn.Module, batch: Any, case: Case, compiling: Callable) -> CompileReport:
+    compiling(batch)
+    report = compile_report(model)
+    assert report.compiled, f"{report.stage}: {report.reason}"
+    assert report.graphs >= 1
+    assert not report.recompiles, report.recompiles
+    assert {"output"} <= set(report.differences), "nothing was compared"
+    return report
+
+
+def _check_fault(model: nn.Module, batch: Any, case: Case, compiling: Callable) -> CompileReport:
     fault = FAULTS[case.fault or ""]
     shared = why_not() if fault.apart else None
     if shared is not None:
         raise SkipTest(shared)
     raised: BaseException | None = None
+    expected = _outputs(model, batch)
     try:
-        maybe_compile(model, _config(case), logger, batch, loss_fn=loss_fn)
+        with fault.machine() if fault.machine else nullcontext():
+            compiling(batch)
     except (Exception, TimeLimitExceeded) as error:
         raised = error
     report = compile_report(model)
     assert not report.compiled, "the fault went unnoticed"
     assert report.stage in fault.stages, f"{report.stage}: {report.reason}"
     assert (raised is not None) == (case.policy == "raise"), raised
+    outputs = _outputs(model, batch)
+    assert outputs, "the model that came back returns no tensor"
+    assert outputs.keys() == expected.keys()
+    for name, output in outputs.items():  # not bit by bit: some of a GPU's own sums are in no order
+        assert torch.allclose(output, expected[name], rtol=1e-3, equal_nan=True), f"{name} is another one than before"
+    return report
+
+
+def _outputs(model: nn.Module, batch: Any) -> dict[str, Tensor]:
+    """The tensors that a call returns; it leaves the model as it was."""
     arguments, keywords, _ = split_batch(model, batch)
     with rewinding(model):  # a call may train buffers and draw random numbers
-        assert list(tensors_of(model(*arguments, **keywords))), "the model that came back returns no tensor"
+        return dict(tensors_of(model(*arguments, **keywords)))
 
 
-def _check_buckets(model: nn.Module, batch: Any, case: Case) -> None:
+def _check_buckets(model: nn.Module, batch: Any, case: Case, compiling: Callable) -> CompileReport:
     buckets = case.buckets or ()
     stabilizer = ShapeStabilizer(buckets)
-    maybe_compile(model, _config(case), logger, stabilizer.bucket_batch(batch[:, : buckets[0]]))
+    compiling(stabilizer.bucket_batch(batch[:, : buckets[0]]))
     longest = torch.cat([batch] * (buckets[-1] // batch.shape[1] + 1), dim=1)
     for _ in range(2):
         for length in (1, *buckets):
             model(stabilizer.bucket_batch(longest[:, :length].contiguous()))
         graphs = compile_report(model).graphs
         assert graphs == len(buckets), f"{len(buckets)} buckets took {graphs} graphs"
+    return compile_report(model)
 
 
 def model_and_batch(name: str) -> tuple[nn.Module, Any]:
