@@ -31,6 +31,11 @@ def words(language: str) -> Translations:
     return Translations("minicompile.report", "phases", language)
 
 
+def _check(text: Translations, name: str, state: str, met: bool | None, **fields: object) -> Check:
+    """Word what was asked of a thing, by its key, and what was found, by the key of the state that it is in."""
+    return Check(text(f"{name}.asked", **fields), text(f"{name}.{state}", **fields), met)
+
+
 def checks_24(manifest: dict, training: dict, port: dict, language: str = "en") -> list[Check]:
     """Check what phase 24 asked of the softmax kernels and the port, in the order of its lab.
 
@@ -42,66 +47,58 @@ def checks_24(manifest: dict, training: dict, port: dict, language: str = "en") 
     """
     text = words(language)
     equal, excess = manifest["torch_port"], training["excess_percent"]
-    outcome, changed = equal["byte_equivalence_at_fp32_cpu"], equal["kernel_swap_changes_top1_token"]
-    difference = text.number(equal["max_abs_diff_to_numpy_reference"], ".1e")
+    passed = equal["byte_equivalence_at_fp32_cpu"] == "passed"
+    changed = equal["kernel_swap_changes_top1_token"]
+    learnt = {"allowed": EXCESS_PERCENT, "excess": text.number(excess, ".2f")}
+    ported = {
+        "allowed": text.number(PORT_MATCH, ".0e"),
+        "outcome": text("24.port.passed" if passed else "24.port.failed"),
+        "difference": text.number(equal["max_abs_diff_to_numpy_reference"], ".1e"),
+    }
     return [
-        Check(
-            text("24.learns.asked", allowed=EXCESS_PERCENT),
-            text("24.learns.found", excess=text.number(excess, ".2f")),
-            excess <= EXCESS_PERCENT,
-        ),
+        _check(text, "24.learns", "found", excess <= EXCESS_PERCENT, **learnt),
         *_kernel_checks(manifest, text),
-        Check(
-            text("24.port.asked", allowed=text.number(PORT_MATCH, ".0e")),
-            text("24.port.found", outcome=text(f"24.port.{outcome}"), difference=difference),
-            outcome == "passed",
-        ),
-        Check(text("24.swap.asked"), text("24.swap.changed" if changed else "24.swap.unchanged"), not changed),
-        Check(text("24.internalized.asked"), _mapped(port, text), port["byte_equal"] and outcome == "passed"),
+        _check(text, "24.port", "found", passed, **ported),
+        _check(text, "24.swap", "changed" if changed else "unchanged", not changed),
+        _check(text, "24.internalized", "found", port["byte_equal"] and passed, **_mapped(port, text)),
     ]
 
 
 def _kernel_checks(manifest: dict, text: Translations) -> list[Check]:
     """Check the kernels' dots, the tuning and the speed; a stale record says nothing of the kernels as they are now."""
     kernels, is_stale = manifest["softmax_kernels"], (manifest.get("restored") or {}).get("stale", False)
-    triton, stale = kernels.get("triton", {}), text("24.stale") if is_stale else ""
+    triton = kernels.get("triton", {})
     ratio, picked = triton.get("frac_of_F_softmax"), triton.get("autotune_picked") or {}
     within_noise = ratio and abs(ratio - 1) <= triton["noise_floor"]
     timed = [name for name in DOTS if kernels.get(name, {}).get("frac_of_F_softmax")]
-    tuned = ", ".join(f"{name} {text.number(value)}" for name, value in picked.items() if value is not None)
-    where = manifest["gpu"]["model"] or manifest["device"]
+    told = {
+        "stale": text("24.stale") if is_stale else "",
+        "rows": B512[0],
+        "names": ", ".join(timed),
+        "picked": ", ".join(f"{name} {text.number(value)}" for name, value in picked.items() if value is not None),
+        "ratio": text.number(ratio, ".2f") if ratio else "",
+        "place": manifest["gpu"]["model"] or manifest["device"],
+    }
+    speed = "within_noise" if within_noise else "found" if ratio else "untimed"
+    met = [
+        len(timed) == len(DOTS) if timed else None,
+        True if picked.get("BLOCK") else None,
+        ratio >= 1 if ratio else None,
+    ]
+    dots, tuned, fast = [None] * len(met) if is_stale else met
     return [
-        Check(
-            text("24.dots.asked"),
-            text("24.dots.found", names=", ".join(timed), stale=stale) if timed else text("24.dots.untimed"),
-            None if is_stale or not timed else len(timed) == len(DOTS),
-        ),
-        Check(
-            text("24.autotune.asked", rows=B512[0]),
-            text("24.autotune.found", picked=tuned, stale=stale) if picked else text("24.autotune.untuned"),
-            None if is_stale or not picked.get("BLOCK") else True,
-        ),
-        Check(
-            text("24.triton.asked", rows=B512[0]),
-            text(
-                "24.triton.within_noise" if within_noise else "24.triton.found",
-                ratio=text.number(ratio, ".2f"),
-                place=where,
-                stale=stale,
-            )
-            if ratio
-            else text("24.triton.untimed"),
-            ratio >= 1 if ratio and not is_stale else None,
-        ),
+        _check(text, "24.dots", "found" if timed else "untimed", dots, **told),
+        _check(text, "24.autotune", "found" if picked else "untuned", tuned, **told),
+        _check(text, "24.triton", speed, fast, **told),
     ]
 
 
-def _mapped(port: dict, text: Translations) -> str:
+def _mapped(port: dict, text: Translations) -> dict:
     """Tell how many arrays are byte-equal, with a line of the table that maps NumPy's names to PyTorch's."""
     equal = [row for row in port["arrays"] if row["byte_equal"]]
     row = max(port["arrays"], key=lambda row: len(row["shape"]))  # a matrix: its order of axes is what goes wrong
     line = {"numpy": row["numpy_name"], "torch": row["torch_name"], "shape": shape(text.language, row["shape"])}
-    return text("24.internalized.found", equal=len(equal), count=len(port["arrays"]), **line)
+    return {"equal": len(equal), "count": len(port["arrays"]), **line}
 
 
 def checks_25(manifest: dict, distributed: Iterable[dict], language: str = "en") -> list[Check]:
@@ -113,62 +110,37 @@ def checks_25(manifest: dict, distributed: Iterable[dict], language: str = "en")
         language: of the checks.
     """
     text = words(language)
-    runs = list(distributed)
+    runs, health = list(distributed), manifest["compile_health"]
     devices = text("25.survey.joint").join(made["provenance"]["device"] for made in runs)
+    breaks = sum(made["graph_breaks"] for made in manifest["captures"])
+    sound = {"healthy": sum(row["healthy"] for row in health), "count": len(health)}
+    healthy = sound["healthy"] == sound["count"] if health else None
     return [
         *_compiler_checks(manifest, text),
-        Check(
-            text("25.survey.asked"),
-            text("25.survey.found", devices=devices) if runs else text("25.survey.unmeasured"),
-            bool(runs) or None,
-        ),
-        *_health_checks(manifest, text),
+        _check(text, "25.survey", "found" if runs else "unmeasured", bool(runs) or None, devices=devices),
+        _check(text, "25.breaks", "found", not breaks, breaks=breaks, captures=len(manifest["captures"])),
+        _check(text, "25.healthy", "found" if health else "untried", healthy, **sound),
     ]
 
 
 def _compiler_checks(manifest: dict, text: Translations) -> list[Check]:
+    captures, timings = manifest["captures"], len(manifest["compile_match"])
     matches = [row["max_abs_difference"] for row in manifest["compile_match"] if row["model"] == "tiny_head"]
-    worst, captures = max(matches, default=None), manifest["captures"]
     heads = [made for made in captures if made["model"] == "tiny_head"]
     softmax = sum(made["pattern"] == "softmax" for made in heads)
+    worst, named = max(matches, default=None), softmax == len(heads) if heads else None
+    equal = {
+        "allowed": text.number(COMPILE_MATCH, ".0e"),
+        "worst": "" if worst is None else text.number(worst, ".1e"),
+        "count": len(matches),
+    }
+    state, near = ("uncompiled", None) if worst is None else ("found", worst <= COMPILE_MATCH)
+    saved = {"count": len(captures), "first": captures[0]["kernel"] if captures else ""}
     return [
-        Check(
-            text("25.match.asked", allowed=text.number(COMPILE_MATCH, ".0e")),
-            text("25.match.uncompiled")
-            if worst is None
-            else text("25.match.found", worst=text.number(worst, ".1e"), count=len(matches)),
-            None if worst is None else worst <= COMPILE_MATCH,
-        ),
-        Check(
-            text("25.kernel.asked"),
-            text("25.kernel.found", count=len(captures), first=captures[0]["kernel"])
-            if captures
-            else text("25.kernel.none"),
-            bool(captures),
-        ),
-        Check(
-            text("25.pattern.asked"),
-            text("25.pattern.found", softmax=softmax, count=len(heads)) if heads else text("25.pattern.none"),
-            softmax == len(heads) if heads else None,
-        ),
-        Check(
-            text("25.times.asked"),
-            text("25.times.found", count=len(manifest["compile_match"])),
-            bool(manifest["compile_match"]) or None,
-        ),
-    ]
-
-
-def _health_checks(manifest: dict, text: Translations) -> list[Check]:
-    captures, health = manifest["captures"], manifest["compile_health"]
-    breaks, healthy = sum(made["graph_breaks"] for made in captures), sum(row["healthy"] for row in health)
-    return [
-        Check(text("25.breaks.asked"), text("25.breaks.found", breaks=breaks, captures=len(captures)), not breaks),
-        Check(
-            text("25.healthy.asked"),
-            text("25.healthy.found", healthy=healthy, count=len(health)) if health else text("25.healthy.untried"),
-            healthy == len(health) if health else None,
-        ),
+        _check(text, "25.match", state, near, **equal),
+        _check(text, "25.kernel", "found" if captures else "none", bool(captures), **saved),
+        _check(text, "25.pattern", "found" if heads else "none", named, softmax=softmax, count=len(heads)),
+        _check(text, "25.times", "found", bool(timings) or None, count=timings),
     ]
 
 
