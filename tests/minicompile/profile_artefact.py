@@ -82,7 +82,14 @@ FUSED = {
     "core": {"calls": 4, "bytes": 300_000, "us": 6.0},
 }
 PROFILE = {
-    "provenance": {"device": "cpu-x", "date": "2026-01-02T03:04:05+00:00", "versions": {}, "sources": {}, "params": {}},
+    "provenance": {
+        "device": "cpu-x",
+        "date": "2026-01-02T03:04:05+00:00",
+        "versions": {},
+        "hardware": {"cpu": "X", "cores": 2, "system": "test", "gpu": None},
+        "sources": {},
+        "params": {},
+    },
     "model": "tiny_head",
     "trains": False,
     "unit": "rows",

@@ -6,8 +6,7 @@ import matplotlib.pyplot as plt
 
 from minicompile.profile.verdict import SAME
 from minicompile.report import words
-from minicompile.report.words import is_stale
-from minilab.device import short_name
+from minicompile.report.words import is_stale, origin
 from minilab.pages.style import INK, use_style
 from minilab.pages.templates import render
 from minilab.pages.translations import Translations, number
@@ -21,7 +20,7 @@ def report(artefact: dict, language: str = "en") -> str:
     """Write the page on one gemv.json, in Markdown."""
     values = {
         "artefact": artefact,
-        "name": short_name(artefact["provenance"]["hardware"]["gpu"]["name"]),
+        "name": origin(language, artefact)["name"],
         "totals": totals(artefact),
         "answers": answers(artefact),
         "sides": SIDES,
@@ -43,10 +42,9 @@ def answers(artefact: dict) -> list[dict]:
     for dtype in dict.fromkeys(row["dtype"] for row in artefact["products"]):
         rows = [row for row in artefact["products"] if row["dtype"] == dtype]
         for side in SIDES:
-            verdicts = [judged(row, side) for row in rows]
             speedups = [row["speedup"][side] for row in rows]
-            counts = {verdict: verdicts.count(verdict) for verdict in ("faster", "same", "slower")}
             extremes = {"best": max(speedups), "worst": min(speedups)}
+            counts = _counted([judged(row, side) for row in rows])
             found.append({"dtype": dtype, "side": side, "shapes": len(rows), **counts, **extremes})
     return found
 
@@ -58,18 +56,12 @@ def judged(row: dict, side: str) -> str:
 
 def totals(artefact: dict) -> list[dict]:
     """For each side: of how many `products` in all dtypes it is `faster` than cuBLAS, the `same` and `slower`."""
-    found = answers(artefact)
-    return [
-        {
-            "side": side,
-            "products": len(artefact["products"]),
-            **{
-                verdict: sum(one[verdict] for one in found if one["side"] == side)
-                for verdict in ("faster", "same", "slower")
-            },
-        }
-        for side in SIDES
-    ]
+    verdicts = {side: [judged(row, side) for row in artefact["products"]] for side in SIDES}
+    return [{"side": side, "products": len(told), **_counted(told)} for side, told in verdicts.items()]
+
+
+def _counted(verdicts: list[str]) -> dict[str, int]:
+    return {verdict: verdicts.count(verdict) for verdict in ("faster", "same", "slower")}
 
 
 def bandwidth(row: dict, side: str) -> float:
@@ -98,14 +90,7 @@ def draw(artefact: dict, path: str | Path, language: str = "en") -> None:
         axes.set_yticks(range(len(rows)), [f"{row['rows']} × {row['cols']}" for row in rows])
     panels[0][0].invert_yaxis()
     panels[0][0].legend(loc="lower right")
-    made = artefact["provenance"]
-    title = text(
-        "title",
-        name=short_name(made["hardware"]["gpu"]["name"]),
-        source=text("restored" if "restored" in artefact else "measured"),
-        date=made["date"][:10],
-    )
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+    figure.suptitle(text("title", **origin(language, artefact)), x=0.01, ha="left", fontsize=13)
     figure.savefig(path, metadata={"Software": None})
     plt.close(figure)
 

@@ -5,6 +5,7 @@ not worked out a second time: speeds come from `profile_report.findings`, the su
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from minicompile.report import words
 from minicompile.report.profile_report import findings as speeds
@@ -14,48 +15,40 @@ from minilab.pages.templates import sentences
 JUDGED = ("faster", "slower", "as_fast")
 
 
-def five_sentences(
-    views: list[dict],
-    profiles: list[dict],
-    health: Sequence[dict],
-    distributed: list[dict],
-    compared: Sequence[dict],
-    language: str = "en",
-) -> list[str]:
-    """Say what was asked, what was found, what surprises, what is not known, and what to look at next.
+class Measured(NamedTuple):
+    """All that the sentences follow from.
 
-    Args:
+    Attributes:
         views: as `stage_25.capture_view` makes them.
-        profiles: every `profile.json`.
-        health: every `compile_health.json`.
-        distributed: every `distributed.json`.
-        compared: every `simulated_vs_real.json`.
-        language: of the sentences.
+        profiles, health, distributed, compared: every `profile.json`, `compile_health.json`, `distributed.json` and
+            `simulated_vs_real.json`.
     """
-    judged = _judged(profiles)
-    told = [_asked(views), _found(judged), _surprise(views, judged, profiles)]
-    told += [_not_known(views, profiles, health, distributed, compared), _next(views)]
-    return _worded(told, language)
+
+    views: Sequence[dict] = ()
+    profiles: Sequence[dict] = ()
+    health: Sequence[dict] = ()
+    distributed: Sequence[dict] = ()
+    compared: Sequence[dict] = ()
 
 
-def what_matters(
-    views: list[dict],
-    profiles: list[dict],
-    health: Sequence[dict],
-    distributed: list[dict],
-    compared: Sequence[dict],
-    language: str = "en",
-) -> list[str]:
-    """Say the findings that matter, at most five, of what `five_sentences` takes; what was not measured is left out."""
-    found = [_same_numbers(profiles, health), _fusion(views), _speed(_judged(profiles)), _simulated(compared)]
-    return _worded([one for one in (*found, _survey(distributed)) if one], language)
+def five_sentences(made: Measured, language: str = "en") -> list[str]:
+    """Say what was asked, what was found, what surprises, what is not known, and what to look at next."""
+    judged = _judged(made.profiles)
+    told = [_asked(made.views), _found(judged), _surprise(made.views, judged, made.profiles)]
+    return _worded([*told, _not_known(made), _next(made.views)], language)
 
 
-def _worded(found: list[dict], language: str) -> list[str]:
+def what_matters(made: Measured, language: str = "en") -> list[str]:
+    """Say the findings that matter, at most five; what was not measured is left out."""
+    found = [_same_numbers(made.profiles, made.health), _fusion(made.views), _speed(_judged(made.profiles))]
+    return _worded([one for one in (*found, _simulated(made.compared), _survey(made.distributed)) if one], language)
+
+
+def _worded(found: Sequence[dict], language: str) -> list[str]:
     return sentences("minicompile.report", "overview_sentences", language, found, filters=words.filters(language))
 
 
-def _judged(profiles: list[dict]) -> list[dict]:
+def _judged(profiles: Sequence[dict]) -> list[dict]:
     """List what each profile says of its speeds, with the model and the device."""
     return [
         {"model": profile["model"], "device": profile["provenance"]["device"], **found}
@@ -65,15 +58,15 @@ def _judged(profiles: list[dict]) -> list[dict]:
     ]
 
 
-def _asked(views: list[dict]) -> dict:
+def _asked(views: Sequence[dict]) -> dict:
     return {"code": "asked", "models": _each(views, "model"), "devices": _each(views, "device")}
 
 
-def _each(views: list[dict], name: str) -> list[str]:
+def _each(views: Sequence[dict], name: str) -> list[str]:
     return list(dict.fromkeys(view[name] for view in views))
 
 
-def _found(judged: list[dict]) -> dict:
+def _found(judged: Sequence[dict]) -> dict:
     faster = [one for one in judged if one["code"] == "faster"]
     if not judged:
         return {"code": "found_untimed"}
@@ -87,7 +80,7 @@ def _factor(found: dict) -> float:
     return found["factor"]
 
 
-def _surprise(views: list[dict], judged: list[dict], profiles: list[dict]) -> dict:
+def _surprise(views: Sequence[dict], judged: Sequence[dict], profiles: Sequence[dict]) -> dict:
     slower = [one for one in judged if one["code"] == "slower"]
     if slower:
         worst = max(slower, key=_factor)
@@ -99,7 +92,7 @@ def _surprise(views: list[dict], judged: list[dict], profiles: list[dict]) -> di
     return {"code": "nothing_surprising"}
 
 
-def _host(timed: dict, profiles: list[dict]) -> dict:
+def _host(timed: dict, profiles: Sequence[dict]) -> dict:
     """Find what a call at a timing's shape needs of host and device, where one in mode `default` was taken apart."""
     for profile in profiles:
         if (profile["model"], profile["provenance"]["device"]) == (timed["model"], timed["device"]):
@@ -109,26 +102,20 @@ def _host(timed: dict, profiles: list[dict]) -> dict:
     return {"host_us": None, "device_us": None}
 
 
-def _not_known(
-    views: list[dict],
-    profiles: list[dict],
-    health: Sequence[dict],
-    distributed: list[dict],
-    compared: Sequence[dict],
-) -> dict:
-    timed = {profile["model"] for profile in profiles}
-    timed |= {checked["model"] for checked in health if checked["benchmark"]["compiled"]}
-    stale = {made["provenance"]["device"] for made in (*profiles, *distributed, *compared) if words.is_stale(made)}
+def _not_known(made: Measured) -> dict:
+    timed = {profile["model"] for profile in made.profiles}
+    timed |= {checked["model"] for checked in made.health if checked["benchmark"]["compiled"]}
+    restored = (one for one in (*made.profiles, *made.distributed, *made.compared) if words.is_stale(one))
     gaps = {
-        "never_run": any(view["simulated"] for view in views),
-        "untimed": [model for model in _each(views, "model") if model not in timed],
-        "float32_only": [made["provenance"]["device"] for made in distributed if lacks_bfloat16(made)],
-        "stale": sorted(stale),
+        "never_run": any(view["simulated"] for view in made.views),
+        "untimed": [model for model in _each(made.views, "model") if model not in timed],
+        "float32_only": [one["provenance"]["device"] for one in made.distributed if lacks_bfloat16(one)],
+        "stale": sorted({one["provenance"]["device"] for one in restored}),
     }
     return {"code": "not_known" if any(gaps.values()) else "all_measured", **gaps}
 
 
-def _next(views: list[dict]) -> dict:
+def _next(views: Sequence[dict]) -> dict:
     """Point at the explorer of the capture with most kernels, of code that ran where there is any."""
     if not views:
         return {"code": "next_capture"}
@@ -138,7 +125,7 @@ def _next(views: list[dict]) -> dict:
     return {"code": "next_explorer", "model": view["model"], "folder": view["folder"], "kernels": kernels}
 
 
-def _same_numbers(profiles: list[dict], health: Sequence[dict]) -> dict | None:
+def _same_numbers(profiles: Sequence[dict], health: Sequence[dict]) -> dict | None:
     apart = [
         (timing["max_difference"], profile)
         for profile in profiles
@@ -154,7 +141,7 @@ def _same_numbers(profiles: list[dict], health: Sequence[dict]) -> dict | None:
     return {"code": "same_numbers", "worst": worst, **where, **counts}
 
 
-def _fusion(views: list[dict]) -> dict | None:
+def _fusion(views: Sequence[dict]) -> dict | None:
     """Tell what became of the forward graph with most operations, of code that ran where there is any."""
     graphs = [(view, graph) for view in views for graph in view["graphs"] if graph["direction"] == "forward"]
     if not graphs:
@@ -164,7 +151,7 @@ def _fusion(views: list[dict]) -> dict | None:
     return {"code": "fusion", "model": view["model"], "device": view["device"], **graph}
 
 
-def _speed(judged: list[dict]) -> dict | None:
+def _speed(judged: Sequence[dict]) -> dict | None:
     if not judged:
         return None
     rows = [
@@ -185,10 +172,10 @@ def _simulated(compared: Sequence[dict]) -> dict | None:
     return {"code": "simulated", **told, "device": compared[0]["device"]}
 
 
-def _survey(distributed: list[dict]) -> dict | None:
+def _survey(distributed: Sequence[dict]) -> dict | None:
     if not distributed:
         return None
-    artefact = in_order(distributed)[0]
+    artefact = in_order(list(distributed))[0]
     group = grouped(artefact)[0]
     times = {pattern: group.times(pattern) for pattern in group.runs}
     where = {"device": artefact["provenance"]["device"], "ranks": group.ranks, "dtype": group.dtype}

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from minicompile.report.profile_report import reliable, share
-from minicompile.report.words import duration, fused_operations, kernel_number
+from minicompile.report.words import duration, fused_operations, kernel_number, origin
 from minikernel.report.roofline import ridge
 from minikernel.report.roofline_plot import INTENSITY, PEAKS, slopes, stale_mark
 from minikernel.report.roofline_plot import words as roofline_words
@@ -103,11 +103,9 @@ def _roofline(axes: Axes, profile: dict, shape: dict, text: Translations) -> Non
     axes.legend(loc="lower right", frameon=False, fontsize=10)
     title = text(
         "picture.title",
-        name=limits["name"],
         model=profile["model"],
         size=" x ".join(str(axis) for axis in shape["shape"]),
-        source=text("picture.restored" if "restored" in profile else "picture.measured"),
-        date=profile["provenance"]["date"][:10],
+        **origin(text.language, profile),
     )
     axes.set_title(title, loc="left", fontsize=12)
     axes.set(xlabel=text("picture.intensity"), ylabel="TFLOP/s")

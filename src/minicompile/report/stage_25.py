@@ -14,7 +14,7 @@ from minicompile.explain.annotation.headline import named_whole
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Node, is_one_result
 from minicompile.report import words
-from minicompile.report.overview import five_sentences, what_matters
+from minicompile.report.overview import Measured, five_sentences, what_matters
 from minicompile.report.profile_report import interpretation
 from minilab.pages.templates import render
 
@@ -186,10 +186,11 @@ def report_25(
     """
     measured = [profile for _, profile in profiles]
     views = [capture_view(capture, folder, language) for folder, capture in captures]
+    made = Measured(views, measured, health, distributed, compared)
     values = {
         "views": views,
-        "five": five_sentences(views, measured, health, distributed, compared, language),
-        "matters": what_matters(views, measured, health, distributed, compared, language),
+        "five": five_sentences(made, language),
+        "matters": what_matters(made, language),
         "mapping": mapping(views, [capture for _, capture in captures], language),
         "tied": tied(views),
         "refusals": refusals([capture for _, capture in captures], language=language),

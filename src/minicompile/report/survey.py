@@ -13,7 +13,7 @@ from minicompile.distributed.formulas import activation_all_reduces
 from minicompile.report import words
 from minicompile.report.profile_report import reliable
 from minicompile.report.words import is_stale
-from minilab.device import is_cpu, short_name
+from minilab.device import is_cpu
 from minilab.pages.templates import render
 from minilab.pages.translations import Translations
 from minimodel.model_config import MiniGPTConfig
@@ -147,8 +147,7 @@ def in_order(artefacts: list[dict]) -> list[dict]:
 
 def place(text: Translations, artefact: dict) -> str:
     """Name the hardware shortly, and say whether its figures are stale."""
-    hardware = artefact["provenance"]["hardware"]
-    name = short_name((hardware["gpu"] or {}).get("name") or hardware["cpu"])
+    name = words.origin(text.language, artefact)["name"]
     return text("stale", name=name) if is_stale(artefact) else name
 
 

@@ -10,7 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from minicompile.distributed.formulas import sent_bytes
 from minicompile.report.profile_report import reliable
 from minicompile.report.survey import Group, grouped, in_order, labels, where
-from minicompile.report.words import is_stale, size
+from minicompile.report.words import is_stale, origin, size
 from minilab.pages.style import INK, use_style
 from minilab.pages.translations import Translations
 
@@ -37,13 +37,8 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
     figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout=ConstrainedLayoutEngine(h_pad=0.12))
     for part, group in zip(figure.subfigures(len(rows), 1, squeeze=False).flat, rows, strict=True):
         artefact = group.artefact
-        title = text(
-            "picture.title",
-            where=where(text, group),
-            noise=text.number(100 * group.noise, ".1f"),
-            source=text("picture.restored" if "restored" in artefact else "picture.measured"),
-            date=artefact["provenance"]["date"][:10],
-        )
+        told = {"where": where(text, group), "noise": text.number(100 * group.noise, ".1f")}
+        title = text("picture.title", **told, **origin(language, artefact))
         part.suptitle(title, x=0.01, ha="left", fontsize=13)
         stale = is_stale(artefact)
         shown = [group.single, *group.runs.values()]

@@ -10,8 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from minicompile.report.words import is_stale
-from minilab.device import short_name
+from minicompile.report.words import is_stale, origin
 from minilab.pages.style import FAINT, INK, PALETTE, use_style
 from minilab.pages.translations import Translations
 
@@ -43,15 +42,8 @@ def draw(training: dict, path: str | Path, language: str = "en") -> None:
 def heading(training: dict, language: str = "en") -> str:
     """Say what was trained where and when, and whether it still holds."""
     text = Translations("minicompile.report", "training", language)
-    made = training["provenance"]
-    gpu = made["hardware"]["gpu"]
-    return text(
-        "picture.title",
-        name=short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
-        source=text("picture.restored" if "restored" in training else "picture.measured"),
-        date=made["date"][:10],
-        stale=text("picture.stale") if is_stale(training) else "",
-    )
+    stale = text("picture.stale") if is_stale(training) else ""
+    return text("picture.title", **origin(language, training), stale=stale)
 
 
 def name_of(side: str, text: Translations) -> str:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from minilab.device import short_name
 from minilab.pages.translations import Translations, number
 from minilab.records.words import worded
 
@@ -79,6 +80,17 @@ def complaint(language: str, found: dict) -> str:
     """Word one of the complaints of a `compile_health.json`."""
     fields = {**found, "failure": failure(language, found["failure"])} if found.get("failure") else found
     return common(language)(f"complaint.{found['code']}", **fields)
+
+
+def origin(language: str, artefact: dict) -> dict[str, str]:
+    """Say for a picture's title on what, how and when its figures were made: `name`, `source` and `date`."""
+    made = artefact["provenance"]
+    gpu = made["hardware"]["gpu"]
+    return {
+        "name": short_name(gpu["name"] if gpu else made["hardware"]["cpu"]),
+        "source": common(language)("origin.restored" if "restored" in artefact else "origin.measured"),
+        "date": made["date"][:10],
+    }
 
 
 def is_stale(artefact: dict) -> bool:

@@ -7,6 +7,7 @@ from profile_artefact import TIMING, profile
 from stage_25_artefacts import RESTORED, compared, health
 
 from minicompile.report import overview
+from minicompile.report.overview import Measured
 
 GRAPH = {
     "direction": "forward", "operations": 6, "kernels": 1, "calls": 2, "extern_calls": 1, "fusions": 3, "refused": 1,
@@ -23,7 +24,7 @@ def judged(*codes: str) -> list[dict]:
 
 def five(monkeypatch, found: list[dict], views=(VIEW,), distributed=(), made=(), checked=()) -> list[str]:
     monkeypatch.setattr(overview, "_judged", lambda profiles: found)
-    return overview.five_sentences(list(views), [profile()], checked, list(distributed), made)
+    return overview.five_sentences(Measured(views, [profile()], checked, distributed, made))
 
 
 def test_the_best_and_the_worst_timing_are_named(monkeypatch):
@@ -75,8 +76,8 @@ def test_a_model_whose_steps_were_timed_as_its_compile_was_checked_was_timed(mon
 def test_outputs_that_cannot_be_compared_are_left_out_of_the_largest_difference():
     drawing = copy.deepcopy(profile())
     drawing["timings"] = [{**TIMING, "max_difference": None}, {**TIMING, "max_difference": 3e-6}]
-    assert "Over 1 timing compiled" in overview.what_matters([], [drawing], [], [], [])[0]
-    assert "differ by at most 3.0e-06" in overview.what_matters([], [drawing], [], [], [])[0]
+    assert "Over 1 timing compiled" in overview.what_matters(Measured(profiles=[drawing]))[0]
+    assert "differ by at most 3.0e-06" in overview.what_matters(Measured(profiles=[drawing]))[0]
 
 
 def test_the_next_thing_to_look_at_has_most_kernels_and_ran(monkeypatch):
@@ -91,7 +92,7 @@ def test_the_findings_are_five_and_follow_the_figures():
     different["timings"] = [TIMING, {**TIMING, "max_difference": 3e-6}]
     health = [{"healthy": True}, {"healthy": False}]
     numbers, fusion, speed, simulated, survey = overview.what_matters(
-        [VIEW], [different], health, [artefact("h200")], [compared()]
+        Measured([VIEW], [different], health, [artefact("h200")], [compared()])
     )
     assert "Over 2 timings compiled and eager differ by at most 3.0e-06" in numbers
     assert "1 of 2 checked compiles are healthy" in numbers
@@ -106,11 +107,11 @@ def test_the_findings_are_five_and_follow_the_figures():
 def test_the_same_text_is_not_said_to_be_the_same_machine_code():
     other = compared()
     other["graphs"][0]["kernels"][0]["sass_same"] = False
-    said = overview.what_matters([], [], [], [], [other])[0]
+    said = overview.what_matters(Measured(compared=[other]))[0]
     assert "byte for byte; 0 also compile to its machine code, and the fold below says why the others do not" in said
     other["graphs"][0]["kernels"][0]["sass_same"] = None
-    assert overview.what_matters([], [], [], [], [other])[0].endswith("byte for byte.")
+    assert overview.what_matters(Measured(compared=[other]))[0].endswith("byte for byte.")
 
 
 def test_a_finding_that_nothing_was_measured_for_is_left_out():
-    assert overview.what_matters([], [], [], [], []) == []
+    assert overview.what_matters(Measured()) == []
