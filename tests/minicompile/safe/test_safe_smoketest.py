@@ -209,12 +209,6 @@ def test_a_model_that_writes_into_its_batch_spoils_no_step():
     assert torch.equal(batch, features())
 
 
-@pytest.mark.parametrize("name", ["mlp", "tied", "dict_inputs", "minigpt"])
-def test_batches_of_every_kind_reach_the_model(name):
-    model, batch = build(name)
-    assert CompileSmoketest().run(torch.compile(model, backend="eager"), batch) is True
-
-
 @pytest.mark.parametrize(
     ("batch", "loss_fn"),
     [
