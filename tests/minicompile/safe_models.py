@@ -2,10 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.backends.common import aot_autograd
 from torch.nn import functional as F
 
-from minicompile.safe.compile_cases import FAST, lying  # noqa: F401  for the tests: a backend that is one per cent off
+from minicompile.safe.compile_cases import FAST, FAULTS  # noqa: F401 - the first for the tests
 from minimodel import GrammarMiniGPT, MiniGPTConfig
 
 
@@ -150,29 +149,8 @@ def build(name: str) -> tuple[nn.Module, object]:
     return model(), batch()
 
 
-def failing(graph_module, example_inputs):
-    raise NotImplementedError("this backend compiles nothing")
-
-
-def _keep(graph_module, example_inputs):
-    return graph_module
-
-
-def _refuse(graph_module, example_inputs):
-    raise NotImplementedError("no backward graphs")
-
-
-def _halve_gradients(graph_module, example_inputs):
-    def run(arguments):
-        return [None if value is None else value / 2 for value in graph_module(*arguments)]
-
-    run._boxed_call = True
-    return run
-
-
-failing_backward = aot_autograd(fw_compiler=_keep, bw_compiler=_refuse)
-lying_backward = aot_autograd(fw_compiler=_keep, bw_compiler=_halve_gradients)
-failing_backward.__name__, lying_backward.__name__ = "failing_backward", "lying_backward"
+failing, failing_backward = FAULTS["refuses"].backend, FAULTS["refuses backward"].backend
+lying, lying_backward = FAULTS["lies"].backend, FAULTS["halves gradients"].backend
 
 
 def fingerprint(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> dict:

@@ -71,7 +71,7 @@ def test_health_is_plain_data_with_complaints():
     assert (complaint["code"], complaint["stage"]) == ("not_compiled", "forward")
     assert complaint["failure"]["code"] == "raised"
     assert complaint["failure"]["exception"] in bad["benchmark"]["report"]["exception"]
-    assert bad["config"]["backend"] == "failing"
+    assert bad["config"]["backend"] == "refusing"
     json.dumps(bad)
     model, batch = build("data_dependent")
     broken = health(model, CompileConfig(backend="eager"), batch, steps=2, logger=quiet)
