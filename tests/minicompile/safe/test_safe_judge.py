@@ -59,8 +59,10 @@ def half_batch(dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(16, 64, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("factor", [0.0, 0.4, 0.5, 0.7, 1.5, 1.7, -1.0])
+@pytest.mark.parametrize(
+    ("dtype", "factor"),
+    [*((torch.bfloat16, factor) for factor in (0.0, 0.7, 1.5, -1.0)), (torch.float16, 0.7), (torch.float16, 1.5)],
+)
 def test_a_gradient_of_another_length_is_wrong_in_sixteen_bits_too(place, dtype, factor):
     torch.manual_seed(0)
     report = report_of(Deep().to(dtype), half_batch(dtype), scaling_gradients(factor))
