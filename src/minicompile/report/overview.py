@@ -39,8 +39,8 @@ def five_sentences(made: Measured, language: str = "en") -> list[str]:
 
 
 def what_matters(made: Measured, language: str = "en") -> list[str]:
-    """Say the findings that matter, at most five; what was not measured is left out."""
-    found = [_same_numbers(made.profiles, made.health), _fusion(made.views), _speed(_judged(made.profiles))]
+    """Say the findings that matter, but for speed, which stands above; what was not measured is left out."""
+    found = [_same_numbers(made.profiles, made.health), _fusion(made.views)]
     return _worded([one for one in (*found, _simulated(made.compared), _survey(made.distributed)) if one], language)
 
 
@@ -149,17 +149,6 @@ def _fusion(views: Sequence[dict]) -> dict | None:
     real = [pair for pair in graphs if not pair[0]["simulated"]] or graphs
     view, graph = max(real, key=lambda pair: pair[1]["operations"])
     return {"code": "fusion", "model": view["model"], "device": view["device"], **graph}
-
-
-def _speed(judged: Sequence[dict]) -> dict | None:
-    if not judged:
-        return None
-    rows = [
-        {"device": device, **{code: sum(one["code"] == code for one in mine) for code in JUDGED}}
-        for device in dict.fromkeys(one["device"] for one in judged)
-        if (mine := [one for one in judged if one["device"] == device])
-    ]
-    return {"code": "speed", "rows": rows}
 
 
 def _simulated(compared: Sequence[dict]) -> dict | None:
