@@ -1,6 +1,6 @@
 """The rows of a profile.json, as schemas/profile.schema.yaml describes them; times are microseconds."""
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from minicompile.watching.watched import Watched
 
@@ -160,8 +160,8 @@ class Variant(TypedDict):
     """A compiled model with its attention written one way."""
 
     split: Split
-    noise: VariantNoise
-    rounds: list[Round]
+    noise: NotRequired[VariantNoise]
+    rounds: NotRequired[list[Round]]
     generated_kernels: int
     library_calls: int
     bytes: int
