@@ -39,7 +39,6 @@ from torch._inductor.graph import GraphLowering  # noqa: E402
 from torch._inductor.utils import fresh_cache  # noqa: E402
 
 from minicompile.capturing import capture  # noqa: E402
-from minicompile.lowering.panes.panes import Panes  # noqa: E402
 from minicompile.torch_private import simulated  # noqa: E402
 from minicompile.watching.machine.triton import TritonKernels  # noqa: E402
 from minicompile.watching.model import loss_of  # noqa: E402
@@ -92,7 +91,7 @@ def nothing_built() -> Iterator[None]:
     """Kernels are written, and neither g++ nor Triton compiles them."""
     with (
         mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None),
-        mock.patch("minicompile.lowering.capture.with_assembly", lambda graph, *_, **__: (graph, Panes())),
+        mock.patch("minicompile.watching.plain._add_machine_code", return_value=[]),
         torch._inductor.config.patch(FAST),
     ):
         yield

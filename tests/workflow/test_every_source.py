@@ -15,15 +15,17 @@ from lab import ROOT, Lab, copy_lab
 
 from minilab.device import cpu_device
 from minilab.plan import Plan
-from minilab.records.artefact import TABLE, Artefact
+from minilab.records.artefact import PAGES, TABLE, Artefact
+from minilab.records.closure import closure
 from minilab.records.digests import digest_of_code
 from minilab.records.provenance import stale_reasons
+from minilab.records.verify import verify_device
 
 CPU = cpu_device()
 ON_A_GPU = ("--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
 COMMENTS = {".py": "\n# A better comment.\n", ".yaml": "\n# A better comment.\n", ".json": "\n"}
 MEANING = {".py": "\nEDITED = 1\n", ".yaml": "\nedited: 1\n", ".json": None}
-READ_BY_OTHERS = ("ceilings", "autotune", "capture")  # measurements that others begin with
+READ_BY_OTHERS = ("ceilings", "autotune", "watched")  # measurements that others begin with
 # What a rule reads beside its code; in the record it counts through what it made, the weights.
 READ_TOO = {"src/minimodel/data/lexicon.yaml": {f"results/24/{name}/kernel_swap.json" for name in ("h200", CPU)}}
 CPP_COMMENT, CPP_MEANING = "\n// A better comment.\n", "\nint edited;\n"
@@ -41,7 +43,7 @@ def measured() -> list[tuple[Artefact, dict[str, str]]]:
         if not entry.recorded:
             continue
         for place in plan.places(entry):
-            if entry.gpu_only and place["device"] == CPU and entry.name != "capture":
+            if entry.gpu_only and place["device"] == CPU and entry.name != "watched":
                 continue
             kernels = plan.timed_kernels(place["device"]) if entry.name == "bench" else [""]
             found += [(entry, {**place, "kernel": kernel}) for kernel in kernels]
@@ -159,9 +161,35 @@ def test_a_kernels_edit_is_no_other_kernels_business(depends: dict[str, set[str]
     assert not any("compile_health" in path for path in depends["src/minikernel/ops/cuda/naive.cu"])
 
 
-def test_what_draws_and_explains_decides_no_measurement(depends: dict[str, set[str]]):
-    rooms = ("src/minikernel/report/", "src/minicompile/report/", "src/minicompile/explain/", "src/minilab/")
+CONCLUDING = ("src/minicompile/lowering/", "src/minicompile/explain/")
+
+
+def test_what_draws_concludes_and_explains_decides_no_measurement(depends: dict[str, set[str]]):
+    rooms = ("src/minikernel/report/", "src/minicompile/report/", "src/minilab/", *CONCLUDING)
     assert [path for path in depends if path.startswith(rooms)] == []
+
+
+def test_a_record_keeps_no_page_of_what_is_concluded():
+    assert {page.pattern for page in PAGES for path in closure(page.script) if path.startswith(CONCLUDING)} == set()
+
+
+@pytest.mark.parametrize("room", CONCLUDING)
+def test_an_edit_of_meaning_in_a_module_that_concludes_leaves_every_record_as_it_was(
+    room: str, machine: Lab, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(machine.root)
+    record = Path("results/recorded/h200")
+    before = {verdict.path: verdict.state for verdict in verify_device(record, config())[0]}
+    assert "stale" not in before.values()
+    modules = {path: path.read_text() for path in Path(room).rglob("*.py") if path.name != "__init__.py"}
+    assert len(modules) > 10
+    for path, text in modules.items():
+        path.write_text(text + MEANING[".py"])
+    try:
+        assert {verdict.path: verdict.state for verdict in verify_device(record, config())[0]} == before
+    finally:
+        for path, text in modules.items():
+            path.write_text(text)
 
 
 @pytest.mark.parametrize("what", ["meaning", "comment"])
