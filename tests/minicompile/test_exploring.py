@@ -52,7 +52,8 @@ def test_each_model_has_its_folder_and_the_index_links_to_them(explored):
     folder, seen, _ = explored
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     pages = {"Halves/explorer.html", "Halves/annotation.md"}
-    assert files == {"index.html", "Halves/capture.json", "LSTM/capture.json", *pages}
+    made = {f"{model}/{file}" for model in ("Halves", "LSTM") for file in ("capture.json", "watched.json.xz")}
+    assert files == {"index.html", *made, *pages}
     assert seen.pages == [folder / "Halves/explorer.html"]
     assert json.loads((folder / "LSTM/capture.json").read_text())["graphs"] == []
     index = seen.index.read_text()

@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator
 from torch import nn
 from what_if_models import code, found
 
+from minicompile import knobs
 from minicompile import what_if as module
 from minicompile.knobs import KNOBS, knob_for
-from minicompile.lowering import knobs
 from minicompile.what_if import COUNTS, SIDES, what_if
 from minilab import LabError
 from minilab.config.check import read_schema

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 import torch
 from zoo_fusion_proofs import fusions
-from zoo_models import captured
+from zoo_models import captured, captured_anew
 from zoo_proofs import _converted, _same, _tells, _tolerances, fates
 from zoo_runs import ran
 from zoo_text_proofs import contents
@@ -54,7 +54,7 @@ def make():
 
 def test_blocks_are_looked_for_in_the_order_of_loops_that_two_nodes_would_share(tmp_path):
     (tmp_path / "taken_over.py").write_text(LOOPS_TAKEN_OVER)
-    one = captured("taken_over", "simulated", tmp_path)
+    one = captured_anew("taken_over", "simulated", tmp_path)
     [graph] = one.capture["graphs"]
     [decision] = graph["decisions"]
     assert decision["reason"] == {"code": "blocks_and_rows"}
@@ -125,7 +125,7 @@ def make():
 
 def test_a_buffer_that_was_changed_in_place_is_as_wide_as_its_memory(tmp_path):
     (tmp_path / "changed.py").write_text(CHANGED_IN_PLACE)
-    verdict = fusions(captured("changed", "cpu", tmp_path), {})
+    verdict = fusions(captured_anew("changed", "cpu", tmp_path), {})
     assert verdict.held["not_worth_it"] > 0
     assert verdict.false == []
 
@@ -149,7 +149,7 @@ def make():
 def test_a_kernel_of_one_row_is_run_on_one_row_as_inductor_has_it(tmp_path):
     """It has no mask of rows then: on eight, each atomic addition would be made eight times."""
     (tmp_path / "added.py").write_text(ADDED_WITHIN_A_SUM)
-    one = captured("added", "simulated", tmp_path)
+    one = captured_anew("added", "simulated", tmp_path)
     [kernel] = [call for call in one.capture["graphs"][0]["calls"] if "mse_loss" in call["kernel"]]
     assert "index_add" in kernel["kernel"]
     [runs] = ran([one], tmp_path)

@@ -46,7 +46,7 @@ def test_a_subcommand_that_is_not_installed_is_not_offered(monkeypatch, capsys):
     monkeypatch.setitem(command.COMMANDS, "what-if", "minicompile.no_such_module")
     with pytest.raises(SystemExit):
         command.main(["what-if"])
-    assert "choose from explore, capture, annotate, diff, step)" in capsys.readouterr().err.replace("'", "")
+    assert "choose from explore, capture, annotate, diff, open, step)" in capsys.readouterr().err.replace("'", "")
 
 
 def test_an_unchanged_script_is_run_as_python_would_run_it_and_shown(tmp_path):
@@ -62,7 +62,7 @@ def test_an_unchanged_script_is_run_as_python_would_run_it_and_shown(tmp_path):
     assert made.stdout == "['--steps', '7'] [3.0, 3.0, 3.0]\n"
     assert "index.html tells what was compiled" in made.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "index.html", "capture.json", "explorer.html", "annotation.md",
+        "index.html", "watched.json.xz", "capture.json", "explorer.html", "annotation.md",
     }  # fmt: skip
 
 

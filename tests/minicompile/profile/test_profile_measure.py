@@ -1,5 +1,7 @@
 """The compiled call taken apart for real, attention swapped, and what a profile refuses."""
 
+import copy
+import json
 import logging
 import math
 from types import SimpleNamespace
@@ -11,12 +13,12 @@ from torch import nn
 from torch.autograd import DeviceType
 
 from minicompile.models import CapturedModel
-from minicompile.profile.attention import FusedAttention, compare_attention, variant, with_fused_attention
+from minicompile.profile.attention import FusedAttention, compare_attention, with_fused_attention
+from minicompile.profile.conclusions import Breakdown, between_rounds, profiled, quietest, variant
 from minicompile.profile.measure import check_match
 from minicompile.profile.subject import subject
 from minicompile.profile.timing import affordable_calls
 from minilab import LabError
-from minilab.records.verify import differences
 from minimodel.model_config import MiniGPTConfig
 from minimodel.torch_minigpt import GrammarMiniGPT
 
@@ -96,6 +98,10 @@ def breakdowns() -> dict:
     return {name: break_down(made(module), 5) for name, module in models.items()}
 
 
+def concluded(apart: dict) -> Breakdown:
+    return Breakdown(json.loads(json.dumps(apart)))  # as it is read off a file
+
+
 def test_on_a_gpu_only_the_operators_that_the_wrapper_calls_itself_are_library_calls():
     from minicompile.profile.breakdown import _is_library_call
 
@@ -113,8 +119,6 @@ def test_on_a_gpu_only_the_operators_that_the_wrapper_calls_itself_are_library_c
 
 
 def test_each_part_is_that_of_its_quietest_round():
-    from minicompile.profile.breakdown import quietest
-
     def round_of(call: float, guards: float, wrapper: float, kernel: float, libraries: list[float]) -> dict:
         def thrice(us: float) -> list[float]:
             return [us, 0.0, 1000.0]
@@ -133,7 +137,7 @@ def test_a_gpus_call_is_taken_apart_into_host_and_device():
     from minicompile.profile.breakdown import break_down
 
     model = GrammarMiniGPT(SMALL).eval()
-    breakdown = break_down(made(model, "cuda"), 5)
+    breakdown = concluded(break_down(made(model, "cuda"), 5))
     split = breakdown.split()
     assert split["overlapping"]
     assert split["rest_us"] is None
@@ -143,33 +147,24 @@ def test_a_gpus_call_is_taken_apart_into_host_and_device():
 
 
 def test_every_kernel_and_library_call_has_a_time(breakdowns: dict):
-    for breakdown in breakdowns.values():
+    for breakdown in map(concluded, breakdowns.values()):
         rows = breakdown.kernels(copy_gb_per_s=10.0)
         called = {call["kernel"] for graph in breakdown.graphs for call in graph["calls"] if not call["extern"]}
         assert {row["name"] for row in rows} == called
         assert all(row["median_us"] > 0 and row["bytes"] > 0 for row in rows)
-        assert all(us > 0 for us in breakdown.libraries_us)
-
-
-def differences_of_split(breakdown) -> list[str]:
-    from minicompile.recompute import profile
-
-    shape = {"split": breakdown.split(), "rounds": breakdown.rounds, "kernels": breakdown.kernels(copy_gb_per_s=10.0)}
-    stored = {"timings": [], "shapes": [shape], "attention": [], "roofline": {"ceilings": {"copy_gb_per_s": 10.0}}}
-    return list(differences(stored, profile(stored)))
+        assert all(us > 0 for us in breakdown.parts["libraries_us"])
 
 
 def test_the_parts_and_the_rest_are_the_call(breakdowns: dict):
-    split = breakdowns["explicit"].split()
+    split = concluded(breakdowns["explicit"]).split()
     parts = sum(split[key] for key in ("guards_us", "wrapper_us", "kernels_us", "libraries_us", "rest_us"))
     assert parts == pytest.approx(split["call_us"])
-    assert differences_of_split(breakdowns["explicit"]) == []
     assert split["guards_us"] > 0
     assert split["wrapper_us"] > 0
 
 
 def test_attention_is_two_products_and_a_softmax_a_layer_or_one_call(breakdowns: dict):
-    explicit, fused = (variant(breakdowns[name], 8) for name in ("explicit", "fused"))
+    explicit, fused = (variant(concluded(breakdowns[name]), 8) for name in ("explicit", "fused"))
     assert explicit["core"]["calls"] == 3 * SMALL.n_layer
     assert "softmax" in explicit["softmax_kernel"]
     assert explicit["operator"] is None
@@ -187,10 +182,37 @@ def test_attentions_difference_comes_with_its_measure(small: GrammarMiniGPT, bre
     assert 0 < found["max_difference"] < found["largest_output"]
     assert all(found["from_float32"][side] > 0 for side in ("explicit", "fused"))
     assert compare_attention(made(small), "float32", 5, breakdowns["explicit"])["from_float32"]["explicit"] == 0
-    assert set(found["fused"]["noise"]) == {"call", "core"}
+    assert found["fused"] is breakdowns["fused"]
+
+
+def samples(apart: dict, users: bool) -> dict:
+    return {
+        "model": "small", "trains": False, "users": users, "unit": "tokens", "largest_difference_allowed": None,
+        "timings": [], "busy": [], "left_out": [], "shapes": [{"shape": [3, 8], **apart}], "attention": [],
+        "roofline": {"ceilings": {"copy_gb_per_s": 10.0}}, "provenance": {},
+    }  # fmt: skip
+
+
+def test_a_profile_follows_from_its_samples_and_the_compile_that_was_timed(breakdowns: dict):
+    found = profiled(samples(breakdowns["explicit"], users=False))
+    assert found["kernels"] == found["shapes"][0]["kernels"] == concluded(breakdowns["explicit"]).kernels(10.0)
+    assert found["left_out"] == []
+    assert "users" not in found
+    assert "compiled" not in found["shapes"][0]
+
+
+@pytest.mark.parametrize("part", ["kernels_us", "libraries_us"])
+def test_a_kernel_or_a_call_without_a_time_is_refused_of_ours_and_left_out_of_a_users(breakdowns: dict, part: str):
+    apart = copy.deepcopy(breakdowns["explicit"])
+    lost = apart["rounds"][1][part].popitem()[0] if part == "kernels_us" else apart["rounds"][1][part].pop() and "mm"
+    with pytest.raises(LabError, match=f"small could not be profiled: .*found no time for .*{lost}"):
+        profiled(samples(apart, users=False))
+    found = profiled(samples(apart, users=True))
+    assert (found["shapes"], found["kernels"]) == ([], [])
+    assert [(row["shape"], row["mode"], row["reason"]["code"]) for row in found["left_out"]] == [
+        ([3, 8], None, "no_time")
+    ]
 
 
 def test_a_kernels_noise_is_between_its_two_quietest_rounds():
-    from minicompile.profile.breakdown import between_rounds
-
     assert between_rounds([9.0, 2.0, 2.2, 40.0]) == pytest.approx(0.1)

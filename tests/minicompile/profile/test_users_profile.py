@@ -1,5 +1,6 @@
 """A user's model is profiled as the lab's own are: trained, dynamic, broken or bad, each from a process of its own."""
 
+import json
 import logging
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from minicompile.profile import conclusions
 from minicompile.profile.first_call import first_call, pool_bytes
 from minicompile.profile.measure import measure
 from minicompile.profile.subject import gradients, results, shape_of, step, subject, unit
@@ -85,7 +87,9 @@ def params(entry: dict, modes: tuple[str, ...] = ("default",), **compile_fields)
 
 
 def profiled(entry: dict, **compile_fields) -> dict:
-    made = measure("mine", params(entry, **compile_fields), "none", "cpu", CEILINGS, log)
+    samples = json.loads(json.dumps(measure("mine", params(entry, **compile_fields), "none", "cpu", CEILINGS, log)))
+    check_schema({**samples, "provenance": {}}, read_schema(ROOT / "schemas/profile_samples.schema.yaml"), "samples")
+    made = conclusions.profiled(samples)
     check_schema({**made, "provenance": {}}, read_schema(ROOT / "schemas/profile.schema.yaml"), "profile.json")
     return made
 
