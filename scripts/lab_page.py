@@ -4,9 +4,9 @@ import logging
 from pathlib import Path
 
 from minilab.script import run
-from minilab.site import render_lab_page
 from minilab.site.account import Rule
 from minilab.site.ask_snakemake import ask_snakemake
+from minilab.site.render import render_lab_page
 
 
 def main(job):

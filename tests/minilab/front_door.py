@@ -11,8 +11,8 @@ from pathlib import Path
 from PIL import Image
 
 from minilab.records.store import content_sha256
-from minilab.site import render_lab_page
 from minilab.site.account import Rule
+from minilab.site.render import render_lab_page
 from minilab.site.rule_graph import draw_rule_graph
 
 REPORT = """# What was found

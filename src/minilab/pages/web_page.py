@@ -3,8 +3,6 @@
 The explorer and the front door are each one file that works offline, so styles, programs and data are embedded.
 """
 
-import base64
-import gzip
 import json
 from importlib import resources
 
@@ -28,13 +26,6 @@ def base_style() -> Markup:
 def script_text(*parts: tuple[str, str]) -> Markup:
     """Join programs out of several packages' `page` folders, given as (package, name) each."""
     return Markup("\n".join(asset(package, name) for package, name in parts))
-
-
-def packed_json(data: object) -> str:
-    """Write data as JSON, compressed by gzip and in base64, which the page's program undoes; the same data is the same
-    text."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
 def embedded_json(data: object) -> Markup:

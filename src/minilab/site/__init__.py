@@ -4,7 +4,3 @@ It knows what Snakemake says of the workflow, and where each file comes from. It
 know what is in them, but for reports and pictures that it shows. The idea is from showyourwork, which shows a workflow
 to people who do not read Snakemake.
 """
-
-from minilab.site.render import render_lab_page
-
-__all__ = ["render_lab_page"]

@@ -1,7 +1,9 @@
 """Results that stand inside the front door: captions as plain text, pictures made small, Markdown reports as HTML."""
 
 import base64
+import gzip
 import io
+import json
 import posixpath
 import re
 import warnings
@@ -51,6 +53,12 @@ def thumbnail(path: str | Path) -> tuple[str, int, int]:
         buffer = io.BytesIO()
         small.save(buffer, "WEBP", quality=QUALITY, method=6)
     return data_url(buffer.getvalue(), "image/webp"), *small.size
+
+
+def packed_json(data: object) -> str:
+    """Write data as JSON, compressed by gzip and in base64, which the page's program undoes."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
 def readdressed(address: str, source: str, target: str) -> str:

@@ -11,8 +11,9 @@ from markupsafe import Markup, escape
 from minilab.files import write_text
 from minilab.pages.templates import environment
 from minilab.pages.translations import Translations
-from minilab.pages.web_page import asset, base_style, embedded_json, packed_json, script_text
+from minilab.pages.web_page import asset, base_style, embedded_json, script_text
 from minilab.site.account import Job, Rule, jobs_of, read_summary
+from minilab.site.contents import packed_json
 from minilab.site.views import Lab, file_table
 
 PACKAGE = "minilab.site"

@@ -8,10 +8,9 @@ import pytest
 from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, reports_of, rule
 
 from minilab import LabError
-from minilab.pages.web_page import packed_json
 from minilab.records.store import content_sha256
 from minilab.site.account import Job, jobs_of, match, read_summary
-from minilab.site.contents import WIDTH, readdressed, report_html, thumbnail
+from minilab.site.contents import WIDTH, packed_json, readdressed, report_html, thumbnail
 from minilab.site.states import state_of
 
 ROOT = Path(__file__).parents[3]
