@@ -473,3 +473,17 @@ def test_a_kernel_without_an_input_is_told_to_have_none(language, words):
             "in_ptr", "given"
         )
     assert words in annotate(capture, language=language)
+
+
+def test_a_pointer_for_both_ways_is_one_to_read_from(monkeypatch):
+    monkeypatch.setattr(facts, "pointers", lambda view: ["in_out_ptr0"])
+    assert facts.nothing_given(None) == {"reads": False, "writes": False}
+
+
+def test_what_a_kernel_reads_of_its_own_change_in_place_is_its_own():
+    changed = 0
+    for view in views_of(captured("key_cache", "cpu").capture):
+        found = facts.reads(view)
+        changed += sum(entry["content"] != entry["buffer"] for entry in found["own"])
+        assert not [entry for entry in found["input"] if entry["content"] in view.written]
+    assert changed

@@ -162,3 +162,11 @@ def test_a_graph_of_one_side_alone_is_named(a, b):
     found = compared(a, b)
     assert (found["only_a"], found["only_b"]) == (["0.forward"], ["0.backward"])
     assert not found["same"]
+
+
+def test_a_refusal_that_was_considered_in_the_other_order_is_a_reason_too():
+    other = split(load("tiny_head", "cpu"))
+    for decision in other["graphs"][0]["decisions"]:
+        decision["first"], decision["second"] = decision["second"], decision["first"]
+    (entry,) = diff_compiles(load("tiny_head", "cpu"), other)["graphs"][0]["fused"]
+    assert entry["reasons"] == [SO_IT_IS]

@@ -8,7 +8,7 @@ import pytest
 from explored import tiny_head, tiny_head_simulated
 from recorded_pages import recorded
 
-from minicompile.explain.explorer.questions import MOST, questions
+from minicompile.explain.explorer.questions import MOST, WRITTEN_FOR, questions
 from minilab.pages.translations import LANGUAGES
 
 
@@ -85,3 +85,13 @@ def test_what_a_capture_has_nothing_for_is_not_asked():
         for node in graph["nodes"]:
             node["fate"] = "materialised"
     assert questions(bare) == []
+
+
+def test_the_largest_result_that_is_in_no_memory_is_asked_about():
+    capture = copy.deepcopy(tiny_head())
+    spared = [node for node in capture["graphs"][0]["nodes"] if node["fate"] in WRITTEN_FOR and node["bytes"]]
+    for bytes_, node in enumerate(spared, 100):
+        node["bytes"] = bytes_
+    assert len(spared) > 1
+    (asked,) = [one for one in questions(capture) if one.name == "never_written"]
+    assert asked.line == spared[-1]["line"]

@@ -7,7 +7,7 @@ import pytest
 from what_if_models import found
 
 from minicompile.explain.what_if import render_what_if, summary
-from minicompile.explain.what_if.claims import direction, found_of_time
+from minicompile.explain.what_if.claims import direction, found_of_time, label
 from minicompile.knobs import KNOBS
 from minilab.pages.translations import LANGUAGES, Translations
 
@@ -86,3 +86,9 @@ def test_the_page_speaks_spanish(tmp_path, fusion):
     assert '<html lang="es">' in html
     assert "Adivina primero" in html
     assert "Guess first" not in html
+
+
+@pytest.mark.parametrize("bound", [(True, False), (False, True)])
+def test_bytes_that_are_a_bound_on_one_side_are_called_a_bound(bound):
+    sides = dict(zip(("before", "after"), ({"bytes_at_most": one} for one in bound), strict=True))
+    assert label(sides, "bytes") == "bytes_at_most"

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from minicompile.capturing import capture
+from minicompile.lowering.choices import _margin
 from minicompile.lowering.simulated_vs_real import compare_with_real
 from minicompile.models import tiny_head
 from minicompile.watching.choosing.heuristics import KernelTimes
@@ -119,3 +120,8 @@ def test_a_product_that_a_real_gpu_padded_is_padded_in_the_simulated_compile_and
     assert targets["aten.constant_pad_nd.default"] == targets["aten.slice.Tensor"] == 1
     assert compare_with_real(again, again)["replayed"] == 1
     assert compare_with_real(head, head)["replayed"] == 0
+
+
+def test_a_margin_is_over_the_fastest_of_the_others():
+    times = [(2.0, True), (3.0, False), (8.0, False)]
+    assert _margin([{"milliseconds": ms, "chosen": chosen} for ms, chosen in times]) == 1.5

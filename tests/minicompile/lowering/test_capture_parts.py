@@ -533,3 +533,19 @@ def test_a_kernel_is_compiled_in_the_configuration_that_was_chosen():
         made = kernels.compiled(sources, lambda _text: chosen)["triton_0"]
     assert (made.configuration, first.configuration != chosen) == (chosen, True)
     assert made.ttir != first.ttir
+
+
+def test_a_call_without_nodes_or_without_a_line_is_untied():
+    call = {"kernel": "k", "extern": False, "line": 9, "aten_nodes": ["exp"]}
+    calls = [{**call, "id": "tied"}, {**call, "id": "no line", "line": None}, {**call, "id": "none", "aten_nodes": []}]
+    graph = {"panes": {"aten": "a", "code": "c"}, "calls": calls, "kernels": [], "nodes": [], "scheduler_nodes": [],
+             "buffers": []}  # fmt: skip
+    found = coverage(graph, [])
+    assert found["missing"]["kernel_calls"] == ["no line", "none"]
+    assert found["kernel_calls"] == [1, 3]
+
+
+def test_what_comes_from_a_file_that_leads_to_no_line_of_the_kernel_has_none():
+    files = '.file 1 "/tmp/k.py"\n.file 2 "/site/helpers.py"\n'
+    text = "\t.loc 1 17 4\n\tmov.u32 %r1, 1;\n\t.loc 2 5 1\n\tmov.u32 %r2, 2;"
+    assert ptx_lines(files + text, "k.py") == [("\tmov.u32 %r1, 1;", 17), ("\tmov.u32 %r2, 2;", None)]

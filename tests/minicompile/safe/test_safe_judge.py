@@ -11,7 +11,10 @@ from torch._dynamo.backends.common import aot_autograd
 
 from minicompile import CompileConfig, compile_report, maybe_compile
 from minicompile.safe.smoketest import smoketest
+from minicompile.safe.smoketest.judge import Judge
 from minicompile.safe.smoketest.outputs import numbers_of
+from minicompile.safe.smoketest.steps import Step
+from minicompile.safe.smoketest.steps import Subject as Trained
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)
@@ -158,3 +161,17 @@ def test_names_say_where_a_number_sits():
         "output['a'][1]": 2,
         "output['b'].c[0]": True,
     }
+
+
+def test_a_model_in_eval_that_is_given_a_loss_trains():
+    batch = torch.ones(2, 3)
+    assert Trained(nn.Linear(3, 1).eval(), batch, None, lambda output: output.sum()).trains
+    assert not Trained(nn.Linear(3, 1).eval(), batch, None, None).trains
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_a_gradient_of_one_side_only_is_said_to_be(lacking):
+    steps = [Step({"output": torch.ones(2)}, None, {"weight": torch.ones(2)}, {}) for _ in range(2)]
+    steps[lacking].gradients.clear()
+    wrong = Judge(nn.Linear(2, 2), steps[1]).difference(*steps)
+    assert (wrong.code, wrong.fields["tensor"]) == ("one_side_only", "weight")

@@ -10,7 +10,7 @@ from safe_models import Tied, features, fingerprint, ids
 from torch import nn
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
-from minicompile.safe.selection import select
+from minicompile.safe.selection import outermost, select
 from minilab import LabError
 from minimodel import GrammarMiniGPT, MiniGPTConfig
 
@@ -145,3 +145,8 @@ def test_tied_weights_stay_tied():
     maybe_compile(model, cfg, logger, (ids(), ids()))
     assert model.head.weight is model.embedding.weight
     assert compile_report(model).compiled
+
+
+def test_a_name_that_begins_like_anothers_is_not_inside_it():
+    modules = {"blocks.1": nn.ReLU(), "blocks.10": nn.ReLU(), "blocks.1.mlp": nn.ReLU()}
+    assert [*outermost(modules)] == ["blocks.1", "blocks.10"]

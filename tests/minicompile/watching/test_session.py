@@ -12,9 +12,11 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import Scheduler
 
 from minicompile.watching.choosing.hooking import loaded_modules
+from minicompile.watching.collected import Session
 from minicompile.watching.frames import (
     GUARDS,
     TRACE_LOGGER,
+    FrameLog,
     TraceHandler,
     trace_patches,
     without_unread,
@@ -181,3 +183,11 @@ def test_what_cannot_be_recorded_is_told_and_the_compile_goes_on(monkeypatch):
     assert [(one["code"], one["what"], one["reason"]) for one in session.warnings] == [
         ("not_recorded", "lowered", "KeyError: 'op7'")
     ]
+
+
+def test_a_break_before_any_graph_of_its_compile_lies_after_the_last_of_the_earlier_ones():
+    log = FrameLog(Session())
+    log.session.compiles += [{"id": f"{n}/0", "model": 0, "graphs": [n]} for n in range(3)]
+    log.session.compiles.append(made := {"id": "3/0", "model": 0, "graphs": []})
+    log._break("stopped", [], made, skipped=False)
+    assert log.session.graph_breaks[0]["after"] == 2

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -48,3 +49,14 @@ def test_a_write_beside_the_input_is_seen(process: KernelProcess, function: str,
 def test_the_tolerance_decides(process: KernelProcess):
     with pytest.raises(Failed, match=r"largest relative error against float64 is \d\.\d+e-\d+, more than 1.00e-12"):
         Subject(process, "good", 1e-12).error(torch.randn(5, 7))
+
+
+def test_a_result_of_another_dtype_is_wrong_in_kind():
+    x = torch.randn(2, 3)
+    told = {"seconds": 0.0, "shape": [2, 3], "dtype": "float16"}
+    at = {"code": "load", "kernel": "mine", "device": "cpu"}
+    process = SimpleNamespace(ask=lambda do, *_, **__: told, at=at, use=id)
+    subject = Subject(process, "mine", 1e-6)
+    with pytest.raises(Failed) as failed:
+        subject.call(subject.lay(x))
+    assert (failed.value.reason["code"], failed.value.reason["mistake"]) == ("wrong_in_kind", "dtype")

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from minicompile.models import tiny_head
 from minicompile.torch_private.names import NAMES, PrivateName
 from minicompile.watching.choosing import autotuned, padding, passes
+from minicompile.watching.choosing.autotuned import _blank, _settle
 from minicompile.watching.session import Session, fresh_dynamo, watch
 from tests.minicompile.captured import FAST
 
@@ -180,3 +181,11 @@ def test_a_record_that_cannot_be_made_leaves_the_compile_as_it_is(monkeypatch):
     assert session.warnings == []
     assert [choices(session, kind) for kind in ("algorithm", "clock", "pattern")] == [[], [], []]
     assert choices(session, "decomposition")
+
+
+def test_a_choice_that_was_put_off_and_took_no_template_is_the_fastest_library_call():
+    kinds = [("template", "triton", 1.0), ("slow", "library", 3.0), ("fast", "library", 2.0)]
+    candidates = [{**_blank(name, kind), "milliseconds": ms} for name, kind, ms in kinds]
+    record = {"candidates": candidates, "simulated": False, "deterministic": False, "max_autotune": True}
+    _settle(record)
+    assert [one["name"] for one in candidates if one["chosen"]] == ["fast"]
