@@ -23,10 +23,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_student_is_marked_and_timed_and_who_ends_the_process_stops_nobody(folder: Path, tmp_path: Path, caplog):
-    rows = [mark_apart(students(str(folder))[name], LIMITS, tmp_path) for name in ("ana", "bo")]
-    assert [row["exercises"]["blocks"]["verdict"] for row in rows] == ["done", "done"]
-    nobody = {**rows[0], "slug": "nobody"}  # who is not in the class: the process ends with a KeyError
-    timed = list(time_apart(str(folder), [rows[0], nobody, rows[1]], LIMITS, tmp_path))
+    ana = mark_apart(students(str(folder))["ana"], LIMITS, tmp_path)
+    assert ana["exercises"]["blocks"]["verdict"] == "done"
+    bo = {**ana, "slug": "bo"}  # who has handed in the same
+    nobody = {**ana, "slug": "nobody"}  # who is not in the class: the process ends with a KeyError
+    timed = list(time_apart(str(folder), [ana, nobody, bo], LIMITS, tmp_path))
     assert [row["slug"] for row in timed] == ["ana", "nobody", "bo"]
     assert [bool(row["exercises"]["blocks"]["speed"]) for row in timed] == [True, False, True]
     assert "nobody has no times: the timing ended with exit status 1" in caplog.text
