@@ -16,7 +16,7 @@ from minikernel.report.exercise_report import words
 from minilab.device import has_cpp_compiler
 from minilab.pages.translations import LANGUAGES
 
-HANGS = 2  # seconds until what hangs is ended, which keeps a core busy until then; nothing else comes near
+HANGS = 0.5  # seconds until what hangs is ended, which keeps a core busy until then
 
 
 def marked(name: str, file: Path, place: Workshop, seconds: float = 120) -> dict:
