@@ -28,7 +28,7 @@ MINE, TEXTBOOK = exercises()["mine"], exercises()["textbook"]
 
 
 @pytest.fixture
-def marked(place: Workshop, small_cache: None, tmp_path: Path):
+def marked(place: Workshop, tmp_path: Path):
     """A function that marks a text as a solution of an exercise."""
 
     def marked(text: str, exercise=MINE, device: str = "cpu", **limits: float) -> dict:

@@ -52,7 +52,6 @@ def test_a_class_marked_twice_has_the_same_verdicts(folder: Path, contained: Wor
 
 
 @needs_all
-@pytest.mark.usefixtures("small_cache")
 def test_times_are_added_where_they_say_something_and_change_no_verdict(contained: Workshop, tmp_path: Path):
     blocks = exercises()["blocks"].file
     hand_in(tmp_path / "right", {TEXTBOOK: solution("textbook"), blocks: solution("blocks")})
