@@ -72,13 +72,14 @@ def test_a_wrong_kernel(tiny: TinyLab, says: str):
 
 
 LEFT_OUT = "Its proof says so. It is neither timed nor drawn; everything else is."
+# One for each sentence, and one that is right; minikernel/judge/test_judge_proof.py has the others of their kinds.
 KERNELS = (
-    "wrong_at_every_97th_call", "returns_one_buffer", "remembers_by_sum", "right_up_to_600_rows", "crashes",
-    "writes_a_verdict_and_leaves", "patches_the_proof", "kills_its_supervisor", "leaves_a_daemon", "refuses", "hangs",
+    "wrong_at_every_97th_call", "returns_one_buffer", "crashes", "patches_the_proof", "leaves_a_daemon", "refuses",
+    "hangs",
 )  # fmt: skip
 
 
-LIMITS = (20, 60, 240)  # seconds: the first in which this machine gets to what hangs, and the others end
+LIMITS = (15, 60, 240)  # seconds: the first in which this machine gets to what hangs, and the others end
 
 
 def run_with(

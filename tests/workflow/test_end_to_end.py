@@ -148,7 +148,7 @@ def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
     with safe_open(weights, "np") as opened:
         metadata = opened.metadata()
     arrays = load_file(weights)
-    name = "blocks.1.attention.proj.weight"
+    name = "blocks.0.attention.proj.weight"
     arrays[name] = np.ascontiguousarray(arrays[name].T)
     save_file(arrays, weights, metadata=metadata)
     done = built_copy.snakemake(*again, check=False)

@@ -21,11 +21,11 @@ def server() -> Iterator[ForkServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def forked(server: ForkServer) -> Iterator[Callable[..., Forked]]:
-    """Processes of kernels are forked where the lab would start an interpreter; limits and pipes are the same.
+@pytest.fixture(scope="session")
+def forks(server: ForkServer) -> Callable[..., Confined]:
+    """What forks a kernel's process where the lab would start an interpreter; limits and pipes are the same.
 
-    test_client.py starts interpreters, and so does what asks for Triton's, which Triton looks for when it is imported.
+    What asks for Triton's interpreter is started, because Triton looks for it when it is imported.
     """
 
     def process(command: Sequence[str], memory_bytes: int, environment: dict, keep: Sequence[int], output: int):
@@ -33,6 +33,12 @@ def forked(server: ForkServer) -> Iterator[Callable[..., Forked]]:
             return Confined(command, memory_bytes, environment, keep, output)
         return Forked(server, command[-1:], memory_bytes, keep)
 
+    return process
+
+
+@pytest.fixture(scope="module")
+def forked(forks: Callable[..., Confined]) -> Iterator[None]:
+    """Processes of kernels are forked in all tests of the module; test_client.py starts interpreters too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client, "Confined", process)
-        yield process
+        patch.setattr(client, "Confined", forks)
+        yield

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from minikernel.exercise.workshop import workshop
-from minikernel.judge.client import Failed, KernelProcess
+from minikernel.judge.client import Failed, KernelProcess, Workshop
 from minikernel.judge.forked import index_by_item, patch_once
 from minikernel.judge.subject import Subject
 
@@ -72,10 +71,10 @@ def test_an_array_of_one_element_bounds_a_loop(data: np.ndarray):
     assert list(range(0, Tensor(), 4)) == [0, 4]
 
 
-def test_a_kernel_with_a_function_in_it_is_right_and_integers_wrap(tmp_path: Path):
+def test_a_kernel_with_a_function_in_it_is_right_and_integers_wrap(tmp_path: Path, place: Workshop):
     pytest.importorskip("triton")
     (tmp_path / "mine.py").write_text(KERNEL)
-    with workshop() as place, KernelProcess("mine", "cpu", 120, "knob", workshop=place) as process:
+    with KernelProcess("mine", "cpu", 120, "knob", workshop=place) as process:
         process.load("mine", {"source": str(tmp_path / "mine.py"), "function": "softmax"})
         assert Subject(process, "mine", 1e-5).error(torch.randn(3, 129)) < 1e-5
         with pytest.raises(Failed, match="IndexError"):

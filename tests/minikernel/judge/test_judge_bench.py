@@ -12,7 +12,7 @@ from minikernel.ops.registry import SPECS
 from minikernel.reasons import in_words
 from minilab.config.check import check_schema, read_schema
 
-pytestmark = pytest.mark.usefixtures("forked")
+pytestmark = pytest.mark.usefixtures("forked", "small_cache")
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parents[1]
 PARAMS = {"shapes": [[64, 600]], "dtype": "float32", "launches": 100, "warmup": 3, "seed": 42}

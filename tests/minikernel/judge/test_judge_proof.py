@@ -146,10 +146,10 @@ def test_what_ends_or_spoils_its_process_is_one_sentence_too(function: str, said
 
 
 def test_one_that_eats_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("minikernel.judge.client.memory_limit", lambda: 2 << 30)
+    monkeypatch.setattr("minikernel.judge.client.memory_limit", lambda: 1 << 30)
     _, reason = proof_of("eats_memory")
     assert reason is not None
-    assert re.match(FIRST_CASE + r"it took more than 2\.1 GB of memory, which is what it is given here$", reason)
+    assert re.match(FIRST_CASE + r"it took more than 1\.1 GB of memory, which is what it is given here$", reason)
 
 
 def test_one_that_cuts_the_shared_memory_harms_nobody():

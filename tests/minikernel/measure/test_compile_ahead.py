@@ -43,9 +43,12 @@ def test_each_is_compiled_elsewhere_and_what_fails_stops_none(kernel: str, tmp_p
 
 
 def test_at_the_limit_the_search_begins_and_nothing_goes_on(kernel: str, tmp_path: Path):
-    began = time.monotonic()
-    compile_ahead(kernel, cases("hangs", "compiles", "compiles"), "cpu", 2, 20)
-    assert 20 < time.monotonic() - began < 100
+    for limit in (4, 20, 80):  # the first in which this machine, perhaps a busy one, gets to what is compiled
+        began = time.monotonic()
+        compile_ahead(kernel, cases("hangs", "compiles", "compiles"), "cpu", 2, limit)
+        assert limit < time.monotonic() - began < limit + 80
+        if (tmp_path / "0").exists() and (tmp_path / "1").exists():
+            break
     assert (tmp_path / "1").exists()
     assert not (tmp_path / "2").exists()  # behind the one that hangs
     assert not Path("/proc", (tmp_path / "0").read_text().split()[0]).exists()

@@ -2,13 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from forks import forks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +33,8 @@ def run_interpreted(script, tmp_path, arrays):
     """The arrays that a script of `interpreter/` makes of named arrays."""
     np.savez(tmp_path / "in.npz", **arrays)
     files = [str(tmp_path / "in.npz"), str(tmp_path / "out.npz")]
-    subprocess.run([sys.executable, "-W", "ignore", str(INTERPRETER / script), *files], check=True)
+    done = forks("script").run([INTERPRETER / script, *files], tmp_path)
+    assert done.returncode == 0, done.stderr
     return np.load(tmp_path / "out.npz")
 
 

@@ -16,6 +16,14 @@ from minilab import LabError
 ROWS = [bench_row("naive", 512, 900.0), bench_row("fused", 512, 90.0), bench_row("triton", 512, 95.0, stale=True)]
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The SVG of a GPU's kernels alone, as text."""
+    folder = tmp_path_factory.mktemp("plain")
+    draw([panel(ceilings(), bench(ROWS), [512, 600])], folder / "r.png", folder / "r.svg")
+    return (folder / "r.svg").read_text()
+
+
 def test_cost_of_a_softmax():
     assert cost.softmax_bytes(512, 600, 4) == 512 * 600 * 8
     assert cost.softmax_flop(512, 600) == 512 * 600 * 5
@@ -133,7 +141,7 @@ def test_the_names_of_the_head_stay_inside_stale_or_not(tmp_path, monkeypatch, l
         assert all(text.get_window_extent(seen).x0 >= axes.get_window_extent(seen).x0 for text in named)
 
 
-def test_a_cpus_other_copies_are_drawn_beside_the_plain_one_where_they_differ(tmp_path):
+def test_a_cpus_other_copies_are_drawn_beside_the_plain_one_where_they_differ(tmp_path, plain):
     shown = panel(ceilings(), cpu_bench(), [32768, 600])
     assert shown["fresh_copy"]["fraction_of_copy"] == pytest.approx(1 / 3)
     assert shown["fresh_copy"]["gb_per_s"] == pytest.approx(2 * 32768 * 600 * 4 / 60e-3 / 1e9)

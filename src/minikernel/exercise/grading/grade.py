@@ -98,6 +98,7 @@ def main(asked: str, descriptor: int) -> None:
     what = json.loads(Path(asked).read_text(encoding="utf-8"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     class_of = students(what["folder"])
+    marked = class_of[what["mark"]] if "mark" in what else None  # before anything heavy is imported
     with (
         os.fdopen(descriptor, "w") as told,
         workshop((Path(what["folder"]), Path(what["hidden"])), what["limits"]["memory_bytes"]) as place,
@@ -106,8 +107,8 @@ def main(asked: str, descriptor: int) -> None:
 
         limits = Limits(**what["limits"])
         made = (
-            [mark_submission(class_of[what["mark"]], place, limits)]
-            if "mark" in what
+            [mark_submission(marked, place, limits)]
+            if marked
             else (time_submission(class_of[row["slug"]], row, place, limits) for row in what["time"])
         )
         for row in made:

@@ -83,12 +83,22 @@ FEW = [  # team, sequences or tiles of several of a block, layers, words, sequen
     (4, 1, 2, 37, 1, 1, "bfloat16", True, 0),
 ]
 MOST = {1: 8, 2: 8, 4: 3}  # tiles of a block that a plan gives a team
+# Probabilities are made of the logits at the end, which knows neither layers nor tiles: each half of the rest has them.
 MANY = [
-    (team, groups if groups * tiles_of(time) <= MOST[team] else 1, layers, words, sequences, time, *rest, seed)
-    for team, layers, words, time, *rest in product(
-        MOST, (1, 4), (37, 600, 601), (1, 5, 16, 17, 64, 127, 128), TYPES, (True, False)
+    (
+        team,
+        groups if groups * tiles_of(time) <= MOST[team] else 1,
+        layers,
+        words,
+        sequences,
+        time,
+        dtype,
+        bool(odd),
+        seed,
     )
+    for team, layers, words, time, dtype in product(MOST, (1, 4), (37, 600, 601), (1, 5, 16, 17, 64, 127, 128), TYPES)
     if tiles_of(time) <= MOST[team]
+    for odd in ((team + layers + words // 2 + time // 2) % 2,)
     for groups, sequences, seed in (((2, 3, 7) if (words + layers + time) % 3 == 0 else (1, 2, 0)),)
 ]
 
