@@ -50,7 +50,6 @@ SLOW = (
     r"minicompile/test_validate\.py::test_the_script_passes",
     r"minicompile/lowering/test_capture\.py::(.*\[training|test_a_backward_kernel|test_simulated_kernels_come)",
     r"minicompile/explain/test_annotation\.py::test_a_fresh_capture",
-    r"minicompile/explain/test_every_model\.py::.*the other target",  # each model is tried for one of the two
     r"minicompile/test_random_models\.py::.*\[12",  # another seed, the other target
     r"minicompile/profile/test_profile_measure\.py::test_(every_kernel_|the_parts_and|attention_is_|a_mode_is)",
     r"minicompile/distributed/test_distributed\.py::test_(every_pattern|sharding|the_artefact|ranks_that_do_not)",
