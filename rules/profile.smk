@@ -6,7 +6,7 @@ PROFILES = [f"results/25/{model}/{device}/profile.json" for model, device in pla
 PROFILE_PAGES = [path.replace("profile.json", name) for path in PROFILES for name in ("PROFILE.md", "roofline.png")]
 
 
-rule profile_compile:
+rule profile:
     """Time a model eager and compiled in each mode, and take the compiled call apart: guards, wrapper, kernels."""
     input:
         checkpoint=of_minigpt("results/17/checkpoint.npz"),
@@ -16,9 +16,9 @@ rule profile_compile:
     output:
         samples="results/25/{model}/{device}/profile_samples.json",
     log:
-        "logs/25/{model}/{device}/profile_compile.log",
+        "logs/25/{model}/{device}/profile.log",
     benchmark:
-        "logs/25/{model}/{device}/profile_compile.tsv"
+        "logs/25/{model}/{device}/profile.tsv"
     wildcard_constraints:
         model=any_of(plan.profiled),
         device=any_of(plan.measured),
@@ -36,18 +36,18 @@ rule profile_compile:
         "../scripts/profile_compile.py"
 
 
-rule profile:
+rule profile_figures:
     """Conclude from a profile's samples and the code that was timed where a compiled call spends its time."""
     input:
         samples="results/25/{model}/{device}/profile_samples.json",
-        lib=code("scripts/profile.py"),
+        lib=code("scripts/profile_figures.py"),
         schema="schemas/profile.schema.yaml",
     output:
         profile="results/25/{model}/{device}/profile.json",
     log:
-        "logs/25/{model}/{device}/profile.log",
+        "logs/25/{model}/{device}/profile_figures.log",
     benchmark:
-        "logs/25/{model}/{device}/profile.tsv"
+        "logs/25/{model}/{device}/profile_figures.tsv"
     wildcard_constraints:
         model=any_of(plan.profiled),
     conda:
@@ -56,7 +56,7 @@ rule profile:
         mem_mb=growing(1000),
         runtime=growing(3),
     script:
-        "../scripts/profile.py"
+        "../scripts/profile_figures.py"
 
 
 rule profile_report:

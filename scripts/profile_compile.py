@@ -1,4 +1,4 @@
-"""Time a model eager and compiled, and take the compiled call apart (rule profile_compile)."""
+"""Time a model eager and compiled, and take the compiled call apart (rule profile)."""
 
 import logging
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from lab import ROOT, Lab, copy_lab
 
 GPU = "stand-in-gpu"
-SCRIPTS = ("prove", "ceilings", "autotune", "bench_kernel", "head", "contest", "kernel_swap", "capture")
+SCRIPTS = ("prove", "ceilings", "autotune", "bench_kernel", "head", "contest", "kernel_swap", "watch")
 SMALL = ["--configfile", "tests/small.yaml"]
 CONFIG = ["--config", f"devices={{measure: [{GPU}], recorded: auto}}", "references={cuda: [F.softmax], cpu: [numpy]}"]
 CEILINGS = f"results/24/{GPU}/ceilings.json"

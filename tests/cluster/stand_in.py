@@ -31,7 +31,7 @@ def main(job):
         for folder in caches.values():
             Path(folder).mkdir()  # raises where another job has the same folder
         for name, output in job.output.items():
-            if output.endswith(".json") and name != "capture":
+            if output.endswith(".json") and name != "watched":
                 write_artefact(output, artefact(job))
             else:
                 write_text(output, "stand-in\n")

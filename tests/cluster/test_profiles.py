@@ -16,7 +16,7 @@ from labs import CEILINGS, CONFIG, SMALL, lab_before_its_ceilings
 from minilab.gpu_lock import gpu_lock
 
 HEAVY = ("torch", "triton", "cupy")
-ON_A_GPU = ("prove", "ceilings", "autotune", "bench_kernel", "contest", "capture_triton", "profile", "distributed")
+ON_A_GPU = ("prove", "ceilings", "autotune", "bench_kernel", "contest", "watch_triton", "profile", "distributed")
 
 
 @pytest.fixture
@@ -99,10 +99,10 @@ def test_what_is_measured_on_a_gpu_within_five_minutes_shares_its_allocation():
     asked = gpu_rules_of_the_plan()
     assert len(asked) > 10
     assert {rule for rule, (gpus, minutes) in asked.items() if gpus == 1 and minutes <= 5} == together & {*asked}
-    assert {*grouped} - {*rules()} == {"capture_triton"}  # which inherits from `capture`
+    assert {*grouped} - {*rules()} == {"watch_triton"}  # which inherits from `watch`
     text = (ROOT / "profiles/slurm/config.yaml").read_text()
     of_one_model = {*re.findall(r"^#   (\w+): (?:&|\*)model", text, re.M)}
-    assert of_one_model == {*asked} | together - {"capture"}  # `capture` itself runs on a CPU
+    assert of_one_model == {*asked} | together - {"watch"}  # `watch` itself runs on a CPU
 
 
 def test_every_job_that_compiles_on_a_gpu_has_caches_of_its_own():

@@ -29,7 +29,7 @@ from minilab.records.store import is_edited
 pytestmark = pytest.mark.slow
 
 CLONES = 10
-GPU_RULES = {*SCRIPTS} - {"capture"} | {"capture_triton"}  # the rule of a GPU's capture shares the CPU's script
+GPU_RULES = {*SCRIPTS} - {"watch"} | {"watch_triton"}  # the rule of a GPU's compile shares the CPU's script
 TARGETS = ["results/24/roofline.png", "results/24/bandwidth.png"]  # the second one is the contest's
 TARGETS += [f"results/24/{GPU}/kernel_swap.json", f"results/25/tiny_head/{GPU}/capture.json"]
 DETERMINISTIC = [f"results/17/{name}" for name in ("corpus.txt", "training.npz", "checkpoint.npz")]

@@ -38,7 +38,7 @@ def h200_jobs(lab: Lab, *arguments: str) -> set[str]:
 def test_a_users_model_has_times_in_its_explorer(lab: Lab):
     lab.edit("config.yaml", lambda text: text.replace("models: {}", "models: {mine: {source: mine.py, factory: make}}"))
     (lab.root / "mine.py").write_text("")
-    profiled = f"profile results/25/mine/{CPU}/profile.json"
+    profiled = f"profile results/25/mine/{CPU}/profile_samples.json"
     assert profiled in lab.jobs(f"results/25/mine/{CPU}/explorer.html")
     jobs = lab.jobs(REPORT)
     assert {profiled, f"profile_report results/25/mine/{CPU}/roofline.png"} <= jobs

@@ -119,9 +119,9 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
     assert {job.split()[0] for job in jobs} - {"bandwidth", "all"} == {
         "corpus", "train", "loss_plot", "export_checkpoint", "port", "equivalence", "kernel_swap", "prove", "ceilings",
         "allocation", "bench_on_cpu", "bench", "restore", "roofline", *["ladder"] * RUNGS, "manifest_24", "report_24",
-        "capture", "capture_triton", "plain_files", "plain_files_triton", "annotate", "explorer",
+        "watch", "watch_triton", "capture", "plain_files", "plain_files_triton", "annotate", "explorer",
         "explorer_side_by_side",
-        "profile", "profile_report",
+        "profile", "profile_figures", "profile_report",
         "compile_health", "train_port", "training_picture",
         "distributed", "survey", "report_25", "phase_reports", "lock", "dag", "lab_page",
     }  # fmt: skip

@@ -17,7 +17,7 @@ NEEDS_A_GPU = {
     "autotune",
     "contest",
     "head",
-    "simulated_vs_real",
+    "watch_simulated",
     "gemv",
     "model_contest",
 }  # stand-ins run some of them on the tests' cluster

@@ -237,7 +237,7 @@ TABLE = (
         timed=True,
         made_by="scripts/profile_compile.py",
     ),
-    Artefact("profile", f"{BY_MODEL}/profile.json", recorded=False),
+    Artefact("profile", f"{BY_MODEL}/profile.json", recorded=False, made_by="scripts/profile_figures.py"),
     Artefact(
         "gemv",
         "results/25/{device}/gemv.json",

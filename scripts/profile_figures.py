@@ -1,4 +1,4 @@
-"""Conclude from a profile's samples where the time goes (rule profile)."""
+"""Conclude from a profile's samples where the time goes (rule profile_figures)."""
 
 from minicompile.profile.conclusions import profiled
 from minilab.records.provenance import concluded
