@@ -93,7 +93,7 @@ def test_a_record_publishes_what_was_watched_and_nothing_that_is_concluded_from_
     watched = (("watch_triton", "watched.json"), ("watch_simulated", "watched_simulated.json"))
     assert {f"{rule} results/25/{model}/h200/{file}" for model in MODELS for rule, file in watched} <= jobs
     assert not {
-        job for job in jobs if job.split()[0] in ("capture", "simulated_vs_real", "explorer", "annotate", "profile")
+        job for job in jobs if job.split()[0] in ("capture", "simulated_vs_real", "explorer", "profile_figures")
     }
 
 
