@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from explored import profile_of, tiny_head, tiny_head_simulated, with_backward
 from layered import layered
+from recorded_pages import recorded, watched
 from zoo_models import captured
 
 from minicompile import render_explorer
 from minicompile.explain.explorer.links import Links
 from minicompile.explain.explorer.questions import questions
 from minicompile.explain.standalone import script
+from minicompile.lowering.capture import as_capture
 
 SOFTMAX = "return F.softmax(logits"
 TABLET = {"viewport": {"width": 1024, "height": 768}, "has_touch": True}
@@ -164,6 +166,14 @@ def test_the_why_box_names_lowering_fate_decisions_and_memory(opened, pages):
     assert "reads" in text
     moved = next(call["bytes"] for call in tiny_head()["graphs"][0]["calls"] if not call["extern"])
     assert f"reads and writes {moved:,} bytes, each address once" in text
+
+
+def test_the_why_box_tells_a_configuration_that_a_clock_chose_from_a_heuristics_first(opened, tmp_path):
+    simulated = as_capture(watched("25/minigpt/watched_simulated.json.xz"))
+    for capture, said in ((recorded("25/minigpt/capture.json"), "the fastest of 3"), (simulated, "the first of 3")):
+        opened.go(render_explorer(capture, tmp_path / "page.html"))
+        choose(opened, capture, "code", "tl.load(")
+        assert f"; {said} configurations" in why(opened)
 
 
 def test_the_why_box_says_whose_result_a_part_is_and_where_it_lies(opened, pages):

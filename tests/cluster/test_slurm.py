@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 CLONES = 10
 GPU_RULES = {*SCRIPTS} - {"watch"} | {"watch_triton"}  # the rule of a GPU's compile shares the CPU's script
 TARGETS = ["results/24/roofline.png", "results/24/bandwidth.png"]  # the second one is the contest's
-TARGETS += [f"results/24/{GPU}/kernel_swap.json", f"results/25/tiny_head/{GPU}/capture.json"]
+TARGETS += [f"results/24/{GPU}/kernel_swap.json", f"results/25/tiny_head/{GPU}/watched.json"]
 DETERMINISTIC = [f"results/17/{name}" for name in ("corpus.txt", "training.npz", "checkpoint.npz")]
 DETERMINISTIC += ["results/24/minigpt.safetensors"]
 ON_SLURM = ["--workflow-profile", "profiles/slurm", "--slurm-init-seconds-before-status-checks", "1"]
@@ -135,7 +135,7 @@ def test_only_gpu_rules_held_the_gpu_the_short_ones_in_one_allocation(day: Day):
     assert [(job["Partition"], job["GRES"]) for job in day.jobs] == [
         ("cpu", ""),  # the model, on the node that died
         ("cpu", ""),  # the model, again
-        ("gpu", held),  # proofs, tuning, benchmarks, capture
+        ("gpu", held),  # proofs, tuning, benchmarks, compiles
         ("gpu", held),  # the contest
         ("cpu", ""),  # the pictures
     ]

@@ -45,6 +45,9 @@ function fusionCard(facts) {
 
 const ofTheRecord = ({ restored }) => (restored ? say(restored.stale ? "why.stale_record" : "why.record") : "");
 
+// Whether a clock chose the configuration that a kernel was compiled in; where none ran, it is the heuristic's first.
+const timed = (capture, graph, kernel) => capture.choices.some((each) => each.kind === "heuristic" && each.graph === graph.id && each.kernel === kernel.name && each.decided === "timed");
+
 function kernelFacts(app, capture, graph, call) {
   const kernel = graph.kernels.find((each) => each.name === call.kernel), assembly = kernel?.assembly;
   const measured = capture.profile?.kernels?.find((each) => each.name === call.kernel);
@@ -56,7 +59,7 @@ function kernelFacts(app, capture, graph, call) {
     children.push(h("p", { class: "measured" }, h("b", {}, say("why.measured")), speed.join(", "), ofTheRecord(capture.profile)));
   } else if (capture.target.simulated) children.push(h("p", { class: "note" }, say("why.never_run")));
   if (assembly) children.push(h("p", {}, say("why.registers", { architecture: assembly.architecture, registers: String(assembly.registers), shared: bytesInWords(assembly.shared_bytes), stack: assembly.stack_bytes ? say("why.stack", { bytes: bytesInWords(assembly.stack_bytes) }) : say("why.no_spills") }),
-    Object.entries(assembly.configuration).map(([name, value]) => `${name} ${value}`).join(", "), assembly.candidates > 1 ? say("why.candidates", { count: String(assembly.candidates) }) : ""));
+    Object.entries(assembly.configuration).map(([name, value]) => `${name} ${value}`).join(", "), assembly.candidates > 1 ? say(`why.candidates.${timed(capture, graph, kernel) ? "timed" : "first"}`, { count: String(assembly.candidates) }) : ""));
   if (rows.length) children.push(...folded(rows, (row) => h("tr", {}, h("th", { scope: "row" }, say(`way.${row.way}`)), h("td", {}, code(row.buffer)), h("td", {}, code(row.index.join("; "))), h("td", {}, row.bytes ? bytesInWords(row.bytes) : "")),
     (all) => table(["", say("why.buffer"), say("why.element"), say("why.size")], all)));
   if (spared.length) children.push(h("p", {}, say("why.not_stored", { buffers: spared.map((buffer) => `${buffer.name} (${bytesInWords(buffer.bytes)})`).join(", ") })));
