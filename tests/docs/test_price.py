@@ -29,9 +29,9 @@ def bake(dough):
 ''',
     "src/lab/records/__init__.py": '"""Records."""\n\nKEPT = True\n',
     "scripts/bake.py": "# one\nprint()\n",
-    "tests/lab/test_oven.py": "def test_hot():\n    assert True\n",
-    "tests/lab/records/test_kept.py": "def test_kept():\n    assert True\n\n\n",
-    "tests/workflow/test_all.py": "def test_all():\n    assert True\n",
+    "tests/lab/test_oven.py": "def test_hot():\n    assert lab.bake(1)\n",
+    "tests/lab/records/test_kept.py": "def test_kept():\n    assert lab.bake(1)\n\n\n",
+    "tests/workflow/test_all.py": "def test_all():\n    assert lab.bake(1)\n",
 }
 DURATIONS = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest">

@@ -50,7 +50,7 @@ def test_the_file_that_the_lab_ships_is_empty_and_says_where_to_begin(name: str,
     exercise = exercises()[name]
     marks = mark(exercise, str(SHIPPED / exercise.file), Setting(place, "cpu", LIMITS, "knob", BENCH))
     assert (marks["unfilled"], verdict(marks)) == (True, "unfilled")
-    assert True not in done(marks)
+    assert not any(done(marks))
     assert f"{exercise.file}` is not filled in yet" in report(marks, "cpu-x")
     assert "the questions at the top of the file" in advice_in_words(marks)[0]
 
