@@ -10,10 +10,9 @@ from lab import DISPATCH_TABLE, EVERY_RULE, PUBLISHED, SMALL, Lab, copy_lab
 from minikernel.exercise.exercises import exercises
 from minilab.device import cpu_device
 
-ASKED = {  # what is not part of `all`: rule -> its arguments
-    "exercise": [],
-    "exercise_roofline": [],
-    "grade": ["--config", "class=class"],
+# What is not part of `all`: rule -> its arguments; what the exercises have needs nothing but the main job.
+MARKED = {"exercise": [], "exercise_roofline": [], "grade": ["--config", "class=class"]}
+ASKED = {
     "diff_compiles": ["--config", f"before=tiny_head/{cpu_device()}", "after=tiny_head/simulated-h200"],
     "what_if": ["--config", "model=tiny_head", "knob=online_softmax"],
     "verify_records": [],
@@ -88,16 +87,35 @@ def whole_copy(whole: Lab, tmp_path: Path) -> Lab:
     return whole.copy(tmp_path / "lab")
 
 
+def ask(lab: Lab, rules: dict[str, list[str]]) -> None:
+    """Run rules by name; the output of each is in {rule}.txt."""
+    for rule, arguments in rules.items():
+        said = lab.snakemake(FILES.get(rule, rule), *EVERY_RULE, *arguments, check=rule != "compare_records").stdout
+        (lab.root / f"{rule}.txt").write_text(said)
+
+
+@pytest.fixture(scope="session")
+def marked(built: Lab, once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
+    """The built lab after its exercises and a class were marked, the output of each rule in {rule}.txt.
+
+    Not to be changed.
+    """
+
+    def build(folder: Path) -> None:
+        lab = built.copy(folder / "lab")
+        small_class(lab.root / "class")
+        ask(lab, MARKED)
+
+    return Lab(once("marked", build) / "lab")
+
+
 @pytest.fixture(scope="session")
 def asked(whole: Lab, once: Callable[[str, Callable[[Path], object]], Path]) -> Lab:
     """The whole lab after what is run by name only; the output of each rule is in {rule}.txt. Not to be changed."""
 
     def build(folder: Path) -> None:
         lab = whole.copy(folder / "lab")
-        small_class(lab.root / "class")
         (lab.root / "before.lock.json").write_text((lab.root / "results/lab.lock.json").read_text())
-        for rule, arguments in ASKED.items():
-            said = lab.snakemake(FILES.get(rule, rule), *EVERY_RULE, *arguments, check=rule != "compare_records").stdout
-            (lab.root / f"{rule}.txt").write_text(said)
+        ask(lab, ASKED)
 
     return Lab(once("asked", build) / "lab")

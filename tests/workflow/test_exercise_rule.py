@@ -40,10 +40,10 @@ def test_they_are_not_part_of_all(lab: Lab):
     assert not any("exercise" in job or "grade" in job for job in jobs)
 
 
-def test_what_is_not_begun_says_where_to_begin(asked: Lab):
-    said = (asked.root / "exercise.txt").read_text()
+def test_what_is_not_begun_says_where_to_begin(marked: Lab):
+    said = (marked.root / "exercise.txt").read_text()
     assert "`exercises/01_textbook.py` is not filled in yet" in said
-    folder = asked.root / "results/exercise"
+    folder = marked.root / "results/exercise"
     page = (folder / "REPORT.md").read_text()
     assert page.count("not begun") == len(exercises())
     for name in exercises():
@@ -51,8 +51,8 @@ def test_what_is_not_begun_says_where_to_begin(asked: Lab):
     assert (folder / "mine/roofline.png").stat().st_size > 10_000
 
 
-def test_an_edited_exercise_is_marked_again_and_no_other(asked: Lab, tmp_path):
-    lab = asked.copy(tmp_path / "lab")
+def test_an_edited_exercise_is_marked_again_and_no_other(marked: Lab, tmp_path):
+    lab = marked.copy(tmp_path / "lab")
     lab.edit("exercises/02_blocks.py")
     assert lab.jobs("exercise", "--configfile", "tests/small.yaml", "tests/every_rule.yaml") == {
         "mark_exercise results/exercise/blocks/marks.json",
@@ -67,8 +67,8 @@ def test_a_class_that_is_none_is_one_sentence(lab: Lab, option: list[str]):
     assert not (lab.root / "results/grade").exists()
 
 
-def test_a_class_is_graded_a_job_a_student(asked: Lab):
-    folder = asked.root / "results/grade"
+def test_a_class_is_graded_a_job_a_student(marked: Lab):
+    folder = marked.root / "results/grade"
     table = (folder / "grades.csv").read_text().splitlines()
     assert table[0] == f"student,{','.join(name for name in exercises() if name != 'mine')},done"
     verdicts = {line.split(",")[0]: line.split(",")[1] for line in table[1:]}
@@ -77,8 +77,8 @@ def test_a_class_is_graded_a_job_a_student(asked: Lab):
     assert len(list((folder / "marked").glob("*.json"))) == 4
 
 
-def test_who_is_right_is_timed_where_that_is_asked(asked: Lab):
-    folder = asked.root / "results/grade"
+def test_who_is_right_is_timed_where_that_is_asked(marked: Lab):
+    folder = marked.root / "results/grade"
     times = read_json(folder / "times.json")["times"]
     assert {name: set(timed) for name, timed in times.items()} == {"ana": {"blocks"}}
     assert times["ana"]["blocks"]["speed"]["ratio"] > 0
@@ -86,8 +86,8 @@ def test_who_is_right_is_timed_where_that_is_asked(asked: Lab):
     assert ana["exercises"]["blocks"] == {**times["ana"]["blocks"], "alike": []}
 
 
-def test_only_what_is_handed_in_anew_is_marked_again(asked: Lab, tmp_path):
-    lab = asked.copy(tmp_path / "lab")
+def test_only_what_is_handed_in_anew_is_marked_again(marked: Lab, tmp_path):
+    lab = marked.copy(tmp_path / "lab")
     option = ("--configfile", "tests/small.yaml", "tests/every_rule.yaml", "--config", "class=class")
     assert lab.jobs("grade", *option) == set()
     (lab.root / "class/bo/notes.txt").write_text("mine")
