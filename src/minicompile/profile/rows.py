@@ -1,6 +1,6 @@
 """The rows of a profile.json, as schemas/profile.schema.yaml describes them; times are microseconds."""
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from minicompile.watching.watched import Watched
 
@@ -160,8 +160,8 @@ class Variant(TypedDict):
     """A compiled model with its attention written one way."""
 
     split: Split
-    noise: NotRequired[VariantNoise]
-    rounds: NotRequired[list[Round]]
+    noise: VariantNoise
+    rounds: list[Round]
     generated_kernels: int
     library_calls: int
     bytes: int
