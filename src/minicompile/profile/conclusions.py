@@ -12,7 +12,7 @@ from typing import Any
 from minicompile.lowering.captured import Graph
 from minicompile.lowering.record import Record
 from minicompile.profile.refusal import NotProfiled
-from minicompile.profile.rows import Parts, Round, Split, TakenApart, TimedKernel, Variant, Work
+from minicompile.profile.rows import Parts, Round, Split, TakenApart, TimedKernel, Work
 from minicompile.profile.verdict import gain
 from minicompile.profile.work import attention_calls, bytes_of, kernel_work, library_calls, softmax_calls
 from minilab import LabError
@@ -174,7 +174,7 @@ def quietest(rounds: list[Round]) -> Parts:
     }
 
 
-def variant(breakdown: Breakdown, length: int) -> Variant:
+def variant(breakdown: Breakdown, length: int) -> dict:
     """Sum up the kernels, bytes and time of a compiled model, and of attention's core in it, all layers together.
 
     Returns:

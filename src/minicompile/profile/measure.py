@@ -11,7 +11,6 @@ from typing import Any
 
 from minicompile.profile.figures import compared
 from minicompile.profile.own_process import Outcome, Processes, own_processes
-from minicompile.profile.rows import LeftOut, Timing
 from minilab import LabError
 from minilab.device import short_name
 
@@ -19,7 +18,7 @@ CEILINGS = ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s", "tf32_tflop_per_
 FIRST_CALL, TIME_MODES, TAKE_APART = (
     "minicompile.profile.first_call:first_call",
     "minicompile.profile.timing:time_modes",
-    "minicompile.profile.taken_apart:taken_apart",
+    "minicompile.profile.attention:taken_apart",
 )
 IMPORTED = (
     "minicompile.torch_private.preloaded",
@@ -91,8 +90,7 @@ class _Case:
         if self.of["entry"] is None:
             raise LabError(f"{said} {outcome.stack}".strip())
         self.log.warning("%s", said)
-        row: LeftOut = {"shape": shape, "mode": mode, "reason": outcome.reason or {}}
-        self.made["left_out"].append(row)
+        self.made["left_out"].append({"shape": shape, "mode": mode, "reason": outcome.reason or {}})
 
     def _config(self, mode: str) -> dict:
         """Fields of `CompileConfig`: a user's model has its own `dynamic` and `options`."""
@@ -116,7 +114,7 @@ class _Case:
             self.made["timings"] += [self._timing(config["mode"], firsts[config["mode"]], timed) for config in configs]
             self.made["busy"].append({"shape": timed["shape"], "busy": timed["busy"]})
 
-    def _timing(self, mode: str, first: dict, timed: dict) -> Timing:
+    def _timing(self, mode: str, first: dict, timed: dict) -> dict:
         eager: Any = {**timed["sides"]["eager"], "peak_bytes": first.pop("eager_peak_bytes")}
         compiled: Any = {**timed["sides"][mode], "peak_bytes": first.pop("peak_bytes")}
         row: Any = {
