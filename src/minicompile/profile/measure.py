@@ -49,12 +49,10 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
     with own_processes(IMPORTED, limit) as processes:
         for case in params["cases"]:
             of = {"model": model, "entry": params["entry"], "shape": case["shape"], "checkpoint": str(checkpoint)}
-            profiled = _Case(of, case, params, device, processes, log)
+            profiled = _Case(of, case, params, device, processes, log, made)
             profiled.time()
             if profiled.unit is not None and (case["kernels"] or case["attention"]):
                 profiled.take_apart()
-            for name, found in made.items():
-                found += profiled.made[name]
     return {
         "model": model,
         "trains": bool((params["entry"] or {}).get("train")),
@@ -67,15 +65,14 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
 
 
 class _Case:
-    """One shape of a model's profile."""
+    """One shape of a model's profile, whose rows are added to `made`."""
 
     def __init__(
-        self, of: dict, case: dict, params: dict, device: str, processes: Processes, log: logging.Logger
+        self, of: dict, case: dict, params: dict, device: str, processes: Processes, log: logging.Logger, made: dict
     ) -> None:
         self.of, self.case, self.params, self.device = of, case, params, device
-        self.processes, self.log = processes, log
+        self.processes, self.log, self.made = processes, log, made
         self.unit: str | None = None
-        self.made: dict[str, list] = {"timings": [], "shapes": [], "attention": [], "left_out": [], "busy": []}
 
     def _run(self, mode: str | None, function: str, **arguments: Any) -> Any:
         """What a function returns in a process of its own; None where it fails, and is left out."""
@@ -140,7 +137,7 @@ class _Case:
         options = {key: self._config("default")[key] for key in ("dynamic", "options")}
         found = self._run(
             None, TAKE_APART, options=options, kernels=self.case["kernels"], attention=self.case["attention"],
-            samples=min(self.made["timings"][0]["calls"], self.params["samples"]),
+            samples=min(self.made["timings"][-1]["calls"], self.params["samples"]),
         )  # fmt: skip
         if found is not None:
             self.made["shapes"] += found["shapes"]
