@@ -14,7 +14,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from minicompile.explain.annotation.annotate import annotate
@@ -71,26 +72,42 @@ class Seen:
 
         What cannot be made of one capture is told on stderr and left out; the rest is written.
         """
-        folder = Path(folder)
         self._complete = self._watched()
-        concluded = self._concluded()
-        captures = [capture for _, capture in concluded]
-        places = [folder] if len(captures) == 1 else [folder / name for name in _folders(captures)]
-        shown = []
-        for (watched, capture), place in zip(concluded, places, strict=True):
-            write_watched(place / "watched.json.xz", watched)
-            write_json(place / "capture.json", capture)
-            files = {"capture": "capture.json"}
-            if capture["graphs"]:
-                with _told(f"{place / 'explorer.html'} could not be written"):
-                    self.pages.append(render_explorer(capture, place / "explorer.html", language=self._language))
-                    files["explorer"] = "explorer.html"
-                with _told(f"{place / 'annotation.md'} could not be written"):
-                    write_text(place / "annotation.md", annotate(capture, language=self._language))
-                    files["annotation"] = "annotation.md"
-            prefix = "" if place == folder else f"{place.name}/"
-            shown.append({"capture": capture, "files": {what: prefix + name for what, name in files.items()}})
-        self.index = render_summary(shown, folder / "index.html", self._language)
+        self.index, self.pages = write_pages(self._concluded(), Path(folder), self._language, _told)
+
+
+def write_pages(
+    concluded: Sequence[tuple[Watched, Capture]],
+    folder: Path,
+    language: str,
+    leaving_out: Callable[[str], AbstractContextManager] = contextlib.nullcontext,
+) -> tuple[Path, list[Path]]:
+    """Write what was watched, its capture, explorer and annotation for each compile, and a page that tells of all.
+
+    Args:
+        leaving_out: around each explorer and annotation, given what to say where it cannot be written; by default the
+            exception goes on.
+
+    Returns:
+        The page of all, and the explorers.
+    """
+    captures = [capture for _, capture in concluded]
+    places = [folder] if len(captures) == 1 else [folder / name for name in _folders(captures)]
+    shown, explorers = [], []
+    for (watched, capture), place in zip(concluded, places, strict=True):
+        write_watched(place / "watched.json.xz", watched)
+        write_json(place / "capture.json", capture)
+        files = {"capture": "capture.json"}
+        if capture["graphs"]:
+            with leaving_out(f"{place / 'explorer.html'} could not be written"):
+                explorers.append(render_explorer(capture, place / "explorer.html", language=language))
+                files["explorer"] = "explorer.html"
+            with leaving_out(f"{place / 'annotation.md'} could not be written"):
+                write_text(place / "annotation.md", annotate(capture, language=language))
+                files["annotation"] = "annotation.md"
+        prefix = "" if place == folder else f"{place.name}/"
+        shown.append({"capture": capture, "files": {what: prefix + name for what, name in files.items()}})
+    return render_summary(shown, folder / "index.html", language), explorers
 
 
 @contextlib.contextmanager

@@ -5,10 +5,10 @@ between them, is the noise that a difference must exceed.
 """
 
 import statistics
-import time
 from collections.abc import Callable
 from typing import TypedDict
 
+from minicompile.measured import seconds_of
 from minicompile.profile.breakdown import DIGITS
 from minicompile.profile.verdict import SAME, below, verdict
 
@@ -37,27 +37,20 @@ class Judged(TypedDict):
     verdict: str | None
 
 
-def paired(
-    before: Callable[[], object],
-    after: Callable[[], object],
-    synchronise: Callable[[], None] = lambda: None,
-    rounds: int = ROUNDS,
-) -> Samples:
+def paired(before: Callable[[], object], after: Callable[[], object], rounds: int = ROUNDS) -> Samples:
     """Time two calls in turn.
 
     Args:
         before, after: the calls, already compiled.
-        synchronise: waits for what they have started, as `torch.cuda.synchronize` does.
         rounds: how many are counted, after three that are not.
     """
 
     def seconds(call: Callable[[], object], calls: int) -> float:
-        synchronise()
-        began = time.perf_counter()
-        for _ in range(calls):
-            call()
-        synchronise()
-        return (time.perf_counter() - began) / calls
+        def repeated() -> None:
+            for _ in range(calls):
+                call()
+
+        return seconds_of(repeated) / calls
 
     slowest = max(min(seconds(call, 1) for _ in range(WARM_ROUNDS)) for call in (before, after))
     calls = max(1, int(ROUND_SECONDS / slowest))

@@ -142,10 +142,9 @@ def _with_fused_attention(model: Callable) -> Callable:
 
 def _timed(before: _Side, after: _Side, args: tuple, kwargs: dict, train: bool, rounds: int) -> Samples:
     """Time both sides in turn."""
-    on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in (*args, *kwargs.values()))
     steps = [side.step(args, kwargs, train) for side in (before, after)]
     with torch.set_grad_enabled(train):
-        return paired(steps[0], steps[1], torch.cuda.synchronize if on_gpu else lambda: None, rounds)
+        return paired(steps[0], steps[1], rounds)
 
 
 def counts(made: Capture) -> dict[str, int | None]:

@@ -7,7 +7,6 @@ modules of the package find. Each subcommand is a module with a docstring, whose
 
 import argparse
 import importlib
-import importlib.util
 import sys
 from types import ModuleType
 
@@ -24,26 +23,20 @@ COMMANDS = {
 }
 
 
-def commands() -> dict[str, str]:
-    """The subcommands that are there, each with its module."""
-    return {name: module for name, module in COMMANDS.items() if importlib.util.find_spec(module)}
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
-    there = commands()
     parser = argparse.ArgumentParser(prog="minicompile", description="What torch.compile makes of a model.")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    asked = there.keys() & set(given[:1]) or there  # of one command its module alone is imported
-    for name in there:
+    asked = COMMANDS.keys() & set(given[:1]) or COMMANDS  # of one command its module alone is imported
+    for name in COMMANDS:
         if name in asked:
-            _added(subparsers, name, importlib.import_module(there[name]))
+            _added(subparsers, name, importlib.import_module(COMMANDS[name]))
     chosen = parser.parse_args(given)
     try:
         if getattr(chosen, "out", None) is not None:
             importlib.import_module("minicompile.exploring").made_folder(chosen.out)
-        return int(importlib.import_module(there[chosen.command]).run(chosen) or 0)
+        return int(importlib.import_module(COMMANDS[chosen.command]).run(chosen) or 0)
     except LabError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1

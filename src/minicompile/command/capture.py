@@ -4,15 +4,11 @@ import argparse
 from pathlib import Path
 from textwrap import shorten
 
-from minicompile.explain.annotation.annotate import annotate
-from minicompile.explain.explorer import render_explorer
-from minicompile.explain.summary import render_summary
+from minicompile.exploring import write_pages
 from minicompile.lowering.capture import as_capture
 from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
 from minicompile.watching.model import TARGETS, call_arguments, watch_model
-from minicompile.watching.watched import write_watched
 from minilab import LabError
-from minilab.files import write_json, write_text
 from minilab.pages.translations import LANGUAGES
 
 
@@ -40,15 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
         _refuse_what_fails_eager(model)
         raise  # what torch.compile alone cannot do
     folder = arguments.out or Path("explored") / model.name
-    made = as_capture(watched)
-    write_watched(folder / "watched.json.xz", watched)
-    write_json(folder / "capture.json", made)
-    files = {"capture": "capture.json"}
-    if made["graphs"]:
-        files |= {"explorer": "explorer.html", "annotation": "annotation.md"}
-        render_explorer(made, folder / files["explorer"], language=arguments.language)
-        write_text(folder / files["annotation"], annotate(made, language=arguments.language))
-    print(render_summary([{"capture": made, "files": files}], folder / "index.html", arguments.language))
+    print(write_pages([(watched, as_capture(watched))], folder, arguments.language)[0])
 
 
 def _refuse_what_fails_eager(model: CapturedModel) -> None:

@@ -20,11 +20,12 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from minicompile.measured import synchronise
 from minicompile.models import CapturedModel
 from minicompile.profile.busy import watched
 from minicompile.profile.refusal import NotProfiled
 from minicompile.profile.rows import Busy, Round, TakenApart
-from minicompile.profile.subject import Step, gradients, on_gpu, step, synchronise
+from minicompile.profile.subject import Step, gradients, on_gpu, step
 from minicompile.torch_private.profiling import (
     COMPILE_OPTIONS,
     KERNEL_EVENTS,
@@ -90,7 +91,7 @@ def _by_profiler(call: Step, samples: int, on_gpu: bool) -> dict:
     with profile(activities=activities) as profiler:
         for _ in range(samples):
             call()
-            synchronise(on_gpu)
+            synchronise()
     events = profiler.events()
     durations = defaultdict(list)
     for event in events:
@@ -112,7 +113,7 @@ def _by_clock(compiled: Step, graphs: list, kernels: Iterable[str], samples: int
 
     def call_and_wait() -> None:
         until_return()
-        synchronise(on_gpu)
+        synchronise()
 
     until_done = whole.around(call_and_wait)
     results: dict = {}

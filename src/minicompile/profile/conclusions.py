@@ -12,9 +12,9 @@ from typing import Any
 from minicompile.lowering.captured import Graph
 from minicompile.lowering.record import Record
 from minicompile.profile.refusal import NotProfiled
-from minicompile.profile.rows import Parts, Round, Split, TakenApart, TimedKernel, Variant, Work
+from minicompile.profile.rows import Parts, Round, Split, TakenApart, TimedKernel, Work
 from minicompile.profile.verdict import gain
-from minicompile.profile.work import attention_calls, bytes_of, kernel_work, library_calls, softmax_calls
+from minicompile.profile.work import attention_calls, bytes_of, kernel_work, softmax_calls
 from minilab import LabError
 
 
@@ -147,9 +147,9 @@ def _check(name: str, graphs: list[Graph], rounds: list[Round]) -> None:
         )
     generated = {row["name"] for row in work}
     missing = set().union(*(generated - found["kernels_us"].keys() for found in rounds))
-    libraries = library_calls(graphs)
+    libraries = [call["kernel"] for graph in graphs for call in graph["calls"] if call["extern"]]
     if any(len(found["libraries_us"]) != len(libraries) for found in rounds):
-        missing |= {call["name"] for call in libraries} or {"what runs between the graphs"}
+        missing |= set(libraries) or {"what runs between the graphs"}
     if missing:
         names = ", ".join(sorted(missing))
         raise NotProfiled(
@@ -174,7 +174,7 @@ def quietest(rounds: list[Round]) -> Parts:
     }
 
 
-def variant(breakdown: Breakdown, length: int) -> Variant:
+def variant(breakdown: Breakdown, length: int) -> dict:
     """Sum up the kernels, bytes and time of a compiled model, and of attention's core in it, all layers together.
 
     Returns:

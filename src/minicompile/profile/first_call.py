@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from minicompile.measured import seconds_of, synchronise
 from minicompile.models import CapturedModel
 from minicompile.profile.refusal import NotProfiled
-from minicompile.profile.rows import FirstCall
-from minicompile.profile.subject import Step, gradients, on_gpu, results, step, subject, synchronise
+from minicompile.profile.subject import Step, gradients, on_gpu, results, step, subject
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import compile_report
 from minicompile.safe.safe_compile import maybe_compile, uncompile
@@ -29,7 +29,7 @@ RECORDING_CALLS = 3  # after the first: CUDA graphs warm up, record and replay
 log = logging.getLogger("minilab")
 
 
-def first_call(made_of: dict, config: dict, device: str, caches: str) -> FirstCall:
+def first_call(made_of: dict, config: dict, device: str, caches: str) -> dict:
     """Compile a model in this process, which has compiled nothing, and look at its first calls.
 
     Args:
@@ -78,13 +78,12 @@ def first_call(made_of: dict, config: dict, device: str, caches: str) -> FirstCa
 def start(mode: str, device: str) -> float:
     """Compile a softmax in a mode and throw it away; return the seconds, those of torch's own start among them."""
     began = time.perf_counter()
-    gpu = device.startswith("cuda")
     x = torch.zeros(THROWN_AWAY, device=device)
     with fresh_caches(), torch.no_grad():
         function = torch.compile(lambda x: torch.softmax(x, dim=-1), mode=mode)
         for _ in range(RECORDING_CALLS):
             function(x)
-        synchronise(gpu)
+        synchronise()
     return time.perf_counter() - began
 
 
@@ -109,12 +108,8 @@ def _compiled(made: CapturedModel, cfg: CompileConfig, compiled: Step, gpu: bool
         torch.cuda.empty_cache()
     try:
         maybe_compile(made.module, cfg, log)
-        synchronise(gpu)
-        began = time.perf_counter()
         torch.compiler.cudagraph_mark_step_begin()
-        compiled()
-        synchronise(gpu)
-        seconds = time.perf_counter() - began
+        seconds = seconds_of(compiled)
     except Exception as error:
         raise NotProfiled(
             f"{made.name} does not compile in mode {cfg.mode}: {error}", "compile", raised=first_line(error)

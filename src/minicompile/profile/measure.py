@@ -11,7 +11,6 @@ from typing import Any
 
 from minicompile.profile.figures import compared
 from minicompile.profile.own_process import Outcome, Processes, own_processes
-from minicompile.profile.rows import LeftOut, Timing
 from minilab import LabError
 from minilab.device import short_name
 
@@ -19,7 +18,7 @@ CEILINGS = ("copy_gb_per_s", "l2_gb_per_s", "fp32_tflop_per_s", "tf32_tflop_per_
 FIRST_CALL, TIME_MODES, TAKE_APART = (
     "minicompile.profile.first_call:first_call",
     "minicompile.profile.timing:time_modes",
-    "minicompile.profile.taken_apart:taken_apart",
+    "minicompile.profile.attention:taken_apart",
 )
 IMPORTED = (
     "minicompile.torch_private.preloaded",
@@ -50,12 +49,10 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
     with own_processes(IMPORTED, limit) as processes:
         for case in params["cases"]:
             of = {"model": model, "entry": params["entry"], "shape": case["shape"], "checkpoint": str(checkpoint)}
-            profiled = _Case(of, case, params, device, processes, log)
+            profiled = _Case(of, case, params, device, processes, log, made)
             profiled.time()
             if profiled.unit is not None and (case["kernels"] or case["attention"]):
                 profiled.take_apart()
-            for name, found in made.items():
-                found += profiled.made[name]
     return {
         "model": model,
         "trains": bool((params["entry"] or {}).get("train")),
@@ -68,15 +65,14 @@ def measure(model: str, params: dict, checkpoint: str | Path, device: str, ceili
 
 
 class _Case:
-    """One shape of a model's profile."""
+    """One shape of a model's profile, whose rows are added to `made`."""
 
     def __init__(
-        self, of: dict, case: dict, params: dict, device: str, processes: Processes, log: logging.Logger
+        self, of: dict, case: dict, params: dict, device: str, processes: Processes, log: logging.Logger, made: dict
     ) -> None:
         self.of, self.case, self.params, self.device = of, case, params, device
-        self.processes, self.log = processes, log
+        self.processes, self.log, self.made = processes, log, made
         self.unit: str | None = None
-        self.made: dict[str, list] = {"timings": [], "shapes": [], "attention": [], "left_out": [], "busy": []}
 
     def _run(self, mode: str | None, function: str, **arguments: Any) -> Any:
         """What a function returns in a process of its own; None where it fails, and is left out."""
@@ -91,8 +87,7 @@ class _Case:
         if self.of["entry"] is None:
             raise LabError(f"{said} {outcome.stack}".strip())
         self.log.warning("%s", said)
-        row: LeftOut = {"shape": shape, "mode": mode, "reason": outcome.reason or {}}
-        self.made["left_out"].append(row)
+        self.made["left_out"].append({"shape": shape, "mode": mode, "reason": outcome.reason or {}})
 
     def _config(self, mode: str) -> dict:
         """Fields of `CompileConfig`: a user's model has its own `dynamic` and `options`."""
@@ -116,7 +111,7 @@ class _Case:
             self.made["timings"] += [self._timing(config["mode"], firsts[config["mode"]], timed) for config in configs]
             self.made["busy"].append({"shape": timed["shape"], "busy": timed["busy"]})
 
-    def _timing(self, mode: str, first: dict, timed: dict) -> Timing:
+    def _timing(self, mode: str, first: dict, timed: dict) -> dict:
         eager: Any = {**timed["sides"]["eager"], "peak_bytes": first.pop("eager_peak_bytes")}
         compiled: Any = {**timed["sides"][mode], "peak_bytes": first.pop("peak_bytes")}
         row: Any = {
@@ -142,7 +137,7 @@ class _Case:
         options = {key: self._config("default")[key] for key in ("dynamic", "options")}
         found = self._run(
             None, TAKE_APART, options=options, kernels=self.case["kernels"], attention=self.case["attention"],
-            samples=min(self.made["timings"][0]["calls"], self.params["samples"]),
+            samples=min(self.made["timings"][-1]["calls"], self.params["samples"]),
         )  # fmt: skip
         if found is not None:
             self.made["shapes"] += found["shapes"]

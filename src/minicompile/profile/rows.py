@@ -1,17 +1,8 @@
 """The rows of a profile.json, as schemas/profile.schema.yaml describes them; times are microseconds."""
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from minicompile.watching.watched import Watched
-
-
-class Spread(TypedDict):
-    """Calls of one kind: the median, percentiles, and tokens (or rows) `per_second` at the median."""
-
-    median_us: float
-    p20_us: float
-    p80_us: float
-    per_second: float
 
 
 class Busy(TypedDict):
@@ -24,55 +15,19 @@ class Busy(TypedDict):
     steal_share: float | None
 
 
-class Side(Spread):
-    """Eager or compiled in one mode, timed twice; `peak_bytes` is None where it is not known."""
+class Side(TypedDict):
+    """Eager or compiled in one mode, timed twice: the median of all calls, percentiles, and tokens (or rows)
+    `per_second` at the median; `peak_bytes` is None where it is not known."""
 
+    median_us: float
+    p20_us: float
+    p80_us: float
+    per_second: float
     peak_bytes: int | None
     tokens: int
     samples_us: list[float]
     again_us: list[float]
     noise: float
-
-
-class FirstCall(TypedDict):
-    """What the first calls of a compile in a process of its own cost and gave."""
-
-    start_seconds: float
-    cold_compile_seconds: float
-    warm_compile_seconds: float
-    max_difference: float | None
-    graph_breaks: int
-    peak_bytes: int | None
-    eager_peak_bytes: int | None
-    pool_bytes: int | None
-
-
-class Timing(TypedDict):
-    """One mode of torch.compile against eager, on one batch."""
-
-    shape: list[int]
-    mode: str
-    calls: int
-    start_seconds: float
-    cold_compile_seconds: float
-    warm_compile_seconds: float
-    max_difference: float | None
-    recompiles: int
-    graph_breaks: int
-    pool_bytes: int | None
-    speedup: float
-    noise: float
-    verdict: str
-    eager: Side
-    compiled: Side
-
-
-class LeftOut(TypedDict):
-    """A part of a profile that could not be measured: `mode`, or the call taken apart (None), and the reason's code."""
-
-    shape: list[int] | None
-    mode: str | None
-    reason: dict
 
 
 class Round(TypedDict):
@@ -139,32 +94,3 @@ class TimedKernel(Work):
     fraction_of_copy: float
     flop_per_byte: float
     share_of_call: float
-
-
-class Core(TypedDict):
-    """Attention alone, from queries, keys and values to their mixture, all layers together."""
-
-    calls: int
-    bytes: int
-    us: float
-
-
-class VariantNoise(TypedDict):
-    """How far the two quietest rounds lie apart, of the whole call and of attention's core."""
-
-    call: float
-    core: float
-
-
-class Variant(TypedDict):
-    """A compiled model with its attention written one way."""
-
-    split: Split
-    noise: NotRequired[VariantNoise]
-    rounds: NotRequired[list[Round]]
-    generated_kernels: int
-    library_calls: int
-    bytes: int
-    softmax_kernel: str | None
-    operator: str | None
-    core: Core

@@ -78,12 +78,6 @@ def on_gpu(made: CapturedModel) -> bool:
     return any(tensor.is_cuda for tensor in [*inputs_of(made), *made.module.parameters(), *made.module.buffers()])
 
 
-def synchronise(on_gpu: bool) -> None:
-    """Wait for the GPU."""
-    if on_gpu:
-        torch.cuda.synchronize()
-
-
 def gradients(made: CapturedModel) -> AbstractContextManager:
     """The grad mode of its calls: a function may run backward by itself, as a whole training step does."""
     return torch.enable_grad() if made.train or isinstance(made.module, Function) else torch.no_grad()

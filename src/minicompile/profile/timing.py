@@ -6,17 +6,16 @@ So every mode can be compared with eager and with the others; what two timings o
 import copy
 import itertools
 import logging
-import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
+from minicompile.measured import seconds_of
 from minicompile.models import CapturedModel
 from minicompile.profile.breakdown import DIGITS
 from minicompile.profile.busy import watched
 from minicompile.profile.figures import side
-from minicompile.profile.subject import Step, gradients, on_gpu, shape_of, step, subject, synchronise, unit
+from minicompile.profile.subject import Step, gradients, shape_of, step, subject, unit
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import compile_report
 from minicompile.safe.safe_compile import maybe_compile
@@ -30,15 +29,9 @@ EAGER = "eager"
 log = logging.getLogger("minilab")
 
 
-def affordable_calls(call: Step, calls: int, gpu: bool) -> int:
+def affordable_calls(call: Step, calls: int) -> int:
     """Decide how many of `calls` to time: all, or those of two seconds (10 at least) where one takes over 20 ms."""
-    taken = []
-    for _ in range(5):
-        began = time.perf_counter()
-        call()
-        synchronise(gpu)
-        taken.append(time.perf_counter() - began)
-    seconds = min(taken)
+    seconds = min(seconds_of(call) for _ in range(5))
     return calls if seconds <= SLOW_SECONDS else min(calls, max(FEWEST_CALLS, int(SLOW_CALLS_SECONDS / seconds)))
 
 
@@ -57,11 +50,11 @@ def time_modes(made_of: dict, configs: list[dict], calls: int, device: str, cach
         `side` gives them; and `recompiles` among the timed calls, by mode.
     """
     made = subject(**made_of, device=device)
-    gpu, (counted, count) = on_gpu(made), unit(made)
+    counted, count = unit(made)
     steps = {EAGER: step(made)}
     modules = {}
-    with fresh_caches(), gradients(made), ExitStack() as stack:
-        calls = affordable_calls(steps[EAGER], calls, gpu)
+    with fresh_caches(), gradients(made):
+        calls = affordable_calls(steps[EAGER], calls)
         for config in configs:
             mode = config["mode"]
             copied = CapturedModel(**{**vars(made), "module": copy.deepcopy(made.module)})
@@ -71,11 +64,10 @@ def time_modes(made_of: dict, configs: list[dict], calls: int, device: str, cach
             steps[mode] = step(copied)
             with caches_in(Path(caches[mode])):
                 for _ in range(3):
-                    _seconds(steps[mode], gpu)
+                    _step_seconds(steps[mode])
         before = {mode: len(compile_report(module).recompiles) for mode, module in modules.items()}
-        found = stack.enter_context(watched())
-        taken = in_turn(steps, max(1, calls // 2), gpu)
-        stack.close()
+        with watched() as found:
+            taken = in_turn(steps, max(1, calls // 2))
         recompiles = {mode: len(compile_report(module).recompiles) - before[mode] for mode, module in modules.items()}
     return {
         "shape": shape_of(made),
@@ -87,21 +79,17 @@ def time_modes(made_of: dict, configs: list[dict], calls: int, device: str, cach
     }
 
 
-def in_turn(steps: dict[str, Step], rounds: int, gpu: bool) -> dict[str, tuple[list[float], list[float]]]:
+def in_turn(steps: dict[str, Step], rounds: int) -> dict[str, tuple[list[float], list[float]]]:
     """Time every step twice a round, the others between the two: microseconds, the first timings and the second."""
     taken: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in steps}
     for number in range(WARMUP + rounds):
         for again, (name, call) in itertools.product((0, 1), steps.items()):
-            seconds = _seconds(call, gpu)
+            seconds = _step_seconds(call)
             if number >= WARMUP:
                 taken[name][again].append(round(1e6 * seconds, DIGITS))
     return taken
 
 
-def _seconds(call: Step, gpu: bool) -> float:
+def _step_seconds(call: Step) -> float:
     torch.compiler.cudagraph_mark_step_begin()
-    synchronise(gpu)
-    began = time.perf_counter()
-    call()
-    synchronise(gpu)
-    return time.perf_counter() - began
+    return seconds_of(call)

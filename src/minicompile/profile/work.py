@@ -69,16 +69,6 @@ def kernel_work(graphs: list[Graph]) -> list[Work]:
     return rows
 
 
-def library_calls(graphs: list[Graph]) -> list[dict]:
-    """List the calls of libraries in a capture's `graphs`, in order: `graph`, `name`, `bytes`, `aten_nodes`."""
-    return [
-        {"graph": graph["id"], "name": call["kernel"], "bytes": call["bytes"], "aten_nodes": call["aten_nodes"]}
-        for graph in graphs
-        for call in graph["calls"]
-        if call["extern"]
-    ]
-
-
 def softmax_calls(graph: Graph, length: int) -> list[Call]:
     """Find the calls of one graph that run a generated kernel with the softmax of attention's scores in it.
 

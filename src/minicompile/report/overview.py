@@ -5,6 +5,7 @@ not worked out a second time: speeds come from `profile_report.findings`, the su
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from minicompile.report import words
@@ -72,18 +73,14 @@ def _found(judged: Sequence[dict]) -> dict:
         return {"code": "found_untimed"}
     if not faster:
         return {"code": "found_no_gain", "count": len(judged)}
-    best = max(faster, key=_factor)
+    best = max(faster, key=itemgetter("factor"))
     return {**best, "code": "found", "count": len(judged), "faster": len(faster)}
-
-
-def _factor(found: dict) -> float:
-    return found["factor"]
 
 
 def _surprise(views: Sequence[dict], judged: Sequence[dict], profiles: Sequence[dict]) -> dict:
     slower = [one for one in judged if one["code"] == "slower"]
     if slower:
-        worst = max(slower, key=_factor)
+        worst = max(slower, key=itemgetter("factor"))
         return {**worst, "code": "slower_than_eager", "count": len(slower), "of": len(judged), **_host(worst, profiles)}
     graphs = [graph for view in views for graph in view["graphs"]]
     taken, refused = (sum(graph[name] for graph in graphs) for name in ("fusions", "refused"))

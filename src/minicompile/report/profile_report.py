@@ -89,7 +89,8 @@ def findings(profile: dict) -> list[dict]:
         found += _dearer_and_slower(list(rows))
     if is_cpu(profile["provenance"]["device"]) and any(t["mode"] == "reduce-overhead" for t in timings):
         found.append({"code": "reduce_overhead"})
-    found += [_busy(row) for row in profile["busy"] if (row["busy"]["others_share"] or 0) >= OTHERS_SHARE]
+    busy = [row for row in profile["busy"] if (row["busy"]["others_share"] or 0) >= OTHERS_SHARE]
+    found += [{"code": "busy", "shape": row["shape"], **row["busy"]} for row in busy]
     parts = [_parts(shape, _timed_call(shape, timings)) for shape in profile["shapes"]]
     found += parts
     same = [shape for shape, told in zip(profile["shapes"], parts, strict=True) if told["code"] != "another_call"]
@@ -131,10 +132,6 @@ def _dearer_and_slower(timings: list[dict]) -> list[dict]:
             least = {"than_us": best_us, "than_seconds": best["cold_compile_seconds"]}
             found.append({"code": "dearer_and_slower", "shape": timing["shape"], **sides, **least})
     return found
-
-
-def _busy(row: dict) -> dict:
-    return {"code": "busy", "shape": row["shape"], **row["busy"]}
 
 
 def _timed_call(shape: dict, timings: list[dict]) -> float | None:

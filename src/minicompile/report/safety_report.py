@@ -3,8 +3,8 @@
 `templates/safety_25.md` says it, with what `training_report` has to say of the trainings.
 """
 
+from minicompile.profile.figures import judged
 from minicompile.report import words
-from minicompile.report.judged import judged
 from minicompile.report.training_report import interpretation
 from minilab.pages.templates import render
 

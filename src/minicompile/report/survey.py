@@ -6,6 +6,7 @@ Every figure is of a `distributed.json`, and every judgement is decided by the f
 import re
 from functools import partial
 from math import prod
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -16,27 +17,12 @@ from minicompile.report.words import is_stale
 from minilab.device import is_cpu
 from minilab.pages.templates import render
 from minilab.pages.translations import Translations
+from minilab.yaml_files import own_yaml
 from minimodel.model_config import MiniGPTConfig
 
-# Names to use in torch 2.11 to 2.13, older ones that it still has but no longer recommends, and those that are gone.
-API = {
-    "ddp": {
-        "today": "torch.nn.parallel.DistributedDataParallel",
-        "superseded": "torch.nn.DataParallel",
-    },
-    "fsdp": {
-        "today": "torch.distributed.fsdp.fully_shard",
-        "superseded": "torch.distributed.fsdp.FullyShardedDataParallel",
-    },
-    "tp": {
-        "today": "torch.distributed.tensor.parallel.parallelize_module",
-        "gone": "torch.distributed.tensor.parallel.PairwiseParallel",
-    },
-    "pp": {
-        "today": "torch.distributed.pipelining.PipelineStage",
-        "gone": "torch.distributed.pipeline.sync.Pipe",
-    },
-}
+# For each pattern the names to use in torch 2.11 to 2.13 (`today`), older ones that it still has but no longer
+# recommends (`superseded`), and those that are `gone`.
+API = own_yaml((Path(__file__).parent / "data/distributed_api.yaml").read_bytes())
 STATE_BYTES = 16  # a parameter in float32, its gradient and AdamW's two moments
 SMALL_DEVICE = 8 * 1024**3  # bytes: what a small GPU or laptop has
 
@@ -54,14 +40,14 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
         minigpt: the sizes of the lab's own model, for which a pattern is picked.
         language: of the text.
     """
-    text, groups = labels(language), [group for artefact in in_order(artefacts) for group in grouped(artefact)]
+    text, devices = labels(language), in_order(artefacts)
+    groups = [group for artefact in devices for group in grouped(artefact)]
     head = groups[0]
-    devices = [group.artefact for group in groups if group is first_of(groups, group.artefact)]
     every_run = [(group, run) for group in groups for run in group.runs.values()]
     values = {
         "head": head,
         "model": head.artefact["model"],
-        "losses": [loss(group_of, dtype) for dtype, group_of in by_dtype(groups).items()],
+        "losses": largest_losses(groups),
         "rows": [{"where": where(text, group), "group": group} for group in groups],
         "unreliable": any(not reliable({"noise": group.noise}) for group in groups),
         "runs": len(every_run),
@@ -112,19 +98,13 @@ def grouped(artefact: dict) -> list[Group]:
     return [Group(artefact, dtype, ranks, alone[dtype], runs) for (ranks, dtype), runs in sorted(found.items())]
 
 
-def first_of(groups: list[Group], artefact: dict) -> Group:
-    """Return the first group of an artefact."""
-    return next(group for group in groups if group.artefact is artefact)
-
-
-def by_dtype(groups: list[Group]) -> dict[str, list[Group]]:
-    """Sort groups by their dtype."""
-    return {dtype: [one for one in groups if one.dtype == dtype] for dtype in dict.fromkeys(g.dtype for g in groups)}
-
-
-def loss(groups: list[Group], dtype: str) -> dict:
-    """Find how far a pattern's loss lies from one process's at most, in a dtype."""
-    return {"dtype": dtype, "apart": max(run["loss_max_rel_difference"] for g in groups for run in g.runs.values())}
+def largest_losses(groups: list[Group]) -> list[dict]:
+    """Find for each dtype how far a pattern's loss lies from one process's at most."""
+    found: dict[str, list[float]] = {}
+    for group in groups:
+        apart = [run["loss_max_rel_difference"] for run in group.runs.values()]
+        found.setdefault(group.dtype, []).extend(apart)
+    return [{"dtype": dtype, "apart": max(apart)} for dtype, apart in found.items()]
 
 
 def lacks_bfloat16(artefact: dict) -> bool:

@@ -6,9 +6,9 @@ where the lines of the picture meet (`training_plot`), or would meet if both wen
 
 from itertools import pairwise
 
+from minicompile.profile.figures import judged
 from minicompile.profile.verdict import SAME, SLOWER
 from minicompile.report import words
-from minicompile.report.judged import judged
 from minilab.pages.templates import sentences
 
 PAUSE = 5  # times what a stretch usually takes: such a stretch holds a compile

@@ -154,12 +154,7 @@ def error_of_calls(subject: Subject, rounds: Rounds | None = None) -> float:
 
 
 def prove_users_kernel(
-    name: str,
-    entry: dict,
-    device: str,
-    seconds: float,
-    shapes: list[list[int]],
-    variables: dict[str, str] | None = None,
+    name: str, entry: dict, device: str, seconds: float, shapes: list[list[int]]
 ) -> tuple[list[dict], Reason | None]:
     """Prove a user's kernel in float32, in a process of its own.
 
@@ -168,7 +163,6 @@ def prove_users_kernel(
         device: torch device.
         seconds: the process is ended there.
         shapes: as `judge_cases` takes them.
-        variables: of the process's environment.
 
     Returns:
         The rows of a proof, as `minikernel.proof.proof.prove` gives them, and None; or no row, and the reason why it is
@@ -176,7 +170,7 @@ def prove_users_kernel(
     """
     # the bound for kernels that need not recover what rounding loses: two that pass agree to 1e-4
     tolerance, rows = REFERENCE_TOLERANCE["float32"], []
-    with KernelProcess(name, device, seconds, "proof.time_limit_seconds", variables) as process:
+    with KernelProcess(name, device, seconds, "proof.time_limit_seconds") as process:
         try:
             process.load(name, entry)
             for judged in judge_cases(Subject(process, name, tolerance), shapes):

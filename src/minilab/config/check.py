@@ -61,20 +61,20 @@ def is_for_cpu(entry: dict) -> bool:
     return str(entry["source"]).endswith(".cpp")
 
 
-def check_config(config: dict, schema: dict, where: str = "config.yaml") -> None:
+def check_config(config: dict, schema: dict) -> None:
     """Check the lab's configuration against its schema, then against rules that no schema can express.
 
     Raises:
         ConfigError: one sentence that names the key, what is wrong with it and what to write instead.
     """
     for problem in values_that_are_none(config):
-        raise ConfigError(f"{where}: {problem}")
+        raise ConfigError(f"config.yaml: {problem}")
     try:
-        check_schema(config, schema, where)
+        check_schema(config, schema, "config.yaml")
     except LabError as error:
         raise ConfigError(str(error)) from None
     for problem in chain(_contradictions(config), sizes_that_nothing_holds(config)):
-        raise ConfigError(f"{where}: {problem}")
+        raise ConfigError(f"config.yaml: {problem}")
 
 
 def _contradictions(config: dict) -> Iterator[str]:

@@ -34,7 +34,7 @@ def tiny(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", [name for name in command.COMMANDS if name in command.commands()])
+@pytest.mark.parametrize("name", command.COMMANDS)
 def test_every_subcommand_has_its_help(name, capsys):
     with pytest.raises(SystemExit) as left:
         command.main([name, "--help"])
@@ -42,11 +42,10 @@ def test_every_subcommand_has_its_help(name, capsys):
     assert f"usage: minicompile {name}" in capsys.readouterr().out
 
 
-def test_a_subcommand_that_is_not_installed_is_not_offered(monkeypatch, capsys):
-    monkeypatch.setitem(command.COMMANDS, "what-if", "minicompile.no_such_module")
+def test_a_subcommand_that_is_unknown_is_refused_with_those_that_there_are(capsys):
     with pytest.raises(SystemExit):
-        command.main(["what-if"])
-    assert "choose from explore, capture, annotate, diff, open, step)" in capsys.readouterr().err.replace("'", "")
+        command.main(["what"])
+    assert f"choose from {', '.join(command.COMMANDS)})" in capsys.readouterr().err.replace("'", "")
 
 
 def test_an_unchanged_script_is_run_as_python_would_run_it_and_shown(tmp_path):

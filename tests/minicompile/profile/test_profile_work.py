@@ -2,7 +2,7 @@
 
 import pytest
 
-from minicompile.profile.work import attention_calls, bytes_of, kernel_work, library_calls, node_flop, softmax_calls
+from minicompile.profile.work import attention_calls, bytes_of, kernel_work, node_flop, softmax_calls
 from minilab import LabError
 
 
@@ -98,10 +98,6 @@ def test_a_kernel_of_several_calls_has_one_row_of_means():
         "bytes": 200,
         "flop": (softmax + 64 * LENGTH) / 2,
     }
-
-
-def test_library_calls_keep_their_order():
-    assert [row["bytes"] for row in library_calls([WRITTEN_OUT])] == [500, 100, 200, 400]
 
 
 def test_attention_is_the_softmax_and_the_products_on_both_sides_of_it():

@@ -149,7 +149,7 @@ def test_outputs_of_a_model_that_draws_random_numbers_are_not_compared(
 
 def test_every_side_is_timed_twice_a_round_with_the_others_between():
     called: list[str] = []
-    taken = in_turn({name: lambda name=name: called.append(name) for name in ("eager", "a", "b")}, 3, gpu=False)
+    taken = in_turn({name: lambda name=name: called.append(name) for name in ("eager", "a", "b")}, 3)
     assert called[-6:] == ["eager", "a", "b"] * 2
     assert {len(samples) for pair in taken.values() for samples in pair} == {3}
 

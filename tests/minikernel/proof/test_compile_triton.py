@@ -1,8 +1,8 @@
 """Every Triton configuration compiles for sm_90 without a GPU, and none that may not spill does."""
 
 import pytest
+from compiled_triton import compile_triton, compile_triton_textbook
 
-from minikernel.proof.compile_triton import compile_triton, compile_triton_textbook
 from minilab import LabError
 
 WIDTHS = (1, 7, 600, 1000, 4096, 32768, 50257)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minicompile.report.judged import judged, noise_of
+from minicompile.profile.figures import judged, noise_of
 
 
 def test_the_noise_is_of_every_other_step_against_those_between():
