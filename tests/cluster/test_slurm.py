@@ -90,9 +90,16 @@ def day(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Day:
         cluster.wait(lambda: not unfinished(cluster.jobs()) and whole.done(), "the main job and the clones", 1500)
         said = whole.result().stdout
     recorded = cluster.jobs()
-    assert {job["JobState"] for job in recorded[1:]} == {"COMPLETED"}
+    failed = [job for job in recorded[1:] if job["JobState"] != "COMPLETED"]
+    assert not failed, "\n".join(f"{job}\n{tail(job)}" for job in failed)
     own = [job for job in recorded if job["WorkDir"] == str(lab.root)]
     return Day(lab, said, own, clones, [job for job in recorded if job["GRES"]])
+
+
+def tail(job: dict[str, str]) -> str:
+    """The end of what a job has written."""
+    log = Path(job.get("StdOut", ""))
+    return log.read_text()[-2000:] if log.is_file() else "it has written nothing"
 
 
 def unfinished(jobs: list[dict[str, str]]) -> list[dict[str, str]]:
