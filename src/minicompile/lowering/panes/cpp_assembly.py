@@ -26,6 +26,7 @@ def with_cpp_assembly(graph: Graph, found: dict[str, list]) -> tuple[Graph, Pane
                 f"asm.{graph['id']}.{number}", "asm", title, "asm", [text for text, _ in mapped], graph["id"]
             )
             for place, (_, line) in enumerate(mapped, 1):
+                # a line outside of the kernel would tie its instructions to other text of the code pane
                 inside = line if line and kernel["first"] <= line <= kernel["last"] else None
                 panes.link("machine", graph["panes"]["code"], inside, listing, place)
         kernels.append({**kernel, "listing": listing})

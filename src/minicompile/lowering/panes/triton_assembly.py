@@ -41,6 +41,7 @@ def mlir_lines(text: str, file: str) -> Mapped:
     def line_of(body: str, depth: int = 0) -> int | None:
         if match := in_file.search(body):
             return int(match[1])
+        # more steps than there are locations: they refer to each other in a circle
         if depth > len(bodies):
             return None
         # of `callsite(#helper at #caller)` the caller is the kernel's line; of a fused location, any
@@ -90,6 +91,7 @@ def llvm_lines(text: str, file: str) -> Mapped:
             lines.append((line, None))
             continue
         place = PLACED.search(line)
+        # a `define` names the function's own record, whose line is no place of an instruction
         found = line_of(metadata.get(place[1])) if place and not line.startswith("define") else None
         lines.append((PLACE.sub("", line), found))
     while lines and not lines[-1][0].strip():
@@ -111,6 +113,7 @@ def ptx_lines(text: str, file: str) -> Mapped:
             place = (match[1], match[2])
             if match[3]:
                 callers[place] = (match[3], match[4])
+            # a place in a helper's file would be told as a line of the kernel: follow it to the caller in the kernel
             seen = set()
             while files.get(place[0]) != file and place in callers and place not in seen:
                 seen.add(place)
@@ -122,6 +125,7 @@ def ptx_lines(text: str, file: str) -> Mapped:
             if stripped.startswith(".section"):
                 break  # what follows is debug information
             continue
+        # a place holds until the next `.loc`, but labels, directives and braces are no instructions
         code = stripped and not stripped.startswith(("//", ".", "$", "{", "}", "("))
         shown = re.sub(r"\s*//.*$", "", line) if code and "//" in line else line
         lines.append((shown, current if code else None))
@@ -183,6 +187,7 @@ def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: dic
         title: Title = {"code": kind, "kernel": kernel["name"]}
         ids[kind] = panes.add(pane, kind, title, language, [line for line, _ in lines], graph["id"])
         for place, (_, line) in enumerate(lines, 1):
+            # Triton counts from the kernel's own file; the code pane holds that text from line `first` on
             code_line = kernel["first"] + line - 1 if line else None
             panes.link("machine", graph["panes"]["code"], code_line, pane, place)
     return {
