@@ -178,6 +178,7 @@ def _one_to_one(read: dict) -> bool:
         return False
     steps = {int(match["axis"]): int(match["step"] or 1) for match in terms if match}
     reach = 0
+    # from the smallest step: one within what the smaller ones reach together may meet an element a second time
     for axis in sorted(steps, key=steps.__getitem__):
         if steps[axis] <= reach:
             return False
@@ -241,6 +242,7 @@ def _with_bitcasts(lowered: dict[str, Any]) -> list[dict]:
         )
 
     def attributed_to(one: dict) -> dict:
+        # with two such views either may have asked, and to name one would be a guess
         asked = asks(one["producer"]) if one["operation"] == "to_dtype_bitcast" else set()
         return {**one, "producer": next(iter(asked))} if len(asked) == 1 else one
 
@@ -367,6 +369,7 @@ class _Results:
 
 def _holds(buffer: dict, node: dict) -> bool:
     """Whether a buffer has room for all of a node's result; a partial result of a split reduction has not."""
+    # a size that is not known refutes nothing
     if buffer["size"] is None or node["size"] is None:
         return True
     sizes = (sorted(map(str, _not_one(one["size"]))) for one in (buffer, node))

@@ -121,6 +121,7 @@ def _pairs(simulated: _Side, real: _Side) -> list[tuple[str, str]]:
 
 def _kernel(simulated: _Side, real: _Side, first: str, second: str) -> dict:
     texts = simulated.text(first), real.text(second)
+    # above `def` stand decorators and what they say of the device, which may differ where the code does not
     bodies = [text[next((n for n, line in enumerate(text) if line.startswith("def ")), 0) :] for text in texts]
     chosen = simulated.configuration(first), real.configuration(second)
     stages = {stage: (simulated.stage(first, stage), real.stage(second, stage)) for stage in STAGES}
@@ -130,6 +131,7 @@ def _kernel(simulated: _Side, real: _Side, first: str, second: str) -> dict:
         "body_same": bodies[0] == bodies[1],
         "difference": list(unified_diff(*texts, "simulated", "real", lineterm="", n=0))[:DIFF_LINES],
         "configuration": {"simulated": chosen[0], "real": chosen[1], "same": chosen[0] == chosen[1]},
+        # a text that one side lacks is neither the same nor another
         **{f"{stage}_same": None if None in both else both[0] == both[1] for stage, both in stages.items()},
     }
 
@@ -149,6 +151,7 @@ def _reasons(graph: dict) -> list[dict]:
     tuned = [kernel["name"] for kernel in graph["kernels"] if not kernel["configuration"]["same"]]
     if tuned:
         reasons.append({"code": "configuration", "kernels": tuned})
+    # another source or configuration explains another text by itself: only what is left is the compiler's doing
     compiled = [
         kernel["name"]
         for kernel in graph["kernels"]
