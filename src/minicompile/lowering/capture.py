@@ -94,6 +94,7 @@ def _with_machine_code(record: Record) -> tuple[list[Graph], Panes]:
 
 def code_digest(code: str) -> str:
     """SHA-256 of generated code, without what comments say of the process' count of compiles and of folders."""
+    # the same model compiled second in a process, or for another user, has the same code
     code = re.sub(r"^# AOT ID: .*\n", "", code)
     return digest(re.sub(r"(?m)^(# (?:kernel|Original) path: ).*/", r"\1", code))
 

@@ -71,6 +71,7 @@ class Node(TypedDict):
     bytes: int | None
     lowering: Lowering | None
     line: int | None
+    # None for inputs, outputs and lengths, which are no tensors that are computed
     fate: str | None
     buffer: str | None
     layer: NotRequired[str | None]  # records made earlier have none
@@ -105,6 +106,7 @@ class Operation(TypedDict):
     stores: str | None
     buffer: str | None
     line: int | None
+    # constants and indices are written into the lines of others
     emitted: bool
 
 
@@ -158,6 +160,7 @@ class Assembly(TypedDict):
 
     architecture: str
     configuration: dict[str, Any]
+    # that autotuning would time; of a simulated GPU the first is shown
     candidates: int
     registers: int | None
     shared_bytes: int
@@ -267,6 +270,7 @@ class AlgorithmChoice(TypedDict):
     deferred: bool
     decided: str
     candidates: list[Candidate]
+    # time of the fastest of the others over the chosen one's
     margin: float | None
 
 

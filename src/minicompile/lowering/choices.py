@@ -87,6 +87,7 @@ def _algorithms(asked: Iterable[dict], graph: Graph, places: _Places, sources: _
     found: dict[str, Any] = {}
     for one in asked:
         candidates = [{**each, "source": sources.add(each["source"])} for each in one["candidates"]]
+        # Inductor counts its candidates up (triton_mm_7), so that equal ones differ in their names
         alike = [{key: value for key, value in each.items() if key != "name"} for each in candidates]
         key = repr((one["operation"], one["inputs"], one["output"], one["max_autotune"], one["deferred"], alike))
         if key not in found:
@@ -115,6 +116,7 @@ def _margin(candidates: list[dict]) -> float | None:
     """How many times as long the fastest of the others took as the chosen one; None where either was not timed."""
     chosen = [one["milliseconds"] for one in candidates if one["chosen"] and one["milliseconds"]]
     others = [one["milliseconds"] for one in candidates if not one["chosen"] and one["milliseconds"]]
+    # the chosen one may be slower than another: what is fused to it was timed with it
     return min(others) / chosen[0] if chosen and others else None
 
 
@@ -154,10 +156,13 @@ def _heuristics(kernels: Mapping[str, dict], graph: Graph, target: Kind) -> list
             continue
         facts = dict(seen["heuristic"])
         simulated = target == "simulated"
+        # nothing ran on a simulated GPU: what its clock says is no time of a kernel
         times = [] if simulated else seen["times"]
         best = seen["best"] if times else None
         configurations = facts.pop("configurations")
+        # coordinate descent goes on from the best of those proposed, and times its own
         tried = [configuration for configuration, _ in times if configuration not in configurations]
+        # with one configuration Inductor times nothing and takes it
         alone = len(configurations) == 1 and not tried
         unmeasured = "simulated" if simulated else "untimed"
         found.append(

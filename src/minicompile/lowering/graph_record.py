@@ -67,6 +67,7 @@ class _Builder:
     """Holds a graph's lines while its panes, links and entry are made."""
 
     def __init__(self, lowered: dict[str, Any]) -> None:
+        # the conclusions first, for everything below speaks of what a buffer holds and which node stored it
         lowered = {**lowered, "buffers": contents(lowered), "scheduler_nodes": attributed(lowered)}
         self.panes, self.lowered = Panes(), lowered
         self.direction: Direction = "backward" if lowered["backward"] else "forward"
@@ -108,6 +109,7 @@ class _Builder:
             self.panes.link("node", self.aten, aten.get(origin), self.ir_before, self.before_line.get(loop))
             self.panes.link("node", self.aten, aten.get(origin), self.ir_after, self.after_line[loop])
         self.panes.link("node", self.ir_after, self.after_line[loop], self.groups, self.node_line[loop])
+        # a masked part of the body is a block of its own, in which the names of operations begin again
         places = operation_lines(node["text"])
         for position, operation in enumerate(node["operations"]):
             offset = places.get((operation["block"], operation["name"]))
@@ -130,6 +132,7 @@ class _Builder:
 
     def kernels(self) -> list[Kernel]:
         """The kernels of the code, each line linked to the operations that it was written for."""
+        # groups whose kernels read alike share one, and each defined it with operations of its own
         spans, defined = kernel_spans(self.code), defaultdict(list)
         for definition in self.lowered["definitions"]:
             defined[definition["name"]].append(definition)
@@ -164,12 +167,14 @@ class _Builder:
         """Link the tagged lines of one definition of a kernel; False where the emitted text is not the defined one."""
         for index, node, name, block in definition["operations"]:
             line = first + index
+            # these are numbers of lines as they were written: in a text that was changed since, other lines have them
             if line > last or definition["source"][index].strip() != self.code[line - 1].strip():
                 return False
             if node not in self.nodes:  # of a branch of torch.cond, which is a graph of its own
                 continue
             loop, named = self.nodes[node]["operations"], self._named(node).get(name, [])
             same_block = [position for position in named if loop[position]["identity"] == block]
+            # the block settles a name that several have; where it is not known, the line belongs to all of that name
             for position in same_block or named:
                 self.emitted.add((node, position))
                 self.tied_nodes.add(node)
@@ -190,6 +195,7 @@ class _Builder:
 
     def mark_removed(self, kernels: list[Kernel]) -> None:
         """Mark the buffers that no kernel stores, once it is known which operations have lines."""
+        # the wrapper alone allocates and hands on: a name within a kernel is the kernel's own
         inside = {line for kernel in kernels for line in range(kernel["first"], kernel["last"] + 1)}
         wrapper = [text for line, text in enumerate(self.code, 1) if line not in inside]
         self.removed |= without_stores(self.lowered, self._is_emitted) | handed_to_none(self.lowered, wrapper)
@@ -199,6 +205,7 @@ class _Builder:
     def _link_helpers(self, first: int, last: int, tied: set[int]) -> None:
         """Link a function of the kernel's own to the operations of the line that hands it on, a scan."""
         for name, lines in helper_lines(self.code, first, last).items():
+            # tl.associative_scan takes the function by name, and no operation is written on the function's own lines
             users = [line for line in sorted(tied) if re.search(rf"\b{name}\b", self.code[line - 1])]
             for line in lines if users else ():
                 if self.code[line - 1].strip():
@@ -246,11 +253,13 @@ class _Builder:
         How much of a workspace it touches follows from its block size, which is chosen later.
         """
         spaces = [self.lowered["workspaces"][name] for name in given if name in self.lowered["workspaces"]]
+        # a workspace is memory that the kernel reads and writes, and no loop of the scheduler's says so
         used = _sum(spaces)
         if kernel is not None and traffic is not None and used is not None:
             read, written = traffic["read_bytes"] + used, traffic["written_bytes"] + used
             are = "touched" if traffic["exact"] and not used else "at_most"
             return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
+        # Inductor's own count, where no loops are known whose addresses could be counted: a library's call
         counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
         known = None if counted is None else "counted"
         return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": known}
@@ -276,9 +285,11 @@ class _Builder:
 
     def _statement(self, node: dict, taken: set[int | None]) -> int | None:
         """The wrapper's line that makes a node's buffer, or the first free one that calls what changes one in place."""
+        # a call that changes memory in place is assigned to nothing, so that its name is all there is to find
         makes, calls = rf"(?:{'|'.join(node['buffers'])}) = ", rf"{re.escape(node['extern'] or '')}\("
         for statement in (makes, calls) if node["extern"] else (makes,):
             lines = (number for number, text in enumerate(self.code, 1) if re.match(rf"\s*{statement}", text))
+            # the same product twice stands on two lines, and each call takes one of them
             if line := next((number for number in lines if number not in taken), None):
                 return line
         return None
@@ -289,6 +300,7 @@ class _Builder:
         given = arguments(match[1]) if match else []
         if kernel is None:
             return [[None, value] for value in given]
+        # `stream=` and the like are the launcher's own and no parameters of the kernel
         names = parameter_names("\n".join(self.code[kernel["first"] - 1 : kernel["last"]]), kernel["language"])
         return [[names[i] if i < len(names) and "=" not in value else None, value] for i, value in enumerate(given)]
 
@@ -338,6 +350,7 @@ class _Builder:
         buffer = self.buffers.get(name)
         if buffer is None:
             return None
+        # else the page would show a buffer that is never allocated
         return copies.get(name, buffer["name"]) if buffer["removed"] else buffer["name"]
 
     def _is_emitted(self, node: str, position: int) -> bool:

@@ -50,6 +50,7 @@ def fate(
         in_templates: nodes that a template of torch's computes, each with whether its whole result is in memory.
     """
     name, buffer = node["name"], buffers.get(node["name"])
+    # the order decides where several hold: a library's call first, then what is surely in memory, the loops last
     if name in extern_nodes:
         return "extern call"
     if node["target"] == PART:
@@ -86,9 +87,11 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         if one["stores"] is not None and one["buffer"] in in_memory and emitted(name, position)
     }
     stored = {name for name in stores if name is not None}
+    # a node with several results is stored when all are, of which each lies in a buffer of its own
     stored |= {name for name, parts in results.parts.items() if parts <= stored}
     stored |= {name for node in nodes for name in _put_together(node, in_memory)}
     stored |= set(copies(lowered, emitted))
+    # neither's text is Inductor's, so that no line of it can be told to compute one node rather than another
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
@@ -134,6 +137,7 @@ def handed_to_none(lowered: dict[str, Any], wrapper: list[str]) -> set[str]:
         lowered: one of a `Watched`'s `lowered`.
         wrapper: the lines of the code that are in no kernel.
     """
+    # what is only allocated, freed or renamed was never written
     uses = [UNUSED.sub("", line) for line in wrapper]
     used = {name for line in uses for name in re.findall(r"\w+", line)}
     return {
@@ -159,6 +163,7 @@ def copies(lowered: dict[str, Any], emitted: Callable[[str, int], bool]) -> dict
 
 def _copied(node: dict, known: dict[str, dict]) -> tuple[dict | None, dict | None]:
     """The buffer that a loop copies whole and the copy in memory; None twice where it does anything else."""
+    # a conversion between them would make other numbers, which are no copy
     if [one["operation"] for one in node["operations"]] != ["load", "store"] or len(node["reads"]) != 1:
         return None, None
     source, copy = (known.get(one["buffer"]) for one in node["operations"])

@@ -53,6 +53,7 @@ class Record:
         lowered = {one["index"] for one in self.watched["lowered"]}
         later: dict[int, int] = {}
         for made in self.watched["compiles"]:
+            # a graph that nothing was lowered of, before one of the same compile that was, is the earlier attempt
             kept = [index for index in made["graphs"] if index in lowered]
             later |= {index: kept[-1] for index in made["graphs"] if kept and index < kept[-1] and index not in lowered}
         self._compiles = [
@@ -77,6 +78,7 @@ class Record:
                 for file, line, function in one["stack"]
             ]
             known = found.setdefault(
+                # a recompile stops at the same places again, which would be told as others
                 (one["reason"], one["after"], one["before"], str(stack)),
                 cast(GraphBreak, {**one, "stack": stack, "count": 0}),
             )
@@ -85,6 +87,7 @@ class Record:
 
     def _link_break(self, one: dict) -> None:
         """The user's line at which Dynamo stopped, tied to the end of the graph before and the start of the next."""
+        # a file may have changed since it was read, or have no such line as code that was made from a string
         places = [(file, line) for file, line, _ in one["stack"] if line <= self._lengths.get(file, 0)]
         for side, at in (("after", "output"), ("before", "forward")):
             if places and one[side] is not None:
@@ -110,6 +113,7 @@ class Record:
     def _link_source(self, stack: str | None, pane: str, line: int | None) -> None:
         for depth, (file, number) in enumerate(user_frames(stack)):
             if number <= self._lengths.get(file, 0):
+                # the innermost frame wrote the operation; those around it called that one
                 self.panes.link("caller" if depth else "source", self._sources[file], number, pane, line)
 
     def _add_dynamo(self, index: int, graph: dict) -> dict[str, int]:
@@ -134,6 +138,7 @@ class Record:
         for node in graph["nodes"]:
             names = _named_in(dynamo, node["origins"], known)
             origins[node["name"]] = names[:1]
+            # the number of autograd's latest node: -1 stands before its first, and so for no forward call
             if names and node["sequence"] is not None and node["sequence"] >= 0:
                 by_sequence.setdefault(node["sequence"], []).append(names[0])
         for node in graph["nodes"]:  # a backward node has the number of the forward call that it is the gradient of
@@ -222,6 +227,7 @@ class Record:
         joint = self._joint.get(graph["index"])
         if joint is None or not graph["inference"] or node["op"] != "call_function":
             return []
+        # what is still there, or an origin of what is, was not taken away
         kept = {name for one in nodes for name in (one["name"], *(origin for origin, _ in one["origins"]))}
         return [name for name, found in joint["origins"].items() if name not in kept and set(found) & set(dynamo)]
 

@@ -110,8 +110,10 @@ def _graph(simulated: _Side, real: _Side) -> dict:
 
 def _pairs(simulated: _Side, real: _Side) -> list[tuple[str, str]]:
     """(simulated's, real's) names of the kernels that belong together: by their text, then by their name."""
+    # names are counted up along the graph, so that one kernel more shifts those of all that follow
     by_text = {"\n".join(simulated.text(name)): name for name in simulated.kernels}
     found = {name: by_text.get("\n".join(real.text(name))) for name in real.kernels}
+    # a twin by text is sure, a namesake only likely: it must not take another one's twin
     taken = set(found.values())
     for name, twin in found.items():
         if twin is None and name in simulated.kernels and name not in taken:

@@ -27,6 +27,7 @@ class Panes:
 
     def link(self, kind: str, first: str, first_line: int | None, second: str, second_line: int | None) -> None:
         """Tie a line to a line of a later pane; nothing happens where either is unknown."""
+        # a line that no text has would lead a reader to nothing; what is not linked shows in the coverage
         if first_line and second_line:
             self._links.setdefault((first, second, kind), {})[first_line, second_line] = None
 
