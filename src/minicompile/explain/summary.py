@@ -8,7 +8,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture, GraphBreak
+from minicompile.lowering.captured import Capture
 from minilab.files import write_text
 from minilab.pages.translations import Translations
 from minilab.pages.web_page import asset, base_style
@@ -80,7 +80,7 @@ def _function(name: str | None) -> dict:
     return {"name": match[1], "rest_from": int(match[2])} if match else {"name": name or "", "rest_from": None}
 
 
-def stopped_at(capture: Capture, one: GraphBreak) -> dict | None:
+def stopped_at(capture: Capture, one: dict) -> dict | None:
     """The innermost line of the user's at which Dynamo stopped, with its text."""
     frames = [frame for frame in one.get("stack", []) if frame["pane"]] or one.get("stack", [])
     if not frames:

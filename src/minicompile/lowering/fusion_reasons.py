@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from minicompile.lowering.captured import Reason
+from minicompile.lowering.captured import Coded
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
 
@@ -21,7 +21,7 @@ def reason_codes() -> list[tuple[re.Pattern, str]]:
     return [(re.compile(entry["reason"]), entry["code"]) for entry in yaml.safe_load(DATA.read_text())]
 
 
-def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
+def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Coded:
     """Why a fusion was taken or refused.
 
     Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:

@@ -9,9 +9,10 @@ from torch import nn
 from torch.nn import functional
 
 from minicompile.capturing import capture
-from minicompile.lowering.graph_record import built_graph
+from minicompile.lowering.graph_record import BuiltGraph
 from minicompile.lowering.outcomes import own_aten_nodes
-from minicompile.lowering.panes import triton_assembly
+from minicompile.lowering.panes.panes import Panes
+from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record
 from minicompile.models import tiny_head
 from minicompile.watching.model import watch_model
@@ -25,7 +26,7 @@ def seen():
 
 def test_building_a_graph_leaves_the_compiles_data_as_it_was(seen):
     before = copy.deepcopy(seen["lowered"])
-    built = built_graph(seen["lowered"][0])
+    built = BuiltGraph(seen["lowered"][0])
     assert seen["lowered"] == before
     assert {"aten_nodes", "lines"} <= built.graph["scheduler_nodes"][0].keys()
 
@@ -53,7 +54,8 @@ def test_the_assembly_is_added_to_a_copy():
     facts = {"architecture": "sm_90", "configuration": {"num_warps": 4}, "candidates": 2}
     facts |= {"shared_bytes": 0, "registers": 16, "stack_bytes": 0}
     before = copy.deepcopy(graph)
-    made, panes = triton_assembly.with_assembly(graph, {"triton_0": {**facts, **texts}})
+    panes = Panes()
+    made = with_assembly(graph, {"triton_0": {**facts, **texts}}, panes)
     assert graph == before
     assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
     kinds = ["ttir", "ttgir", "llir", "ptx"]
