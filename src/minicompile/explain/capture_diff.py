@@ -255,7 +255,7 @@ def _apart(side: _Side, calls: list[tuple]) -> list[Coded]:
 
 
 def _each_once(reasons: list[Coded]) -> list[Coded]:
-    return [reason for place, reason in enumerate(reasons) if reason not in reasons[:place]]
+    return list({str(reason): reason for reason in reasons}.values())
 
 
 def _between(decision: Decision, first: set[str], second: set[str]) -> bool:

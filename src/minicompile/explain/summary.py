@@ -48,18 +48,17 @@ def _template(language: str) -> tuple[Template, dict]:
 def summary(capture: Capture, language: str = "en") -> dict:
     """What the page says of one capture, in figures and Dynamo's words."""
     wording = Wording(language)
-    kernels = {graph["id"]: sum(not call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
-    libraries = {graph["id"]: sum(call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
     of_graph: dict[int, list[dict]] = {}
     for graph in capture["graphs"]:
-        called = {"kernels": kernels[graph["id"]], "libraries": libraries[graph["id"]]}
+        libraries = sum(call["extern"] for call in graph["calls"])
+        called = {"kernels": len(graph["calls"]) - libraries, "libraries": libraries}
         of_graph.setdefault(graph["index"], []).append({"id": graph["id"], **called})
     return {
         "name": capture["model"]["name"],
         "class": capture["model"]["class"],
         "label": wording.label(capture),
         "seconds": capture["compile"]["seconds"],
-        "kernels": sum(kernels.values()),
+        "kernels": sum(part["kernels"] for parts in of_graph.values() for part in parts),
         "graphs": len(capture["graphs"]),
         "compiles": [
             {

@@ -77,15 +77,6 @@ class _Side:
         kernel = self.kernels[name]
         return self.panes[self.graph["panes"]["code"]][kernel["first"] - 1 : kernel["last"]]
 
-    def stage(self, name: str, stage: str) -> list[str] | None:
-        assembly = self.kernels[name]["assembly"]
-        pane = assembly["panes"][stage] if assembly else None
-        return self.panes[pane] if pane else None
-
-    def configuration(self, name: str) -> dict | None:
-        assembly = self.kernels[name]["assembly"]
-        return assembly and assembly["configuration"]
-
 
 def _graph(simulated: _Side, real: _Side) -> dict:
     pairs = _pairs(simulated, real)
@@ -125,8 +116,14 @@ def _kernel(simulated: _Side, real: _Side, first: str, second: str) -> dict:
     texts = simulated.text(first), real.text(second)
     # above `def` stand decorators and what they say of the device, which may differ where the code does not
     bodies = [text[next((n for n, line in enumerate(text) if line.startswith("def ")), 0) :] for text in texts]
-    chosen = simulated.configuration(first), real.configuration(second)
-    stages = {stage: (simulated.stage(first, stage), real.stage(second, stage)) for stage in STAGES}
+    made = [side.kernels[name]["assembly"] for side, name in ((simulated, first), (real, second))]
+    chosen = [one and one["configuration"] for one in made]
+    stages = {
+        stage: [
+            one and side.panes.get(one["panes"][stage] or "") for side, one in zip((simulated, real), made, strict=True)
+        ]
+        for stage in STAGES
+    }
     return {
         "name": second,
         "source_same": texts[0] == texts[1],
