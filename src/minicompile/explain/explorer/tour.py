@@ -35,7 +35,7 @@ class Guide:
     def __init__(self, capture: Capture, position: int, graph: Graph, language: str) -> None:
         self.position, self.graph, self.wording = position, graph, Wording(language)
         self.words = Translations("minicompile.explain", "explorer", language)
-        self.capture, self.links = capture, Links(capture)
+        self.links = Links(capture)
         self.panes = {pane["id"]: pane for pane in capture["panes"]}
         chosen = most_interesting({**capture, "graphs": [graph]})
         self.kernel = chosen.kernel if chosen else None
