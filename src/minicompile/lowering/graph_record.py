@@ -8,7 +8,7 @@ from collections import defaultdict
 from itertools import zip_longest
 from typing import Any, cast
 
-from minicompile.lowering.captured import Buffer, Call, Decision, Direction, Graph, Kernel, Node, SchedulerNode
+from minicompile.lowering.captured import Buffer, Call, Decision, Direction, Graph, Group, Kernel, Node, SchedulerNode
 from minicompile.lowering.fusion_reasons import reason
 from minicompile.lowering.outcomes import (
     attributed,
@@ -290,7 +290,10 @@ class BuiltGraph:
             "buffers": [cast(Buffer, dict(buffer)) for buffer in self.lowered["buffers"]],
             "scheduler_nodes": [self._scheduler_node(node) for node in self.nodes.values()],
             "groups": [
-                {"line": self.group_line[number], **{key: group[key] for key in ("kind", "members", "bytes")}}  # type: ignore[typeddict-item]
+                cast(
+                    Group,
+                    {"line": self.group_line[number], **{key: group[key] for key in ("kind", "members", "bytes")}},
+                )
                 for number, group in enumerate(self.lowered["groups"])
             ],
             "decisions": [

@@ -8,6 +8,7 @@ the line of the kernel that calls it.
 import functools
 import re
 from pathlib import Path
+from typing import cast
 
 from minicompile.lowering.captured import Assembly, Graph, Kernel
 from minicompile.lowering.panes.listings import fitting
@@ -180,4 +181,4 @@ def _assembly(panes: Panes, graph: Graph, number: int, made: dict, keep_llir: bo
         # Triton counts from the kernel's own file; the code pane holds that text from line `first` on
         mapped = [(text, first + line - 1 if line else None) for text, line in lines]
         ids[kind] = panes.add_machine(graph, number, kind, LANGUAGES[kind], mapped) if lines else None
-    return {**{key: made[key] for key in FIGURES}, "panes": ids}  # type: ignore[typeddict-item]  # the figures' keys
+    return cast(Assembly, {**{key: made[key] for key in FIGURES}, "panes": ids})
