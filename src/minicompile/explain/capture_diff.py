@@ -61,13 +61,12 @@ class _Side:
         return self.panes[self.graph["panes"]["code"]][kernel["first"] - 1 : kernel["last"]]
 
     def refusals(self, first: set[str], second: set[str]) -> list[Coded]:
-        """Why scheduler nodes of one set were not fused with some of the other, each reason once."""
-        found = [
+        """Why scheduler nodes of one set were not fused with some of the other."""
+        return [
             decision["reason"]
             for decision in self.graph["decisions"]
             if not decision["taken"] and _between(decision, first, second)
         ]
-        return _each_once(found)
 
 
 def diff_compiles(a: Capture, b: Capture) -> dict:
@@ -128,10 +127,9 @@ def _environment(a: Capture, b: Capture) -> list[dict]:
     """Versions, target, threads, settings and inputs that are not the same."""
     first, second = _facts(a), _facts(b)
     return [
-        {"what": {"code": code, **({"name": name} if name else {})}, "a": first.get(what), "b": second.get(what)}
-        for what in dict.fromkeys([*first, *second])
-        for code, name in [what]
-        if first.get(what) != second.get(what)
+        {"what": {"code": code, **({"name": name} if name else {})}, "a": one, "b": other}
+        for code, name in dict.fromkeys([*first, *second])
+        if (one := first.get((code, name))) != (other := second.get((code, name)))
     ]
 
 
@@ -152,13 +150,14 @@ def _facts(capture: Capture) -> dict[tuple[str, str | None], Coded | str]:
 def _graph(a: _Side, b: _Side) -> dict:
     pairs = _matched(a, b)
     matched_b = set(pairs.values())
+    changed = [pair for pair in pairs.items() if a.nodes[pair[0]]["fate"] != b.nodes[pair[1]]["fate"]]
     return {
         "id": a.graph["id"],
         "matched": len(pairs),
         "totals": {"a": _totals(a), "b": _totals(b)},
         "appeared": [b.shown(node["name"]) for node in b.ordered if node["name"] not in matched_b],
         "vanished": [a.shown(node["name"]) for node in a.ordered if node["name"] not in pairs],
-        "fates": [_fate(a, b, *pair) for pair in pairs.items() if a.nodes[pair[0]]["fate"] != b.nodes[pair[1]]["fate"]],
+        "fates": [_fate(a, b, *pair) for pair in changed],
         **_kernels(a, b, pairs),
     }
 
@@ -221,7 +220,8 @@ def _kernels(a: _Side, b: _Side, pairs: dict[str, str]) -> dict:
             rewritten += _rewritten(a, call, b, twin[0])
         elif nodes:
             there = [one for one in held_b if one[1] & nodes]
-            before = _neighbours(call, held_a, there)
+            joined = set().union(*(held for _, held in there))
+            before = [one for one in held_a if one[0] is call or one[1] & joined]
             reasons = _apart(a, before) + _apart(b, there)
             fused.append(_fused(nodes, [(call, nodes)], there, reasons))
     told = {one["call"] for entry in fused for one in entry["b"]}
@@ -230,12 +230,6 @@ def _kernels(a: _Side, b: _Side, pairs: dict[str, str]) -> dict:
             there = [one for one in held_a if one[1] & nodes]
             fused.append(_fused(nodes, there, [(call, nodes)], _apart(a, there)))
     return {"fused": fused, "rewritten": rewritten}
-
-
-def _neighbours(call: Call, held: list[tuple], others: list[tuple]) -> list[tuple]:
-    """A call and those of its own side that the other side joined with it in a kernel."""
-    joined = set().union(*(nodes for _, nodes in others))
-    return [one for one in held if one[0] is call or one[1] & joined]
 
 
 def _fused(nodes: set[str], calls_a: list[tuple], calls_b: list[tuple], reasons: list[Coded]) -> dict:
@@ -261,7 +255,7 @@ def _apart(side: _Side, calls: list[tuple]) -> list[Coded]:
 
 
 def _each_once(reasons: list[Coded]) -> list[Coded]:
-    return [reason for place, reason in enumerate(reasons) if reason not in reasons[:place]]
+    return list({str(reason): reason for reason in reasons}.values())
 
 
 def _between(decision: Decision, first: set[str], second: set[str]) -> bool:

@@ -33,10 +33,8 @@ def interesting_kernel(capture: Capture) -> str:
     comment = "//" if capture["target"]["kind"] == "cpu" else "#"
     if view is None:
         return f"{comment} {NO_KERNEL}\n"
-    kernel = next(kernel for kernel in view.graph["kernels"] if kernel["name"] == view.call["kernel"])
-    code = next(pane["lines"] for pane in capture["panes"] if pane["id"] == view.graph["panes"]["code"])
-    header = f"{comment} {kernel['name']}: {capture['model']['name']}, {Wording().label(capture)}\n"
-    return header + "\n".join(code[kernel["first"] - 1 : kernel["last"]]) + "\n"
+    header = f"{comment} {view.kernel['name']}: {capture['model']['name']}, {Wording().label(capture)}"
+    return "\n".join([header, *(text for _, text in view.lines)]) + "\n"
 
 
 def write_plain_files(capture: Capture, paths: dict[str, str | Path]) -> None:

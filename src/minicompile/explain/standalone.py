@@ -8,6 +8,7 @@ results are finite.
 
 import re
 from importlib import resources
+from math import prod
 
 from minicompile.lowering.captured import Call, Capture, Graph, Kernel, Node
 from minilab import LabError
@@ -116,8 +117,7 @@ class _Taken:
             for name in NAME.findall(re.sub(r"^\w+=", "", value or "")):
                 if name in self.memory or name in ("raw_stream0", "torch", "None", "True", "False", "c_void_p"):
                     continue
-                same = self._same(name)
-                self.holds[name] = same
+                same = self.holds[name] = self._same(name)
                 filled = bool(reads & set(same) or inputs & set(same))
                 size, stride, dtype = self._facts(name)
                 self.memory[name] = f"({size}, {stride}, {dtype}, {filled})"
@@ -144,8 +144,7 @@ class _Taken:
         """The names that this memory had, the latest first: what `buf3 = buf1; del buf1  # reuse` says."""
         names = [name]
         for line in self._lines():
-            match = re.match(rf"\s*{names[-1]} = (?:reinterpret_tensor\()?(\w+)\b[^#]*# reuse", line)
-            if match:
+            if match := re.match(rf"\s*{names[-1]} = (?:reinterpret_tensor\()?(\w+)\b[^#]*# reuse", line):
                 names.append(match[1])
         return names
 
@@ -169,16 +168,10 @@ class _Taken:
             size, stride, other = self._facts(self._same(name)[1])
             dtype = dtype if name in self._dtypes else other
         else:
-            lengths = self._sizes.get(name)
-            steps: list[int | str] = []
-            step: int | str = 1
-            for length in reversed(lengths or []):
-                steps.insert(0, step)
-                step = step * length if isinstance(length, int) and isinstance(step, int) else str(length)
-            size, stride = (
-                f"({''.join(f'{n}, ' for n in lengths or ['unknown'])})",
-                f"({''.join(f'{n}, ' for n in steps)})",
-            )
+            lengths = self._sizes.get(name) or ["unknown"]
+            known = [length if isinstance(length, int) else 0 for length in lengths]
+            steps = [prod(known[place + 1 :]) for place in range(len(known))]
+            size, stride = (f"({''.join(f'{n}, ' for n in numbers)})" for numbers in (lengths, steps))
         if re.search(r"[A-Za-z]", size + stride) or dtype == "torch.None":
             raise LabError(
                 f"The size, stride or dtype of {name} is only known when the model runs, so no script can make it; "

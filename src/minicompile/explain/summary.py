@@ -8,7 +8,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import Capture, GraphBreak
+from minicompile.lowering.captured import Capture
 from minilab.files import write_text
 from minilab.pages.translations import Translations
 from minilab.pages.web_page import asset, base_style
@@ -48,18 +48,17 @@ def _template(language: str) -> tuple[Template, dict]:
 def summary(capture: Capture, language: str = "en") -> dict:
     """What the page says of one capture, in figures and Dynamo's words."""
     wording = Wording(language)
-    kernels = {graph["id"]: sum(not call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
-    libraries = {graph["id"]: sum(call["extern"] for call in graph["calls"]) for graph in capture["graphs"]}
     of_graph: dict[int, list[dict]] = {}
     for graph in capture["graphs"]:
-        called = {"kernels": kernels[graph["id"]], "libraries": libraries[graph["id"]]}
+        libraries = sum(call["extern"] for call in graph["calls"])
+        called = {"kernels": len(graph["calls"]) - libraries, "libraries": libraries}
         of_graph.setdefault(graph["index"], []).append({"id": graph["id"], **called})
     return {
         "name": capture["model"]["name"],
         "class": capture["model"]["class"],
         "label": wording.label(capture),
         "seconds": capture["compile"]["seconds"],
-        "kernels": sum(kernels.values()),
+        "kernels": sum(part["kernels"] for parts in of_graph.values() for part in parts),
         "graphs": len(capture["graphs"]),
         "compiles": [
             {
@@ -80,7 +79,7 @@ def _function(name: str | None) -> dict:
     return {"name": match[1], "rest_from": int(match[2])} if match else {"name": name or "", "rest_from": None}
 
 
-def stopped_at(capture: Capture, one: GraphBreak) -> dict | None:
+def stopped_at(capture: Capture, one: dict) -> dict | None:
     """The innermost line of the user's at which Dynamo stopped, with its text."""
     frames = [frame for frame in one.get("stack", []) if frame["pane"]] or one.get("stack", [])
     if not frames:

@@ -1,6 +1,6 @@
 """What captures, and comparisons of them, say by code, worded in a language: `locale/{language}/capture.yaml`."""
 
-from minicompile.lowering.captured import Capture, Coded, Warned
+from minicompile.lowering.captured import Capture, Coded
 from minilab.pages.translations import Translations
 
 KINDS = {"no_graph": "direction", "untied": "what"}  # warnings of several kinds: the field that tells which
@@ -9,7 +9,7 @@ COUNTED = ("simulated", "real")  # fields that are how many there are of each
 
 def target_of(capture: Capture) -> Coded:
     """What a capture's code was made for, and of what day it is where it was brought back from the record."""
-    made: dict = {"code": capture["target"]["kind"]}
+    made: Coded = {"code": capture["target"]["kind"]}
     if capture["target"].get("attention") == "math":
         made["code"] += "_math"
     if capture["target"]["gpu"]:
@@ -17,7 +17,7 @@ def target_of(capture: Capture) -> Coded:
     if restored := capture.get("restored"):
         code, date = "stale" if restored["stale"] else "restored", capture["provenance"]["date"][:10]
         made = {"code": code, "target": made, "date": date}
-    return made  # type: ignore[return-value]  # its fields are the code's
+    return made
 
 
 class Wording:
@@ -30,12 +30,14 @@ class Wording:
     def __init__(self, language: str = "en") -> None:
         self._words = Translations("minicompile.explain", "capture", language)
 
+    def _said(self, group: str, coded: Coded, **replaced: object) -> str:
+        """The sentence of a code, with its fields, of which some are `replaced`."""
+        return self._words(f"{group}.{coded['code']}", **{**coded, **replaced})
+
     def target(self, target: Coded) -> str:
         """What code was made for, as `target_of` gives it."""
-        fields = _fields(target)
-        if "target" in fields:
-            fields["target"] = self.target(fields["target"])
-        return self._words(f"target.{target['code']}", **fields)
+        within = {"target": self.target(target["target"])} if "target" in target else {}
+        return self._said("target", target, **within)
 
     def label(self, capture: Capture) -> str:
         """What a capture's code was made for, to be shown wherever the code is shown."""
@@ -43,39 +45,30 @@ class Wording:
 
     def fusion(self, reason: Coded, *, named: bool = True) -> str:
         """Why two scheduler nodes were fused or not: the `reason` of a decision, with its buffers' names or without."""
-        fields = _fields(reason)
-        if "buffers" in fields:
-            names = ", ".join(f"`{buffer}`" for buffer in fields["buffers"])
-            fields["buffers"] = names if named else self._words("a_buffer")
-        return self._words(f"fusion.{reason['code']}", **fields)
+        names = ", ".join(f"`{buffer}`" for buffer in reason.get("buffers", ()))
+        return self._said("fusion", reason, buffers=names if named else self._words("a_buffer"))
 
-    def warning(self, warning: Warned) -> str:
+    def warning(self, warning: Coded) -> str:
         """What a capture lacks: one of its `warnings`."""
-        fields = _fields(warning)
         code = warning["code"]
-        key = f"{code}_{fields.pop(KINDS[code])}" if code in KINDS else code
-        if "names" in fields:
-            fields["names"] = ", ".join(fields["names"])
-        return self._words(f"warning.{key}", **fields)
+        which = f"{code}_{warning[KINDS[code]]}" if code in KINDS else code
+        return self._said("warning", {**warning, "code": which}, names=", ".join(warning.get("names", ())))
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""
-        fields = _fields(why)
-        for side in COUNTED:
-            if side in fields:
-                fields[side] = ", ".join(f"{count} x {target}" for target, count in fields[side].items())
-        if "kernels" in fields:
-            fields["kernels"] = ", ".join(fields["kernels"])
-        return self._words(f"why.{why['code']}", **fields)
+        sides = {
+            side: ", ".join(f"{count} x {target}" for target, count in why[side].items())
+            for side in COUNTED if side in why
+        }  # fmt: skip
+        return self._said("why", why, **sides, kernels=", ".join(why.get("kernels", ())))
 
     def title(self, title: Coded) -> str:
         """A pane's title; a source's is the path of its file."""
-        fields = _fields(title)
-        return fields["file"] if title["code"] == "source" else self._words(f"pane.{title['code']}", **fields)
+        return title["file"] if title["code"] == "source" else self._said("pane", title)
 
     def environment(self, what: Coded) -> str:
         """What two captures were made with differently: `what` of an entry of the comparison's `environment`."""
-        return self._words(f"environment.{what['code']}", **_fields(what))
+        return self._said("environment", what)
 
     def value(self, value: Coded | str | None) -> str | None:
         """A value of such an entry; texts stay as they are."""
@@ -93,7 +86,3 @@ class Wording:
         """All of these by name, for a template."""
         names = ("target", "label", "fusion", "difference", "title", "environment", "value", "fate", "direction")
         return {name: getattr(self, name) for name in names}
-
-
-def _fields(coded: Coded) -> dict:
-    return {name: value for name, value in coded.items() if name != "code"}

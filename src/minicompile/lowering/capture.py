@@ -5,13 +5,12 @@ fusion decision and the backward pass. The result is plain data; schemas/capture
 """
 
 import re
-from typing import Any, cast
+from typing import Any
 
-from minicompile.lowering.captured import Capture, Graph, Warned
+from minicompile.lowering.captured import Capture, Graph
 from minicompile.lowering.choices import chosen
 from minicompile.lowering.coverage import coverage, gaps
 from minicompile.lowering.panes.cpp_assembly import with_cpp_assembly
-from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record
 from minicompile.watching.stacks import PACKAGES_HERE
@@ -25,9 +24,10 @@ ATTENTION = "scaled_dot_product_attention"
 def as_capture(watched: Watched) -> Capture:
     """The capture of one watched compile; where torch.compile compiled nothing, it has no graphs."""
     record = Record(watched)
-    graphs, panes = _with_machine_code(record)
-    target = watched["target"]
+    graphs, panes, target = _with_machine_code(record), record.panes, watched["target"]
     choices, sources = chosen(record.built, watched["absent"], graphs, panes.panes, target)
+    attends = any(ATTENTION in node["target"] for graph in watched["dynamo"] for node in graph["nodes"])
+    phases = sorted(watched["phases"].items(), key=lambda phase: -phase[1])
     made: Capture = {
         "format": FORMAT,
         "model": watched["model"],
@@ -36,10 +36,13 @@ def as_capture(watched: Watched) -> Capture:
             "device": watched["device"],
             "gpu": watched["gpu"],
             "simulated": target == "simulated",
-            "attention": "math" if target == "simulated" and _attends(watched) else None,
+            "attention": "math" if target == "simulated" and attends else None,
         },
         "environment": watched["environment"],
-        "compile": {"seconds": watched["seconds"], "phases": _phases(watched["phases"])},
+        "compile": {
+            "seconds": watched["seconds"],
+            "phases": [{"phase": phase, "seconds": seconds} for phase, seconds in phases],
+        },
         "missing_hooks": watched["missing_hooks"],
         "compiles": record.compiles(),
         "graph_breaks": record.graph_breaks(),
@@ -50,11 +53,11 @@ def as_capture(watched: Watched) -> Capture:
         "graphs": graphs,
         "links": [],  # numbers in the main, in which no folder can be
         "panes": panes.panes,
-        "warnings": [*(cast(Warned, one) for one in watched["warnings"]), *record.warnings],
+        "warnings": [*watched["warnings"], *record.warnings],
     }
     made = _shown(made)
     made["links"] = panes.links()
-    made["warnings"] = [*made.get("warnings", []), *gaps(made)]
+    made["warnings"] += gaps(made)
     if "restored" in watched:
         made["restored"] = watched["restored"]
     return made
@@ -69,35 +72,21 @@ def _shown(value: Any) -> Any:
     return [_shown(one) for one in value] if isinstance(value, list) else value
 
 
-def _attends(watched: Watched) -> bool:
-    return any(ATTENTION in node["target"] for graph in watched["dynamo"] for node in graph["nodes"])
-
-
-def _with_machine_code(record: Record) -> tuple[list[Graph], Panes]:
-    """The graphs with all that is known of them, and all panes with their links."""
-    panes, graphs = record.panes, []
+def _with_machine_code(record: Record) -> list[Graph]:
+    """The graphs with all that is known of them; the record gets the panes of their machine code."""
+    graphs: list[Graph] = []
     for graph, lowered in zip(record.graphs, record.built, strict=True):
         if compiled := {name: one["compiled"] for name, one in lowered["triton"].items() if one["compiled"]}:
-            graph, texts = with_assembly(graph, compiled)
-            panes.extend(texts)
+            graph = with_assembly(graph, compiled, record.panes)
         elif lowered["instructions"] is not None:
-            graph, texts = with_cpp_assembly(graph, lowered["instructions"])
-            panes.extend(texts)
-        graphs.append(graph)
-    links = panes.links()
-    made: list[Graph] = [
-        {**graph, "code_sha256": code_digest(lowered["code"]), "coverage": coverage(graph, links)}
-        for graph, lowered in zip(graphs, record.built, strict=True)
-    ]
-    return made, panes
+            graph = with_cpp_assembly(graph, lowered["instructions"], record.panes)
+        graphs.append({**graph, "code_sha256": code_digest(lowered["code"])})
+    links = record.panes.links()
+    return [{**graph, "coverage": coverage(graph, links)} for graph in graphs]
 
 
 def code_digest(code: str) -> str:
     """SHA-256 of generated code, without what comments say of the process' count of compiles and of folders."""
+    # the same model compiled second in a process, or for another user, has the same code
     code = re.sub(r"^# AOT ID: .*\n", "", code)
     return digest(re.sub(r"(?m)^(# (?:kernel|Original) path: ).*/", r"\1", code))
-
-
-def _phases(phases: dict[str, float]) -> list[dict]:
-    ordered = sorted(phases.items(), key=lambda phase: -phase[1])
-    return [{"phase": phase, "seconds": seconds} for phase, seconds in ordered]

@@ -1,7 +1,7 @@
 """The shape of a capture, as types: what schemas/capture.schema.yaml says of capture.json, for who reads and builds it.
 
-`Coded` is how a capture, and what is worked out from captures, says something: a code and the fields that its sentence
-needs. Pages word it by key, in their language (minicompile.explain.wording).
+What is typed is what several modules walk through; of choices, compiles and graph breaks the schema alone tells the
+fields.
 """
 
 from collections.abc import Mapping
@@ -14,29 +14,11 @@ Size = list[int | str]  # lengths of the axes; text where symbolic
 PART = "operator.getitem"  # the target of an ATen node that takes one of an operation's several results
 DTYPE_VIEW = "aten.view.dtype"  # the bits of a tensor taken for those of another dtype
 
-
-class Coded(TypedDict):
-    """Something said by a code; its fields stand beside it, and which there are follows from the code."""
-
-    code: str
-
-
-class Reason(Coded):
-    """Why a fusion was taken or refused: about which `buffers`; without a code for it, `reason` is Inductor's words."""
-
-    reason: NotRequired[str]
-    buffers: NotRequired[list[str]]
-
+# Something said by a code: `code`, and beside it the fields that its sentence needs. Pages word it by key, in their
+# language (minicompile.explain.wording). So are a pane's title, the reason of a fusion, and what a capture lacks.
+Coded = dict[str, Any]
 
 Link = TypedDict("Link", {"from": str, "to": str, "kind": str, "pairs": list[list[int]]})
-
-
-class Title(Coded):
-    """What a pane shows: of a source its `file`, of bytecode the `function`, of assembly the `kernel`."""
-
-    file: NotRequired[str]
-    function: NotRequired[str]
-    kernel: NotRequired[str]
 
 
 class Pane(TypedDict):
@@ -44,18 +26,10 @@ class Pane(TypedDict):
 
     id: str
     kind: str
-    title: Title
+    title: Coded
     language: str
     graph: str | None
     lines: list[str]
-
-
-class Lowering(TypedDict):
-    """torch's function that lowered an ATen node."""
-
-    function: str
-    file: str | None
-    line: int | None
 
 
 class Node(TypedDict):
@@ -69,9 +43,9 @@ class Node(TypedDict):
     stride: Size | None
     dtype: str | None
     bytes: int | None
-    lowering: Lowering | None
+    lowering: dict[str, Any] | None  # torch's function that lowered it
     line: int | None
-    fate: str | None
+    fate: str | None  # None for inputs, outputs and lengths, which are no tensors that are computed
     buffer: str | None
     layer: NotRequired[str | None]  # records made earlier have none
 
@@ -105,6 +79,7 @@ class Operation(TypedDict):
     stores: str | None
     buffer: str | None
     line: int | None
+    # constants and indices are written into the lines of others
     emitted: bool
 
 
@@ -158,6 +133,7 @@ class Assembly(TypedDict):
 
     architecture: str
     configuration: dict[str, Any]
+    # that autotuning would time; of a simulated GPU the first is shown
     candidates: int
     registers: int | None
     shared_bytes: int
@@ -218,139 +194,6 @@ class Graph(TypedDict):
     coverage: NotRequired[dict[str, Any]]
 
 
-class TensorShape(TypedDict):
-    """An operand or result of an operation that was chosen for."""
-
-    size: Size | None
-    dtype: str | None
-
-
-class PlacedNode(TypedDict):
-    """A node of a graph, and its definition's line where a pane shows it."""
-
-    name: str
-    target: str | None
-    pane: str | None
-    line: int | None
-
-
-class Demand(PlacedNode):
-    """A node whose operand, in `buffer`, had to have a layout."""
-
-    buffer: str | None
-
-
-class Candidate(TypedDict):
-    """What an operation could be computed with; `milliseconds`, or the `reason` why it was not timed."""
-
-    name: str
-    kind: str
-    template: str | None
-    configuration: dict[str, Any]
-    milliseconds: float | None
-    reason: Coded | None
-    chosen: bool
-    source: str | None
-
-
-class AlgorithmChoice(TypedDict):
-    """What `select_algorithm` chose for an operation."""
-
-    kind: Literal["algorithm"]
-    graph: str
-    nodes: list[str]
-    lines: list[int | None]
-    operation: str
-    inputs: list[TensorShape]
-    output: TensorShape
-    max_autotune: bool
-    deferred: bool
-    decided: str
-    candidates: list[Candidate]
-    margin: float | None
-
-
-class ClockChoice(TypedDict):
-    """A product that is padded where timing it says so."""
-
-    kind: Literal["clock"]
-    graph: str
-    nodes: list[PlacedNode]
-    operation: str
-    inputs: list[TensorShape]
-    padded: bool
-    plain_ms: float | None
-    padded_ms: float | None
-    how: str
-
-
-class Configuration(TypedDict):
-    """Block sizes, warps and stages with which a Triton kernel could be compiled."""
-
-    configuration: dict[str, Any]
-    milliseconds: float | None
-    proposed: bool
-    chosen: bool
-
-
-class HeuristicChoice(TypedDict):
-    """What a heuristic proposes for a Triton kernel."""
-
-    kind: Literal["heuristic"]
-    graph: str
-    kernel: str
-    heuristic: str
-    size_hints: dict[str, Any]
-    reduction_hint: str | None
-    decided: str
-    configurations: list[Configuration]
-
-
-class PatternChoice(TypedDict):
-    """A pattern that matched, and what it put in the place of what."""
-
-    kind: Literal["pattern"]
-    graph: str
-    stage: str | None
-    pattern: str
-    replacement: str | None
-    before: list[PlacedNode]
-    after: list[PlacedNode]
-
-
-class DecompositionChoice(TypedDict):
-    """An operation that was taken apart into others."""
-
-    kind: Literal["decomposition"]
-    graph: str
-    operation: str
-    count: int
-    became: dict[str, int]
-
-
-class LayoutChoice(TypedDict):
-    """A layout that somebody asked for."""
-
-    kind: Literal["layout"]
-    graph: str
-    by: str
-    wanted: Coded
-    copied: bool
-    demands: list[Demand]
-
-
-class AbsentChoice(TypedDict):
-    """Private functions that the installed torch lacks, so that choices made there are not seen."""
-
-    kind: Literal["absent"]
-    names: list[str]
-
-
-Choice = (
-    AlgorithmChoice | ClockChoice | HeuristicChoice | PatternChoice | DecompositionChoice | LayoutChoice | AbsentChoice
-)
-
-
 class Target(TypedDict):
     """What the code was made for; `gpu` is the name of one that is here.
 
@@ -364,54 +207,6 @@ class Target(TypedDict):
     attention: NotRequired[str | None]
 
 
-class Compile(TypedDict):
-    """A frame that Dynamo compiled: `reason` is the guard that failed before, `failure` why it was given up."""
-
-    id: str
-    frame: int | None
-    recompile: int | None
-    function: str | None
-    file: str | None
-    line: int | None
-    reason: str | None
-    failure: str | None
-    graphs: list[int]
-    seconds: float
-
-
-class Frame(TypedDict):
-    """A line of the user's at which something happened; `pane` where the capture has its text."""
-
-    file: str
-    line: int
-    function: str
-    pane: str | None
-
-
-class GraphBreak(TypedDict):
-    """Where Dynamo stopped: after which of its graphs, before which; at the frames of `stack`, the outermost first."""
-
-    reason: str
-    explanation: str | None
-    hints: list[str]
-    skipped: bool
-    compile: str
-    after: int | None
-    before: int | None
-    stack: list[Frame]
-    count: int
-
-
-class Warned(Coded):
-    """What a capture lacks."""
-
-    what: NotRequired[str]
-    reason: NotRequired[str]
-    direction: NotRequired[str]
-    graph: NotRequired[str]
-    names: NotRequired[list[str]]
-
-
 class Capture(TypedDict):
     """The whole of capture.json."""
 
@@ -421,16 +216,16 @@ class Capture(TypedDict):
     environment: dict[str, Any]
     compile: dict[str, Any]
     missing_hooks: list[str]
-    compiles: NotRequired[list[Compile]]  # captures of before have none
-    graph_breaks: list[GraphBreak]
+    compiles: NotRequired[list[dict[str, Any]]]  # captures of before have none
+    graph_breaks: list[dict[str, Any]]
     guards: list[str]
     recompiles: list[str]
-    choices: list[Choice]
+    choices: list[dict[str, Any]]
     candidate_sources: NotRequired[dict[str, str]]  # not in captures from before there were any
     graphs: list[Graph]
     links: list[Link]
     panes: list[Pane]
-    warnings: NotRequired[list[Warned]]
+    warnings: NotRequired[list[Coded]]
     provenance: NotRequired[dict[str, Any]]
     restored: NotRequired[dict[str, Any]]
 

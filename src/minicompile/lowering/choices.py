@@ -7,8 +7,10 @@ of candidates stands once, under an id of its own.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minicompile.lowering.captured import Choice, Graph, Kind, Pane, PlacedNode
+from minicompile.lowering.captured import Graph, Kind, Pane
 from minicompile.lowering.panes.printed_text import definition_lines
+
+KINDS = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
 
 
 def chosen(
@@ -17,7 +19,7 @@ def chosen(
     graphs: Sequence[Graph],
     panes: Sequence[Pane],
     target: Kind,
-) -> tuple[list[Choice], dict[str, str]]:
+) -> tuple[list[dict], dict[str, str]]:
     """Every choice of a compile, by kind and graph; and the code of candidates by the ids that these name.
 
     Args:
@@ -28,39 +30,23 @@ def chosen(
         target: what the code was made for.
     """
     texts = {pane["id"]: pane["lines"] for pane in panes}
-    sources = _Sources()
-    found: list[Any] = []
+    sources: dict[str, str] = {}  # ids by text, which equal candidates share
+    found: dict[str, list[dict]] = {kind: [] for kind in KINDS}
     for lowered, graph in zip(built, graphs, strict=True):
-        places = _Places(graph, texts)
-        taken = lowered["choices"]
-        found += [
-            *_algorithms(taken["algorithm"], graph, places, sources),
-            *({"kind": "clock", "graph": graph["id"], **_clock(one, places)} for one in taken["clock"]),
-            *({"kind": "pattern", "graph": graph["id"], **_pattern(one, places)} for one in taken["pattern"]),
-            *({"kind": "decomposition", "graph": graph["id"], **one} for one in taken["decomposition"]),
-            *_layouts(taken["layout"], graph, places),
-        ]
-        found += _heuristics(lowered["triton"], graph, target)
+        places, taken = _Places(graph, texts), lowered["choices"]
+        made = {
+            "algorithm": _algorithms(taken["algorithm"], places, sources),
+            "clock": [_clock(one, places) for one in taken["clock"]],
+            "heuristic": _heuristics(lowered["triton"], target),
+            "pattern": [_pattern(one, places) for one in taken["pattern"]],
+            "decomposition": taken["decomposition"],
+            "layout": _layouts(taken["layout"], places),
+        }
+        for kind, its in made.items():
+            found[kind] += [{"kind": kind, "graph": graph["id"], **one} for one in its]
     if absent:
-        found.append({"kind": "absent", "names": [*absent]})
-    kinds = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
-    return sorted(found, key=lambda choice: kinds.index(choice["kind"])), sources.by_id
-
-
-class _Sources:
-    """Code of candidates, each text once."""
-
-    def __init__(self) -> None:
-        self.by_id: dict[str, str] = {}
-        self._ids: dict[str, str] = {}
-
-    def add(self, text: str | None) -> str | None:
-        if not text:
-            return None
-        if text not in self._ids:
-            self._ids[text] = f"candidate.{len(self._ids)}"
-            self.by_id[self._ids[text]] = text
-        return self._ids[text]
+        found["absent"] = [{"kind": "absent", "names": [*absent]}]
+    return [one for its in found.values() for one in its], {given: text for text, given in sources.items()}
 
 
 class _Places:
@@ -74,7 +60,7 @@ class _Places:
     def aten(self, name: str | None) -> int | None:
         return self._aten[1].get(name or "")
 
-    def placed(self, name: str, target: str | None, stage: str | None = None) -> PlacedNode:
+    def placed(self, name: str, target: str | None, stage: str | None = None) -> dict:
         """A node with its line: of the graph that was worked on, or where that is not shown, of the other one."""
         for pane, lines in (self._joint, self._aten) if stage == "joint" else (self._aten, self._joint):
             if line := lines.get(name):
@@ -82,22 +68,25 @@ class _Places:
         return {"name": name, "target": target, "pane": None, "line": None}
 
 
-def _algorithms(asked: Iterable[dict], graph: Graph, places: _Places, sources: _Sources) -> list[Choice]:
+def _algorithms(asked: Iterable[dict], places: _Places, sources: dict[str, str]) -> list[dict]:
     """Selected algorithms; an operation of which each time is the same measurement is one record."""
     found: dict[str, Any] = {}
     for one in asked:
-        candidates = [{**each, "source": sources.add(each["source"])} for each in one["candidates"]]
+        candidates = [
+            {
+                **each,
+                "source": sources.setdefault(text, f"candidate.{len(sources)}") if (text := each["source"]) else None,
+            }
+            for each in one["candidates"]
+        ]
+        # Inductor counts its candidates up (triton_mm_7), so that equal ones differ in their names
         alike = [{key: value for key, value in each.items() if key != "name"} for each in candidates]
         key = repr((one["operation"], one["inputs"], one["output"], one["max_autotune"], one["deferred"], alike))
         if key not in found:
             found[key] = {
-                "kind": "algorithm",
-                "graph": graph["id"],
                 "nodes": [],
                 "lines": [],
-                **{
-                    name: one[name] for name in ("operation", "inputs", "output", "max_autotune", "deferred", "decided")
-                },
+                **{key: one[key] for key in ("operation", "inputs", "output", "max_autotune", "deferred", "decided")},
                 "candidates": sorted(candidates, key=_by_time),
                 "margin": _margin(candidates),
             }
@@ -115,15 +104,13 @@ def _margin(candidates: list[dict]) -> float | None:
     """How many times as long the fastest of the others took as the chosen one; None where either was not timed."""
     chosen = [one["milliseconds"] for one in candidates if one["chosen"] and one["milliseconds"]]
     others = [one["milliseconds"] for one in candidates if not one["chosen"] and one["milliseconds"]]
+    # the chosen one may be slower than another: what is fused to it was timed with it
     return min(others) / chosen[0] if chosen and others else None
 
 
 def _clock(one: dict, places: _Places) -> dict:
-    nodes = [places.placed(name, None, "joint") for name in one["nodes"]]
-    return {
-        **{key: one[key] for key in ("operation", "inputs", "padded", "plain_ms", "padded_ms", "how")},
-        "nodes": nodes,
-    }
+    facts = {key: one[key] for key in ("operation", "inputs", "padded", "plain_ms", "padded_ms", "how")}
+    return {**facts, "nodes": [places.placed(name, None, "joint") for name in one["nodes"]]}
 
 
 def _pattern(one: dict, places: _Places) -> dict:
@@ -134,36 +121,36 @@ def _pattern(one: dict, places: _Places) -> dict:
     return {**{key: one[key] for key in ("stage", "pattern", "replacement")}, **sides}
 
 
-def _layouts(asked: Iterable[dict], graph: Graph, places: _Places) -> list[Choice]:
+def _layouts(asked: Iterable[dict], places: _Places) -> list[dict]:
     """Demands on layouts, those of one asker for one layout together."""
     found: dict[str, Any] = {}
     for one in asked:
         key = repr((one["by"], one["wanted"], one["copied"]))
-        alike = {"kind": "layout", "graph": graph["id"], **{name: one[name] for name in ("by", "wanted", "copied")}}
-        record = found.setdefault(key, {**alike, "demands": []})
+        record = found.setdefault(key, {**{name: one[name] for name in ("by", "wanted", "copied")}, "demands": []})
         if one["node"]:
             record["demands"].append({**places.placed(one["node"], one["target"]), "buffer": one["buffer"]})
     return list(found.values())
 
 
-def _heuristics(kernels: Mapping[str, dict], graph: Graph, target: Kind) -> list[Choice]:
+def _heuristics(kernels: Mapping[str, dict], target: Kind) -> list[dict]:
     """What was proposed for each Triton kernel, and what was timed."""
-    found: list[Any] = []
+    found = []
     for name, seen in kernels.items():
         if seen["heuristic"] is None:
             continue
         facts = dict(seen["heuristic"])
         simulated = target == "simulated"
+        # nothing ran on a simulated GPU: what its clock says is no time of a kernel
         times = [] if simulated else seen["times"]
         best = seen["best"] if times else None
         configurations = facts.pop("configurations")
+        # coordinate descent goes on from the best of those proposed, and times its own
         tried = [configuration for configuration, _ in times if configuration not in configurations]
+        # with one configuration Inductor times nothing and takes it
         alone = len(configurations) == 1 and not tried
         unmeasured = "simulated" if simulated else "untimed"
         found.append(
             {
-                "kind": "heuristic",
-                "graph": graph["id"],
                 "kernel": name,
                 **facts,
                 "decided": "only_one" if alone else "timed" if times else unmeasured,

@@ -7,7 +7,7 @@ an operation are structure (loops, pragmas, signatures, accumulators).
 
 from collections import defaultdict
 
-from minicompile.lowering.captured import Capture, Graph, Link, Operation, Warned
+from minicompile.lowering.captured import Capture, Coded, Graph, Link, Operation
 
 NO_CODE = ("view", "folded")
 
@@ -20,19 +20,16 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
         links: the capture's links.
     """
     aten, code = graph["panes"]["aten"], graph["panes"]["code"]
-    pairs = [pair for link in links if (link["from"], link["to"]) == (aten, code) for pair in link["pairs"]]
-    exact = [
-        pair
-        for link in links
-        if (link["from"], link["to"], link["kind"]) == (aten, code, "operation")
-        for pair in link["pairs"]
-    ]
+    between = [link for link in links if (link["from"], link["to"]) == (aten, code)]
+    pairs = [pair for link in between for pair in link["pairs"]]
+    exact = {first for link in between if link["kind"] == "operation" for first, _ in link["pairs"]}
     # a library's call, a user's kernel, memory that is only allocated: the call is all there is to reach
     whole = {name for node in graph["scheduler_nodes"] if not node["operations"] for name in node["aten_nodes"]}
-    coarse = {call["line"] for call in graph["calls"] if call["kernel"] in _linked_as_wholes(graph)}
+    as_wholes = {kernel["name"] for kernel in graph["kernels"] if kernel["granularity"] == "kernel"}
+    coarse = {call["line"] for call in graph["calls"] if call["kernel"] in as_wholes}
     called = {first for first, _ in pairs}
     whole_lines = {node["line"] for node in graph["nodes"] if node["name"] in whole} & called
-    reached = {first for first, _ in exact} | whole_lines | {first for first, second in pairs if second in coarse}
+    reached = exact | whole_lines | {first for first, second in pairs if second in coarse}
     sourced = {line for link in links if link["to"] == aten and link["kind"] == "source" for _, line in link["pairs"]}
     operations = [(node["name"], one) for node in graph["scheduler_nodes"] for one in node["operations"]]
     handed_on = _handed_on(graph)
@@ -92,18 +89,14 @@ def _needless(graph: Graph) -> set[str]:
     return found
 
 
-def _linked_as_wholes(graph: Graph) -> set[str]:
-    return {kernel["name"] for kernel in graph["kernels"] if kernel["granularity"] == "kernel"}
-
-
-def gaps(capture: Capture) -> list[Warned]:
+def gaps(capture: Capture) -> list[Coded]:
     """What a capture is missing: a direction that was not compiled, and what is tied to nothing, by graph.
 
     Each is `no_graph` with its `direction`, or `untied` with its `graph`, `what` is untied, and the `names`.
     """
     directions = {graph["direction"] for graph in capture["graphs"]}
     wanted = {"forward", "backward"} if capture["model"]["train"] else {"forward"}
-    found: list[Warned] = [{"code": "no_graph", "direction": direction} for direction in sorted(wanted - directions)]
+    found: list[Coded] = [{"code": "no_graph", "direction": direction} for direction in sorted(wanted - directions)]
     for graph in capture["graphs"]:
         for what, names in graph["coverage"]["missing"].items():
             if names:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from minicompile.lowering.captured import Reason
+from minicompile.lowering.captured import Coded
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
 
@@ -21,7 +21,7 @@ def reason_codes() -> list[tuple[re.Pattern, str]]:
     return [(re.compile(entry["reason"]), entry["code"]) for entry in yaml.safe_load(DATA.read_text())]
 
 
-def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
+def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Coded:
     """Why a fusion was taken or refused.
 
     Inductor's last words decide. What it calls no shared data may be buffers that both touch in loops of other shapes:
@@ -38,6 +38,7 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
     """
     handed, changed, both = _shared(decision, nodes)
     if decision["taken"]:
+        # only what was handed from one to the other is spared by this fusion, whatever else is removed
         gone = [buffer for buffer in handed if buffer in removed]
         return {"code": "taken_removed", "buffers": gone} if gone else {"code": "taken"}
     given = decision["reasons"]
@@ -46,6 +47,7 @@ def reason(decision: dict, nodes: dict[str, dict], removed: set[str]) -> Reason:
     code = next((code for pattern, code in reason_codes() if pattern.search(given[-1])), None)
     if code is None:
         return {"code": "own_words", "reason": given[-1]}
+    # Inductor shares data only where both touch a buffer by the same index; the buffers say what it leaves out
     if code == "nothing_shared":
         found = {"handed": handed, "changed": changed, "read_by_both": both}
         for kind, buffers in found.items():

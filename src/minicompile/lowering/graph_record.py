@@ -5,21 +5,10 @@ Works on the plain data of a `Watched`, which it leaves as it is.
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, cast
 
-from minicompile.lowering.captured import (
-    Buffer,
-    Call,
-    Decision,
-    Direction,
-    Graph,
-    Group,
-    Kernel,
-    Node,
-    SchedulerNode,
-    Title,
-)
+from minicompile.lowering.captured import Buffer, Call, Decision, Direction, Graph, Group, Kernel, Node, SchedulerNode
 from minicompile.lowering.fusion_reasons import reason
 from minicompile.lowering.outcomes import (
     attributed,
@@ -45,28 +34,20 @@ from minicompile.watching.output_code import code_lines, kernel_spans
 NODE = ("name", "op", "target", "inputs", "size", "stride", "dtype", "bytes", "lowering")
 
 
-@dataclass(frozen=True)
 class BuiltGraph:
-    """A graph's entry in the capture, its panes with the links between them, and the line of each ATen node."""
+    """One lowered graph with its entry in the capture.
 
-    graph: Graph
-    panes: Panes
-    aten_lines: dict[str, int]
+    Attributes:
+        graph: the entry.
+        panes: its panes with the links between them.
+        aten_line: the line of each ATen node.
 
-
-def built_graph(lowered: dict[str, Any]) -> BuiltGraph:
-    """The record of one lowered graph, from one of a `Watched`'s `lowered`, which stays as it is."""
-    builder = _Builder(lowered)
-    kernels = builder.kernels()
-    builder.mark_removed(kernels)
-    calls = builder.calls(kernels)
-    return BuiltGraph(builder.entry(kernels, calls), builder.panes, builder.aten_line)
-
-
-class _Builder:
-    """Holds a graph's lines while its panes, links and entry are made."""
+    Args:
+        lowered: one of a `Watched`'s, which stays as it is.
+    """
 
     def __init__(self, lowered: dict[str, Any]) -> None:
+        # the conclusions first, for everything below speaks of what a buffer holds and which node stored it
         lowered = {**lowered, "buffers": contents(lowered), "scheduler_nodes": attributed(lowered)}
         self.panes, self.lowered = Panes(), lowered
         self.direction: Direction = "backward" if lowered["backward"] else "forward"
@@ -79,13 +60,15 @@ class _Builder:
         # by scheduler node and position in its loop body
         self.operation_line: dict[tuple[str, int], int | None] = {}
         self.emitted: set[tuple[str, int]] = set()
-        self._positions: dict[str, dict[str, list[int]]] = {}
         self.tied_nodes: set[str] = set()  # scheduler nodes with such operations
         self._add_panes()
+        kernels = self._kernels()
+        self._mark_removed(kernels)
+        self.graph = self._entry(kernels, self._calls(kernels))
 
     def _add_panes(self) -> None:
         def pane(kind: str, language: str, lines: list[str]) -> str:
-            title: Title = {"code": kind if self.direction == "forward" else f"{kind}_backward"}
+            title = {"code": kind if self.direction == "forward" else f"{kind}_backward"}
             return self.panes.add(f"{kind}.{self.id}", kind, title, language, lines, self.id)
 
         lines = self.lowered["aten"]["text"].rstrip().splitlines()
@@ -108,6 +91,7 @@ class _Builder:
             self.panes.link("node", self.aten, aten.get(origin), self.ir_before, self.before_line.get(loop))
             self.panes.link("node", self.aten, aten.get(origin), self.ir_after, self.after_line[loop])
         self.panes.link("node", self.ir_after, self.after_line[loop], self.groups, self.node_line[loop])
+        # a masked part of the body is a block of its own, in which the names of operations begin again
         places = operation_lines(node["text"])
         for position, operation in enumerate(node["operations"]):
             offset = places.get((operation["block"], operation["name"]))
@@ -128,8 +112,9 @@ class _Builder:
                 lines.append("    " + describe(self.nodes[member]))
         return lines
 
-    def kernels(self) -> list[Kernel]:
+    def _kernels(self) -> list[Kernel]:
         """The kernels of the code, each line linked to the operations that it was written for."""
+        # groups whose kernels read alike share one, and each defined it with operations of its own
         spans, defined = kernel_spans(self.code), defaultdict(list)
         for definition in self.lowered["definitions"]:
             defined[definition["name"]].append(definition)
@@ -164,12 +149,15 @@ class _Builder:
         """Link the tagged lines of one definition of a kernel; False where the emitted text is not the defined one."""
         for index, node, name, block in definition["operations"]:
             line = first + index
+            # these are numbers of lines as they were written: in a text that was changed since, other lines have them
             if line > last or definition["source"][index].strip() != self.code[line - 1].strip():
                 return False
             if node not in self.nodes:  # of a branch of torch.cond, which is a graph of its own
                 continue
-            loop, named = self.nodes[node]["operations"], self._named(node).get(name, [])
+            loop = self.nodes[node]["operations"]
+            named = [position for position, one in enumerate(loop) if one["name"] == name]
             same_block = [position for position in named if loop[position]["identity"] == block]
+            # the block settles a name that several have; where it is not known, the line belongs to all of that name
             for position in same_block or named:
                 self.emitted.add((node, position))
                 self.tied_nodes.add(node)
@@ -180,16 +168,9 @@ class _Builder:
                 tied.add(line)
         return True
 
-    def _named(self, node: str) -> dict[str, list[int]]:
-        """Positions in a scheduler node's loop body by the operation's name, which blocks of it may share."""
-        if node not in self._positions:
-            found = self._positions[node] = defaultdict[str, list[int]](list)
-            for position, one in enumerate(self.nodes[node]["operations"]):
-                found[one["name"]].append(position)
-        return self._positions[node]
-
-    def mark_removed(self, kernels: list[Kernel]) -> None:
+    def _mark_removed(self, kernels: list[Kernel]) -> None:
         """Mark the buffers that no kernel stores, once it is known which operations have lines."""
+        # the wrapper alone allocates and hands on: a name within a kernel is the kernel's own
         inside = {line for kernel in kernels for line in range(kernel["first"], kernel["last"] + 1)}
         wrapper = [text for line, text in enumerate(self.code, 1) if line not in inside]
         self.removed |= without_stores(self.lowered, self._is_emitted) | handed_to_none(self.lowered, wrapper)
@@ -199,20 +180,20 @@ class _Builder:
     def _link_helpers(self, first: int, last: int, tied: set[int]) -> None:
         """Link a function of the kernel's own to the operations of the line that hands it on, a scan."""
         for name, lines in helper_lines(self.code, first, last).items():
+            # tl.associative_scan takes the function by name, and no operation is written on the function's own lines
             users = [line for line in sorted(tied) if re.search(rf"\b{name}\b", self.code[line - 1])]
             for line in lines if users else ():
                 if self.code[line - 1].strip():
                     self.panes.link_alike(self.code_pane, users[0], line)
                     tied.add(line)
 
-    def calls(self, kernels: list[Kernel]) -> list[Call]:
+    def _calls(self, kernels: list[Kernel]) -> list[Call]:
         """The wrapper's calls of kernels, each linked to what it runs."""
         by_name = {kernel["name"]: kernel for kernel in kernels}
         group_of = {member: n for n, group in enumerate(self.lowered["groups"]) for member in group["members"]}
         calls: list[Call] = []
-        unmarked = self._unmarked_calls()
-        marked = zip(self.lowered["calls"], self.lowered["traffic"], strict=True)
-        for number, (call, traffic) in enumerate([*marked, *((call, None) for call in unmarked)]):
+        all_calls = [*self.lowered["calls"], *self._unmarked_calls()]
+        for number, (call, traffic) in enumerate(zip_longest(all_calls, self.lowered["traffic"])):
             nodes, line = [node for node in call["scheduler_nodes"] if node in self.nodes], call["line"]
             aten = sorted({origin for node in nodes for origin in self.aten_nodes[node]})
             groups = sorted({group_of[node] for node in nodes})
@@ -226,7 +207,7 @@ class _Builder:
             if kernel:
                 self.panes.link("define", self.code_pane, line, self.code_pane, kernel["first"])
             given = self._arguments(line, kernel)
-            call_record = {
+            made = {
                 "id": f"{self.id}.{number}",
                 "kernel": call["kernel"],
                 "extern": kernel is None,
@@ -237,7 +218,7 @@ class _Builder:
                 "groups": groups,
                 **self._bytes(groups, kernel, traffic, [value for _, value in given if value]),
             }
-            calls.append(cast(Call, call_record))
+            calls.append(cast(Call, made))
         return calls
 
     def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any, given: list[str]) -> dict:
@@ -246,11 +227,13 @@ class _Builder:
         How much of a workspace it touches follows from its block size, which is chosen later.
         """
         spaces = [self.lowered["workspaces"][name] for name in given if name in self.lowered["workspaces"]]
+        # a workspace is memory that the kernel reads and writes, and no loop of the scheduler's says so
         used = _sum(spaces)
         if kernel is not None and traffic is not None and used is not None:
             read, written = traffic["read_bytes"] + used, traffic["written_bytes"] + used
             are = "touched" if traffic["exact"] and not used else "at_most"
             return {"bytes": read + written, "read_bytes": read, "written_bytes": written, "bytes_are": are}
+        # Inductor's own count, where no loops are known whose addresses could be counted: a library's call
         counted = _sum(self.lowered["groups"][group]["bytes"] for group in groups)
         known = None if counted is None else "counted"
         return {"bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": known}
@@ -276,9 +259,11 @@ class _Builder:
 
     def _statement(self, node: dict, taken: set[int | None]) -> int | None:
         """The wrapper's line that makes a node's buffer, or the first free one that calls what changes one in place."""
+        # a call that changes memory in place is assigned to nothing, so that its name is all there is to find
         makes, calls = rf"(?:{'|'.join(node['buffers'])}) = ", rf"{re.escape(node['extern'] or '')}\("
         for statement in (makes, calls) if node["extern"] else (makes,):
             lines = (number for number, text in enumerate(self.code, 1) if re.match(rf"\s*{statement}", text))
+            # the same product twice stands on two lines, and each call takes one of them
             if line := next((number for number in lines if number not in taken), None):
                 return line
         return None
@@ -289,27 +274,28 @@ class _Builder:
         given = arguments(match[1]) if match else []
         if kernel is None:
             return [[None, value] for value in given]
+        # `stream=` and the like are the launcher's own and no parameters of the kernel
         names = parameter_names("\n".join(self.code[kernel["first"] - 1 : kernel["last"]]), kernel["language"])
         return [[names[i] if i < len(names) and "=" not in value else None, value] for i, value in enumerate(given)]
 
-    def entry(self, kernels: list[Kernel], calls: list[Call]) -> Graph:
+    def _entry(self, kernels: list[Kernel], calls: list[Call]) -> Graph:
         """The graph's entry in the capture."""
         return {
             "id": self.id,
             "index": self.lowered["index"],
             "direction": self.direction,
             "inference": self.lowered["inference"],
-            "panes": {
-                "aten": self.aten,
-                "ir_before": self.ir_before,
-                "ir_after": self.ir_after,
-                "groups": self.groups,
-                "code": self.code_pane,
-            },
+            "panes": {kind: f"{kind}.{self.id}" for kind in ("aten", "ir_before", "ir_after", "groups", "code")},
             "nodes": self._nodes(),
             "buffers": [cast(Buffer, dict(buffer)) for buffer in self.lowered["buffers"]],
             "scheduler_nodes": [self._scheduler_node(node) for node in self.nodes.values()],
-            "groups": [self._group(number, group) for number, group in enumerate(self.lowered["groups"])],
+            "groups": [
+                cast(
+                    Group,
+                    {"line": self.group_line[number], **{key: group[key] for key in ("kind", "members", "bytes")}},
+                )
+                for number, group in enumerate(self.lowered["groups"])
+            ],
             "decisions": [
                 cast(Decision, {**decision, "reason": reason(decision, self.nodes, self.removed)})
                 for decision in self.lowered["decisions"]
@@ -320,33 +306,25 @@ class _Builder:
 
     def _nodes(self) -> list[Node]:
         """The ATen nodes, each with what became of its result."""
-        became, found = fates(self.lowered, self.aten_nodes, self._is_emitted), []
-        kept = copies(self.lowered, self._is_emitted)
-        for node in self.lowered["aten"]["nodes"]:
-            name = node["name"]
-            made = {
+        became = fates(self.lowered, self.aten_nodes, self._is_emitted)
+        memory = {name: buffer["name"] for name, buffer in self.buffers.items()}
+        # where fusion removed a node's buffer and a copy is left, the copy: the other is never allocated
+        for name, copy in copies(self.lowered, self._is_emitted).items():
+            memory[name] = copy if self.buffers[name]["removed"] else memory[name]
+        found = [
+            {
                 **{key: node[key] for key in NODE},
-                "line": self.aten_line.get(name),
-                "fate": became.get(name),
-                "buffer": self._memory_of(name, kept),
+                "line": self.aten_line.get(node["name"]),
+                "fate": became.get(node["name"]),
+                "buffer": memory.get(node["name"]),
             }
-            found.append(cast(Node, made))
-        return found
-
-    def _memory_of(self, name: str, copies: dict[str, str]) -> str | None:
-        """The buffer of a node's result; where fusion removed it and a copy is left, the copy."""
-        buffer = self.buffers.get(name)
-        if buffer is None:
-            return None
-        return copies.get(name, buffer["name"]) if buffer["removed"] else buffer["name"]
+            for node in self.lowered["aten"]["nodes"]
+        ]
+        return cast(list[Node], found)
 
     def _is_emitted(self, node: str, position: int) -> bool:
         """Whether an operation has a line; of a kernel that is linked as a whole that cannot be told, so it has."""
         return (node, position) in self.emitted or node not in self.tied_nodes
-
-    def _group(self, number: int, group: dict) -> Group:
-        line = self.group_line[number]
-        return {"line": line, "kind": group["kind"], "members": group["members"], "bytes": group["bytes"]}
 
     def _scheduler_node(self, node: dict) -> SchedulerNode:
         name = node["name"]

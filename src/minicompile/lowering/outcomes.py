@@ -50,6 +50,7 @@ def fate(
         in_templates: nodes that a template of torch's computes, each with whether its whole result is in memory.
     """
     name, buffer = node["name"], buffers.get(node["name"])
+    # the order decides where several hold: a library's call first, then what is surely in memory, the loops last
     if name in extern_nodes:
         return "extern call"
     if node["target"] == PART:
@@ -86,9 +87,15 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
         if one["stores"] is not None and one["buffer"] in in_memory and emitted(name, position)
     }
     stored = {name for name in stores if name is not None}
+    # a node with several results is stored when all are, of which each lies in a buffer of its own
     stored |= {name for name, parts in results.parts.items() if parts <= stored}
-    stored |= {name for node in nodes for name in _put_together(node, in_memory)}
+    stored |= {  # memory that is allocated as a whole and that others fill
+        in_memory[one]["node"]
+        for node in nodes if node["kind"] == CONCATENATION
+        for one in node["buffers"] if one in in_memory and in_memory[one]["node"]
+    }  # fmt: skip
     stored |= set(copies(lowered, emitted))
+    # neither's text is Inductor's, so that no line of it can be told to compute one node rather than another
     opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
     extern = {origin for name in opaque for origin in own[name]}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
@@ -134,6 +141,7 @@ def handed_to_none(lowered: dict[str, Any], wrapper: list[str]) -> set[str]:
         lowered: one of a `Watched`'s `lowered`.
         wrapper: the lines of the code that are in no kernel.
     """
+    # what is only allocated, freed or renamed was never written
     uses = [UNUSED.sub("", line) for line in wrapper]
     used = {name for line in uses for name in re.findall(r"\w+", line)}
     return {
@@ -142,33 +150,21 @@ def handed_to_none(lowered: dict[str, Any], wrapper: list[str]) -> set[str]:
     }  # fmt: skip
 
 
-def _put_together(node: dict, in_memory: dict[str, dict]) -> set[str]:
-    """The ATen nodes whose memory a scheduler node allocates as a whole and others fill, as a concatenation's."""
-    if node["kind"] != CONCATENATION:
-        return set()
-    return {in_memory[one]["node"] for one in node["buffers"] if one in in_memory and in_memory[one]["node"]}
-
-
 def copies(lowered: dict[str, Any], emitted: Callable[[str, int], bool]) -> dict[str, str]:
     """By ATen node whose whole result a loop only copies into memory, the copy: fusion may leave it nowhere else."""
     known = {buffer["name"]: buffer for buffer in lowered["buffers"]}
-    loops = [node for node in lowered["scheduler_nodes"] if len(node["operations"]) == 2 and emitted(node["name"], 1)]
-    pairs = (_copied(node, known) for node in loops)
-    return {source["node"]: copy["name"] for source, copy in pairs if source is not None and copy is not None}
-
-
-def _copied(node: dict, known: dict[str, dict]) -> tuple[dict | None, dict | None]:
-    """The buffer that a loop copies whole and the copy in memory; None twice where it does anything else."""
-    if [one["operation"] for one in node["operations"]] != ["load", "store"] or len(node["reads"]) != 1:
-        return None, None
-    source, copy = (known.get(one["buffer"]) for one in node["operations"])
-    if source is None or copy is None or copy["removed"] or source["node"] is None:
-        return None, None
-    read = node["reads"][0]
-    if source["size"] is None or copy["size"] is None or _elements(source) is None:
-        return None, None
-    whole = _elements(source) == _elements(copy) == _product(read["sizes"]) and _one_to_one(read)
-    return (source, copy) if whole else (None, None)
+    found = {}
+    for node in lowered["scheduler_nodes"]:
+        # a conversion between them would make other numbers, which are no copy
+        if [one["operation"] for one in node["operations"]] != ["load", "store"] or not emitted(node["name"], 1):
+            continue
+        source, copy = (known.get(one["buffer"]) for one in node["operations"])
+        if source is None or copy is None or copy["removed"] or source["node"] is None or len(node["reads"]) != 1:
+            continue
+        lengths = {_product(sizes) for sizes in (source["size"], copy["size"], node["reads"][0]["sizes"])}
+        if len(lengths) == 1 and None not in lengths and _one_to_one(node["reads"][0]):
+            found[source["node"]] = copy["name"]
+    return found
 
 
 def _one_to_one(read: dict) -> bool:
@@ -178,6 +174,7 @@ def _one_to_one(read: dict) -> bool:
         return False
     steps = {int(match["axis"]): int(match["step"] or 1) for match in terms if match}
     reach = 0
+    # from the smallest step: one within what the smaller ones reach together may meet an element a second time
     for axis in sorted(steps, key=steps.__getitem__):
         if steps[axis] <= reach:
             return False
@@ -241,6 +238,7 @@ def _with_bitcasts(lowered: dict[str, Any]) -> list[dict]:
         )
 
     def attributed_to(one: dict) -> dict:
+        # with two such views either may have asked, and to name one would be a guess
         asked = asks(one["producer"]) if one["operation"] == "to_dtype_bitcast" else set()
         return {**one, "producer": next(iter(asked))} if len(asked) == 1 else one
 
@@ -322,7 +320,8 @@ class _Results:
         loop, value = store["producer"], store["stores"]
         for_call = {loop, value} <= self._called
         handed = self._handed(loop, store["copies"] if for_call or value == loop else value)
-        whole = self._made_for.get(buffer["name"]) == loop and not self._is_part(loop)
+        is_part = loop in self._aten and self._aten[loop]["target"] == PART
+        whole = self._made_for.get(buffer["name"]) == loop and not is_part
         own_first = value == loop or whole or buffer["name"] in self._scattered
         if for_call:  # what is copied for a call, an input of the graph too, is not the call's own result
             names = [handed] if handed != loop or buffer["name"] in self._of_calls else []
@@ -360,21 +359,14 @@ class _Results:
             waiting += given
         return found
 
-    def _is_part(self, name: str | None) -> bool:
-        """Whether an ATen node only takes one of several results."""
-        return name in self._aten and self._aten[name]["target"] == PART
-
 
 def _holds(buffer: dict, node: dict) -> bool:
     """Whether a buffer has room for all of a node's result; a partial result of a split reduction has not."""
+    # a size that is not known refutes nothing
     if buffer["size"] is None or node["size"] is None:
         return True
-    sizes = (sorted(map(str, _not_one(one["size"]))) for one in (buffer, node))
-    return len(set(map(tuple, sizes))) == 1 or _points(buffer) == _points(node)
-
-
-def _not_one(size: list) -> list:
-    return [length for length in size if length != 1]
+    first, second = (sorted(str(length) for length in one["size"] if length != 1) for one in (buffer, node))
+    return first == second or _points(buffer) == _points(node)
 
 
 def _points(one: dict) -> sympy.Expr:
@@ -382,12 +374,9 @@ def _points(one: dict) -> sympy.Expr:
     return sympy.expand(sympy.prod(sympy.sympify(length) for length in one["size"]))
 
 
-def _elements(one: dict) -> int | None:
-    return _product(one["size"])
-
-
-def _product(sizes: list) -> int | None:
-    return prod(sizes) if all(isinstance(length, int) for length in sizes) else None
+def _product(sizes: list | None) -> int | None:
+    """How many elements there are; None where a length is not known as a number."""
+    return prod(sizes) if sizes is not None and all(isinstance(length, int) for length in sizes) else None
 
 
 def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
@@ -438,24 +427,16 @@ def _made_for(nodes: list[dict]) -> dict[str, str | None]:
 
 
 def _stood_for(node: dict, targets: dict[str, str], made_for: dict[str, str | None]) -> set[str]:
-    """The ATen nodes that a library's kernel stands for: those that it calls, or for which the memory it changes is."""
-    return _called(node, targets) or _changed(node, made_for)
+    """The ATen nodes that a library's kernel stands for.
 
-
-def _called(node: dict, targets: dict[str, str]) -> set[str]:
-    """The ATen nodes that a library's kernel stands for: those of its own operation, or the one it was made for."""
+    Those of its own operation, or the one it was made for; else those whose memory it changes in place, as a scatter.
+    """
     overload = ".".join((node["overload"] or "").split(".")[:2])
-    functional = overload.removesuffix("_")  # `scatter_reduce` becomes `scatter_reduce_`, on a copy
-    same = {one for one in node["origins"] if overload and _is_of(targets.get(one, ""), (overload, functional))}
-    return same or ({node["origin_node"]} if node["origin_node"] in targets else set())
-
-
-def _is_of(target: str, operations: tuple[str, ...]) -> bool:
-    """Whether an ATen node calls an overload of one of these operations."""
-    return target.startswith(tuple(f"{one}." for one in operations))
-
-
-def _changed(node: dict, made_for: dict[str, str | None]) -> set[str]:
-    """The ATen nodes whose results a library's kernel makes by changing memory in place, as a scatter."""
+    # `scatter_reduce` becomes `scatter_reduce_`, on a copy
+    calls = (f"{overload}.", f"{overload.removesuffix('_')}.")
+    if same := {one for one in node["origins"] if overload and targets.get(one, "").startswith(calls)}:
+        return same
+    if node["origin_node"] in targets:
+        return {node["origin_node"]}
     changed = {one for buffer in node["changes"] if (one := made_for.get(buffer))}
     return changed & set(node["origins"]) if node["extern"] else set()

@@ -1,10 +1,9 @@
 """A capture put together: source, bytecode, Dynamo's graph, the joint graph, and every compiled graph, all linked."""
 
 from pathlib import Path
-from typing import cast
 
-from minicompile.lowering.captured import Compile, Frame, Graph, GraphBreak, Title, Warned
-from minicompile.lowering.graph_record import BuiltGraph, built_graph
+from minicompile.lowering.captured import Coded, Graph
+from minicompile.lowering.graph_record import BuiltGraph
 from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import definition_lines
@@ -19,7 +18,6 @@ class Record:
         self.watched, self.panes = watched, Panes()
         self._settle()
         self._ends: dict[int, dict[str, int | None]] = {}
-        self._lengths: dict[str, int] = {}  # of the sources, in lines
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(watched["dynamo"])]
         self._joint = {graph["index"]: self._add_joint(graph["index"], graph) for graph in watched["joint"]}
@@ -31,10 +29,10 @@ class Record:
         }
         self.graphs: list[Graph] = []
         self.built: list[dict] = []  # what of `lowered` the graphs are made of
-        self.warnings: list[Warned] = []
+        self.warnings: list[Coded] = []
         for lowered in watched["lowered"]:
             try:
-                built = built_graph(lowered)
+                built = BuiltGraph(lowered)
             except Exception as error:  # of a kind that nobody has thought of: the other graphs are shown all the same
                 reason = f"{type(error).__name__}: {error}".splitlines()[0]
                 direction = "backward" if lowered["backward"] else "forward"
@@ -53,6 +51,7 @@ class Record:
         lowered = {one["index"] for one in self.watched["lowered"]}
         later: dict[int, int] = {}
         for made in self.watched["compiles"]:
+            # a graph that nothing was lowered of, before one of the same compile that was, is the earlier attempt
             kept = [index for index in made["graphs"] if index in lowered]
             later |= {index: kept[-1] for index in made["graphs"] if kept and index < kept[-1] and index not in lowered}
         self._compiles = [
@@ -64,52 +63,52 @@ class Record:
             for one in self.watched["graph_breaks"]
         ]
 
-    def compiles(self) -> list[Compile]:
+    def compiles(self) -> list[dict]:
         """The frames that Dynamo compiled, in order."""
-        return [cast(Compile, {**one, "file": one["file"] and shown_path(one["file"])}) for one in self._compiles]
+        return [{**one, "file": one["file"] and shown_path(one["file"])} for one in self._compiles]
 
-    def graph_breaks(self) -> list[GraphBreak]:
+    def graph_breaks(self) -> list[dict]:
         """Where Dynamo stopped, in order; the same place in several compiles counts as one."""
-        found: dict[tuple, GraphBreak] = {}
+        found: dict[tuple, dict] = {}
         for one in self._breaks:
-            stack: list[Frame] = [
+            stack = [
                 {"file": shown_path(file), "line": line, "function": function, "pane": self._sources.get(file)}
                 for file, line, function in one["stack"]
             ]
-            known = found.setdefault(
-                (one["reason"], one["after"], one["before"], str(stack)),
-                cast(GraphBreak, {**one, "stack": stack, "count": 0}),
-            )
-            known["count"] += 1
+            # a recompile stops at the same places again, which would be told as others
+            place = one["reason"], one["after"], one["before"], str(stack)
+            found.setdefault(place, {**one, "stack": stack, "count": 0})["count"] += 1
         return list(found.values())
 
     def _link_break(self, one: dict) -> None:
         """The user's line at which Dynamo stopped, tied to the end of the graph before and the start of the next."""
-        places = [(file, line) for file, line, _ in one["stack"] if line <= self._lengths.get(file, 0)]
+        # a file may have changed since it was read, or have no such line as code that was made from a string
+        places = [(self._sources[file], line) for file, line, _ in one["stack"] if self._has(file, line)]
         for side, at in (("after", "output"), ("before", "forward")):
             if places and one[side] is not None:
-                file, line = places[-1]
-                self.panes.link(
-                    "break", self._sources[file], line, f"dynamo.{one[side]}", self._ends[one[side]].get(at)
-                )
+                self.panes.link("break", *places[-1], f"dynamo.{one[side]}", self._ends[one[side]].get(at))
+
+    def _has(self, file: str, line: int) -> bool:
+        """Whether a source that is shown has this line."""
+        return line <= len(self.watched["sources"].get(file, ()))
 
     def _add_sources(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for file, lines in self.watched["sources"].items():
-            self._lengths[file] = len(lines)
-            title: Title = {"code": "source", "file": shown_path(file)}
+            title = {"code": "source", "file": shown_path(file)}
             found[file] = self.panes.add(f"source.{len(found)}", "source", title, "python", lines)
         for number, one in enumerate(self.watched["bytecode"]):
-            function: Title = {"code": "bytecode", "function": one["function"]}
+            title = {"code": "bytecode", "function": one["function"]}
             if one["decompiled"]:
-                title = {**function, "code": "bytecode_decompiled"}
-                self.panes.add(f"decompiled.{number}", "bytecode", title, "python", one["decompiled"])
-            self.panes.add(f"bytecode.{number}", "bytecode", function, "text", one["instructions"])
+                decompiled = {**title, "code": "bytecode_decompiled"}
+                self.panes.add(f"decompiled.{number}", "bytecode", decompiled, "python", one["decompiled"])
+            self.panes.add(f"bytecode.{number}", "bytecode", title, "text", one["instructions"])
         return found
 
     def _link_source(self, stack: str | None, pane: str, line: int | None) -> None:
         for depth, (file, number) in enumerate(user_frames(stack)):
-            if number <= self._lengths.get(file, 0):
+            if self._has(file, number):
+                # the innermost frame wrote the operation; those around it called that one
                 self.panes.link("caller" if depth else "source", self._sources[file], number, pane, line)
 
     def _add_dynamo(self, index: int, graph: dict) -> dict[str, int]:
@@ -125,7 +124,7 @@ class Record:
     def _add_joint(self, index: int, graph: dict) -> dict:
         lines = graph["text"].rstrip().splitlines()
         training = any(node["name"].startswith("tangents") for node in graph["nodes"])
-        title: Title = {"code": "joint" if training else "joint_forward"}
+        title = {"code": "joint" if training else "joint_forward"}
         pane = self.panes.add(f"joint.{index}", "joint", title, "python", lines)
         at = definition_lines(lines)
         dynamo, known = self._dynamo[index], self.watched["dynamo"][index]["identities"]
@@ -134,6 +133,7 @@ class Record:
         for node in graph["nodes"]:
             names = _named_in(dynamo, node["origins"], known)
             origins[node["name"]] = names[:1]
+            # the number of autograd's latest node: -1 stands before its first, and so for no forward call
             if names and node["sequence"] is not None and node["sequence"] >= 0:
                 by_sequence.setdefault(node["sequence"], []).append(names[0])
         for node in graph["nodes"]:  # a backward node has the number of the forward call that it is the gradient of
@@ -141,8 +141,7 @@ class Record:
             origins[name] = origins[name] or list(dict.fromkeys(by_sequence.get(node["sequence"], [])))
             for origin in origins[name]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
-        known = graph["identities"]
-        return {"pane": pane, "at": at, "origins": origins, "by_sequence": by_sequence, "identities": known}
+        return {"at": at, "origins": origins, "by_sequence": by_sequence, "identities": graph["identities"]}
 
     def _link_upwards(self, built: BuiltGraph, nodes: list[dict]) -> dict[str, Stack]:
         """From an ATen graph, whose nodes are these, to the joint graph, to Dynamo's, and to the source.
@@ -152,52 +151,41 @@ class Record:
         """
         index = built.graph["index"]
         recorded = {node["name"]: node for node in self.watched["dynamo"][index]["nodes"]}
+        earlier = self._joint.get(index, {"origins": {}, "at": {}})
         holders = _holders(nodes)
         stacks = {}
         for position, node in enumerate(nodes):
             # what replaced a pattern may have no origin itself; then that of the next node that uses its result counts
-            found = self._origins(index, node)
+            dynamo, joint = self._origins(index, node)
             users = [node["name"]]
-            for one in nodes[position + 1 :] if not found["dynamo"] else ():
-                if found["dynamo"]:
+            for one in nodes[position + 1 :] if not dynamo else ():
+                if dynamo:
                     break
                 if set(one["inputs"]) & set(users) and one["op"] == "call_function":
                     users.append(one["name"])
-                    found = {**self._origins(index, one), "joint": found["joint"]}
+                    dynamo, _ = self._origins(index, one)
             # of one that nothing reads but the backward pass, that of what the pattern took away
-            if not found["dynamo"]:
-                found = self._in_place_of(index, node, found)
+            if not dynamo:
+                gone = self._replaced_by.get((index, node["name"]), [])
+                dynamo = list(dict.fromkeys(origin for one in gone for origin in earlier["origins"].get(one, [])))
+                joint = joint or [one for one in gone if one in earlier["at"]]
             # nor has the gradient of a branch of torch.cond: then that of the call that holds the branch
-            if not found["dynamo"] and (holder := holders.get(node["name"].rpartition(".")[0])):
-                found = {**self._origins(index, holder), "joint": found["joint"]}
-            found["joint"] = found["joint"] or self._replaced(built.graph, nodes, node, found["dynamo"])
-            self._link_node(built, node, found)
-            stacks[node["name"]] = layer_stack(node, (recorded[name] for name in found["dynamo"]))
+            if not dynamo and (holder := holders.get(node["name"].rpartition(".")[0])):
+                dynamo, _ = self._origins(index, holder)
+            joint = joint or self._replaced(built.graph, nodes, node, dynamo)
+            self._link_node(built, node, dynamo, joint)
+            stacks[node["name"]] = layer_stack(node, (recorded[name] for name in dynamo))
         return stacks
 
-    def _in_place_of(self, index: int, node: dict, found: dict) -> dict:
-        """What a node has in place of origins of its own: those of the nodes that its pattern replaced."""
-        joint, gone = (
-            self._joint.get(index, {"origins": {}, "at": {}}),
-            self._replaced_by.get((index, node["name"]), []),
-        )
-        names = list(dict.fromkeys(origin for one in gone for origin in joint["origins"].get(one, [])))
-        earlier = [one for one in gone if one in joint["at"]]
-        return {"dynamo": names, "joint": found["joint"] or earlier, "stacks": self._stacks(index, names)}
-
-    def _stacks(self, index: int, names: list[str]) -> list[str]:
-        """Stack traces of these nodes of Dynamo's."""
-        nodes = self.watched["dynamo"][index]["nodes"]
-        return [one["stack"] for one in nodes if one["name"] in names and one["stack"]]
-
-    def _link_node(self, built: BuiltGraph, node: dict, found: dict) -> None:
-        """One ATen node to those that it comes from, and to the user's lines."""
-        index, aten, line = built.graph["index"], built.graph["panes"]["aten"], built.aten_lines.get(node["name"])
-        for name in found["joint"]:
-            self.panes.link("node", self._joint[index]["pane"], self._joint[index]["at"][name], aten, line)
-        for name in found["dynamo"]:
+    def _link_node(self, built: BuiltGraph, node: dict, dynamo: list[str], joint: list[str]) -> None:
+        """One ATen node to those of both graphs that it comes from, and to the user's lines."""
+        index, aten, line = built.graph["index"], built.graph["panes"]["aten"], built.aten_line.get(node["name"])
+        for name in joint:
+            self.panes.link("node", f"joint.{index}", self._joint[index]["at"][name], aten, line)
+        for name in dynamo:
             self.panes.link("node", f"dynamo.{index}", self._dynamo[index][name], aten, line)
-        self._link_source(node["stack"] or next((stack for stack in found["stacks"]), None), aten, line)
+        theirs = (one["stack"] for one in self.watched["dynamo"][index]["nodes"] if one["name"] in dynamo)
+        self._link_source(node["stack"] or next(filter(None, theirs), None), aten, line)
 
     def _link_inlined(self, built: BuiltGraph, nodes: list[dict], inner: list[dict]) -> None:
         """The nodes of graphs that a template takes into its text, flex_attention's score say, upwards as above, and
@@ -207,10 +195,10 @@ class Record:
             holder = holders.get(node["name"].rpartition(".")[0])
             if node["name"] in own or node["op"] != "call_function" or holder is None:
                 continue
-            self._link_node(built, node, self._origins(built.graph["index"], node))
+            self._link_node(built, node, *self._origins(built.graph["index"], node))
             for call in built.graph["calls"]:
                 if holder["name"] in call["aten_nodes"]:
-                    line = built.aten_lines.get(node["name"])
+                    line = built.aten_line.get(node["name"])
                     self.panes.link("call", panes["aten"], line, panes["code"], call["line"])
 
     def _replaced(self, graph: Graph, nodes: list[dict], node: dict, dynamo: list[str]) -> list[str]:
@@ -222,11 +210,12 @@ class Record:
         joint = self._joint.get(graph["index"])
         if joint is None or not graph["inference"] or node["op"] != "call_function":
             return []
+        # what is still there, or an origin of what is, was not taken away
         kept = {name for one in nodes for name in (one["name"], *(origin for origin, _ in one["origins"]))}
         return [name for name, found in joint["origins"].items() if name not in kept and set(found) & set(dynamo)]
 
-    def _origins(self, index: int, node: dict) -> dict:
-        """The nodes of Dynamo's and of the joint graph that an ATen node comes from, and stack traces of the former."""
+    def _origins(self, index: int, node: dict) -> tuple[list[str], list[str]]:
+        """The nodes of Dynamo's graph and those of the joint graph that an ATen node comes from."""
         joint, dynamo = self._joint.get(index), self._dynamo[index]
         names = _named_in(dynamo, node["origins"], self.watched["dynamo"][index]["identities"])[:1]
         earlier = []
@@ -235,8 +224,7 @@ class Record:
             earlier += _named_in(joint["at"], node["origins"], joint["identities"])
             names = names or [origin for one in earlier for origin in joint["origins"][one]]
             names = names or joint["by_sequence"].get(node["sequence"], [])
-        names, earlier = list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
-        return {"dynamo": names, "joint": earlier, "stacks": self._stacks(index, names)}
+        return list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
 
 
 def _holders(nodes: list[dict]) -> dict[str, dict]:

@@ -77,15 +77,6 @@ class _Side:
         kernel = self.kernels[name]
         return self.panes[self.graph["panes"]["code"]][kernel["first"] - 1 : kernel["last"]]
 
-    def stage(self, name: str, stage: str) -> list[str] | None:
-        assembly = self.kernels[name]["assembly"]
-        pane = assembly["panes"][stage] if assembly else None
-        return self.panes[pane] if pane else None
-
-    def configuration(self, name: str) -> dict | None:
-        assembly = self.kernels[name]["assembly"]
-        return assembly and assembly["configuration"]
-
 
 def _graph(simulated: _Side, real: _Side) -> dict:
     pairs = _pairs(simulated, real)
@@ -110,8 +101,10 @@ def _graph(simulated: _Side, real: _Side) -> dict:
 
 def _pairs(simulated: _Side, real: _Side) -> list[tuple[str, str]]:
     """(simulated's, real's) names of the kernels that belong together: by their text, then by their name."""
+    # names are counted up along the graph, so that one kernel more shifts those of all that follow
     by_text = {"\n".join(simulated.text(name)): name for name in simulated.kernels}
     found = {name: by_text.get("\n".join(real.text(name))) for name in real.kernels}
+    # a twin by text is sure, a namesake only likely: it must not take another one's twin
     taken = set(found.values())
     for name, twin in found.items():
         if twin is None and name in simulated.kernels and name not in taken:
@@ -121,15 +114,23 @@ def _pairs(simulated: _Side, real: _Side) -> list[tuple[str, str]]:
 
 def _kernel(simulated: _Side, real: _Side, first: str, second: str) -> dict:
     texts = simulated.text(first), real.text(second)
+    # above `def` stand decorators and what they say of the device, which may differ where the code does not
     bodies = [text[next((n for n, line in enumerate(text) if line.startswith("def ")), 0) :] for text in texts]
-    chosen = simulated.configuration(first), real.configuration(second)
-    stages = {stage: (simulated.stage(first, stage), real.stage(second, stage)) for stage in STAGES}
+    made = [side.kernels[name]["assembly"] for side, name in ((simulated, first), (real, second))]
+    chosen = [one and one["configuration"] for one in made]
+    stages = {
+        stage: [
+            one and side.panes.get(one["panes"][stage] or "") for side, one in zip((simulated, real), made, strict=True)
+        ]
+        for stage in STAGES
+    }
     return {
         "name": second,
         "source_same": texts[0] == texts[1],
         "body_same": bodies[0] == bodies[1],
         "difference": list(unified_diff(*texts, "simulated", "real", lineterm="", n=0))[:DIFF_LINES],
         "configuration": {"simulated": chosen[0], "real": chosen[1], "same": chosen[0] == chosen[1]},
+        # a text that one side lacks is neither the same nor another
         **{f"{stage}_same": None if None in both else both[0] == both[1] for stage, both in stages.items()},
     }
 
@@ -149,6 +150,7 @@ def _reasons(graph: dict) -> list[dict]:
     tuned = [kernel["name"] for kernel in graph["kernels"] if not kernel["configuration"]["same"]]
     if tuned:
         reasons.append({"code": "configuration", "kernels": tuned})
+    # another source or configuration explains another text by itself: only what is left is the compiler's doing
     compiled = [
         kernel["name"]
         for kernel in graph["kernels"]

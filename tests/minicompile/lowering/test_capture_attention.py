@@ -1,25 +1,17 @@
 """Attention that is written out for a GPU that is not here says so, in the capture, on its label and in a diff."""
 
 import pytest
-import torch
-from captured import FAST
-from torch.nn import functional as F
+from zoo_models import captured
 
-from minicompile.capturing import capture
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.wording import Wording
 from minilab.config.check import check_schema, read_schema
 
 
-def attend(q):
-    return F.scaled_dot_product_attention(q, q, q) + q.sin().cumsum(-1)
-
-
 @pytest.fixture(scope="module")
 def both():
-    q = torch.ones(1, 2, 8, 16)
-    return capture(attend, q, options=FAST), capture(attend, q, target="simulated")
+    return captured("sdpa", "cpu").capture, captured("sdpa", "simulated").capture
 
 
 def test_the_label_says_that_attention_is_written_out(both):
@@ -27,7 +19,7 @@ def test_the_label_says_that_attention_is_written_out(both):
     assert (here["target"]["attention"], simulated["target"]["attention"]) == (None, "math")
     assert "attention is written out" in Wording().label(simulated)
     assert "attention" not in Wording().label(here)
-    other = capture(torch.sin, torch.ones(3), target="simulated")
+    other = captured("softmax", "simulated").capture
     assert other["target"]["attention"] is None
     assert "attention" not in Wording().label(other)
 
@@ -39,5 +31,14 @@ def test_a_diff_marks_what_is_due_to_it(both):
     changed = {one["target"]: one.get("attention", False) for one in (*graph["appeared"], *graph["vanished"])}
     assert changed["aten.bmm.default"]
     assert any("flash_attention" in target and marked for target, marked in changed.items())
-    assert not any(marked for target, marked in changed.items() if target.startswith("aten.cumsum"))
     assert "(of attention, which one side writes out)" in described(found)
+
+
+def test_a_diff_marks_nothing_else(both):
+    here, _ = both
+    (graph,) = diff_compiles(here, captured("flipped", "simulated").capture)["graphs"]
+    marks = {one["target"]: one.get("attention", False) for one in graph["appeared"]}
+    assert marks["aten.bmm.default"]
+    assert {"aten.cos.default", "aten.gather.default"} <= marks.keys()
+    assert not marks["aten.cos.default"]
+    assert not marks["aten.gather.default"]

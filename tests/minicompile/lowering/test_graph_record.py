@@ -7,25 +7,25 @@ import torch
 from captured import FAST
 from torch import nn
 from torch.nn import functional
+from zoo_models import NEWEST, path_of
 
 from minicompile.capturing import capture
-from minicompile.lowering.graph_record import built_graph
+from minicompile.lowering.graph_record import BuiltGraph
 from minicompile.lowering.outcomes import own_aten_nodes
-from minicompile.lowering.panes import triton_assembly
+from minicompile.lowering.panes.panes import Panes
+from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record
-from minicompile.models import tiny_head
-from minicompile.watching.model import watch_model
+from minicompile.watching.watched import read_watched
 
 
 @pytest.fixture(scope="module")
 def seen():
-    model = tiny_head()
-    return watch_model(model.module, model.inputs, options=FAST)
+    return read_watched(path_of("attention_written_out", "cpu", NEWEST))
 
 
 def test_building_a_graph_leaves_the_compiles_data_as_it_was(seen):
     before = copy.deepcopy(seen["lowered"])
-    built = built_graph(seen["lowered"][0])
+    built = BuiltGraph(seen["lowered"][0])
     assert seen["lowered"] == before
     assert {"aten_nodes", "lines"} <= built.graph["scheduler_nodes"][0].keys()
 
@@ -42,8 +42,8 @@ def test_an_aten_node_belongs_to_the_loops_that_compute_it(seen):
     own = own_aten_nodes(lowered)
     assert own.keys() == {node["name"] for node in lowered["scheduler_nodes"]}
     made = {producer: name for name, producers in own.items() for producer in producers}
-    assert {"addmm", "amax", "sum_1", "div"} <= made.keys()
-    assert len({made["addmm"], made["amax"], made["sum_1"]}) == 3
+    assert {"bmm", "amax", "sum_1", "div"} <= made.keys()
+    assert len({made["bmm"], made["amax"], made["sum_1"]}) == 3
 
 
 def test_the_assembly_is_added_to_a_copy():
@@ -53,7 +53,8 @@ def test_the_assembly_is_added_to_a_copy():
     facts = {"architecture": "sm_90", "configuration": {"num_warps": 4}, "candidates": 2}
     facts |= {"shared_bytes": 0, "registers": 16, "stack_bytes": 0}
     before = copy.deepcopy(graph)
-    made, panes = triton_assembly.with_assembly(graph, {"triton_0": {**facts, **texts}})
+    panes = Panes()
+    made = with_assembly(graph, {"triton_0": {**facts, **texts}}, panes)
     assert graph == before
     assert made["kernels"][0]["assembly"]["configuration"] == {"num_warps": 4}
     kinds = ["ttir", "ttgir", "llir", "ptx"]

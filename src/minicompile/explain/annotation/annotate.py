@@ -70,6 +70,7 @@ def _library_only(capture: Capture) -> dict:
 
 def _answers(view: KernelView, asked: bool) -> dict:
     language, lines = view.kernel["language"], view.lines
+    calls = sum(call["kernel"] == view.call["kernel"] for call in view.graph["calls"])
     return {
         "kernel": view.kernel,
         "call": view.call,
@@ -78,7 +79,7 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "headline": headline(view),
         "ordered": facts.ordered(view),
         "choices": [_told(view, fact) for fact in chosen(view)],
-        "same_kernel": _same_kernel(view),
+        "same_kernel": calls if calls > 1 else None,
         "users_own": any(node["user_triton"] for node in view.scheduler_nodes),
         "operations": facts.operations(view),
         "templates": facts.templates(view),
@@ -93,9 +94,10 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "nothing_given": facts.nothing_given(view),
         "absent": facts.absent(view),
         "assembly": view.kernel["assembly"],
-        "variables": said_of_all(lines, "variables", language, view.reader),
-        "scratch": said_of_all(lines, "scratch", language, view.reader),
-        "expressions": said_of_all(lines, "expressions", language, view.reader),
+        **{
+            section: said_of_all(lines, section, language, view.reader)
+            for section in ("variables", "scratch", "expressions")
+        },
         "reductions": [
             {
                 **reduction,
@@ -135,12 +137,6 @@ def _told(view: KernelView, fact: dict) -> str:
     if (fact.get("margin") or fact.get("milliseconds")) and f"{key}_by" in view.words:
         key += "_by"
     return view.words(key, **fields)
-
-
-def _same_kernel(view: KernelView) -> int | None:
-    """How many calls of the graph share the kernel; None for one."""
-    calls = sum(call["kernel"] == view.call["kernel"] for call in view.graph["calls"])
-    return calls if calls > 1 else None
 
 
 def _spaced(text: str) -> str:

@@ -62,18 +62,14 @@ def decisions(view: KernelView) -> dict:
     """Fusions that made the kernel's groups (`taken`), and by reason its nodes' with others (`refused`)."""
     inside = {node["name"] for node in view.scheduler_nodes}
     taken: list[Decision] = []
-    refused: list[tuple[Coded, list[Decision]]] = []
+    refused: dict[str, tuple[Coded, list[Decision]]] = {}
     for decision in view.graph["decisions"]:
         first, second = set(decision["first"]), set(decision["second"])
         if decision["taken"] and first | second <= inside:
             taken.append(decision)
         elif not decision["taken"] and (first <= inside) != (second <= inside) and (first | second) & inside:
-            alike = next((found for reason, found in refused if reason == decision["reason"]), None)
-            if alike is None:
-                refused.append((decision["reason"], [decision]))
-            else:
-                alike.append(decision)
-    return {"taken": taken, "refused": refused}
+            refused.setdefault(str(decision["reason"]), (decision["reason"], []))[1].append(decision)
+    return {"taken": taken, "refused": list(refused.values())}
 
 
 def reads(view: KernelView) -> dict[str, list[dict]]:
@@ -125,9 +121,8 @@ def reductions(view: KernelView) -> list[dict]:
     Where one is split in two steps, `first_step` or `last_step` is the other step: `nodes`, `kernel`, `line`.
     """
     found: dict[tuple, dict] = {}
-    for node in view.scheduler_nodes:
-        if not node["is_reduction"] or node["computes"] in ORDERED:
-            continue
+    every = [node for node in view.graph["scheduler_nodes"] if _reduces(node)]
+    for node in filter(_reduces, view.scheduler_nodes):
         reducing = [one for one in node["operations"] if one["operation"] == "reduction"]
         producers = [one["producer"] for one in reducing if one["producer"]] or node["aten_nodes"]
         sizes = node["loop_sizes"] or [[], []]
@@ -138,15 +133,15 @@ def reductions(view: KernelView) -> list[dict]:
             "producers": [operation_record(view, view.nodes[name]) for name in producers if name in view.nodes],
             "results": _product(sizes[0]),
             "length": _product(sizes[1]),
-            "first_step": _step(view, [one for one in _reducing(view) if _continues(node, one)]),
-            "last_step": _step(view, [one for one in _reducing(view) if _continues(one, node)]),
+            "first_step": _step(view, [one for one in every if _continues(node, one)]),
+            "last_step": _step(view, [one for one in every if _continues(one, node)]),
         }
         found.setdefault(key, entry)["nodes"].append(node["name"])
     return list(found.values())
 
 
-def _reducing(view: KernelView) -> list[SchedulerNode]:
-    return [node for node in view.graph["scheduler_nodes"] if node["is_reduction"] and node["computes"] not in ORDERED]
+def _reduces(node: SchedulerNode) -> bool:
+    return node["is_reduction"] and node["computes"] not in ORDERED
 
 
 def _continues(last: SchedulerNode, first: SchedulerNode) -> bool:
@@ -164,9 +159,7 @@ def _step(view: KernelView, nodes: list[SchedulerNode]) -> dict | None:
     """Where the other step of a split reduction is."""
     names = [node["name"] for node in nodes]
     calls = [call for call in view.graph["calls"] if set(call["scheduler_nodes"]) & set(names)]
-    if not calls:
-        return None
-    return {"nodes": names, "kernel": calls[0]["kernel"], "line": calls[0]["line"]}
+    return {"nodes": names, "kernel": calls[0]["kernel"], "line": calls[0]["line"]} if calls else None
 
 
 def absent(view: KernelView) -> dict:
@@ -194,6 +187,7 @@ def absent(view: KernelView) -> dict:
     ]
     in_scratch = {entry["buffer"] for entry in writes(view)["scratch"]}
     handed_over = [node for node in gone if view.graph["direction"] == "forward" and _handed_over(view, node["name"])]
+    lengths = [node["bytes"] for node in handed_over]
     return {
         "intermediates": [{**operation_record(view, node), "target": targets[node["name"]]} for node in gone],
         "all_stored": bool(view.fused) and all(in_memory(view, node) for node in view.fused),
@@ -202,14 +196,9 @@ def absent(view: KernelView) -> dict:
         "apart": moved_apart(view),
         "scratched": [node["name"] for node in gone if node["buffer"] in in_scratch],
         "handed_over": [node["name"] for node in handed_over],
-        "handed_over_bytes": _all_bytes(handed_over),
+        "handed_over_bytes": None if None in lengths else sum(filter(None, lengths)),
         "partial": partial,
     }
-
-
-def _all_bytes(nodes: list[Node]) -> int | None:
-    known = [node["bytes"] for node in nodes if node["bytes"] is not None]
-    return sum(known) if len(known) == len(nodes) else None
 
 
 def moved_apart(view: KernelView) -> int | None:
@@ -264,8 +253,7 @@ def what_is(view: KernelView, buffer: str) -> str:
     computed = [view.nodes[name] for name in maker["aten_nodes"] if name in view.nodes]
     if maker["extern"] and len(computed) == 1:  # a call that changes memory which it is given
         return view.words("buffers.result", target=computed[0]["target"], node=computed[0]["name"])
-    reduces = maker["is_reduction"] and maker["computes"] not in ORDERED
-    key = "buffers.reduction" if reduces else "buffers.partial"
+    key = "buffers.reduction" if _reduces(maker) else "buffers.partial"
     return view.words(key, node=maker["name"], reduction=maker["reduction_type"])
 
 
@@ -287,11 +275,9 @@ def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
             for pointer, expression in pointer_accesses(text, view):
                 key = buffer, content, pointer, element
                 entry = found.setdefault(key, _entry(view, buffer, pointer, element, content))
-                place = entry["places"].setdefault(expression, [])
-                if line not in place:
-                    place.append(line)
+                entry["places"].setdefault(expression, {})[line] = None
     for entry in found.values():
-        entry["places"] = [{"expression": place, "lines": lines} for place, lines in entry["places"].items()]
+        entry["places"] = [{"expression": place, "lines": [*lines]} for place, lines in entry["places"].items()]
     return list(found.values())
 
 
@@ -345,9 +331,4 @@ def _handed_over(view: KernelView, name: str) -> bool:
 
 def _product(sizes: list) -> int | str:
     """How many there are; a product in letters where a length is symbolic."""
-    total = 1
-    for size in sizes:
-        if not isinstance(size, int):
-            return "*".join(str(one) for one in sizes)
-        total *= size
-    return total
+    return prod(sizes) if all(isinstance(size, int) for size in sizes) else "*".join(map(str, sizes))

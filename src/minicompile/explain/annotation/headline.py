@@ -5,6 +5,7 @@ A name is given only where the graph has the whole of it: the operations, fed by
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
 
 from minicompile.explain.annotation.view import KernelView
 from minicompile.lowering.captured import Node
@@ -20,14 +21,9 @@ def steps(view: KernelView) -> list[dict]:
 
     Copies, and conversions that round at most, are told where the kernel does nothing else.
     """
-    found: list[dict] = []
     nodes = in_order(view)
-    for name in map(operation_of, [node for node in nodes if not passes_on(view, node)] or nodes):
-        if found and found[-1]["name"] == name:
-            found[-1]["many"] += 1
-        else:
-            found.append({"name": name, "many": 1})
-    return found
+    told = [node for node in nodes if not passes_on(view, node)] or nodes
+    return [{"name": name, "many": len([*alike])} for name, alike in groupby(told, operation_of)]
 
 
 def in_order(view: KernelView) -> list[Node]:
@@ -128,7 +124,10 @@ def named_whole(view: KernelView) -> Whole | None:
                 rest = {one["name"] for one in view.fused if not passes_on(view, one)}
                 parts = graph.made_of(node) - graph.made_of(found[0])
                 size = tuple(found[0]["size"] or ())
-                return Whole(_called(name, axes, size), axes, size, found[0]["name"], node["name"], rest <= parts)
+                # LayerNorm's axes are the last ones; along others the same is only to standardise
+                last = tuple(range(len(size)))[-len(axes) :]
+                named = "standardise" if name == "layer_norm" and axes != last else name
+                return Whole(named, axes, size, found[0]["name"], node["name"], rest <= parts)
     return None
 
 
@@ -136,12 +135,6 @@ def _step(view: KernelView, step: dict) -> str:
     key = f"headline.operations.{step['name']}"
     name = view.words(key) if key in view.words else f"`{step['name']}`"
     return name if step["many"] == 1 else view.words("headline.times", name=name, count=step["many"])
-
-
-def _called(name: str, axes: tuple[int, ...], size: tuple) -> str:
-    """The name that fits the axes: LayerNorm's are the last ones."""
-    last = tuple(range(len(size)))[-len(axes) :]
-    return "standardise" if name == "layer_norm" and axes != last else name
 
 
 def _axes(view: KernelView, whole: Whole) -> str:

@@ -67,16 +67,13 @@ def _origins(view: KernelView, number: int, text: str) -> list[str]:
 
 def _parameters(view: KernelView, number: int, text: str) -> str | None:
     """What the wrapper hands to the parameters whose declarations a C++ signature's line holds."""
-    if view.kernel["language"] != "cpp" or not view.kernel["first"] <= number <= _signature_end(view):
+    # the body opens on a line of its own; a kernel without such a line has its signature on the first
+    body = next((line for line, code in view.lines if code.startswith("{")), view.kernel["first"])
+    if view.kernel["language"] != "cpp" or number > body:
         return None
     names = [name for name in view.parameters if re.search(rf"\b{re.escape(name)}\b", text)]
     said_of_each = [view.words("lines.parameter", name=name, value=view.parameters[name]) for name in names]
     return ", ".join(said_of_each) or None
-
-
-def _signature_end(view: KernelView) -> int:
-    """The line of a C++ kernel on which its body opens, or its first line where none does."""
-    return next((number for number, text in view.lines if text.startswith("{")), view.kernel["first"])
 
 
 def _ends(view: KernelView) -> dict[int, str]:
@@ -90,10 +87,8 @@ def _ends(view: KernelView) -> dict[int, str]:
             for character in stripped:
                 if character == "{":
                     opened.append(header)
-                elif character == "}" and opened:
-                    what = opened.pop()
-                    if what:
-                        found[number] = what
+                elif character == "}" and opened and (what := opened.pop()):
+                    found[number] = what
             header = None
         elif match := re.match(r"for\s?\(\w+ (\w+)", stripped):
             header = view.words("lines.loop", variable=match[1])

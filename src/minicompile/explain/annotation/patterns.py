@@ -17,21 +17,19 @@ SECTIONS = ("expressions", "variables", "scratch", "structure")
 
 
 @cache
+def _data() -> dict:
+    return yaml.safe_load(DATA.read_text())
+
+
+@cache
 def _patterns(section: str, language: str) -> list[tuple[re.Pattern, str]]:
     """(pattern, key of its sentence) pairs, in order."""
-    entries = yaml.safe_load(DATA.read_text())[section]
-    keyed = [entry for entry in entries if entry["language"] == language]
+    keyed = [entry for entry in _data()[section] if entry["language"] == language]
     return [(re.compile(entry["pattern"]), f"{section}.{entry['key']}") for entry in keyed]
 
 
 def _words(reader: str) -> Translations:
     return Translations("minicompile.explain", "kernel_lines", reader)
-
-
-@cache
-def _named_for_more() -> dict[str, dict]:
-    """Kinds of reduction that a kernel may compute otherwise than their name says, with the patterns that tell."""
-    return yaml.safe_load(DATA.read_text())["reductions"]
 
 
 def meaning(kind: str | None, reader: str = "en") -> str | None:
@@ -70,7 +68,7 @@ def not_as_named(kind: str | None, lines: list[tuple[int, str]], reader: str = "
     def stands(pattern: str) -> bool:
         return any(re.search(pattern, text) for _, text in lines)
 
-    entry = _named_for_more().get(kind or "")
+    entry = _data()["reductions"].get(kind or "")
     if entry is None or stands(entry["unless"]) or not all(map(stands, entry["shown"])):
         return None
     return _words(reader)(f"reductions.{kind}.otherwise")

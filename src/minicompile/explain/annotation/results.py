@@ -44,26 +44,18 @@ def _became(view: KernelView, node: Node) -> str:
         results = [f"`{part['name']}` {_became(view, part)}" for part in parts(view, node)]
         return "; ".join(results) or view.words("fates.nothing")
     if _is_written(view, node):
-        return _fate(view, "materialised")
+        return view.words("fates.materialised")
     if node["fate"] is None:
-        return _fate(view, GIVEN.get(node["op"], "size"))
+        return view.words(f"fates.{GIVEN.get(node['op'], 'size')}")
     other = next((one for one in _same_values(view, node) if _is_written(view, one)), None)
-    return view.words("fates.elsewhere", name=other["name"]) if other else _fate(view, node["fate"])
-
-
-def _fate(view: KernelView, fate: str | None) -> str:
-    return view.words(f"fates.{fate}")
+    return view.words("fates.elsewhere", name=other["name"]) if other else view.words(f"fates.{node['fate']}")
 
 
 def _is_written(view: KernelView, node: Node) -> bool:
     """Whether a kernel stores a result, a library computes it, or its buffer is one that is allocated."""
-    if node["fate"] in ("materialised", "extern call"):
-        return True
-    return node["fate"] == "view" and _is_allocated(view, node["buffer"])
-
-
-def _is_allocated(view: KernelView, buffer: str | None) -> bool:
-    return buffer in view.buffers and not view.buffers[buffer]["removed"]
+    buffer = view.buffers.get(node["buffer"] or "")
+    is_view_of_it = node["fate"] == "view" and buffer is not None and not buffer["removed"]
+    return is_view_of_it or node["fate"] in ("materialised", "extern call")
 
 
 def _same_values(view: KernelView, node: Node) -> list[Node]:

@@ -24,9 +24,9 @@ ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a loop body: which scheduler node it is of, and which ATen node it comes from."""
+    """One operation of a loop body: the scheduler node that it is of, and which ATen node it comes from."""
 
-    scheduler_node: str
+    node: SchedulerNode
     operation: str
     producer: str | None
     ir_line: int | None
@@ -50,7 +50,7 @@ class KernelView:
         self.buffers = {buffer["name"]: buffer for buffer in graph["buffers"]}
         self.scheduler_nodes = [node for node in graph["scheduler_nodes"] if node["name"] in call["scheduler_nodes"]]
         self._panes = {pane["id"]: pane for pane in capture["panes"]}
-        self.code = self._panes[graph["panes"]["code"]]["lines"]
+        self.code = self.pane(graph["panes"]["code"])
 
     @property
     def lines(self) -> list[tuple[int, str]]:
@@ -133,7 +133,7 @@ class KernelView:
         by_ir_line: dict[int, list[Operation]] = defaultdict(list)
         for node in self.scheduler_nodes:
             for one in node["operations"]:
-                made = Operation(node["name"], one["operation"], one["producer"], one["line"])
+                made = Operation(node, one["operation"], one["producer"], one["line"])
                 by_ir_line[one["line"] or 0].append(made)
         found: dict[int, list[Operation]] = defaultdict(list)
         for ir_line, line in self._pairs(self.graph["panes"]["ir_after"], self.graph["panes"]["code"], "operation"):
@@ -145,32 +145,28 @@ class KernelView:
         """(buffer, element in the loop body's own variables) of a load or store; None where the IR does not say."""
         if operation.ir_line is None:
             return None
-        ir = self._panes[self.graph["panes"]["ir_after"]]["lines"]
+        ir = self.pane(self.graph["panes"]["ir_after"])
         match = IR_ACCESS.search(ir[operation.ir_line - 1])
         if not match:
             return None
         if match["index"].isdigit():  # a seed's place
             return match["buffer"], match["index"]
-        node = next(one for one in self.scheduler_nodes if one["name"] == operation.scheduler_node)
         for text in reversed(ir[: operation.ir_line - 1]):
             if (index := IR_INDEX.match(text)) and index["variable"] == match["index"]:
-                found = node["indexing"].get(index["name"])
+                found = operation.node["indexing"].get(index["name"])
                 return (match["buffer"], found) if found else None
         return None
 
     def content(self, operation: Operation, buffer: str) -> str:
         """The name of what an operation finds or leaves in a buffer: one that is changed gets a new name."""
-        node = next(one for one in self.scheduler_nodes if one["name"] == operation.scheduler_node)
+        read = {one["buffer"] for one in operation.node["reads"]}
         if operation.operation in WRITES:
-            return self._changed(node, buffer) or buffer
-        read = [one["buffer"] for one in node["reads"]]
-        makers = (maker for maker in reversed(self.graph["scheduler_nodes"]) if {*maker["buffers"]} & {*read})
-        found = None if buffer in read else next((name for one in makers if (name := self._changed(one, buffer))), None)
-        return found or buffer
-
-    def _changed(self, node: SchedulerNode, buffer: str) -> str | None:
-        """The name that a buffer has once a scheduler node has changed it; None where it does not."""
-        return next(iter(node["buffers"]), None) if buffer in node["changes"] else None
+            makers = [operation.node]
+        elif buffer in read:
+            return buffer
+        else:
+            makers = [one for one in reversed(self.graph["scheduler_nodes"]) if read & {*one["buffers"]}]
+        return next((name for one in makers if buffer in one["changes"] for name in one["buffers"]), buffer)
 
     def searched(self, operation: Operation) -> list[str]:
         """The buffers that a binary search goes through: the boundaries, and where they are not sorted their order."""
@@ -214,10 +210,5 @@ class KernelView:
         return found
 
     def _pairs(self, first: str, second: str, kind: str) -> list[list[int]]:
-        links = self.capture["links"]
-        return [
-            pair
-            for link in links
-            if (link["from"], link["to"], link["kind"]) == (first, second, kind)
-            for pair in link["pairs"]
-        ]
+        between = (link for link in self.capture["links"] if (link["from"], link["to"]) == (first, second))
+        return [pair for link in between if link["kind"] == kind for pair in link["pairs"]]

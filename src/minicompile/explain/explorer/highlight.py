@@ -118,14 +118,13 @@ def highlight(lines: list[str], language: str) -> list[str]:
                 coded[at][-1][1] += len(part)
             else:
                 coded[at].append([letter, len(part)])
-    return ["".join(f"{letter}{length}" for letter, length in _without_plain_end(runs)) for runs in coded]
+    for runs in coded:
+        if runs and runs[-1][0] == PLAIN:
+            runs.pop()
+    return ["".join(f"{letter}{length}" for letter, length in runs) for runs in coded]
 
 
 @cache
 def highlight_line(line: str, language: str) -> str:
     """The token classes of one line of a text in which no token goes over several."""
     return highlight([line], language)[0]
-
-
-def _without_plain_end(runs: list[list]) -> list[list]:
-    return runs[:-1] if runs and runs[-1][0] == PLAIN else runs

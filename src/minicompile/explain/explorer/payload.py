@@ -48,48 +48,9 @@ OPERATION = ("operation", "producer", "line")
 DECISION = ("first", "second", "shared_buffers", "taken", "reasons")
 TARGET = ("kind", "device", "simulated")
 BUFFER = ("name", "size", "bytes", "removed", "input")
-LINEWISE = (
-    "ir_before",
-    "ir_after",
-    "ttir",
-    "ttgir",
-    "llir",
-    "ptx",
-    "sass",
-    "asm",
-)  # long texts whose lines repeat, each whole in itself
-GRAPH = (
-    "id",
-    "index",
-    "direction",
-    "inference",
-    "panes",
-    "groups",
-    "decisions",
-    "calls",
-    "coverage",
-    "layers",
-)
-
-
-class Texts:
-    """Different lines of text with their token classes, each once."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.classes: list[str] = []
-        self._position: dict[tuple[str, str], int] = {}
-
-    def add(self, lines: list[str], classes: list[str]) -> list[int]:
-        """Positions of these lines, which are stored where they are new."""
-        positions = []
-        for key in zip(lines, classes, strict=True):
-            if key not in self._position:
-                self._position[key] = len(self.lines)
-                self.lines.append(key[0])
-                self.classes.append(key[1])
-            positions.append(self._position[key])
-        return positions
+# texts in which a string or a comment may go over several lines; the others are long, and their lines repeat
+TOGETHER = ("source", "bytecode", "dynamo", "joint", "aten", "groups", "code")
+GRAPH = ("id", "index", "direction", "inference", "panes", "groups", "decisions", "calls", "coverage", "layers")
 
 
 def only(record: Mapping[str, Any], keys: tuple[str, ...]) -> dict:
@@ -98,7 +59,7 @@ def only(record: Mapping[str, Any], keys: tuple[str, ...]) -> dict:
 
 def classes_of(pane: Pane, graph: Graph | None) -> list[str]:
     """Token classes of a pane's lines. A kernel stands in the wrapper as a string; here it is read as what it is."""
-    if pane["kind"] in LINEWISE:
+    if pane["kind"] not in TOGETHER:
         return [highlight_line(line, pane["language"]) for line in pane["lines"]]
     classes = highlight(pane["lines"], pane["language"])
     for kernel in graph["kernels"] if graph and pane["kind"] == "code" else ():
@@ -148,23 +109,22 @@ def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str
     }
 
 
-def packed_capture(capture: Capture, texts: Texts, profile: dict | None, language: str) -> dict:
+def packed_capture(capture: Capture, texts: dict[tuple[str, str], int], profile: dict | None, language: str) -> dict:
+    """A capture without what the page does not show; `texts`, lines with their classes, get those that are new."""
     wording = Wording(language)
     graphs = {graph["id"]: graph for graph in capture["graphs"]}
+
+    def placed(pane: Pane) -> list[int]:
+        lines = zip(pane["lines"], classes_of(pane, graphs.get(pane["graph"] or "")), strict=True)
+        return [texts.setdefault(line, len(texts)) for line in lines]
+
     return {
         **only(capture, COPIED),
         "target": {**only(capture["target"], TARGET), "label": wording.label(capture)},
         "warnings": [wording.warning(one) for one in capture.get("warnings", [])],
         "guards": len(capture["guards"]),
         "graphs": [packed_graph(capture, graph, wording, language) for graph in capture["graphs"]],
-        "panes": [
-            {
-                **pane,
-                "title": wording.title(pane["title"]),
-                "lines": texts.add(pane["lines"], classes_of(pane, graphs.get(pane["graph"] or ""))),
-            }
-            for pane in capture["panes"]
-        ],
+        "panes": [{**pane, "title": wording.title(pane["title"]), "lines": placed(pane)} for pane in capture["panes"]],
         "links": [
             {**link, "pairs": [line for pair in link["pairs"] for line in pair]}
             for link in [*capture["links"], *body_links(capture)]
@@ -181,7 +141,7 @@ def payload(captures: list[Capture], profiles: list[dict | None], language: str 
         profiles: for each, its profile or None.
         language: of what is told of them.
     """
-    texts = Texts()
+    texts: dict[tuple[str, str], int] = {}
     packed = [
         packed_capture(capture, texts, profile, language) for capture, profile in zip(captures, profiles, strict=True)
     ]
@@ -193,6 +153,6 @@ def payload(captures: list[Capture], profiles: list[dict | None], language: str 
             for one in questions(captures[0], language)
         ],
         "intrinsics": used(captures, language),
-        "lines": texts.lines,
-        "classes": texts.classes,
+        "lines": [line for line, _ in texts],
+        "classes": [classes for _, classes in texts],
     }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import DTYPE_VIEW, Call, Capture, Coded
+from minicompile.lowering.captured import DTYPE_VIEW, Call, Capture, Coded, Node
 from minilab.pages.translations import Translations
 
 MOST = 4  # questions of a capture
@@ -123,12 +123,7 @@ class _Asker:
 
     def never_written(self) -> Iterator[Question]:
         """Why the largest result that no kernel stores is in no memory."""
-        spared = [
-            node
-            for node in self.graph["nodes"]
-            if node["fate"] in WRITTEN_FOR and node["bytes"] and node["line"] and node["target"] != DTYPE_VIEW
-        ]
-        if spared:
+        if spared := unwritten([node for node in self.graph["nodes"] if node["line"]]):
             node = max(spared, key=lambda one: one["bytes"] or 0)
             line = (self.graph["panes"]["aten"], node["line"] or 0)
             how = self.text(f"never_written.{str(node['fate']).replace(' ', '_')}")
@@ -157,6 +152,11 @@ class _Asker:
                 "slowest": self.text.number(1e3 * ran[-1][0], ".1f"),
             }
             yield self._question("chosen", (self.graph["panes"]["code"], kernels[choice["kernel"]]["first"]), **fields)
+
+
+def unwritten(nodes: Iterable[Node]) -> list[Node]:
+    """Those nodes whose results, of a known size, no kernel stores; bits seen as another dtype never had memory."""
+    return [one for one in nodes if one["fate"] in WRITTEN_FOR and one["bytes"] and one["target"] != DTYPE_VIEW]
 
 
 def _code(names: Iterable[str]) -> str:

@@ -46,12 +46,6 @@ PROGRAM = (
 CAPTURE_FORMAT = 1
 
 
-def _embedded(data: dict, compress: bool) -> str:
-    """The data as text that can stand inside a script element."""
-    text = embedded_json(data)
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode() if compress else text
-
-
 def marked(sentence: str, tag: str = "code") -> Markup:
     """A sentence as HTML, with what stands in `backquotes` as code, or another tag, and in **stars** bold."""
     html = re.sub(r"`([^`]+)`", rf"<{tag}>\1</{tag}>", str(escape(sentence)))
@@ -104,6 +98,7 @@ def render_explorer(
     if len(profiles) != len(captures):
         raise LabError(f"There are {len(captures)} captures but {len(profiles)} profiles; give one, or None, for each.")
     text = Translations("minicompile.explain", "explorer", language)
+    data = embedded_json(payload(captures, profiles, language))
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     environment.filters["marked"] = marked
     html = environment.from_string(asset(PACKAGE, "explorer.html")).render(
@@ -116,7 +111,7 @@ def render_explorer(
         program=script_text(("minilab.pages", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),
         words=embedded_json({"sentences": text.under("program"), "marks": MARKS[language]}),
         encoding="gzip" if compress else "text",
-        data=Markup(_embedded(payload(captures, profiles, language), compress)),
+        data=Markup(base64.b64encode(gzip.compress(data.encode(), 9, mtime=0)).decode()) if compress else data,
     )
     write_text(path, html)
     return Path(path)

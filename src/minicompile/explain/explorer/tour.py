@@ -8,8 +8,9 @@ from typing import Any
 
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.explorer.links import Line, Links
+from minicompile.explain.explorer.questions import unwritten
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import DTYPE_VIEW, Capture, Graph, Node, SchedulerNode
+from minicompile.lowering.captured import Capture, Graph, Node, SchedulerNode
 from minilab.pages.translations import Translations
 
 REDUCTION, MOVES = "reduction", ("load", "store", "store_reduction")  # Inductor's names of operations
@@ -34,7 +35,7 @@ class Guide:
     def __init__(self, capture: Capture, position: int, graph: Graph, language: str) -> None:
         self.position, self.graph, self.wording = position, graph, Wording(language)
         self.words = Translations("minicompile.explain", "explorer", language)
-        self.capture, self.links = capture, Links(capture)
+        self.links = Links(capture)
         self.panes = {pane["id"]: pane for pane in capture["panes"]}
         chosen = most_interesting({**capture, "graphs": [graph]})
         self.kernel = chosen.kernel if chosen else None
@@ -86,9 +87,8 @@ class Guide:
         """The ATen node that the tour sets out from: the last of the call's that the user's source has a line for."""
         named = [node for node in self.compute_nodes() if self._source_of(node)]
         operation = self.operation()
-        of_it = operation[1]["origins"] if operation else []
-        first = [node for node in named if node["name"] in of_it]
-        return (first or named)[-1] if named else None
+        of_it = [node for node in named if operation and node["name"] in operation[1]["origins"]]
+        return (of_it or named)[-1] if named else None
 
     def _source_of(self, node: Node) -> list[Line]:
         """The user's lines that a node is linked to: directly, or else by way of Dynamo's graph."""
@@ -121,17 +121,15 @@ class Guide:
 
     def never_written(self) -> list[dict]:
         """The largest intermediate result of the kernel that never reaches memory."""
-        kept = [node for node in self.compute_nodes() if node["fate"] in ("inlined", "fused away")]
-        spared = [(node["bytes"], node) for node in kept if node["bytes"] and node["target"] != DTYPE_VIEW]
+        spared = unwritten(self.compute_nodes())
         if not spared:
             return []
-        most, node = max(spared, key=lambda one: one[0])
-        total = sum(count for count, _ in spared)
+        node = max(spared, key=lambda one: one["bytes"] or 0)
         fields = {
             "node": node["name"],
-            "bytes": self.words.number(most, ","),
-            "how": self.words("tour.spared.inlined" if node["fate"] == "inlined" else "tour.spared.fused_away"),
-            "total": self.words.number(total, ","),
+            "bytes": self.words.number(node["bytes"] or 0, ","),
+            "how": self.words(f"tour.spared.{str(node['fate']).replace(' ', '_')}"),
+            "total": self.words.number(sum(one["bytes"] or 0 for one in spared), ","),
         }
         return [self._stop(self._aten(node), "spared", **self._counted(len(spared)), **fields)]
 
@@ -194,15 +192,6 @@ class Guide:
         at = (self.graph["panes"]["code"], calls[0]["line"] or 0)
         return [self._stop(at, "library", **self._counted(len(calls)), kernel=calls[0]["kernel"])]
 
-    def stops(self) -> list[dict]:
-        return [
-            *self.from_the_source(),
-            *self.never_written(),
-            *self.decisions(),
-            *self.in_the_kernel(),
-            *self.library_call(),
-        ]
-
 
 def tour(captures: list[Capture], language: str = "en") -> list[dict]:
     """The stops of a guided tour, in order, each with `capture`, `pane`, `line`, `shows`, `title` and `text`.
@@ -211,7 +200,8 @@ def tour(captures: list[Capture], language: str = "en") -> list[dict]:
     `backquotes` mark code.
     """
     guide = Guide(captures[0], 0, captures[0]["graphs"][0], language)
-    stops = guide.stops()
+    stops = [*guide.from_the_source(), *guide.never_written(), *guide.decisions()]
+    stops += [*guide.in_the_kernel(), *guide.library_call()]
     for graph in captures[0]["graphs"][1:]:
         if graph["direction"] == "backward":
             stops += _there_too(Guide(captures[0], 0, graph, language), "backward")

@@ -24,6 +24,7 @@ def with_layers(graph: Graph, stacks: dict[str, Stack]) -> Graph:
         graph: stays as it is.
         stacks: by the ATen node's name; empty where it was made outside of every layer.
     """
+    # the modules around too, which contain layers and compute nothing themselves
     layers = {path: kind for stack in stacks.values() for path, kind in stack}
     nodes = [
         {**node, "layer": stack[-1][0] if (stack := stacks.get(node["name"], [])) else None} for node in graph["nodes"]

@@ -19,6 +19,7 @@ def fitting(graph: Graph, lengths: dict[str, int], most: int = MOST_LINES) -> se
     kept: set[str] = set()
     total = 0
     for name in sorted(lengths, key=lambda name: -moved.get(name, 0)):
+        # on to the smaller ones: a long text does not keep a short one out
         if kept and total + lengths[name] > most:
             continue
         kept.add(name)

@@ -6,7 +6,9 @@ pairs of line numbers between two panes, kept by pane and kind so that thousands
 
 from collections.abc import Iterable
 
-from minicompile.lowering.captured import Link, Pane, Title
+from minicompile.lowering.captured import Coded, Graph, Link, Pane
+
+Mapped = list[tuple[str, int | None]]  # lines, each with the line that it was made from
 
 
 class Panes:
@@ -14,10 +16,10 @@ class Panes:
 
     def __init__(self) -> None:
         self.panes: list[Pane] = []
-        self._links: dict[tuple[str, str, str], dict[tuple[int, int], None]] = {}
+        self._links: dict[tuple[str, str, str], set[tuple[int, int]]] = {}
 
     def add(
-        self, pane: str, kind: str, title: Title, language: str, lines: Iterable[str], graph: str | None = None
+        self, pane: str, kind: str, title: Coded, language: str, lines: Iterable[str], graph: str | None = None
     ) -> str:
         """Add a pane and return its id; `title` is a code with its fields."""
         self.panes.append(
@@ -25,22 +27,32 @@ class Panes:
         )
         return pane
 
+    def add_machine(self, graph: Graph, number: int, kind: str, language: str, mapped: Mapped) -> str:
+        """Add what one of a graph's kernels was compiled to, tied to lines of the code pane; returns the pane's id."""
+        title = {"code": kind, "kernel": graph["kernels"][number]["name"]}
+        lines = [text for text, _ in mapped]
+        pane = self.add(f"{kind}.{graph['id']}.{number}", kind, title, language, lines, graph["id"])
+        for place, (_, line) in enumerate(mapped, 1):
+            self.link("machine", graph["panes"]["code"], line, pane, place)
+        return pane
+
     def link(self, kind: str, first: str, first_line: int | None, second: str, second_line: int | None) -> None:
         """Tie a line to a line of a later pane; nothing happens where either is unknown."""
+        # a line that no text has would lead a reader to nothing; what is not linked shows in the coverage
         if first_line and second_line:
-            self._links.setdefault((first, second, kind), {})[first_line, second_line] = None
+            self._links.setdefault((first, second, kind), set()).add((first_line, second_line))
 
     def link_alike(self, pane: str, line: int, other: int) -> None:
         """Tie another line of a pane to whatever operations a line of it is tied to."""
         for (_, second, kind), pairs in self._links.items():
             if second == pane and kind == "operation":
-                pairs.update({(first, other): None for first, last in list(pairs) if last == line})
+                pairs |= {(first, other) for first, last in pairs if last == line}
 
     def extend(self, other: "Panes") -> None:
         """Add another's panes and links after these."""
         self.panes += other.panes
         for key, pairs in other._links.items():
-            self._links.setdefault(key, {}).update(pairs)
+            self._links.setdefault(key, set()).update(pairs)
 
     def links(self) -> list[Link]:
         """Every link, by pane and kind: `from`, `to`, `kind`, and `pairs` of lines, sorted."""

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
 MODULE = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):")
 SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
+# `self.get_index(...)` names an index and computes nothing
 OPERATION = re.compile(r"^\s+(\w+) = (?:ops\.|self\.(?!get_index\())")
 BLOCK = re.compile(r"^\s*def (\w+)\(")
+# braces, comments and directives: lines that no operation can be written on
 STRUCTURE = re.compile(r"^\s*(?:[{}();]*|//.*|#include.*|\#.*)$")
 
 
@@ -22,6 +24,7 @@ def definition_lines(lines: list[str]) -> dict[str, int]:
     prefix = ""
     for number, line in enumerate(lines, 1):
         if match := MODULE.match(line):
+            # FX indents the class of a graph within another by four blanks a level
             within[len(match[1]) // 4 :] = [match[2]]
             prefix = "_".join(within[1:]) + "." if within[1:] else ""
         elif line.lstrip().startswith("def forward("):
@@ -47,6 +50,7 @@ def stacked(items: Iterable[tuple[str, str]]) -> tuple[list[str], dict[str, int]
 def helper_lines(code: list[str], first: int, last: int) -> dict[str, range]:
     """The lines, between these, of each function that a kernel's scan combines two values with, by its name."""
     found, name, start = {}, "", 0
+    # one line past the kernel, to end a function that is the last in it
     for number in range(first, last + 2):
         line = code[number - 1] if number <= last else ""
         if name and line and not line[0].isspace():
@@ -72,6 +76,7 @@ def arguments(text: str) -> list[str]:
     """Arguments at the top level of a parenthesis."""
     parts, depth, start = [], 0, 0
     for position, character in enumerate(text):
+        # a shape in a reinterpret_tensor has commas too, which part no arguments
         depth += (character in "([{") - (character in ")]}")
         if character == "," and depth == 0:
             parts.append(text[start:position].strip())

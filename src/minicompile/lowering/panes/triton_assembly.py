@@ -8,13 +8,14 @@ the line of the kernel that calls it.
 import functools
 import re
 from pathlib import Path
+from typing import cast
 
-from minicompile.lowering.captured import Assembly, Graph, Kernel, Title
+from minicompile.lowering.captured import Assembly, Graph, Kernel
 from minicompile.lowering.panes.listings import fitting
-from minicompile.lowering.panes.panes import Panes
+from minicompile.lowering.panes.panes import Mapped, Panes
 
-Mapped = list[tuple[str, int | None]]  # lines, each with its line of the kernel's file
-
+LANGUAGES = {"ttir": "mlir", "ttgir": "mlir", "llir": "llvm", "ptx": "ptx", "sass": "sass"}
+FIGURES = ("architecture", "configuration", "candidates", "registers", "shared_bytes", "stack_bytes")
 LOCATION = re.compile(r"^#(?P<name>loc\d*) = loc\((?P<body>.*)\)$")
 USE = re.compile(r" loc\((?:#(?P<name>loc\d*)|[^()]*(?:\([^()]*\))?[^()]*)\)$")
 PLACES = re.compile(r' loc\((?:"[^"]*"\()?(?:callsite\()?[#\w\s]*\)*(?=[,)]|$)')
@@ -41,6 +42,7 @@ def mlir_lines(text: str, file: str) -> Mapped:
     def line_of(body: str, depth: int = 0) -> int | None:
         if match := in_file.search(body):
             return int(match[1])
+        # more steps than there are locations: they refer to each other in a circle
         if depth > len(bodies):
             return None
         # of `callsite(#helper at #caller)` the caller is the kernel's line; of a fused location, any
@@ -90,6 +92,7 @@ def llvm_lines(text: str, file: str) -> Mapped:
             lines.append((line, None))
             continue
         place = PLACED.search(line)
+        # a `define` names the function's own record, whose line is no place of an instruction
         found = line_of(metadata.get(place[1])) if place and not line.startswith("define") else None
         lines.append((PLACE.sub("", line), found))
     while lines and not lines[-1][0].strip():
@@ -111,6 +114,7 @@ def ptx_lines(text: str, file: str) -> Mapped:
             place = (match[1], match[2])
             if match[3]:
                 callers[place] = (match[3], match[4])
+            # a place in a helper's file would be told as a line of the kernel: follow it to the caller in the kernel
             seen = set()
             while files.get(place[0]) != file and place in callers and place not in seen:
                 seen.add(place)
@@ -122,6 +126,7 @@ def ptx_lines(text: str, file: str) -> Mapped:
             if stripped.startswith(".section"):
                 break  # what follows is debug information
             continue
+        # a place holds until the next `.loc`, but labels, directives and braces are no instructions
         code = stripped and not stripped.startswith(("//", ".", "$", "{", "}", "("))
         shown = re.sub(r"\s*//.*$", "", line) if code and "//" in line else line
         lines.append((shown, current if code else None))
@@ -143,54 +148,37 @@ def sass_lines(text: str, file: str) -> Mapped:
     return lines
 
 
-def with_assembly(graph: Graph, found: dict[str, dict]) -> tuple[Graph, Panes]:
-    """Show what a graph's Triton kernels were compiled to.
+def with_assembly(graph: Graph, found: dict[str, dict], panes: Panes) -> Graph:
+    """Show what a graph's Triton kernels were compiled to; returns the graph with its kernels' resource figures.
 
     Args:
         graph: as it was built, which stays as it is.
         found: by kernel the texts of each stage, and what it uses.
-
-    Returns:
-        The graph with its kernels' resource figures, and the panes of their texts with the links to them.
+        panes: gets the panes of their texts, with the links to them.
     """
-    panes, shown = Panes(), list[Kernel]()
+    shown = list[Kernel]()
     kept = fitting(graph, {name: made["llir"].count("\n") for name, made in found.items()})
     for number, kernel in enumerate(graph["kernels"]):
         name = kernel["name"]
         if made := found.get(name):
-            kernel = {**kernel, "assembly": _assembly(panes, graph, number, kernel, made, name in kept)}
+            kernel = {**kernel, "assembly": _assembly(panes, graph, number, made, name in kept)}
         shown.append(kernel)
-    return {**graph, "kernels": shown}, panes
+    return {**graph, "kernels": shown}
 
 
-def _assembly(panes: Panes, graph: Graph, number: int, kernel: Kernel, made: dict, keep_llir: bool) -> Assembly:
+def _assembly(panes: Panes, graph: Graph, number: int, made: dict, keep_llir: bool) -> Assembly:
     """A kernel's figures; its texts and their links are added to `panes`."""
-    file = f"{kernel['name']}.py"
-    texts = {
-        "ttir": ("mlir", mlir_lines(made["ttir"], file)),
-        "ttgir": ("mlir", mlir_lines(made["ttgir"], file)),
-        "llir": ("llvm", llvm_lines(made["llir"], file) if keep_llir else []),
-        "ptx": ("ptx", ptx_lines(made["ptx"], file)),
+    first, file = graph["kernels"][number]["first"], f"{graph['kernels'][number]['name']}.py"
+    texts: dict[str, Mapped] = {
+        "ttir": mlir_lines(made["ttir"], file),
+        "ttgir": mlir_lines(made["ttgir"], file),
+        "llir": llvm_lines(made["llir"], file) if keep_llir else [],
+        "ptx": ptx_lines(made["ptx"], file),
+        "sass": sass_lines(made["sass"] or "", file),
     }
-    if made["sass"] is not None:
-        texts["sass"] = ("sass", sass_lines(made["sass"], file))
     ids: dict[str, str | None] = {"sass": None}
-    for kind, (language, lines) in texts.items():
-        if not lines:
-            ids[kind] = None
-            continue
-        pane = f"{kind}.{graph['id']}.{number}"
-        title: Title = {"code": kind, "kernel": kernel["name"]}
-        ids[kind] = panes.add(pane, kind, title, language, [line for line, _ in lines], graph["id"])
-        for place, (_, line) in enumerate(lines, 1):
-            code_line = kernel["first"] + line - 1 if line else None
-            panes.link("machine", graph["panes"]["code"], code_line, pane, place)
-    return {
-        "architecture": made["architecture"],
-        "configuration": made["configuration"],
-        "candidates": made["candidates"],
-        "registers": made["registers"],
-        "shared_bytes": made["shared_bytes"],
-        "stack_bytes": made["stack_bytes"],
-        "panes": ids,
-    }
+    for kind, lines in texts.items():
+        # Triton counts from the kernel's own file; the code pane holds that text from line `first` on
+        mapped = [(text, first + line - 1 if line else None) for text, line in lines]
+        ids[kind] = panes.add_machine(graph, number, kind, LANGUAGES[kind], mapped) if lines else None
+    return cast(Assembly, {**{key: made[key] for key in FIGURES}, "panes": ids})
