@@ -38,6 +38,7 @@ class FusionDecisions:
         """The decisions so far, in order, each `first`, `second`, `taken`, `reasons`, `shared_buffers`."""
         fused = {frozenset(d["first"] + d["second"]) for d in self._decisions.values() if d["taken"]}
         decided = {(tuple(d["first"]), tuple(d["second"])) for d in self._decisions.values()}
+        # A pair that may be fused need not be: pairs are taken by their score, and a better one may have taken a side.
         for pair, decision in self._allowed.items():
             members = frozenset(decision["first"] + decision["second"])
             if pair not in decided and not any(members <= group for group in fused):
@@ -65,6 +66,7 @@ class FusionDecisions:
                 allowed = original(scheduler, first, second, *args, **kwargs)
             finally:
                 self._open.pop()
+            # A yes is no fusion yet: the scheduler looks for a cycle next.
             if allowed:
                 pair = _pair(first, second)
                 self._allowed[tuple(pair["first"]), tuple(pair["second"])] = pair
@@ -76,6 +78,7 @@ class FusionDecisions:
 
     def _cycle(self, original):
         def will_fusion_create_cycle(scheduler, first, second, *args, **kwargs):
+            # It is asked after `can_fuse` has said yes, and gives no reason of its own.
             cycle = original(scheduler, first, second, *args, **kwargs)
             if cycle:
                 self._record(first, second, False, ["will create cycle"])

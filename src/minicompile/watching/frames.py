@@ -48,6 +48,7 @@ class TraceHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         metadata = getattr(record, "metadata", None) or {}
+        # torch puts the kind of a record first, before rank and stack; what an artifact is stands one level down.
         kind = next(iter(metadata), "")
         name = metadata[kind].get("name") if kind == "artifact" else kind
         self._listener(name, metadata.get(kind), getattr(record, "payload", None))
@@ -74,6 +75,7 @@ def trace_patches(handler: TraceHandler) -> Iterator[AbstractContextManager]:
     """The patches with which `handler` gets what it reads, in each module of torch's that writes records."""
     if (trace := lookup("structured_trace")) is not None:
         traced = without_unread(handler, trace)
+        # Each module of torch imports the function by its name, and so holds a reference of its own.
         for module in loaded_modules("torch"):
             if getattr(module, "__dict__", {}).get("trace_structured") is trace:
                 yield mock.patch.object(module, "trace_structured", traced)
@@ -223,6 +225,7 @@ class FrameLog:
 def _subject() -> tuple[Any, list]:
     """The function, or the object whose method it is, that the calls under way came through as compiled, and what the
     outermost of these calls was given."""
+    # Dynamo gives its hooks a code object and nothing of who was called; the stack has the object itself.
     found: Any = None
     given: list = []
     frame: FrameType | None = sys._getframe()
@@ -237,6 +240,7 @@ def _subject() -> tuple[Any, list]:
 
 def _weakly(subject: Any) -> Any:
     try:
+        # To be watched must not keep a model alive.
         return weakref.ref(subject)
     except TypeError:
         return subject
@@ -266,6 +270,7 @@ def _users(stack: list) -> list:
     files = [Path(file) for file, _, _ in stack]
     ours = [place for place, file in enumerate(files, 1) if file.is_relative_to(OURS) and file != MODELS]
     below = stack[max(ours, default=0) :]
+    # A library that calls the model, a trainer say, stands above the first line that a reader can change.
     own = [place for place, (file, _, _) in enumerate(below) if not LIBRARY.search(file)]
     return below[min(own, default=0) :]
 

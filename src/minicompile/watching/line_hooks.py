@@ -110,6 +110,7 @@ class LineHooks:
         yield from self._vectors.patches()
 
     def _creating_loops(self) -> AbstractContextManager:
+        # Each loop is given a closure as its body, so there is no method to patch: it is replaced as the node is made.
         node_class, virtual = owner("loops"), owner("V").V
         loops, original, producers = owner("ir").Loops, owner("loops").__post_init__, self._producers
 
@@ -118,6 +119,7 @@ class LineHooks:
             if not isinstance(node, loops) or "inner_fn" not in vars(node):
                 return
             current = getattr(virtual.graph, "current_node", None) if virtual.graph else None
+            # The graph's current node is the ATen node whose lowering is making this loop.
             producer, inner_fn = getattr(current, "name", None), node.inner_fn
 
             @functools.wraps(inner_fn)
@@ -164,6 +166,7 @@ class LineHooks:
             node.meta["producer"] = producer
             return node
 
+        # The class inherits the method: `create` puts one into it, so that no other tracer is touched.
         return mock.patch.object(owner("tracer").LightTracer, "create_node", create_node, create=True)
 
     def _writing(self) -> AbstractContextManager:
@@ -174,6 +177,7 @@ class LineHooks:
         original = buffer.writeline
 
         def tagged(text: str, tag: str) -> bool:
+            # A comment behind a backslash would end the line that the backslash continues.
             return bool(text.strip()) and "@op:" not in text and "\n" not in text and not text.rstrip().endswith("\\")
 
         def writeline(self, line):
@@ -182,6 +186,7 @@ class LineHooks:
                 return original(self, line)
             node = getattr(virtual.kernel, "current_node", None)
             if hasattr(node, "get_name"):
+                # A loop body and the blocks within it each number their operations from the start; the graph parts them.
                 tag = f"@op:{node.get_name()}:{operation.name}:{id(operation.graph)}"
                 tag = f" # {tag}" if "riton" in type(virtual.kernel).__name__ else f" /*{tag}*/"
                 if isinstance(line, str) and tagged(line, tag):

@@ -48,7 +48,9 @@ class _Watcher:
         self._traced: int | None = None  # Dynamo's graph that AOT autograd is at
         self._index: int | None = None  # and that Inductor is at
         self._unfused: list[dict] = []
+        # Python gives the identity of a graph that is no more to the next; an origin would then name the wrong one.
         self._alive: list = []  # graphs whose identities the origins of later nodes name
+        # What the hooks collect is one for all threads, and a backward may be compiled in another than its forward.
         self._one_at_a_time = threading.RLock()
         self._off: dict[str, dict[str, int]] = {
             "off_unreadable": UNREADABLE,
@@ -118,6 +120,7 @@ class _Watcher:
         compile_fx_inner = owner("compile_fx_inner").compile_fx_inner
         if not self.watching:  # a backward that is first run later
             return compile_fx_inner(module, inputs, **kwargs)
+        # A backward that is lowered when it is first run finds the settings of that moment, not those of its forward.
         with self._one_at_a_time, owner("config").patch(self._configuration()):
             self._forget()
             before, self._index = self._index, index
@@ -145,6 +148,7 @@ class _Watcher:
     def _configuration(self) -> dict:
         config = owner("config")
         ours: dict[str, Any] = {
+            # A graph that comes out of a cache is not lowered, and the hooks would see nothing of it.
             "force_disable_caches": True,
             "trace.provenance_tracking_level": MARKS_ONLY,
             "joint_custom_pre_pass": after(config.joint_custom_pre_pass, self.joint),
@@ -168,6 +172,7 @@ class _Watcher:
             self.session.joint[self._traced] = {**recorded, "text": text, "identities": known}
 
     def before_fusion(self, nodes: list) -> list:
+        # Fusion puts groups in the place of nodes; what each was alone can only be written down before.
         found = [{"name": one.get_name(), "text": one.debug_str()} for node in nodes for one in members(node)]
         self._unfused += found  # of subgraphs too
         return nodes
@@ -240,10 +245,12 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
     watcher = _Watcher(session, target, replay)
     session.missing_hooks = watcher.lines.missing
     timed = owner("timed").compilation_time_metrics
+    # torch keeps the times of all compiles of the process; those from before are none of ours.
     before = {phase: len(seconds) for phase, seconds in timed.items()}
     logger, handler = logging.getLogger(TRACE_LOGGER), TraceHandler(watcher.frames.traced)
     inductor = owner("compile_fx")
     with contextlib.ExitStack() as stack:
+        # A backward that is compiled after the watch was given our inner compile, and must find that nobody watches.
         stack.callback(setattr, watcher, "watching", False)
         logger.addHandler(handler)
         stack.callback(logger.removeHandler, handler)
@@ -271,6 +278,7 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
 @contextlib.contextmanager
 def fresh_dynamo() -> Iterator[None]:
     """Dynamo as if nothing had been compiled in this process, and again so afterwards."""
+    # A frame that was compiled before is not compiled again, and a watch would see nothing of it.
     dynamo = owner("dynamo")
     dynamo.reset()
     try:

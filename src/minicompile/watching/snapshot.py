@@ -61,6 +61,7 @@ def buffer_facts(buffer: Any) -> dict:
 
 def fx_node(node: torch.fx.Node) -> dict:
     """An FX node with its origins: the names that it had in earlier graphs, by the identity of those graphs."""
+    # The graphs of AOT autograd keep a node's value as `val`, Dynamo's own as `example_value`.
     value: Any = node.meta.get("val", node.meta.get("example_value"))
     tensor = isinstance(value, torch.Tensor)
     size = [number(length) for length in value.shape] if tensor else None
@@ -85,6 +86,7 @@ def _modules(node: torch.fx.Node) -> list[list[str]]:
 
     Dynamo writes `L['self'].blocks.3`; a container that is asked for its items, `L['self']._modules['blocks'][3]`.
     """
+    # A node of the backward has no modules of its own; AOT autograd notes those of its forward under another key.
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     found = []
     for path, module in stack.values():
@@ -114,6 +116,7 @@ def _origins(sources: list) -> list[list]:
     for source in sources:
         if source.node_info is not None:
             found.append([source.node_info.name, source.node_info.graph_id])
+        # Every pass that copies a node puts one more around what it was.
         found += _origins(source.from_node)
     return found
 
