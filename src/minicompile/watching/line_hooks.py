@@ -186,7 +186,7 @@ class LineHooks:
                 return original(self, line)
             node = getattr(virtual.kernel, "current_node", None)
             if hasattr(node, "get_name"):
-                # A loop body and the blocks within it each number their operations from the start; the graph parts them.
+                # A loop body and the blocks in it each number their operations from the start; the graph parts them.
                 tag = f"@op:{node.get_name()}:{operation.name}:{id(operation.graph)}"
                 tag = f" # {tag}" if "riton" in type(virtual.kernel).__name__ else f" /*{tag}*/"
                 if isinstance(line, str) and tagged(line, tag):
