@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Callable
 from typing import TypedDict
 
-from minicompile.measured import seconds_of
 from minicompile.profile.breakdown import DIGITS
+from minicompile.profile.subject import seconds_of
 from minicompile.profile.verdict import SAME, below, verdict
 
 ROUNDS = 40

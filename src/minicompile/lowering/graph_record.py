@@ -5,7 +5,6 @@ Works on the plain data of a `Watched`, which it leaves as it is.
 
 import re
 from collections import defaultdict
-from itertools import zip_longest
 from typing import Any, cast
 
 from minicompile.lowering.captured import Buffer, Call, Decision, Direction, Graph, Group, Kernel, Node, SchedulerNode
@@ -192,8 +191,9 @@ class BuiltGraph:
         by_name = {kernel["name"]: kernel for kernel in kernels}
         group_of = {member: n for n, group in enumerate(self.lowered["groups"]) for member in group["members"]}
         calls: list[Call] = []
-        all_calls = [*self.lowered["calls"], *self._unmarked_calls()]
-        for number, (call, traffic) in enumerate(zip_longest(all_calls, self.lowered["traffic"])):
+        marked = zip(self.lowered["calls"], self.lowered["traffic"], strict=True)
+        unmarked = ((call, None) for call in self._unmarked_calls())
+        for number, (call, traffic) in enumerate([*marked, *unmarked]):
             nodes, line = [node for node in call["scheduler_nodes"] if node in self.nodes], call["line"]
             aten = sorted({origin for node in nodes for origin in self.aten_nodes[node]})
             groups = sorted({group_of[node] for node in nodes})

@@ -20,12 +20,11 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from minicompile.measured import synchronise
 from minicompile.models import CapturedModel
 from minicompile.profile.busy import watched
 from minicompile.profile.refusal import NotProfiled
 from minicompile.profile.rows import Busy, Round, TakenApart
-from minicompile.profile.subject import Step, gradients, on_gpu, step
+from minicompile.profile.subject import Step, gradients, on_gpu, step, synchronise
 from minicompile.torch_private.profiling import (
     COMPILE_OPTIONS,
     KERNEL_EVENTS,

@@ -12,10 +12,9 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from minicompile.measured import seconds_of, synchronise
 from minicompile.models import CapturedModel
 from minicompile.profile.refusal import NotProfiled
-from minicompile.profile.subject import Step, gradients, on_gpu, results, step, subject
+from minicompile.profile.subject import Step, gradients, on_gpu, results, seconds_of, step, subject, synchronise
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import compile_report
 from minicompile.safe.safe_compile import maybe_compile, uncompile

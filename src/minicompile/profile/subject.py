@@ -1,5 +1,6 @@
 """The model that is profiled, and one call of it: of a model that trains, the loss and its backward pass."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -76,6 +77,21 @@ def unit(made: CapturedModel) -> tuple[str, int]:
 def on_gpu(made: CapturedModel) -> bool:
     """Whether a call runs on a GPU."""
     return any(tensor.is_cuda for tensor in [*inputs_of(made), *made.module.parameters(), *made.module.buffers()])
+
+
+def synchronise() -> None:
+    """Wait for the GPU, where this process uses one."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """Call once; the seconds until the device is done: the clock of every call that is timed."""
+    synchronise()
+    began = time.perf_counter()
+    call()
+    synchronise()
+    return time.perf_counter() - began
 
 
 def gradients(made: CapturedModel) -> AbstractContextManager:

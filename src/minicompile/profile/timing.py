@@ -10,12 +10,11 @@ from pathlib import Path
 
 import torch
 
-from minicompile.measured import seconds_of
 from minicompile.models import CapturedModel
 from minicompile.profile.breakdown import DIGITS
 from minicompile.profile.busy import watched
 from minicompile.profile.figures import side
-from minicompile.profile.subject import Step, gradients, shape_of, step, subject, unit
+from minicompile.profile.subject import Step, gradients, seconds_of, shape_of, step, subject, unit
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import compile_report
 from minicompile.safe.safe_compile import maybe_compile

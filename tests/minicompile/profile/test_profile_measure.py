@@ -80,7 +80,7 @@ def test_a_shape_or_model_that_cannot_be_is_refused(name: str, shape: list[int] 
 def test_only_slow_calls_are_timed_less_often(monkeypatch: pytest.MonkeyPatch):
     for seconds, expected in ((0.001, 1000), (0.05, 40), (5.0, 10)):
         ticks = iter([turn * seconds for turn in range(10)])
-        monkeypatch.setattr("minicompile.measured.time.perf_counter", lambda ticks=ticks: next(ticks))
+        monkeypatch.setattr("minicompile.profile.subject.time.perf_counter", lambda ticks=ticks: next(ticks))
         assert affordable_calls(lambda: None, 1000) == expected
 
 
