@@ -36,13 +36,16 @@ def body_links(capture: Capture) -> list[dict]:
         group_of = {member: group["line"] for group in graph["groups"] for member in group["members"]}
         after, groups = graph["panes"]["ir_after"], graph["panes"]["groups"]
         for node in graph["scheduler_nodes"]:
-            first, own, group = node["lines"]["after"], node["lines"]["groups"], group_of[node["name"]]
-            parts.add((first, group))
-            members.add((group, own))
+            first, own, group = node["lines"]["after"], node["lines"]["groups"], group_of.get(node["name"])
+            if first and group:
+                parts.add((first, group))
+            if own and group:
+                members.add((group, own))
             for one in node["operations"]:
-                if one["line"]:
+                if first and one["line"]:
                     operations.add((first, one["line"]))
-                    code.update((whole, line) for whole in (own, group) for line in written[after, one["line"]])
+                for whole in {own, group} - {None}:
+                    code.update((whole, line) for line in written[after, one["line"] or 0])
         for start, to, kind, pairs in (
             (after, after, BODY, operations),
             (groups, graph["panes"]["code"], BODY, code),
