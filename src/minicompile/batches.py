@@ -1,50 +1,96 @@
-"""Hands a batch to a model and a loss, be it a tensor, a tuple or a dictionary.
+"""Hands a batch to a model and a loss, as the caller's own call would, and copies it with all that it is.
 
-A tensor goes in as the only argument, a tuple or list as positional arguments as far as `forward` takes
-them, a dictionary by name where `forward` asks for its keys and whole where it does not.
+`split_batch` is the one way in which the lab hands a batch over (`maybe_compile`, `health`, `benchmark`, `capture`):
+
+- a tensor, or an object of a class of one's own, goes in as the only argument;
+- a mapping goes in by name where `forward` asks for its keys, and whole where it does not;
+- a tuple or list goes in as positional arguments, as far as `forward` takes them;
+- a tuple with named fields goes in whole where `forward` has one parameter for it, and apart where the parameters have
+  the names of its fields, or `forward` requires several.
+
+What `forward` does not take is the loss's.
 """
 
+import copy
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator
+from collections import UserList, deque
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
+from minicompile.memory import copied, is_strided, storage_of
+from minicompile.reach import HOOKS, is_generator, walk
 from minilab import LabError
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+SEQUENCES = (list, tuple, deque, UserList)
+DEEPEST = 8  # objects within objects
+
+
+def leaves_of(value: Any, name: str = "output", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield everything inside a value with a name that says where it sits: containers first, each before what it holds.
+
+    Mappings, sequences, dataclasses and any object's attributes are entered: of a namespace, a Hugging Face output, a
+    `torch.distributions` distribution. An iterator is left alone, since reading it would use it up.
+    """
+    yield name, value
+    if isinstance(value, Tensor | str | bytes | int | float | complex | type | nn.Module | Iterator | type(None)):
+        return
+    if depth > DEEPEST or (callable(value) and not dataclasses.is_dataclass(value)):
+        return
+    held: list[tuple[str, Any]]
+    if isinstance(value, Mapping):
+        held = [(f"[{key!r}]", item) for key, item in value.items()]
+    elif isinstance(value, SEQUENCES):
+        held = [(f"[{index}]", item) for index, item in enumerate(value)]
+    elif dataclasses.is_dataclass(value):
+        held = [(f".{field.name}", getattr(value, field.name, None)) for field in dataclasses.fields(value)]
+    else:
+        held = [(f".{key}", item) for key, item in sorted(getattr(value, "__dict__", {}).items())]
+    for place, item in held:
+        yield from leaves_of(item, f"{name}{place}", depth + 1)
 
 
 def tensors_of(value: Any, name: str = "output") -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor inside nested dictionaries, sequences and dataclasses, with a name that says where it sits."""
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from tensors_of(item, f"{name}[{key!r}]")
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from tensors_of(item, f"{name}[{index}]")
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from tensors_of(getattr(value, field.name), f"{name}.{field.name}")
+    """Yield every tensor inside a value, with a name that says where it sits."""
+    return ((place, leaf) for place, leaf in leaves_of(value, name) if isinstance(leaf, Tensor))
 
 
-def clone_batch(batch: Any) -> Any:
-    """Copy a batch into memory of its own, so that a model that writes into its input spoils no later step."""
-    if isinstance(batch, Tensor):
-        copy = batch.detach().clone().requires_grad_(batch.requires_grad)
-        vars(copy).update(vars(batch))  # the marks of torch._dynamo.mark_dynamic are attributes
-        return copy
-    if isinstance(batch, dict):
-        return type(batch)((key, clone_batch(value)) for key, value in batch.items())
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*map(clone_batch, batch))
-    if isinstance(batch, list | tuple):
-        return type(batch)(map(clone_batch, batch))
-    return batch
+def copied_batch(batch: Any, *held: Any) -> Any:
+    """Copy a batch, so that what a call does to it spoils no later call.
+
+    Containers and objects keep their classes and contents, a tensor that stands twice stands twice, and memory that
+    tensors share is shared by their copies (`minicompile.memory.copied`). What is not copied is handed over itself:
+    modules, generators of random numbers, tensors with hooks, tensors in memory that `held` can get at too, and the
+    whole of a batch with something in it that Python cannot copy.
+
+    Args:
+        held: what the call can get at besides, its model say.
+    """
+    tensors = [value for _, value in walk({"batch": batch}) if isinstance(value, Tensor)]
+    if isinstance(batch, Tensor) and not tensors:
+        tensors = [batch]
+    others = [value for _, value in walk({str(n): one for n, one in enumerate(held)}) if isinstance(value, Tensor)]
+    elsewhere = {storage_of(tensor) for tensor in others if not nn.parameter.is_lazy(tensor) and is_strided(tensor)}
+    own = [tensor for tensor in tensors if not _stays(tensor, elsewhere)]
+    memo: dict[int, Any] = {id(tensor): tensor for tensor in tensors}
+    memo |= dict(zip(map(id, own), copied(own), strict=True))
+    kept = [value for _, value in walk({"batch": batch}) if isinstance(value, nn.Module) or is_generator(value)]
+    memo |= {id(value): value for value in kept}
+    try:
+        return copy.deepcopy(batch, memo)
+    except Exception:  # whatever a class of the caller's raises at a copy
+        return batch
+
+
+def _stays(tensor: Tensor, elsewhere: set) -> bool:
+    if nn.parameter.is_lazy(tensor) or (is_strided(tensor) and tensor.numel() and storage_of(tensor) in elsewhere):
+        return True
+    return tensor.is_leaf and any(getattr(tensor, hook, None) for hook in HOOKS)
 
 
 def parameters_of(function: Callable) -> list[inspect.Parameter]:
@@ -57,23 +103,37 @@ def split_batch(model: Callable, batch: Any) -> tuple[tuple, dict, Any]:
     Raises:
         LabError: the batch is empty.
     """
-    if isinstance(batch, Tensor) or not isinstance(batch, dict | list | tuple):
+    if not isinstance(batch, Mapping | list | tuple):
         return (batch,), {}, batch
     if not batch:
         raise LabError("the sample batch is empty; give a tensor, a tuple or a dictionary of tensors.")
     inner = getattr(model, "_orig_mod", model)
-    parameters = parameters_of(getattr(inner, "forward", inner))
-    if isinstance(batch, dict):
+    try:
+        parameters = parameters_of(getattr(inner, "forward", inner))
+    except ValueError:  # a builtin without a signature
+        return ((batch,), {}, batch) if isinstance(batch, Mapping) else (tuple(batch), {}, batch)
+    if isinstance(batch, Mapping):
         names = {p.name for p in parameters if p.kind in (*POSITIONAL[1:], inspect.Parameter.KEYWORD_ONLY)}
         required = {p.name for p in parameters if p.name in names and p.default is inspect.Parameter.empty}
         takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
-        taken = {key: value for key, value in batch.items() if key in names or (takes_all and isinstance(key, str))}
+        taken = {key: batch[key] for key in batch if key in names or (takes_all and isinstance(key, str))}
         return ((), taken, batch) if taken and required <= set(taken) else ((batch,), {}, batch)
+    if hasattr(batch, "_fields") and _goes_in_whole(batch, parameters):
+        return (batch,), {}, batch
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         return tuple(batch), {}, batch
     count = sum(p.kind in POSITIONAL for p in parameters)
     left = batch[count:]
     return tuple(batch[:count]), {}, left[0] if len(left) == 1 else (left or batch)
+
+
+def _goes_in_whole(batch: Any, parameters: list[inspect.Parameter]) -> bool:
+    """Whether a tuple with named fields is one argument."""
+    positional = [p for p in parameters if p.kind in POSITIONAL]
+    if isinstance(batch, PackedSequence) or (positional and positional[0].annotation is type(batch)):
+        return True
+    required = [p.name for p in positional if p.default is inspect.Parameter.empty]
+    return bool(positional) and len(required) <= 1 and positional[0].name not in batch._fields
 
 
 def call_loss(loss_fn: Callable | None, output: Any, target: Any) -> Tensor:
@@ -104,7 +164,7 @@ def own_loss(output: Any) -> Tensor:
     Raises:
         LabError: there is no floating-point tensor to take a loss from.
     """
-    named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+    named = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(named, Tensor):
         return named
     floating = [tensor for _, tensor in tensors_of(output) if tensor.is_floating_point()]

@@ -7,6 +7,7 @@ loss and a batch hold, and those that their hooks and functions close over or na
 import copy
 import random
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.reach import reached
+from minicompile.memory import flat, is_strided, overlapping
+from minicompile.reach import CONTAINERS, Binding, Reached, attributes_of, reached, slots_of
 from minicompile.torch_private.state import sparse_parts, versions_kept
 from minilab import LabError
 
@@ -90,26 +92,73 @@ class _Attributes:
     """An object's attributes, and its class: a lazy module changes its own."""
 
     def __init__(self, holder: Any) -> None:
-        self.holder, self.kind, self.values = holder, type(holder), dict(vars(holder))
+        self.holder, self.kind, self.values = holder, type(holder), attributes_of(holder)
 
     def restore(self) -> None:
         if type(self.holder) is not self.kind:
             self.holder.__class__ = self.kind
-        now = vars(self.holder)
+        now = attributes_of(self.holder)
+        own = getattr(self.holder, "__dict__", {})
         for name in now.keys() - self.values.keys():
-            del now[name]
-        now.update(self.values)
+            del own[name]
+        for name, value in self.values.items():
+            if name not in now or now[name] is not value:
+                if name in slots_of(self.kind):
+                    object.__setattr__(self.holder, name, value)
+                else:
+                    own[name] = value
 
 
 class _Items:
-    """What a dictionary, a list, a set or a deque holds."""
+    """What a dictionary, a list, a set or a deque holds, whatever a class derived from it does when it is filled."""
 
     def __init__(self, container: Any) -> None:
-        self.container, self.items = container, copy.copy(container)
+        self.container = container
+        kinds: tuple[Any, ...] = (OrderedDict, *CONTAINERS)
+        self.kind = next(kind for kind in kinds if isinstance(container, kind))
+        self.items: Any = list(self.kind.items(container) if isinstance(container, dict) else container)
 
     def restore(self) -> None:
-        self.container.clear()
-        (self.container.update if hasattr(self.container, "update") else self.container.extend)(self.items)
+        self.kind.clear(self.container)
+        if self.kind in (list, deque):
+            self.kind.extend(self.container, self.items)
+        elif self.kind is set:
+            self.kind.update(self.container, self.items)
+        else:  # not `update`, for which an `OrderedDict` asks its class
+            for key, value in self.items:
+                self.kind.__setitem__(self.container, key, value)
+
+
+class _Array:
+    """The elements of a NumPy array."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.values = array, array.copy()
+
+    def restore(self) -> None:
+        if self.array.tobytes() != self.values.tobytes():
+            self.array[...] = self.values
+
+
+class _Bound:
+    """What a global, a closure variable or a class attribute is bound to."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.binding, self.bound = binding, _bound(binding)
+
+    def restore(self) -> None:
+        now = _bound(self.binding)
+        if self.bound and not (now and now[0] is self.bound[0]):
+            self.binding.bind(self.bound[0])
+        elif now and not self.bound:
+            self.binding.unbind()
+
+
+def _bound(binding: Binding) -> tuple:
+    try:
+        return (binding.value(),)
+    except LookupError:
+        return ()
 
 
 class _Contents:
@@ -154,6 +203,8 @@ def parts_of(tensor: Tensor) -> list[Tensor]:
         return [getattr(tensor.detach(), name)() for name in COMPRESSED[tensor.layout]]
     if tensor.is_nested:
         return list(tensor.detach().unbind())
+    if is_strided(tensor) and overlapping(tensor):  # whose elements cannot be written to one by one
+        return [flat(tensor)]
     return [tensor] if tensor.layout == torch.strided and not tensor.is_meta else []
 
 
@@ -172,11 +223,17 @@ class FrozenState:
 
     def __init__(self, *given: Any) -> None:
         found = reached(*given)
+        self._keep(found, found.tensors)
+
+    def _keep(self, found: Reached, tensors: list[Tensor]) -> None:
+        """Copy what was found; of the tensors, those given."""
         self.random = RandomState(found.generators)
         self.kept: list[Any] = [
+            *map(_Bound, found.bindings),
             *map(_Attributes, found.objects),
             *map(_Items, found.containers),
-            *map(_Contents, found.tensors),
+            *map(_Contents, tensors),
+            *map(_Array, found.arrays),
             self.random,
         ]
 
@@ -206,21 +263,18 @@ class FrozenState:
         """Find out, before anything has run, which tensors cannot be written to.
 
         Raises:
-            CannotRestore: a tensor with a memory location that several of its elements share, or a kind of tensor
-                that holds its values where they are not seen.
+            CannotRestore: a kind of tensor that holds its values where they are not seen.
         """
         for one in self.kept:
-            if isinstance(one, _Contents) and not one.lazy and not one.tensor.is_meta:
-                overlapping = any(0 in part.stride() and part.numel() > 1 for part, _ in one.parts)
-                if not one.parts or (overlapping and one.tensor.requires_grad):
-                    tensor = one.tensor
-                    raise CannotRestore(
-                        f"a {type(tensor).__name__} of shape {tuple(tensor.shape)} and layout {tensor.layout} could "
-                        "not be put back after a training step; leave the model eager, or give no sample batch.",
-                        1,
-                        len(self.kept),
-                        str(tensor.layout),
-                    )
+            if isinstance(one, _Contents) and not (one.lazy or one.tensor.is_meta or one.parts):
+                tensor = one.tensor
+                raise CannotRestore(
+                    f"a {type(tensor).__name__} of shape {tuple(tensor.shape)} and layout {tensor.layout} could "
+                    "not be put back after a training step; leave the model eager, or give no sample batch.",
+                    1,
+                    len(self.kept),
+                    str(tensor.layout),
+                )
 
 
 @contextmanager

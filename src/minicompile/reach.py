@@ -1,23 +1,65 @@
-"""What a call can change: the tensors, objects and containers that it can get at."""
+"""What a call can get at: the tensors, objects, containers and names that it may read or change, each by a name.
 
+`walk` goes through everything once, nearest first, so that each thing has the shortest name that leads to it.
+"""
+
+import dis
 import functools
 import random
 import sys
 import types
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable
+from collections import UserDict, UserList, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-CONTAINERS = (dict, list, set, OrderedDict, defaultdict, Counter, deque)  # whose contents may change
-HOLDERS = (*CONTAINERS, tuple, frozenset)
-# Python's and torch's own objects and functions hold nobody's state, but for these
-FOREIGN = {*sys.stdlib_module_names, "torch", "triton", "numpy"}
+CONTAINERS = (dict, list, set, deque)  # whose contents may change
+# Python's and torch's own objects and functions hold nobody's state, but for these; nor do the lab's
+FOREIGN = {*sys.stdlib_module_names, "torch", "triton", "numpy", "minicompile", "minilab"}
+DATA = (UserDict, UserList, types.SimpleNamespace, torch.distributions.Distribution)
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of a tensor
-STATEFUL = (nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler)
+STATEFUL = (nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler, *DATA)
+PLAIN = (str, bytes, int, float, complex, type(None))
+# Of a module: what holds its parts, which are named without it, and how it is called, which is the compiler's
+PARTS, CALLS = ("_parameters", "_buffers", "_modules"), ("_compiled_call_impl",)
+METHODS = ("forward", "__call__", "__getattr__", "__torch_function__", "backward", "setup_context")
+INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """A name that a call may bind to something else: a global of a file, a cell of a closure, a class attribute."""
+
+    holder: Any
+    key: str
+
+    def value(self) -> Any:
+        """What it is bound to; raises `LookupError` where it is to nothing."""
+        if isinstance(self.holder, types.CellType):
+            try:
+                return self.holder.cell_contents
+            except ValueError as error:
+                raise LookupError(self.key) from error
+        return (self.holder if isinstance(self.holder, dict) else vars(self.holder))[self.key]
+
+    def bind(self, value: Any) -> None:
+        if isinstance(self.holder, types.CellType):
+            self.holder.cell_contents = value
+        elif isinstance(self.holder, dict):
+            self.holder[self.key] = value
+        else:
+            setattr(self.holder, self.key, value)
+
+    def unbind(self) -> None:
+        if isinstance(self.holder, types.CellType):
+            del self.holder.cell_contents
+        elif isinstance(self.holder, dict):
+            self.holder.pop(self.key, None)
+        elif self.key in vars(self.holder):
+            delattr(self.holder, self.key)
 
 
 @dataclass
@@ -25,9 +67,11 @@ class Reached:
     """What can be got at, each once."""
 
     tensors: list[Tensor] = field(default_factory=list)
+    arrays: list[Any] = field(default_factory=list)  # NumPy's
     generators: list[Any] = field(default_factory=list)  # of random numbers: torch's, NumPy's, Python's
     objects: list[Any] = field(default_factory=list)  # with attributes of their own: modules, optimizers, a trainer
     containers: list[Any] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
 
 
 def reached(*given: Any) -> Reached:
@@ -35,42 +79,106 @@ def reached(*given: Any) -> Reached:
 
     Names are followed in the functions that the user wrote, not in those of installed packages.
     """
-    found, seen, waiting = Reached(), dict[int, Any](), list(given)
-    while waiting:
-        value = waiting.pop()
-        if value is None or isinstance(value, str | bytes | int | float | type) or id(value) in seen:
-            continue
-        seen[id(value)] = value  # held, so that no other value gets its identity
-        waiting += _within(value, found)
+    found = Reached()
+    for _, value in walk({str(number): one for number, one in enumerate(given)}):
+        if isinstance(value, Binding):
+            found.bindings.append(value)
+        elif isinstance(value, Tensor):
+            found.tensors.append(value)
+        elif is_array(value):
+            found.arrays.append(value)
+        elif is_generator(value):
+            found.generators.append(value)
+        else:
+            if isinstance(value, CONTAINERS):
+                found.containers.append(value)
+            if has_attributes(value):
+                found.objects.append(value)
     return found
 
 
-def _within(value: Any, found: Reached) -> Iterable[Any]:
-    """File one value; returns what it holds."""
+def walk(roots: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield everything that can be got at with a name, nearest first: each object once, plain values wherever they are.
+
+    Args:
+        roots: name -> value; the name of a model is empty, so that its parts have the names that torch gives them.
+    """
+    seen, waiting = dict[Any, Any](), deque(roots.items())
+    while waiting:
+        name, value = waiting.popleft()
+        if not isinstance(value, PLAIN):
+            key = (id(value.holder), value.key) if isinstance(value, Binding) else id(value)
+            if key in seen:
+                continue
+            seen[key] = value  # held, so that no other value gets its identity
+        yield name, value
+        waiting += held_by(value, name)
+
+
+def held_by(value: Any, name: str) -> Iterable[tuple[str, Any]]:
+    """What one value holds, with names."""
+    if isinstance(value, PLAIN) or is_array(value) or is_generator(value):
+        return ()
+    if isinstance(value, Binding):
+        try:
+            return [(name, value.value())]
+        except LookupError:
+            return ()
     if isinstance(value, Tensor):
-        found.tensors.append(value)
-        return () if nn.parameter.is_lazy(value) else [getattr(value, name, None) for name in HOOKS]
-    elif _is_generator(value):
-        found.generators.append(value)
-    elif isinstance(value, HOLDERS):
-        if type(value) in CONTAINERS:
-            found.containers.append(value)
-        return [*value, *value.values()] if isinstance(value, dict) else list(value)
-    elif isinstance(value, types.MethodType):
-        return (value.__self__, value.__func__)
-    elif isinstance(value, functools.partial):
-        return (value.func, value.args, value.keywords)
-    elif isinstance(value, types.FunctionType):
-        return [] if _foreign(value.__module__) else _of_function(value)
-    elif isinstance(value, STATEFUL) or not _foreign(type(value).__module__):
-        held = getattr(value, "__dict__", None)
-        if isinstance(held, dict):
-            found.objects.append(value)
-            return list(held.values())
-    return ()
+        return () if nn.parameter.is_lazy(value) else [(f"{name}.{hook}", getattr(value, hook, None)) for hook in HOOKS]
+    if isinstance(value, types.MethodType):
+        return [(name, value.__self__), (name, value.__func__)]
+    if isinstance(value, functools.partial):
+        return [(name, value.func), (f"{name}.args", value.args), (f"{name}.keywords", value.keywords)]
+    if isinstance(value, types.FunctionType):
+        return [] if _foreign(value.__module__) else _of_function(value, name)
+    if isinstance(value, staticmethod | classmethod):
+        return [(name, value.__func__)]
+    if isinstance(value, property):
+        return [(name, value.fget)]
+    if isinstance(value, type):
+        return _of_class(value)
+    held = _items(value, name)
+    if has_attributes(value):
+        held += _attributes(value, name)
+        held.append((f"class {type(value).__qualname__}", type(value)))
+    return held
 
 
-def _is_generator(value: Any) -> bool:
+def has_attributes(value: Any) -> bool:
+    """Whether a value is an object with a state of its own."""
+    if isinstance(value, type | types.FunctionType | types.MethodType | types.ModuleType | functools.partial | Tensor):
+        return False
+    if not (isinstance(value, STATEFUL) or not _foreign(type(value).__module__)):
+        return False
+    return isinstance(getattr(value, "__dict__", None), dict) or bool(slots_of(type(value)))
+
+
+def slots_of(kind: type) -> list[str]:
+    """The names in a class's `__slots__`, inherited ones included, as the attributes are called."""
+    found = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
+    return [name for name in found if name not in ("__dict__", "__weakref__")]
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """An object's attributes, those in slots included."""
+    slots = {name: getattr(value, name) for name in slots_of(type(value)) if hasattr(value, name)}
+    return {**slots, **(getattr(value, "__dict__", None) or {})}
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is a NumPy array of numbers."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc"
+
+
+def is_generator(value: Any) -> bool:
+    """Whether a value draws random numbers."""
     kinds: list[type] = [torch.Generator, random.Random]
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
@@ -78,27 +186,112 @@ def _is_generator(value: Any) -> bool:
     return isinstance(value, tuple(kinds))
 
 
+def _attributes(value: Any, name: str) -> list[tuple[str, Any]]:
+    module, held = isinstance(value, nn.Module), []
+    for key, item in attributes_of(value).items():
+        if module and key in CALLS:
+            continue
+        place = f"{name}." if name else ""
+        held.append((place if module and key in PARTS else f"{place}{key}", item))
+    return held
+
+
+def _items(value: Any, name: str) -> list[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        keys = list(value)
+        of_module = not name or name.endswith(".")  # one of `PARTS`
+        named = {key: f"{name}{key!s}" if of_module else f"{name}[{key!r}]" for key in keys if isinstance(key, PLAIN)}
+        items = [(named.get(key, f"{name}[...]"), value[key]) for key in keys]
+        return items + [(f"{name} key", key) for key in keys if not isinstance(key, PLAIN)]
+    if isinstance(value, list | tuple | deque | UserList):
+        return [(f"{name}[{number}]", item) for number, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return [(f"{name} member", item) for item in value if not isinstance(item, PLAIN)]
+    return []
+
+
 def _foreign(module: str | None) -> bool:
     return (module or "").split(".")[0] in FOREIGN
 
 
-def _of_function(function: types.FunctionType) -> list[Any]:
+def _installed(file: str | None) -> bool:
+    return any(part in (file or "") for part in INSTALLED)
+
+
+def _of_function(function: types.FunctionType, name: str) -> list[tuple[str, Any]]:
     """What a function closes over, has as defaults, wraps, and names."""
-    held = [function.__defaults__, function.__kwdefaults__, vars(function)]
-    held += [_cell(cell) for cell in function.__closure__ or ()]
-    if "/site-packages/" not in function.__code__.co_filename:
-        held += [function.__globals__.get(name) for name in _names(function.__code__)]
+    code = function.__code__
+    held: list[tuple[str, Any]] = [
+        (f"{name}.__defaults__", function.__defaults__),
+        (f"{name}.__kwdefaults__", function.__kwdefaults__),
+    ]
+    held += [(f"{name}.{key}", item) for key, item in vars(function).items()]
+    for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        held.append((f"closure variable {variable} of {function.__qualname__}", Binding(cell, variable)))
+    if not _installed(code.co_filename):
+        held += _globals(function.__globals__, _names(code), _bound(code))
     return held
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """The global names of a function and of those within it."""
+def _globals(scope: dict[str, Any], names: frozenset[str], bound: frozenset[str]) -> list[tuple[str, Any]]:
+    """The globals that a function names, and what it may name of the user's own modules among them."""
+    held = []
+    own = "" if scope.get("__name__") == "__main__" else f"{scope.get('__name__')}."
+    for key in sorted(names & scope.keys() | bound):
+        value = scope.get(key)
+        if isinstance(value, types.ModuleType):
+            if not _foreign(value.__name__) and not _installed(getattr(value, "__file__", None)):
+                held += _globals(vars(value), names - {key}, frozenset())
+        else:
+            held.append((f"global {own}{key}", Binding(scope, key) if key in bound else value))
+    return held
+
+
+def _of_class(kind: type) -> list[tuple[str, Any]]:
+    """What the classes of the user's own that a class is made of keep as attributes, and what its methods name.
+
+    Of a module's methods those count that its call may come to.
+    """
+    bases = [base for base in kind.__mro__ if not _foreign(base.__module__)]
+    bases = [base for base in bases if not _installed(getattr(sys.modules.get(base.__module__), "__file__", None))]
+    wanted = _called(bases) if issubclass(kind, nn.Module) else None
+    held: list[tuple[str, Any]] = []
+    for base in bases:
+        for key, item in vars(base).items():
+            if isinstance(item, types.FunctionType | staticmethod | classmethod | property):
+                if wanted is None or key in wanted:
+                    held.append((f"{base.__qualname__}.{key}", item))
+            elif not key.startswith("__") and not isinstance(item, types.MemberDescriptorType | type):
+                held.append((f"class attribute {base.__qualname__}.{key}", Binding(base, key)))
+    return held
+
+
+def _called(bases: list[type]) -> set[str]:
+    """The methods of a module's class that its call may come to, by their names in one another's code."""
+    code: dict[str, list[types.CodeType]] = {}
+    for key, item in (pair for base in bases for pair in vars(base).items()):
+        function: Any = item.fget if isinstance(item, property) else getattr(item, "__func__", item)
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        if isinstance(function, types.FunctionType):
+            code.setdefault(key, []).append(function.__code__)
+    wanted, more = set[str](), {key for key in code if key in METHODS}
+    while more:
+        wanted |= more
+        more = {name for key in more for one in code[key] for name in _names(one) if name in code} - wanted
+    return wanted
+
+
+@functools.lru_cache(4096)
+def _names(code: types.CodeType) -> frozenset[str]:
+    """The global names and attributes that a function and those within it name."""
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return {*code.co_names}.union(*map(_names, inner))
+    return frozenset(code.co_names).union(*map(_names, inner))
 
 
-def _cell(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
+@functools.lru_cache(4096)
+def _bound(code: types.CodeType) -> frozenset[str]:
+    """The globals that a function and those within it bind."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
+    return frozenset(own).union(*map(_bound, inner))

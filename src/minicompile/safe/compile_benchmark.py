@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from minicompile.batches import call_loss, clone_batch, split_batch, tensors_of
+from minicompile.batches import call_loss, copied_batch, split_batch, tensors_of
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.installation import eager_calls
@@ -188,7 +188,7 @@ def _synchronise() -> None:
 
 
 def _seconds(step: Callable, batch: Any) -> float:
-    batch = clone_batch(batch)
+    batch = copied_batch(batch)
     _synchronise()
     started = time.perf_counter()
     step(batch)
@@ -207,7 +207,7 @@ def _interleaved(sides: dict[str, Callable], batch: Any, steps: int, warmup: int
 
 
 def _peak_bytes(step: Callable, batch: Any) -> int | None:
-    batch = clone_batch(batch)
+    batch = copied_batch(batch)
     tensors = [tensor for _, tensor in tensors_of(batch)]
     device: Tensor | None = next((t for t in tensors if t.is_cuda), None)
     if device is not None:

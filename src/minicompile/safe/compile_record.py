@@ -41,7 +41,10 @@ class CompileReport:
         cache_limits: frames that Dynamo gave up on.
         dtype: the coarsest arithmetic in the comparison with eager.
         tolerance: the relative difference that was allowed.
-        differences: the largest of outputs, loss, gradients, buffers.
+        differences: the largest of each element that is compared by number: output, loss, gradient, batch, buffer,
+            attribute.
+        compared: what of a call was held against eager's, as `minicompile.safe.call` lists it.
+        not_compared: what was not: what eager leaves otherwise each time; gradients where the model is only called.
         tried_on: name -> dtype and shape of each tensor of the batch on which it was proven; empty without a smoketest.
         tried_steps: training steps, or calls, that the proof took through compiled code.
         in_place: why the smoketest ran in this process; None where it ran in a copy of it, or not at all.
@@ -71,6 +74,8 @@ class CompileReport:
     dtype: str | None = None
     tolerance: float | None = None
     differences: dict[str, float] = field(default_factory=dict)
+    compared: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
     tried_on: dict[str, str] = field(default_factory=dict)
     tried_steps: int = 0
     in_place: str | None = None
@@ -94,8 +99,10 @@ class SmoketestOutcome:
         compile_seconds: the first compiled step, its compile included.
         step_seconds: the fastest later step; None when there was one step only.
         dtype, tolerance: the arithmetic compared, and the relative difference that was allowed.
-        differences: largest relative difference of each kind: output, loss, gradient, buffer.
+        differences: largest relative difference of each element that is compared by number.
         batch: name -> dtype and shape of each tensor of the sample batch.
+        compared: the elements of a call that were held against eager's, as `minicompile.safe.call` lists them.
+        not_compared: what was not, since eager itself leaves something else each time, or the model was only called.
         steps: compiled steps that were taken.
         random: whether eager's step draws torch's random numbers.
         in_place: why the steps were taken in this process; None where they were taken in a copy of it.
@@ -109,6 +116,8 @@ class SmoketestOutcome:
     tolerance: float | None = None
     differences: dict[str, float] = field(default_factory=dict)
     batch: dict[str, str] = field(default_factory=dict)
+    compared: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
     steps: int = 0
     random: bool = False
     in_place: str | None = None

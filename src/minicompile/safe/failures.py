@@ -26,7 +26,13 @@ class CompileFailure(LabError):
 
 
 class WrongNumbers(CompileFailure):
-    """The compiled model computes something else than the eager one."""
+    """The compiled model computes something else than the eager one, or leaves something else behind.
+
+    Attributes:
+        place: the element of a call (`minicompile.safe.call`) and the name of what differs in it.
+    """
+
+    place: tuple[str, str] | None = None
 
 
 class NothingCompiled(CompileFailure):

@@ -132,6 +132,7 @@ def _compiled(
     report.seconds = time.perf_counter() - started
     report.compile_seconds, report.step_seconds = outcome.compile_seconds, outcome.step_seconds
     report.dtype, report.tolerance, report.differences = outcome.dtype, outcome.tolerance, outcome.differences
+    report.compared, report.not_compared = outcome.compared, outcome.not_compared
     report.tried_on, report.tried_steps, report.in_place = outcome.batch, outcome.steps, outcome.in_place
     if outcome.exception is not None:
         fall_back(record, outcome.stage, outcome.exception, logger)

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, cast
 
@@ -49,8 +49,8 @@ def watch_model(
     Args:
         model: a module or a function, a whole training step say, whose graphs are then watched one by one; what it
             computes with is on the CPU for the targets `cpu` and `simulated`, on a GPU for `cuda`.
-        args: example inputs, on the same device: a tuple of positional arguments, or one argument alone. A dictionary
-            goes in by name where `model` has parameters of these names, and whole where it has not.
+        args: example inputs, on the same device, as `minicompile.batches` hands them over: a tuple of positional
+            arguments, a mapping by name, or one argument alone.
         kwargs: keyword arguments beside them.
         target: `cpu` (C++), `cuda` (Triton, on a GPU that is here), `simulated` (Triton for an H200 that is not).
         train: the model returns a loss, or something with one: `.loss`, `["loss"]`, the first scalar of a tuple. Its
@@ -129,12 +129,10 @@ def clock_choices(watched: Watched) -> list[dict]:
 
 def call_arguments(model: Callable, args: Any, kwargs: dict | None) -> tuple[tuple, dict]:
     """Positional and keyword arguments of a model's call out of what `capture` takes as `args` and `kwargs`."""
-    if isinstance(args, tuple) and not hasattr(args, "_fields"):
-        return args, kwargs or {}
-    if isinstance(args, dict) and args:
-        positional, by_name, _ = split_batch(model, args)
-        return positional, {**by_name, **(kwargs or {})}
-    return (args,), kwargs or {}
+    if isinstance(args, Mapping | list | tuple) and not args:  # an empty tuple is no argument, and all else is one
+        return () if isinstance(args, tuple) else (args,), kwargs or {}
+    positional, by_name, _ = split_batch(model, args)
+    return positional, {**by_name, **(kwargs or {})}
 
 
 def target_of(device: str) -> str:
@@ -223,7 +221,7 @@ def loss_of(output: Any) -> torch.Tensor | None:
     """The loss in what a model returns: the scalar itself, its `.loss` or `["loss"]`, the first scalar of a tuple."""
     if isinstance(output, torch.Tensor):
         return output if output.numel() == 1 else None
-    named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+    named = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(named, torch.Tensor):
         return loss_of(named)
     parts = output if isinstance(output, list | tuple) else ()

@@ -15,6 +15,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import random
 import re
 import signal
 import sys
@@ -122,7 +123,7 @@ def call_apart(function: Callable[[Sign], T], seconds: float | None = None, *, p
             stream.flush()  # or both processes write what has been buffered
     _pause_openmp()
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    parent = os.getpid()
+    parent, drawn = os.getpid(), random.getstate()
     try:
         with warnings.catch_warnings():  # Python warns of other threads' locks: `StoodStill` is for those
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -130,6 +131,7 @@ def call_apart(function: Callable[[Sign], T], seconds: float | None = None, *, p
     except OSError as error:  # no memory, no more processes
         raise CannotFork(f"no process can be forked: {error}") from error
     if process == 0:
+        random.setstate(drawn)  # Python seeds its generator anew in a forked process
         _be_the_copy(function, theirs, parent)
     theirs.close()
     try:

@@ -1,7 +1,11 @@
-"""Holds a compiled step against eager's: outputs, loss, gradients and buffers."""
+"""Holds a compiled step against eager's, in every element of a call (`minicompile.safe.call`)."""
+
+from collections.abc import Collection, Iterator
+from textwrap import shorten
 
 from torch import Tensor, nn
 
+from minicompile.safe.call import ELEMENTS
 from minicompile.safe.failures import NothingCompared, WrongNumbers
 from minicompile.safe.smoketest.numerics import (
     GRADIENT_FACTOR,
@@ -14,7 +18,18 @@ from minicompile.safe.smoketest.numerics import (
     root_mean_square,
     tells,
 )
-from minicompile.safe.smoketest.steps import Step
+from minicompile.safe.smoketest.outputs import WORDS, Fact, Step
+from minicompile.torch_private.dynamo import is_fsdp
+
+# The elements that are compared by number -> where a step has them
+KINDS = {
+    "output": "outputs",
+    "loss": "loss",
+    "gradient": "gradients",
+    "batch": "batch",
+    "buffer": "buffers",
+    "attribute": "attributes",
+}
 
 
 class Judge:
@@ -24,13 +39,19 @@ class Judge:
         dtype: the coarsest arithmetic among the model's parameters, its outputs and autocast.
         tolerance: the largest relative difference of an element that is allowed.
         coarse: whether that arithmetic is coarser than float32.
-        found: the largest relative difference of each kind that was compared: output, loss, gradient, buffer.
+        found: the largest relative difference of each element of a call that is compared by number.
+        varying: (element, name) of what is not compared, since eager itself leaves something else each time.
     """
 
-    def __init__(self, model: nn.Module, reference: Step, tolerance: float | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, reference: Step, tolerance: float | None = None, varying: Collection[Fact] = ()
+    ) -> None:
         self.dtype = comparison_dtype(model, reference.outputs.values())
         self.tolerance = tolerance or TOLERANCES[self.dtype]
         self.coarse = self.dtype in UNITS
+        self.varying = varying
+        # FSDP2 sets itself up at the first call of all, and is not set back: hooks appear on modules once.
+        self.sets_up = any(is_fsdp(module) for module in model.modules())
         self.found: dict[str, float] = {}
 
     def difference(
@@ -43,18 +64,9 @@ class Judge:
             reference: eager's from the same state.
             finer: eager's in float32 from the same state, where the arithmetic is coarser than that.
         """
-        noise = NOISE_SHARE * root_mean_square(reference.gradients.values())
-        kinds = {
-            "output": (step.outputs, reference.outputs, finer.outputs if finer else None, 0.0),
-            "loss": (_loss(step), _loss(reference), _loss(finer) if finer else None, 0.0),
-            "gradient": (step.gradients, reference.gradients, finer.gradients if finer else None, noise),
-            "buffer": (step.buffers, reference.buffers, finer.buffers if finer else None, 0.0),
-        }
-        try:
-            for kind, found in kinds.items():
-                self._compare(kind, *found)
-        except WrongNumbers as error:
-            return error
+        wrong = next(self.differences(step, reference, finer), None)
+        if wrong is not None:
+            return wrong
         numbers = sorted((*reference.outputs.values(), *reference.gradients.values()), key=Tensor.numel)
         if not any(map(tells, numbers)):
             sentence = (
@@ -64,25 +76,76 @@ class Judge:
             return NothingCompared(sentence, "nothing_compared")
         return None
 
-    def _compare(
+    def compared(self, reference: Step) -> list[str]:
+        """The elements of a call of which a step has anything."""
+        facts = {element for element, _ in reference.facts}
+        return [one for one in ELEMENTS if one in facts or (one in KINDS and _numbers(reference, one))]
+
+    def differences(self, step: Step, reference: Step, finer: Step | None = None) -> Iterator[WrongNumbers]:
+        """Everything that is wrong with a compiled step, the elements of a call in their order."""
+        noise = NOISE_SHARE * root_mean_square(reference.gradients.values())
+        facts = self._facts(step, reference)
+        for element in ELEMENTS:
+            if element in KINDS:
+                ours, theirs, fine = (_numbers(one, element) for one in (step, reference, finer))
+                yield from self._compared(element, ours, theirs, fine, noise if element == "gradient" else 0.0)
+            yield from facts.get(element, ())
+
+    def _facts(self, step: Step, reference: Step) -> dict[str, list[WrongNumbers]]:
+        """What differs of all that is no floating-point number, by element."""
+        wrong: dict[str, list[WrongNumbers]] = {}
+        for element, name in reference.facts.keys() | step.facts.keys():
+            ours, theirs = (one.facts.get((element, name), "not there") for one in (step, reference))
+            if (
+                (element, name) in self.varying
+                or (self.sets_up and element == "attribute")
+                or (ours == theirs and type(ours) is type(theirs))
+            ):
+                continue
+            label = f"{WORDS.get(element, '')}{name}"
+            if element == "parameter":
+                ours, theirs = "written to", "not written to"
+            ours, theirs = (shorten(str(value), 80, placeholder=" …") for value in (ours, theirs))
+            sentence = f"{label}: {ours} compiled, and {theirs} eager; the compiled model is wrong."
+            fields = {"tensor": label, "compiled": ours, "eager": theirs}
+            wrong.setdefault(element, []).append(_placed(WrongNumbers(sentence, "unlike", **fields), element, name))
+        return {element: sorted(found, key=str) for element, found in wrong.items()}
+
+    def _compared(
         self,
         kind: str,
         ours: dict[str, Tensor],
         reference: dict[str, Tensor],
-        finer: dict[str, Tensor] | None,
+        finer: dict[str, Tensor],
         noise: float,
-    ) -> None:
-        if ours.keys() != reference.keys():
-            odd = sorted(ours.keys() ^ reference.keys())[0]
-            sentence = f"{kind} {odd} is there on one side only; the compiled model is wrong."
-            raise WrongNumbers(sentence, "one_side_only", kind=kind, tensor=odd)
+    ) -> Iterator[WrongNumbers]:
+        for odd in sorted(ours.keys() ^ reference.keys()):
+            if (kind, odd) not in self.varying:
+                sentence = f"{kind} {odd} is there on one side only; the compiled model is wrong."
+                yield _placed(WrongNumbers(sentence, "one_side_only", kind=kind, tensor=odd), kind, odd)
         tolerance = GRADIENT_FACTOR * self.tolerance if kind == "gradient" else self.tolerance
         for name, tensor in reference.items():
+            if name not in ours or (kind, name) in self.varying:
+                continue
             label = f"gradient of {name}" if kind == "gradient" else name
-            found = compare(ours[name], tensor, label, tolerance, noise)
-            compare_as_a_whole(ours[name], tensor, (finer or {}).get(name), label, self.dtype, noise)
-            self.found[kind] = max(found.relative, self.found.get(kind, 0.0))
+            try:
+                found = compare(ours[name], tensor, label, tolerance, noise)
+                compare_as_a_whole(ours[name], tensor, finer.get(name), label, self.dtype, noise)
+            except WrongNumbers as error:
+                yield _placed(error, kind, name)
+            else:
+                self.found[kind] = max(found.relative, self.found.get(kind, 0.0))
 
 
-def _loss(step: Step) -> dict[str, Tensor]:
-    return {} if step.loss is None else {"loss": step.loss}
+def _placed(error: WrongNumbers, element: str, name: str) -> WrongNumbers:
+    """Note on what differs which element of a call it is of, and its name there."""
+    error.fields["element"], error.place = element, (element, name)
+    return error
+
+
+def _numbers(step: Step | None, kind: str) -> dict[str, Tensor]:
+    if step is None:
+        return {}
+    if kind == "loss":
+        return {} if step.loss is None else {"loss": step.loss}
+    return getattr(step, KINDS[kind])

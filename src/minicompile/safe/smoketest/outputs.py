@@ -1,52 +1,235 @@
-"""Finds the numbers in what a model returns, whatever it is."""
+"""Reads what a call returns and what it leaves behind (`minicompile.safe.call`), each thing with a name."""
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+import hashlib
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-DEEPEST = 8  # objects within objects
+from minicompile.batches import leaves_of
+from minicompile.frozen_state import parts_of
+from minicompile.memory import is_strided, span, storage_of, strides_that_count
+from minicompile.reach import Binding, is_array, is_generator, walk
+from minicompile.torch_private.state import version_of
+
+BATCH = "\0batch"  # the root of the batch's names, which no attribute of a model has
+WORDS = {  # by element: what the name of a fact begins with
+    "structure": "structure of ",
+    "strides": "strides of ",
+    "requires_grad": "requires_grad of ",
+    "sharing": "memory of ",
+    "parameter": "parameter ",
+    "random": "random numbers of ",
+}
+BITS = (torch.int64, torch.int32, torch.int16, torch.uint8)
+Fact = tuple[str, str]  # an element's code, and the name of the thing
 
 
-def numbers_of(value: Any, name: str = "output", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """Yield every number inside a value, as a tensor, with a name that says where it sits.
+@dataclass
+class Step:
+    """What one forward and backward pass returned and left behind.
 
-    Tensors, and Python's numbers, in mappings, sequences, sets of one, dataclasses and any object's attributes: of a
-    namespace, a Hugging Face output, a `torch.distributions` distribution. An iterator is left alone, since reading it
-    would use it up.
+    The tensors are the model's own, which the next step may overwrite.
+
+    Attributes:
+        outputs, gradients, buffers, batch, attributes: numbers by name.
+        facts: (element, name) -> everything that is no floating-point number: strides, flags, classes, texts.
     """
-    if isinstance(value, Tensor) and value.is_nested:
-        yield from numbers_of(list(value.detach().unbind()), name, depth + 1)
-    elif isinstance(value, Tensor):
-        yield name, value.detach()
-    elif isinstance(value, bool | int):
-        yield name, torch.tensor(value)
-    elif isinstance(value, float | complex):
-        yield name, torch.tensor(value, dtype=torch.complex128 if isinstance(value, complex) else torch.float64)
-    elif value is None or depth > DEEPEST or isinstance(value, str | bytes | type | nn.Module):
-        return
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from numbers_of(item, f"{name}[{key!r}]", depth + 1)
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from numbers_of(item, f"{name}[{index}]", depth + 1)
-    else:
-        for key, item in _attributes(value):
-            yield from numbers_of(item, f"{name}.{key}", depth + 1)
+
+    outputs: dict[str, Tensor]
+    loss: Tensor | None
+    gradients: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    batch: dict[str, Tensor] = field(default_factory=dict)
+    attributes: dict[str, Tensor] = field(default_factory=dict)
+    facts: dict[Fact, Any] = field(default_factory=dict)
+
+    def copy(self) -> "Step":
+        def cloned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {name: tensor.clone() for name, tensor in tensors.items()}
+
+        loss = None if self.loss is None else self.loss.clone()
+        named = (cloned(self.buffers), cloned(self.batch), cloned(self.attributes))
+        return Step(cloned(self.outputs), loss, cloned(self.gradients), *named, dict(self.facts))
 
 
-def _attributes(value: Any) -> list[tuple[str, Any]]:
-    if dataclasses.is_dataclass(value):
-        return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
-    if isinstance(value, Iterator) or callable(value):
-        return []
-    return sorted(vars(value).items()) if hasattr(value, "__dict__") else []
+def numbers_of(value: Any, name: str = "output") -> Iterator[tuple[str, Tensor]]:
+    """Yield every number inside a value, Python's too, as a tensor, with a name that says where it sits."""
+    for place, leaf in leaves_of(value, name):
+        number = number_of(leaf)
+        if isinstance(leaf, Tensor) and leaf.is_nested:
+            yield from numbers_of(list(leaf.detach().unbind()), place)
+        elif number is not None:
+            yield place, number
 
 
-def shapes_of(value: Any) -> dict[str, str]:
+def number_of(value: Any) -> Tensor | None:
+    """A number or a tensor as a tensor without history; None of anything else."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, bool | int):
+        return torch.tensor(value) if -(2**63) <= value < 2**63 else torch.tensor(float(value), dtype=torch.float64)
+    if isinstance(value, float | complex):
+        return torch.tensor(value, dtype=torch.complex128 if isinstance(value, complex) else torch.float64)
+    return torch.from_numpy(value.copy()) if is_array(value) else None
+
+
+def shapes_of(value: Any, name: str) -> dict[str, str]:
     """Write what a value holds as name -> `float32 [6, 8]`."""
-    tensors = ((name, tensor) for name, tensor in numbers_of(value, "batch"))
+    tensors = ((name, tensor) for name, tensor in numbers_of(value, name))
     return {name: f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}" for name, t in tensors}
+
+
+class Reading:
+    """Reads a model, its loss and one copy of its batch before and after a call.
+
+    Args:
+        named: the tensors whose names are known: name -> tensor of `parameters` and `buffers`.
+        roots: what the call can get at: `""` is the model, `BATCH` the batch.
+    """
+
+    def __init__(self, parameters: dict[str, nn.Parameter], buffers: dict[str, Tensor], roots: dict[str, Any]) -> None:
+        self.parameters = {id(tensor): name for name, tensor in parameters.items()}
+        self.buffers = {id(tensor): name for name, tensor in buffers.items()}
+        self.roots = roots
+        self.versions = {id(tensor): version_of(tensor) for tensor in parameters.values() if _has_version(tensor)}
+
+    def read(self, output: Any, loss: Tensor | None) -> Step:
+        """Read what the call has returned and left."""
+        step = Step({}, None if loss is None or loss.is_meta else loss.detach(), {}, {})
+        places: dict[tuple, list[tuple[tuple[int, int], str]]] = {}
+        for name, value in walk(self.roots):
+            if not isinstance(value, Binding | type):
+                self._file(step, name, value, places)
+        for name, leaf in leaves_of(output):
+            if isinstance(leaf, Tensor):
+                self._tensor(step, name, leaf, places)
+            elif number_of(leaf) is None:
+                step.facts["structure", name] = _described(leaf)
+        step.outputs = _with_values(dict(numbers_of(output)))
+        for name, state in _generators():
+            step.facts["random", name] = state
+        return step
+
+    def _file(self, step: Step, name: str, value: Any, places: dict) -> None:
+        element = "batch" if name.startswith(BATCH) else "attribute"
+        if isinstance(value, Tensor) and id(value) in self.parameters:
+            element, name = "parameter", self.parameters[id(value)]
+        elif isinstance(value, Tensor) and id(value) in self.buffers:
+            element, name = "buffer", f"buffer {self.buffers[id(value)]}"
+        elif element == "batch":
+            name = name[1:]
+        elif not name.startswith(("global ", "closure ", "class ", "loss_fn")):
+            name = f"attribute {name}" if name else "model"
+        numbers = {"batch": step.batch, "buffer": step.buffers, "attribute": step.attributes}.get(element)
+        if isinstance(value, Tensor):
+            if nn.parameter.is_lazy(value):
+                step.facts[element, name] = _described(value)
+                return
+            if value.is_leaf and value.grad is not None and not value.grad.is_meta:
+                step.gradients[name] = value.grad
+            self._tensor(step, name, value, places)
+            if element == "parameter":
+                self._parameter(step, name, value)
+            elif numbers is not None:
+                numbers |= _with_values(dict(numbers_of(value, name)))
+        elif is_generator(value):
+            step.facts["random", name] = _state_of(value)
+        elif isinstance(value, float | complex) or is_array(value):
+            number = number_of(value)
+            if numbers is not None and number is not None:
+                numbers[name] = number
+        else:
+            step.facts[element, name] = _described(value)
+
+    def _tensor(self, step: Step, name: str, tensor: Tensor, places: dict) -> None:
+        """Note what a tensor is besides its numbers."""
+        step.facts["requires_grad", name] = tensor.requires_grad
+        if id(tensor) not in self.parameters:
+            step.facts["strides", name] = strides_that_count(tensor)
+        if is_strided(tensor) and tensor.numel():
+            known, (first, end) = places.setdefault(storage_of(tensor), []), span(tensor)
+            whose = [other for (begin, stop), other in known if first < stop and begin < end]
+            step.facts["sharing", name] = f"shared with {whose[0]}" if whose else "its own"
+            known.append(((first, end), name))
+
+    def _parameter(self, step: Step, name: str, parameter: Tensor) -> None:
+        """Note that a parameter was not written to, or what it was given."""
+        version = self.versions.get(id(parameter))
+        if version is None or version_of(parameter) != version:
+            step.buffers |= _with_values({f"parameter {name}": parameter.detach()})
+        else:
+            step.facts["parameter", name] = _fingerprint(parameter)
+
+
+def _fingerprint(tensor: Tensor) -> tuple[int, ...] | None:
+    """Sums over the bits of a tensor: others where anything was written that autograd has not seen."""
+    try:
+        return tuple(_sum_of_bits(part) for part in parts_of(tensor))
+    except RuntimeError:  # a kind of number that cannot be looked at as an integer
+        return None
+
+
+def _sum_of_bits(tensor: Tensor) -> int:
+    row = tensor.detach().contiguous().view(-1)
+    size, first = row.numel() * row.itemsize, row.storage_offset() * row.itemsize
+    bits = next(kind for kind in BITS if size % kind.itemsize == 0 and first % kind.itemsize == 0)
+    return int(row.view(bits).sum(dtype=torch.int64).item())
+
+
+def _has_version(tensor: Tensor) -> bool:
+    return not (nn.parameter.is_lazy(tensor) or tensor.is_inference() or tensor.is_meta)
+
+
+def _described(value: Any) -> Any:
+    """A value as plain data: texts and integers, the class and length of a container, the class of anything else."""
+    if isinstance(value, str | bytes | bool | int | type(None)):
+        return value
+    if isinstance(value, Iterator):  # to read it would use it up
+        return "iterator"
+    if isinstance(value, set | frozenset):
+        return f"{type(value).__qualname__} {sorted(map(repr, filter(_is_plain, value)))} of {len(value)}"
+    name = value.__qualname__ if isinstance(value, type) else type(value).__qualname__
+    if isinstance(value, Tensor):
+        return name
+    try:
+        return f"{name} of {len(value)}"
+    except Exception:  # one without a length
+        return getattr(value, "__qualname__", name)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | bytes | int | float | type(None))
+
+
+def _generators() -> Iterator[tuple[str, str]]:
+    """The generators of the process: torch's on each device, Python's, NumPy's."""
+    yield "torch on the CPU", _hashed(torch.get_rng_state().numpy().tobytes())
+    if torch.cuda.is_initialized():
+        for number, state in enumerate(torch.cuda.get_rng_state_all()):
+            yield f"torch on GPU {number}", _hashed(state.cpu().numpy().tobytes())
+    yield "Python", _hashed(repr(random.getstate()).encode())
+    if "numpy" in sys.modules:
+        yield "NumPy", _hashed(repr(sys.modules["numpy"].random.get_state(legacy=False)).encode())
+
+
+def _state_of(generator: Any) -> str:
+    if isinstance(generator, random.Random):
+        return _hashed(repr(generator.getstate()).encode())
+    if isinstance(generator, torch.Generator):
+        return _hashed(generator.get_state().cpu().numpy().tobytes())
+    held = getattr(generator, "bit_generator", None)
+    return _hashed(repr(held.state if held is not None else generator.get_state(legacy=False)).encode())
+
+
+def _hashed(state: bytes) -> str:
+    return f"state {hashlib.blake2b(state, digest_size=6).hexdigest()}"
+
+
+def _with_values(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Leave out tensors of the meta device, which have a shape and no values."""
+    return {name: tensor for name, tensor in tensors.items() if not tensor.is_meta}

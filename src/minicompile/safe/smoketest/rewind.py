@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.frozen_state import CannotRestore, FrozenState, RandomState, _Attributes, _Contents, _Items, frozen
+from minicompile.frozen_state import CannotRestore, FrozenState, frozen
 from minicompile.reach import reached
 from minicompile.torch_private import dynamo as dynamo_internals
 from minicompile.torch_private.state import version_of
@@ -80,13 +80,7 @@ class PassesState(FrozenState):
                 self.still.append((tensor, version_of(tensor)))
             else:
                 changing.append(tensor)
-        self.random = RandomState(found.generators)
-        self.kept: list[Any] = [
-            *map(_Attributes, found.objects),
-            *map(_Items, found.containers),
-            *map(_Contents, changing),
-            self.random,
-        ]
+        self._keep(found, changing)
 
     def restore(self) -> None:
         """Put everything back. Raises `CannotRestore`, also where a parameter was written to."""

@@ -27,8 +27,9 @@ from torch import nn
 
 from minicompile.frozen_state import CannotRestore
 from minicompile.reach import reached
+from minicompile.safe.call import MAY_VARY
 from minicompile.safe.compile_record import SmoketestOutcome
-from minicompile.safe.failures import TimeLimitExceeded
+from minicompile.safe.failures import TimeLimitExceeded, WrongNumbers, ranks_present
 from minicompile.safe.smoketest.apart import (
     CannotFork,
     ProcessDied,
@@ -40,9 +41,9 @@ from minicompile.safe.smoketest.apart import (
     why_not,
 )
 from minicompile.safe.smoketest.judge import Judge
-from minicompile.safe.smoketest.outputs import shapes_of
+from minicompile.safe.smoketest.outputs import WORDS, Fact, Step
 from minicompile.safe.smoketest.rewind import other_threads_waiting, rewinding
-from minicompile.safe.smoketest.steps import Say, Step, Subject
+from minicompile.safe.smoketest.steps import Say, Subject
 from minicompile.safe.smoketest.time_limit import time_limit
 from minicompile.torch_private import dynamo as dynamo_internals
 
@@ -59,6 +60,7 @@ class CompileSmoketest:
     def __init__(self, steps: int = 3, tolerance: float | None = None, time_limit_seconds: float | None = None) -> None:
         self.steps, self.tolerance, self.time_limit_seconds = steps, tolerance, time_limit_seconds
         self.outcome = SmoketestOutcome()
+        self.varying: set[Fact] = set()  # of which eager itself leaves something else each time
 
     def run(
         self,
@@ -102,7 +104,7 @@ class CompileSmoketest:
             What `seen` returned; None of a process that did not live to say it.
         """
         self.outcome = outcome = SmoketestOutcome()
-        outcome.batch = shapes_of(subject.batch)
+        outcome.batch = subject.tried_on()
         outcome.in_place = why_not(reached(subject.model, subject.given_optimizer, subject.batch).tensors)
         if outcome.in_place is None:
             try:
@@ -114,8 +116,13 @@ class CompileSmoketest:
     def _apart(self, subject: Subject, install: Callable, seen: Callable) -> Any:
         """Take the steps in copies of the process, as many as it takes to say what came of them."""
         found = self._tried_apart(subject, install, seen)
-        if self.outcome.stage == "numerics" and not self._takes_back(subject):
-            found = self._tried_apart(subject, install, seen, eager_apart=True)
+        eager_apart = self.outcome.stage == "numerics" and not self._takes_back(subject)
+        if eager_apart:
+            found = self._tried_apart(subject, install, seen, eager_apart)
+        if self._may_vary(self.outcome.exception):
+            self.varying = self._varying(subject)
+            if self.varying:
+                found = self._tried_apart(subject, install, seen, eager_apart)
         if self.outcome.stage not in ("passed", "numerics", "recompile", "time_limit"):
             error = self._eager_failure(subject)  # a model that fails by itself is no failure of the compile
             if error is not None and not isinstance(error, CannotFork):
@@ -198,6 +205,30 @@ class CompileSmoketest:
         except (CannotRestore, ProcessDied, TimeLimitExceeded):
             return False
 
+    @staticmethod
+    def _may_vary(error: BaseException | None) -> bool:
+        """Whether what differs is something of which eager may leave something else each time."""
+        return isinstance(error, WrongNumbers) and error.place is not None and error.place[0] in MAY_VARY
+
+    def _varying(self, subject: Subject) -> set[Fact]:
+        """Of what two eager steps leave differently, each in a copy of the process."""
+
+        def last(_sign: Sign) -> Step:
+            subject.drop_gradients()
+            with subject.grad_mode():
+                for _ in range(1, self.steps):
+                    subject.eager_step(then_train=True)
+                return subject.eager_step(then_train=False)[0]
+
+        try:
+            return self._told_apart(subject, *(call_apart(last, self.time_limit_seconds) for _ in range(2)))
+        except (CannotFork, ProcessDied, TimeLimitExceeded):
+            return set()
+
+    def _told_apart(self, subject: Subject, first: Step, second: Step) -> set[Fact]:
+        found = Judge(subject.model, first, self.tolerance).differences(second, first)
+        return {error.place for error in found if error.place is not None and self._may_vary(error)}
+
     def _eager_failure(self, subject: Subject) -> Exception | None:
         """What an eager training step raises in a copy of the process, `StoodStill` too; None where nothing does."""
 
@@ -247,7 +278,17 @@ class CompileSmoketest:
                         return eager, None
 
                     with time_limit(self.time_limit_seconds, "The compile", logger):
-                        self._compiled_steps(subject, say, outcome.random, reference)
+                        try:
+                            self._compiled_steps(subject, say, outcome.random, reference)
+                        except WrongNumbers as error:
+                            rewind()
+                            if not self._may_vary(error) or ranks_present():  # which all take as many steps
+                                raise
+                            self.varying = self._told_apart(subject, eager, subject.eager_step(then_train=False)[0])
+                            if not self.varying:
+                                raise
+                            rewind()
+                            self._compiled_steps(subject, say, outcome.random, reference)
             outcome.stage = "passed"
         except (Exception, TimeLimitExceeded) as error:
             outcome.failed(error)
@@ -263,13 +304,22 @@ class CompileSmoketest:
             for number in range(1, self.steps + 1):
                 eager, finer = reference() if number == self.steps else (None, None)
                 started = time.perf_counter()
-                with torch.compiler.set_stance("fail_on_recompile") if number > 1 else nullcontext():
-                    step = subject.step(say)
-                if eager is not None:
+                # What a model makes at its first call, a cache say, may make the second compile again, where a third
+                # shows that it has settled.
+                settles = number == 1 or (number == 2 and number < self.steps)
+                with nullcontext() if settles else torch.compiler.set_stance("fail_on_recompile"):
+                    step = subject.step(say, read=eager is not None)
+                if step is not None and eager is not None:
                     say("numerics")
-                    judge = Judge(subject.model, eager, self.tolerance)
+                    judge = Judge(subject.model, eager, self.tolerance, self.varying)
                     wrong = judge.difference(step, eager, finer)
                     outcome.dtype, outcome.tolerance, outcome.differences = judge.dtype, judge.tolerance, judge.found
+                    outcome.compared = judge.compared(eager)
+                    outcome.not_compared = sorted(f"{WORDS.get(one, '')}{name}" for one, name in self.varying)
+                    if judge.sets_up:
+                        outcome.not_compared.append("attributes that are no numbers, which FSDP2 sets up once")
+                    if step.loss is None and any(step.facts.get(("requires_grad", name)) for name in step.outputs):
+                        outcome.not_compared.append("gradient")
                 subject.train(say)
                 outcome.timed(number, time.perf_counter() - started)
                 del step  # its memory serves the next one

@@ -4,15 +4,15 @@ import contextlib
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from minicompile.batches import call_loss, clone_batch, parameters_of, split_batch
+from minicompile.batches import call_loss, copied_batch, parameters_of, split_batch, tensors_of
 from minicompile.frozen_state import RandomState
-from minicompile.safe.smoketest.outputs import numbers_of
+from minicompile.reach import walk
+from minicompile.safe.smoketest.outputs import BATCH, Reading, Step, shapes_of
 from minicompile.safe.smoketest.rewind import passes_taken_back
 from minicompile.torch_private.state import tree_map
 from minilab import LabError
@@ -22,24 +22,6 @@ Say = Callable[[str], None]  # told the stage of a step that begins
 
 def say_nothing(stage: str) -> None:
     pass
-
-
-@dataclass
-class Step:
-    """What one forward and backward pass left behind: the tensors themselves, which the next step may overwrite."""
-
-    outputs: dict[str, Tensor]
-    loss: Tensor | None
-    gradients: dict[str, Tensor]
-    buffers: dict[str, Tensor]
-
-    def copy(self) -> "Step":
-        return Step(
-            {name: tensor.clone() for name, tensor in self.outputs.items()},
-            None if self.loss is None else self.loss.clone(),
-            {name: gradient.clone() for name, gradient in self.gradients.items()},
-            {name: buffer.clone() for name, buffer in self.buffers.items()},
-        )
 
 
 class Subject:
@@ -55,8 +37,20 @@ class Subject:
         self.model, self.batch, self.loss_fn, self.given_optimizer = model, batch, loss_fn, optimizer
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.trains = bool(trainable) and (model.training or optimizer is not None or loss_fn is not None)
+        self._leaves: list[Tensor] | None = None
         plain = optimizer is None and self.trains
         self.optimizer = torch.optim.SGD(trainable, lr=1e-2) if plain else optimizer if self.trains else None
+
+    def tried_on(self) -> dict[str, str]:
+        """Dtype and shape of each tensor of the batch that a step uses, by name."""
+        try:
+            arguments, keywords, _ = split_batch(self.model, self.batch)
+        except LabError:  # an empty one, which a step refuses
+            return {}
+        apart = self.loss_fn is None and not (len(arguments) == 1 and arguments[0] is self.batch)
+        used = {f"[{number}]": one for number, one in enumerate(arguments)} if apart else {"": self.batch}
+        used |= {f"[{key!r}]": one for key, one in keywords.items()} if apart else {}
+        return {name: shape for place, one in used.items() for name, shape in shapes_of(one, f"batch{place}").items()}
 
     def grad_mode(self):
         """The context in which its steps are taken."""
@@ -72,27 +66,44 @@ class Subject:
 
     def drop_gradients(self) -> None:
         """Begin without gradients: those that the caller has accumulated are no part of a step."""
-        for parameter in self.parameters().values():
-            parameter.grad = None
+        if self._leaves is None:
+            found = walk({"model": self.model, "loss": self.loss_fn, "batch": self.batch})
+            self._leaves = [value for _, value in found if isinstance(value, Tensor) and value.is_leaf]
+        for tensor in (*self._leaves, *self.parameters().values()):
+            tensor.grad = None
 
-    def step(self, say: Say = say_nothing) -> Step:
-        """Run forward, and backward when it trains; gradients are left on the parameters."""
+    def step(self, say: Say = say_nothing, read: bool = False) -> Step | None:
+        """Run forward, and backward where there is something to differentiate; gradients are left where they landed.
+
+        Returns:
+            What it left behind, where that is to be read.
+        """
         torch.compiler.cudagraph_mark_step_begin()  # what the last step returned has been read
-        arguments, keywords, target = split_batch(self.model, clone_batch(self.batch))
+        self.drop_gradients()
+        batch = copied_batch(self.batch, self.model, self.loss_fn)
+        arguments, keywords, target = split_batch(self.model, batch)
+        roots = {"": self.model, "loss_fn": self.loss_fn, BATCH: batch}
+        reading = Reading(self.parameters(), dict(self.model.named_buffers()), roots) if read else None
         say("forward")
         output = self.model(*arguments, **keywords)
-        outputs = dict(numbers_of(output))
         loss = None
         if self.trains:
             say("loss")
             loss = call_loss(self.loss_fn, output, target)
             _refuse_what_is_no_loss(loss)
+        elif self.asks_for_gradients():
+            loss = _differentiable(output)
+        if loss is not None:
             say("backward")
             loss.backward()
-        gradients = {name: p.grad for name, p in self.parameters().items() if p.grad is not None}
-        buffers = {f"buffer {name}": buffer.detach() for name, buffer in self.model.named_buffers()}
-        loss = None if loss is None or loss.is_meta else loss.detach()
-        return Step(_with_values(outputs), loss, _with_values(gradients), _with_values(buffers))
+        return None if reading is None else reading.read(output, loss)
+
+    def asks_for_gradients(self) -> bool:
+        """Whether a call of a model that is not trained has something to differentiate: in the batch, say."""
+        if not torch.is_grad_enabled():
+            return False
+        own = {id(parameter) for parameter in self.model.parameters()}
+        return any(tensor.requires_grad and id(tensor) not in own for tensor in self._leaves or ())
 
     def train(self, say: Say = say_nothing) -> None:
         """Have the optimizer apply the gradients, and drop them."""
@@ -108,14 +119,16 @@ class Subject:
     def _loss_again(self) -> float:
         self.drop_gradients()
         with torch.enable_grad():
-            loss = self.step().loss
-        return float("nan") if loss is None else loss.item()
+            step = self.step(read=True)
+        return float("nan") if step is None or step.loss is None else step.loss.item()
 
     def eager_step(self, then_train: bool) -> tuple[Step, bool]:
         """Take one step as if nothing were compiled; return a copy of it, and whether torch drew random numbers."""
         generators = RandomState()
         with torch.compiler.set_stance("force_eager"):
-            step = self.step().copy()
+            step = self.step(read=True)
+            assert step is not None
+            step = step.copy()
             drawn = generators.torch_has_drawn()
             if then_train:
                 self.train()
@@ -155,9 +168,10 @@ def _refuse_what_is_no_loss(loss: Any) -> None:
         raise LabError("the loss does not depend on what is trained, or was detached; return one that does.")
 
 
-def _with_values(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Leave out tensors of the meta device, which have a shape and no values."""
-    return {name: tensor for name, tensor in tensors.items() if not tensor.is_meta}
+def _differentiable(output: Any) -> Tensor | None:
+    """A number to differentiate an output by; None where there is none."""
+    found = [tensor for _, tensor in tensors_of(output) if tensor.is_floating_point() and tensor.requires_grad]
+    return torch.stack([tensor.float().square().mean() for tensor in found]).sum() if found else None
 
 
 def _in_float32(value: Any) -> Any:

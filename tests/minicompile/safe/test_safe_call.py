@@ -1,0 +1,452 @@
+"""What a call of a model is, element by element: what lies in one and nowhere else is refused by its name."""
+
+import copy
+import logging
+import os
+import random
+import time
+from collections import UserDict, defaultdict, namedtuple
+from types import MappingProxyType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_sequence
+
+from minicompile import CompileConfig, capture, compile_report, maybe_compile
+from minicompile.batches import copied_batch, split_batch
+from minicompile.safe import installation
+from minicompile.safe.call import ELEMENTS
+from minicompile.safe.smoketest import smoketest
+from minicompile.safe.smoketest.apart import why_not
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+logger = logging.getLogger(__name__)
+OUTSIDE = torch.zeros(4, requires_grad=True)
+SEEN: list = []
+calls = 0
+
+
+def report_of(model, batch, backend="eager", **more):
+    maybe_compile(model, CompileConfig(enabled=True, backend=backend), logger, batch, **more)
+    return compile_report(model)
+
+
+class Plain(nn.Module):
+    """One layer, a buffer, and whatever a test adds."""
+
+    def __init__(self, then=None):
+        super().__init__()
+        self.layer, self.then = nn.Linear(4, 4), then
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Keeps(Plain):
+    """Keeps numbers in places of many kinds."""
+
+    kept = torch.zeros(3, 4)
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.part, self.table, self.box = None, nn.Identity(), {"rows": []}, SimpleNamespace(seen=None)
+        self.count = 0
+
+    def forward(self, x):
+        y = self.layer(x)
+        side = y.detach()
+        self.last = side * 1.0
+        self.part.seen = side * 2.0
+        self.table["rows"] = [side * 3.0]
+        self.box.seen = side * 4.0
+        Keeps.kept.copy_(side * 5.0)
+        OUTSIDE.data.copy_(side.sum(0))
+        self.mean.copy_(side.mean(0))
+        return y
+
+
+def around(before=None, after=None):
+    """A backend that does something wrong before a graph runs, or to what it gives."""
+
+    def backend(graph_module, example_inputs):
+        def run(*given):
+            if before:
+                given = before(given)
+            outputs = graph_module(*given)
+            return after(outputs, given) if after else outputs
+
+        return run
+
+    return backend
+
+
+def is_input(tensor, shape=(3, 4)):
+    return isinstance(tensor, torch.Tensor) and not isinstance(tensor, nn.Parameter) and tuple(tensor.shape) == shape
+
+
+def each(change):
+    return lambda given: tuple(change(one) if is_input(one) else one for one in given)
+
+
+def spoil(change, shape):
+    """Change, out of autograd's sight, what is given in a shape."""
+
+    def after(outputs, given):
+        for one in given:
+            if isinstance(one, torch.Tensor) and tuple(one.shape) == shape:
+                change(one.data)
+        return outputs
+
+    return around(after=after)
+
+
+def second(function):
+    """Change the second of what a graph gives."""
+    return around(after=lambda outputs, _: tuple(function(y) if n == 1 else y for n, y in enumerate(outputs)))
+
+
+class Writes(Plain):
+    def forward(self, x, cache):
+        cache["k"][0].copy_(self.layer(x).detach())
+        return self.layer(x) + cache["k"][0]
+
+
+class Nested(Plain):
+    def forward(self, batch):
+        return self.layer(batch["x"]["inner"]) + OUTSIDE * 3
+
+
+class Views(Plain):
+    def forward(self, x):
+        return self.layer(x), x.detach()[:2]
+
+
+class Frozen(Plain):
+    def __init__(self):
+        super().__init__()
+        self.requires_grad_(False)
+
+    def forward(self, x):
+        return self.layer(x), x * 2
+
+
+def rows():
+    return torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+def drawing(generator):
+    def after(outputs, given):
+        generator()
+        return outputs
+
+    return around(after=after)
+
+
+def doubles(shape):
+    """What doubles the gradient of whatever is given in a shape and asks for one."""
+    return around(
+        before=lambda given: tuple(2 * a - a.detach() if a.requires_grad and a.shape == shape else a for a in given)
+    )
+
+
+inner = lambda leaf: {"x": {"inner": rows().requires_grad_(leaf)}}  # noqa: E731
+detached = around(after=lambda outputs, _: tuple(y.detach().requires_grad_() for y in outputs))
+
+
+class Lies:
+    """By the element in which it lies: a model, a batch, a backend, and what the reason names."""
+
+    output = (Plain, rows, around(after=lambda outputs, _: tuple(y + 1 for y in outputs)), "output")
+    strides = (Plain, rows, around(after=lambda outputs, _: tuple(y.t().contiguous().t() for y in outputs)), "strides")
+    requires_grad = (Frozen, rows, detached, "requires_grad of output")
+    sharing = (Views, rows, second(torch.clone), "memory of output[1]")
+    gradient = (Plain, rows, doubles((4, 4)), "gradient of layer.weight")
+    gradient_of_batch = (Nested, lambda: inner(True), doubles((3, 4)), "gradient of batch['x']['inner']")
+    gradient_of_a_global = (Nested, lambda: inner(False), doubles((4,)), "OUTSIDE")
+    batch = (Plain, rows, spoil(lambda one: one.mul_(2), (3, 4)), "batch")
+    batch_lost = (Writes, lambda: (rows(), {"k": [rows() * 0]}), around(before=each(torch.clone)), "batch[1]['k'][0]")
+    parameter = (Plain, rows, spoil(lambda one: one.mul_(2), (4, 4)), "layer.weight")
+
+
+LIES = {name: lie for name, lie in vars(Lies).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "called"])
+def test_a_lie_in_one_element_is_refused_by_its_name(name, training):
+    model, batch, backend, names = LIES[name]
+    if not training and name.startswith(("gradient", "loss")) and name != "gradient_of_batch":
+        pytest.skip("only a step that trains has it")
+    if training and name == "batch":
+        pytest.skip("the backward pass would read what was spoiled, and its gradients be wrong too")
+    with torch.enable_grad() if training or name == "gradient_of_batch" else torch.no_grad():
+        report = report_of(model().train(training), batch(), backend)
+        assert not report.compiled
+        assert names in report.reason
+        torch.compiler.reset()
+        honest = report_of(model().train(training), batch())
+        assert honest.compiled, honest.reason
+
+
+@pytest.mark.parametrize("factor", [2.0, 3.0, 4.0, 5.0])
+def test_what_a_model_keeps_is_compared_wherever_it_keeps_it(factor):
+    """Each kept number is a multiple of one that no other is: a backend that adds one to it is wrong there alone."""
+    names = {2.0: "part.seen", 3.0: "table['rows'][0]", 4.0: "box.seen", 5.0: "Keeps.kept"}
+
+    def backend(graph_module, example_inputs):
+        for node in graph_module.graph.nodes:
+            if node.op == "call_function" and node.args[1:] == (factor,):
+                with graph_module.graph.inserting_after(node):
+                    wrong = graph_module.graph.call_function(torch.add, (node, 1.0))
+                node.replace_all_uses_with(wrong, delete_user_cb=lambda user, wrong=wrong: user is not wrong)
+        graph_module.recompile()
+        return graph_module
+
+    report = report_of(Keeps(), rows(), backend)
+    assert not report.compiled
+    assert names[factor] in report.reason
+    torch.compiler.reset()
+    report = report_of(Keeps(), rows())
+    assert report.compiled, report.reason
+    assert {"attribute", "buffer", "gradient", "random"} <= set(report.compared) <= set(ELEMENTS)
+    assert report.not_compared == []
+    assert not Keeps.kept.any()
+
+
+@pytest.mark.parametrize(
+    ("draw", "whose"),
+    [(lambda: torch.rand(1), "torch"), (random.random, "Python"), (lambda: np.random.rand(), "NumPy")],
+    ids=["torch", "Python", "NumPy"],
+)
+def test_random_numbers_that_eager_does_not_draw(draw, whose):
+    report = report_of(Plain(), rows(), drawing(draw))
+    assert report.failure["element"] == "random"
+    assert whose in report.reason
+
+
+@pytest.mark.parametrize(
+    ("wrong", "names"),
+    [
+        (lambda y: (y,), "structure of output: "),
+        (lambda y: SimpleNamespace(y=y), "structure of output: "),
+    ],
+)
+def test_another_structure_is_refused(wrong, names, monkeypatch):
+    def compiled(function, *arguments, **more):
+        return lambda *given, **named: wrong(function(*given, **named)) if not eager() else function(*given, **named)
+
+    def eager():
+        return torch._dynamo.eval_frame._stance.stance == "force_eager"
+
+    monkeypatch.setattr(installation.dynamo_internals, "torch_compile", compiled)
+    report = report_of(Plain().eval(), rows())
+    assert not report.compiled
+    assert names in report.reason
+
+
+@pytest.fixture(params=["apart", "in place"])
+def place(request, monkeypatch) -> str:
+    if request.param == "in place":
+        monkeypatch.setattr(smoketest, "why_not", lambda tensors: "the test asks for it")
+    elif why_not() is not None:
+        pytest.skip(why_not())
+    return request.param
+
+
+def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place):
+    class Timed(Plain):
+        def forward(self, x):
+            self.began = self.hour()
+            return self.layer(x)
+
+        @torch.compiler.disable
+        def hour(self):
+            return time.perf_counter_ns()
+
+    report = report_of(Timed(), rows())
+    assert report.compiled, report.reason
+    assert report.not_compared == ["attribute began"]
+
+
+def test_a_model_that_is_only_called_says_that_its_gradients_were_not_compared():
+    assert report_of(Plain().eval(), rows()).not_compared == ["gradient"]
+    with torch.no_grad():
+        torch.compiler.reset()
+        assert report_of(Plain().eval(), rows()).not_compared == []
+
+
+def test_a_global_that_a_call_binds_is_as_it_was(place):
+    class Counting(Plain):
+        def forward(self, x):
+            self.count()
+            return self.layer(x)
+
+        @torch.compiler.disable
+        def count(self):
+            global calls
+            calls += 1
+            SEEN.append(calls)
+            os.environ.get("HOME")
+
+    report = report_of(Counting(), rows())
+    assert report.compiled, report.reason
+    assert (calls, SEEN) == (0, [])
+
+
+def test_a_cache_that_a_model_makes_at_its_first_call_settles_at_its_second():
+    class Caching(Plain):
+        def forward(self, x):
+            if not hasattr(self, "scale"):
+                self.scale = torch.ones(4) * 2
+            return self.layer(x) * self.scale
+
+    report = report_of(Caching(), rows())
+    assert report.compiled, report.reason
+
+
+class TestCopies:
+    """The batch that is tried is the caller's in all but its memory."""
+
+    def test_what_tensors_share_with_one_another_is_shared_by_their_copies(self):
+        whole = torch.arange(24.0).reshape(4, 6)
+        batch = (whole, whole[1:], whole, torch.ones(1).expand(5), torch.zeros(100, 8)[3:9, 2:6])
+        made = copied_batch(batch)
+        assert made[0] is made[2]
+        assert made[0] is not whole
+        assert [one.stride() for one in made] == [one.stride() for one in batch]
+        made[0][1, 0] = -1
+        assert (made[1][0, 0].item(), whole[1, 0].item()) == (-1.0, 6.0)
+        assert made[4].untyped_storage().nbytes() < 1000
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(made[3:], batch[3:], strict=True))
+
+    def test_memory_of_the_model_stays_the_model_s(self):
+        model = Plain()
+        made = copied_batch({"x": model.mean[1:], "y": rows()}, model)
+        assert made["x"].data_ptr() == model.mean.data_ptr() + 4
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            UserDict(x=rows()),
+            defaultdict(list, x=[rows()]),
+            namedtuple("Pair", "a b")(rows(), 1),
+            pack_sequence([torch.ones(3, 2), torch.ones(2, 2)]),
+            SimpleNamespace(x=rows()),
+            MappingProxyType({"x": rows()}),
+            (rows().to_sparse(), rows().half().requires_grad_()),
+            torch.nested.nested_tensor([torch.ones(2, 2), torch.ones(3, 2)], layout=torch.jagged),
+        ],
+        ids=lambda batch: type(batch).__name__,
+    )
+    def test_a_container_keeps_its_class(self, batch):
+        assert type(copied_batch(batch)) is type(batch)
+
+    def test_a_list_with_a_constructor_of_its_own(self):
+        class Rows(list):
+            def __init__(self, *rows):
+                super().__init__(rows)
+
+        made = copied_batch(Rows(rows(), rows()))
+        assert (type(made), len(made)) == (Rows, 2)
+
+    def test_a_tensor_of_a_graph_becomes_a_leaf(self):
+        made = copied_batch(rows().requires_grad_() * 2)
+        assert made.is_leaf
+        assert made.requires_grad
+
+
+Batch = namedtuple("Batch", "x mask")
+
+
+class Takes(nn.Module):
+    def forward(self, batch):
+        return batch
+
+
+class TakesBoth(nn.Module):
+    def forward(self, x, mask):
+        return x * mask
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "arguments", "names"),
+    [
+        (Takes(), Batch(1, 2), 1, set()),
+        (TakesBoth(), Batch(1, 2), 2, set()),
+        (nn.GRU(2, 2), pack_sequence([torch.ones(3, 2)]), 1, set()),
+        (TakesBoth(), UserDict(x=1, mask=2, other=3), 0, {"x", "mask"}),
+        (TakesBoth(), MappingProxyType({"x": 1, "mask": 2}), 0, {"x", "mask"}),
+        (Takes(), UserDict(x=1), 1, set()),
+        (TakesBoth(), [1, 2, 3], 2, set()),
+        (torch.relu, (1,), 1, set()),
+    ],
+)
+def test_a_batch_reaches_forward_as_the_caller_s_own_call_would_hand_it_over(model, batch, arguments, names):
+    positional, by_name, _ = split_batch(model, batch)
+    assert (len(positional), set(by_name)) == (arguments, names)
+
+
+def test_capture_and_maybe_compile_hand_over_the_same():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, batch):
+            return self.layer(batch.x) * batch.mask
+
+    batch = Batch(rows(), torch.ones(3, 1))
+    report = report_of(Masked(), batch)
+    assert report.compiled, report.reason
+    assert report.tried_on == {"batch[0]": "float32 [3, 4]", "batch[1]": "float32 [3, 1]"}
+    (told,) = capture(Masked().eval(), batch, machine_code=False)["model"]["inputs"]
+    assert told["holds"].keys() == {"[0]", "[1]"}
+    assert report_of(Plain().eval(), (rows(), torch.ones(3)), backend="aot_eager").tried_on == {
+        "batch[0]": "float32 [3, 4]"
+    }
+
+
+def test_a_batch_whose_tensors_overlap_is_proven_as_it_is():
+    class Moves(nn.Module):
+        def forward(self, whole, rest):
+            whole.add_(100.0)
+            return rest * 2
+
+    def overlapping():
+        whole = torch.arange(24.0).reshape(4, 6)
+        return whole, whole[1:]
+
+    with torch.no_grad():
+        model = Moves().eval()
+        report = report_of(model, overlapping(), backend="aot_eager")
+        assert report.compiled, report.reason
+        assert torch.equal(model(*overlapping()), Moves()(*overlapping()))
+
+
+def test_strides_are_tried_as_the_caller_s_are():
+    def wrong_where_apart(graph_module, example_inputs):
+        apart = any(is_input(one) and not one.is_contiguous() for one in example_inputs)
+        twice = around(after=lambda outputs, _: tuple(y * 2 for y in outputs))(graph_module, example_inputs)
+        return twice if apart else graph_module
+
+    assert not report_of(Plain(), torch.randn(3, 8)[:, :4], wrong_where_apart).compiled
+    torch.compiler.reset()
+    assert report_of(Plain(), torch.randn(3, 4), wrong_where_apart).compiled
+
+
+def test_a_copy_of_the_process_goes_on_with_python_s_random_numbers():
+    class Noisy(Plain):
+        def forward(self, x):
+            return self.layer(x) + self.noise()
+
+        @torch.compiler.disable
+        def noise(self):
+            return random.random()
+
+    state = random.getstate()
+    model = Noisy()
+    assert report_of(copy.deepcopy(model), rows()).compiled
+    assert random.getstate() == state
