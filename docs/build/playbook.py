@@ -21,6 +21,7 @@ from torch import nn
 
 from minicompile import validate
 from minicompile.safe.compile_cases import lying
+from minicompile.safe.call import ELEMENTS, GIVEN
 from minicompile.safe.compile_config import MODES, BucketConfig, CompileConfig
 from minicompile.safe.compile_record import CompileReport, SmoketestOutcome, compile_report
 from minicompile.safe.safe_compile import maybe_compile
@@ -73,6 +74,12 @@ def fields(cls: type) -> str:
 def report_fields() -> str:
     """Tabulate the fields of `compile_report`, in the words of its docstring."""
     return markdown_table(("field", "meaning"), [(f"`{n}`", text) for n, text in described(CompileReport).items()])
+
+
+def call() -> str:
+    """Quote what a call of a model is: what it is given, and each element of what it leaves."""
+    given = " ".join(GIVEN.replace("(`minicompile.batches.copied_batch`)", "").split()).replace(" .", ".")
+    return f"{given}\n\n{markdown_table(('element', 'what is compared'), [(f'`{n}`', w) for n, w in ELEMENTS.items()])}"
 
 
 def modes() -> str:
@@ -252,6 +259,7 @@ def release() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "call": call,
     "config": lambda: fields(CompileConfig),
     "buckets": lambda: fields(BucketConfig),
     "report": report_fields,
