@@ -307,6 +307,19 @@ def test_a_cache_that_a_model_makes_at_its_first_call_settles_at_its_second():
     assert report.compiled, report.reason
 
 
+def test_an_operation_that_compiles_its_branches_is_no_failure_of_eager(place):
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: self.first(x), lambda x: self.second(x), (x,))
+
+    report = report_of(Branches(), rows() + 1)
+    assert report.compiled, report.reason
+
+
 class TestCopies:
     """The batch that is tried is the caller's in all but its memory."""
 

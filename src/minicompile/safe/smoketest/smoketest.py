@@ -125,6 +125,10 @@ class CompileSmoketest:
                 found = self._tried_apart(subject, install, seen, eager_apart)
         if self.outcome.stage not in ("passed", "numerics", "recompile", "time_limit"):
             error = self._eager_failure(subject)  # a model that fails by itself is no failure of the compile
+            if error is not None and not subject.compiles_itself:
+                subject.compiles_itself = True
+                if self._eager_failure(subject) is None:
+                    return self._apart(subject, install, seen)
             if error is not None and not isinstance(error, CannotFork):
                 self.outcome.stage, self.outcome.exception = "eager", error
         return found
@@ -271,7 +275,14 @@ class CompileSmoketest:
                 say("eager")
                 with rewinding(subject.model, *held) as rewind, subject.grad_mode():
                     # Eager first: it shows whether random numbers are drawn; if so, the compile must draw eager's.
-                    eager, outcome.random = subject.eager_step(then_train=True)
+                    try:
+                        eager, outcome.random = subject.eager_step(then_train=True)
+                    except Exception:
+                        if subject.compiles_itself or ranks_present():
+                            raise
+                        subject.compiles_itself = True
+                        rewind()
+                        eager, outcome.random = subject.eager_step(then_train=True)
 
                     def reference() -> tuple[Step, None]:
                         rewind()

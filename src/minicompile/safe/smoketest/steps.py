@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from minicompile.batches import call_loss, copied_batch, parameters_of, split_batch, tensors_of
 from minicompile.frozen_state import RandomState
 from minicompile.reach import walk
+from minicompile.safe.installation import eager_calls
 from minicompile.safe.smoketest.outputs import BATCH, Reading, Step, shapes_of
 from minicompile.safe.smoketest.rewind import passes_taken_back
 from minicompile.torch_private.state import tree_map
@@ -37,6 +38,7 @@ class Subject:
         self.model, self.batch, self.loss_fn, self.given_optimizer = model, batch, loss_fn, optimizer
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.trains = bool(trainable) and (model.training or optimizer is not None or loss_fn is not None)
+        self.compiles_itself = False  # operations of its own do, `torch.cond` say, which no stance may keep from it
         self._leaves: list[Tensor] | None = None
         plain = optimizer is None and self.trains
         self.optimizer = torch.optim.SGD(trainable, lr=1e-2) if plain else optimizer if self.trains else None
@@ -72,7 +74,7 @@ class Subject:
         for tensor in (*self._leaves, *self.parameters().values()):
             tensor.grad = None
 
-    def step(self, say: Say = say_nothing, read: bool = False) -> Step | None:
+    def step(self, say: Say = say_nothing, read: bool = False, eager: bool = False) -> Step | None:
         """Run forward, and backward where there is something to differentiate; gradients are left where they landed.
 
         Returns:
@@ -85,7 +87,9 @@ class Subject:
         roots = {"": self.model, "loss_fn": self.loss_fn, BATCH: batch}
         reading = Reading(self.parameters(), dict(self.model.named_buffers()), roots) if read else None
         say("forward")
-        output = self.model(*arguments, **keywords)
+        # Where no stance makes it eager, a wrapper of torch.compile's is passed over.
+        model = getattr(self.model, "_orig_mod", self.model) if eager and self.compiles_itself else self.model
+        output = model(*arguments, **keywords)
         loss = None
         if self.trains:
             say("loss")
@@ -125,8 +129,8 @@ class Subject:
     def eager_step(self, then_train: bool) -> tuple[Step, bool]:
         """Take one step as if nothing were compiled; return a copy of it, and whether torch drew random numbers."""
         generators = RandomState()
-        with torch.compiler.set_stance("force_eager"):
-            step = self.step(read=True)
+        with eager_calls(self.model) if self.compiles_itself else torch.compiler.set_stance("force_eager"):
+            step = self.step(read=True, eager=True)
             assert step is not None
             step = step.copy()
             drawn = generators.torch_has_drawn()
