@@ -20,8 +20,8 @@ import yaml
 from torch import nn
 
 from minicompile import validate
-from minicompile.safe.compile_cases import lying
 from minicompile.safe.call import ELEMENTS, GIVEN
+from minicompile.safe.compile_cases import lying
 from minicompile.safe.compile_config import MODES, BucketConfig, CompileConfig
 from minicompile.safe.compile_record import CompileReport, SmoketestOutcome, compile_report
 from minicompile.safe.safe_compile import maybe_compile

@@ -1,7 +1,9 @@
 """After a call, whatever it changed is as it was: tensors of every layout, trainers, lazy modules, generators."""
 
 import warnings
+from collections import OrderedDict
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -101,3 +103,41 @@ def test_a_batch_and_a_tensors_marks_are_as_they_were():
     assert list(batch) == ["x", "labels"]
     after(torch._dynamo.mark_static_address, parameter)
     assert vars(parameter) == {}
+
+
+TOTAL = 0
+
+
+class Own(OrderedDict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, [value])
+
+
+class Slotted:
+    __slots__ = ("seen",)
+    count = 0
+
+    def __init__(self):
+        self.seen = 1
+
+
+def test_what_is_bound_anew_is_bound_as_it_was():
+    kept, slotted, array, calls = Own(), Slotted(), np.zeros(3), 0
+    kept["first"] = 1
+    wide = torch.ones(1).expand(4)
+
+    def call():
+        global TOTAL
+        nonlocal calls
+        TOTAL, calls = TOTAL + 1, calls + 1
+        kept["second"] = 2
+        slotted.seen, Slotted.count = 2, 3
+        del slotted.seen
+        array[1] = 5
+        wide[:1].fill_(7.0)
+
+    after(call)
+    assert (TOTAL, calls, slotted.seen, Slotted.count) == (0, 0, 1, 0)
+    assert dict(kept) == {"first": [1]}
+    assert array.tolist() == [0, 0, 0]
+    assert wide.tolist() == [1.0] * 4
