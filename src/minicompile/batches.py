@@ -118,7 +118,8 @@ def split_batch(model: Callable, batch: Any) -> tuple[tuple, dict, Any]:
         takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
         taken = {key: batch[key] for key in batch if key in names or (takes_all and isinstance(key, str))}
         return ((), taken, batch) if taken and required <= set(taken) else ((batch,), {}, batch)
-    if hasattr(batch, "_fields") and _goes_in_whole(batch, parameters):
+    fields = getattr(batch, "_fields", None)
+    if fields is not None and _goes_in_whole(batch, fields, parameters):
         return (batch,), {}, batch
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         return tuple(batch), {}, batch
@@ -127,13 +128,13 @@ def split_batch(model: Callable, batch: Any) -> tuple[tuple, dict, Any]:
     return tuple(batch[:count]), {}, left[0] if len(left) == 1 else (left or batch)
 
 
-def _goes_in_whole(batch: Any, parameters: list[inspect.Parameter]) -> bool:
+def _goes_in_whole(batch: Any, fields: tuple[str, ...], parameters: list[inspect.Parameter]) -> bool:
     """Whether a tuple with named fields is one argument."""
     positional = [p for p in parameters if p.kind in POSITIONAL]
     if isinstance(batch, PackedSequence) or (positional and positional[0].annotation is type(batch)):
         return True
     required = [p.name for p in positional if p.default is inspect.Parameter.empty]
-    return bool(positional) and len(required) <= 1 and positional[0].name not in batch._fields
+    return bool(positional) and len(required) <= 1 and positional[0].name not in fields
 
 
 def call_loss(loss_fn: Callable | None, output: Any, target: Any) -> Tensor:
