@@ -60,22 +60,27 @@ def tensors_of(value: Any, name: str = "output") -> Iterator[tuple[str, Tensor]]
     return ((place, leaf) for place, leaf in leaves_of(value, name) if isinstance(leaf, Tensor))
 
 
-def copied_batch(batch: Any, *held: Any) -> Any:
+def storages_of(*held: Any) -> frozenset[tuple[str, int]]:
+    """The memory of all tensors that values can get at."""
+    found = (value for _, value in walk({str(number): one for number, one in enumerate(held)}))
+    tensors = (one for one in found if isinstance(one, Tensor) and not nn.parameter.is_lazy(one) and is_strided(one))
+    return frozenset(storage_of(tensor) for tensor in tensors if tensor.numel())
+
+
+def copied_batch(batch: Any, elsewhere: frozenset[tuple[str, int]] = frozenset()) -> Any:
     """Copy a batch, so that what a call does to it spoils no later call.
 
     Containers and objects keep their classes and contents, a tensor that stands twice stands twice, and memory that
     tensors share is shared by their copies (`minicompile.memory.copied`). What is not copied is handed over itself:
-    modules, generators of random numbers, tensors with hooks, tensors in memory that `held` can get at too, and the
-    whole of a batch with something in it that Python cannot copy.
+    modules, generators of random numbers, tensors with hooks, tensors in memory that the call can get at besides, and
+    the whole of a batch with something in it that Python cannot copy.
 
     Args:
-        held: what the call can get at besides, its model say.
+        elsewhere: that memory, the model's say, as `storages_of` gives it.
     """
     tensors = [value for _, value in walk({"batch": batch}) if isinstance(value, Tensor)]
     if isinstance(batch, Tensor) and not tensors:
         tensors = [batch]
-    others = [value for _, value in walk({str(n): one for n, one in enumerate(held)}) if isinstance(value, Tensor)]
-    elsewhere = {storage_of(tensor) for tensor in others if not nn.parameter.is_lazy(tensor) and is_strided(tensor)}
     own = [tensor for tensor in tensors if not _stays(tensor, elsewhere)]
     memo: dict[int, Any] = {id(tensor): tensor for tensor in tensors}
     memo |= dict(zip(map(id, own), copied(own), strict=True))
@@ -87,7 +92,7 @@ def copied_batch(batch: Any, *held: Any) -> Any:
         return batch
 
 
-def _stays(tensor: Tensor, elsewhere: set) -> bool:
+def _stays(tensor: Tensor, elsewhere: frozenset) -> bool:
     if nn.parameter.is_lazy(tensor) or (is_strided(tensor) and tensor.numel() and storage_of(tensor) in elsewhere):
         return True
     return tensor.is_leaf and any(getattr(tensor, hook, None) for hook in HOOKS)

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
 from minicompile import CompileConfig, capture, compile_report, maybe_compile
-from minicompile.batches import copied_batch, split_batch
+from minicompile.batches import copied_batch, split_batch, storages_of
 from minicompile.safe import installation
 from minicompile.safe.call import ELEMENTS
 from minicompile.safe.smoketest import smoketest
@@ -337,7 +337,7 @@ class TestCopies:
 
     def test_memory_of_the_model_stays_the_model_s(self):
         model = Plain()
-        made = copied_batch({"x": model.mean[1:], "y": rows()}, model)
+        made = copied_batch({"x": model.mean[1:], "y": rows()}, storages_of(model))
         assert made["x"].data_ptr() == model.mean.data_ptr() + 4
 
     @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.batches import call_loss, copied_batch, parameters_of, split_batch, tensors_of
+from minicompile.batches import call_loss, copied_batch, parameters_of, split_batch, storages_of, tensors_of
 from minicompile.frozen_state import RandomState
 from minicompile.reach import walk
 from minicompile.safe.installation import eager_calls
@@ -40,6 +40,7 @@ class Subject:
         self.trains = bool(trainable) and (model.training or optimizer is not None or loss_fn is not None)
         self.compiles_itself = False  # operations of its own do, `torch.cond` say, which no stance may keep from it
         self._leaves: list[Tensor] | None = None
+        self._elsewhere: frozenset[tuple[str, int]] = frozenset()
         plain = optimizer is None and self.trains
         self.optimizer = torch.optim.SGD(trainable, lr=1e-2) if plain else optimizer if self.trains else None
 
@@ -71,6 +72,7 @@ class Subject:
         if self._leaves is None:
             found = walk({"model": self.model, "loss": self.loss_fn, "batch": self.batch})
             self._leaves = [value for _, value in found if isinstance(value, Tensor) and value.is_leaf]
+            self._elsewhere = storages_of(self.model, self.loss_fn)
         for tensor in (*self._leaves, *self.parameters().values()):
             tensor.grad = None
 
@@ -82,7 +84,7 @@ class Subject:
         """
         torch.compiler.cudagraph_mark_step_begin()  # what the last step returned has been read
         self.drop_gradients()
-        batch = copied_batch(self.batch, self.model, self.loss_fn)
+        batch = copied_batch(self.batch, self._elsewhere)
         arguments, keywords, target = split_batch(self.model, batch)
         roots = {"": self.model, "loss_fn": self.loss_fn, BATCH: batch}
         reading = Reading(self.parameters(), dict(self.model.named_buffers()), roots) if read else None
