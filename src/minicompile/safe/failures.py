@@ -11,6 +11,8 @@ import torch.distributed as dist
 from minicompile.frozen_state import CannotRestore
 from minilab import LabError
 
+Place = tuple[str, str]
+
 
 class CompileFailure(LabError):
     """A failure that the safety net itself found.
@@ -30,9 +32,11 @@ class WrongNumbers(CompileFailure):
 
     Attributes:
         place: the element of a call (`minicompile.safe.call`) and the name of what differs in it.
+        distances: of the first of several that are all too far: place -> relative distance, of each.
     """
 
-    place: tuple[str, str] | None = None
+    place: Place | None = None
+    distances: dict[Place, float] | None = None
 
 
 class NothingCompiled(CompileFailure):

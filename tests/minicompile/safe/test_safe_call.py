@@ -320,6 +320,21 @@ def test_an_operation_that_compiles_its_branches_is_no_failure_of_eager(place):
     assert report.compiled, report.reason
 
 
+@pytest.mark.parametrize(("factor", "right"), [(1 + 2e-3, True), (1.3, False)])
+def test_what_float32_itself_does_not_know_is_no_fault_of_the_compile(factor, right):
+    class Cancels(Plain):
+        def forward(self, x):
+            large = self.layer(x).double().mul(0).float() + 3e4  # of which the digits that count are rounded away
+            return ((large + x) - large) * 1.0
+
+    def scaled(graph_module, example_inputs):
+        return around(after=lambda outputs, _: tuple(y * factor for y in outputs))(graph_module, example_inputs)
+
+    with torch.no_grad():
+        report = report_of(Cancels().eval(), rows(), scaled)
+    assert report.compiled == right, report.reason
+
+
 class TestCopies:
     """The batch that is tried is the caller's in all but its memory."""
 

@@ -6,8 +6,10 @@ from textwrap import shorten
 from torch import Tensor, nn
 
 from minicompile.safe.call import ELEMENTS
-from minicompile.safe.failures import NothingCompared, WrongNumbers
+from minicompile.safe.failures import NothingCompared, Place, WrongNumbers
 from minicompile.safe.smoketest.numerics import (
+    EAGER_ERRORS,
+    FARTHEST,
     GRADIENT_FACTOR,
     NOISE_SHARE,
     TOLERANCES,
@@ -15,6 +17,8 @@ from minicompile.safe.smoketest.numerics import (
     compare,
     compare_as_a_whole,
     comparison_dtype,
+    dense,
+    largest_relative,
     root_mean_square,
     tells,
 )
@@ -64,9 +68,11 @@ class Judge:
             reference: eager's from the same state.
             finer: eager's in float32 from the same state, where the arithmetic is coarser than that.
         """
-        wrong = next(self.differences(step, reference, finer), None)
-        if wrong is not None:
-            return wrong
+        wrong = list(self.differences(step, reference, finer))
+        if wrong:
+            if all(one.code == "too_far" and one.place for one in wrong):
+                wrong[0].distances = {one.place or ("", ""): float(str(one.fields["relative"])) for one in wrong}
+            return wrong[0]
         numbers = sorted((*reference.outputs.values(), *reference.gradients.values()), key=Tensor.numel)
         if not any(map(tells, numbers)):
             sentence = (
@@ -75,6 +81,23 @@ class Judge:
             )
             return NothingCompared(sentence, "nothing_compared")
         return None
+
+    def explains(self, distances: dict[Place, float], eager: Step, finer: Step) -> bool:
+        """Whether eager is as far from itself in finer arithmetic as a compiled step was from eager.
+
+        Args:
+            distances: place -> relative distance, of everything that was too far.
+            eager, finer: the same step in both.
+        """
+        noise = NOISE_SHARE * root_mean_square(eager.gradients.values())
+        for (kind, name), distance in distances.items():
+            ours, theirs = (_numbers(step, kind).get(name) for step in (eager, finer))
+            if ours is None or theirs is None or ours.shape != theirs.shape:
+                return False
+            error = largest_relative(dense(theirs).float(), dense(ours), noise if kind == "gradient" else 0.0)
+            if not distance <= min(FARTHEST, EAGER_ERRORS * error):
+                return False
+        return True
 
     def compared(self, reference: Step) -> list[str]:
         """The elements of a call of which a step has anything."""

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -151,12 +152,13 @@ class Subject:
             self.drop_gradients()
         return eager
 
-    def finer_step(self) -> Step:
-        """Take the eager step in float32. The model stays in float32: for a process that ends after it."""
-        self.model.float()
-        if isinstance(self.loss_fn, nn.Module):
-            self.loss_fn.float()
-        self.batch = tree_map(_in_float32, self.batch)
+    def finer_step(self, dtype: torch.dtype = torch.float32) -> Step:
+        """Take the eager step in float32 or float64. The model stays in it: for a process that ends after it."""
+        for module in (self.model, self.loss_fn):
+            if isinstance(module, nn.Module):
+                module.to(dtype)
+        coarser = (torch.float16, torch.bfloat16) if dtype == torch.float32 else (torch.float32,)
+        self.batch = tree_map(partial(_finer, dtype=dtype, coarser=coarser), self.batch)
         torch.backends.cuda.matmul.allow_tf32 = False
         with contextlib.ExitStack() as stack:
             for device in filter(torch.amp.is_autocast_available, {p.device.type for p in self.model.parameters()}):
@@ -180,6 +182,5 @@ def _differentiable(output: Any) -> Tensor | None:
     return torch.stack([tensor.float().square().mean() for tensor in found]).sum() if found else None
 
 
-def _in_float32(value: Any) -> Any:
-    coarse = isinstance(value, Tensor) and value.dtype in (torch.float16, torch.bfloat16)
-    return value.float() if coarse else value
+def _finer(value: Any, dtype: torch.dtype, coarser: tuple[torch.dtype, ...]) -> Any:
+    return value.to(dtype) if isinstance(value, Tensor) and value.dtype in coarser else value
