@@ -68,7 +68,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
             }
             for one in capture.get("compiles", [])
         ],
-        "breaks": [{**one, "at": stopped_at(capture, one)} for one in capture["graph_breaks"]],
+        "breaks": [place_told(capture, one) for one in capture["graph_breaks"]],
         "warnings": [wording.warning(one) for one in capture.get("warnings", [])],
     }
 
@@ -77,6 +77,21 @@ def _function(name: str | None) -> dict:
     """A frame's function; of what is left of one after a graph break, that function and the line."""
     match = RESUMED.search(name or "")
     return {"name": match[1], "rest_from": int(match[2])} if match else {"name": name or "", "rest_from": None}
+
+
+def place_told(capture: Capture, one: dict) -> dict:
+    """A place at which Dynamo stopped: its line, its reasons, and the ways to it, each with the function compiled."""
+    ways = one.get("ways", [one])  # a capture of before has one way alone
+    reasons: dict[tuple, dict] = {}
+    for way in ways:
+        reasons.setdefault((way["reason"], way.get("explanation")), way)
+    functions = {made["id"]: _function(made["function"]) for made in capture.get("compiles", [])}
+    return {
+        "at": stopped_at(capture, one),
+        "count": one.get("count", 1),
+        "reasons": list(reasons.values()),
+        "ways": [{**way, "function": functions.get(way.get("compile", ""))} for way in ways],
+    }
 
 
 def stopped_at(capture: Capture, one: dict) -> dict | None:

@@ -15,7 +15,7 @@ from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
 from minicompile.explain.reading import refuse_no_capture
-from minicompile.explain.summary import stopped_at
+from minicompile.explain.summary import place_told
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minilab.pages.templates import render
@@ -63,7 +63,7 @@ def with_notes(page: str, notes: str, language: str = "en") -> str:
 
 def _library_only(capture: Capture) -> dict:
     graphs = capture["graphs"]
-    stops = [] if graphs else [{**one, "at": stopped_at(capture, one)} for one in capture["graph_breaks"]]
+    stops = [] if graphs else [place_told(capture, one) for one in capture["graph_breaks"]]
     calls = [call for graph in graphs for call in graph["calls"]]
     return {"kernel": None, "calls": calls, "graphs": len(graphs), "stops": stops}
 

@@ -151,7 +151,7 @@ class PaneView {
     const broken = this.pane.kind === "source" && breaksAt(this.capture, this.key(number))[0];
     const element = h("div", { class: "line", role: "option", id: `${this.column.id}-${number}`, "aria-setsize": this.pane.lines.length, "aria-posinset": number, style: `top:${this.rows.top(number)}px;height:${this.rows.heightOf(number)}px` },
       h("span", { class: "number" }, String(number), fate ? h("abbr", { title: say(`fate_name.${fate}`) }, FATE_LETTERS[fate]) : null,
-        broken ? h("abbr", { class: "break", title: broken.reason }, "✂") : null),
+        broken ? h("abbr", { class: "break", title: breakReasons(broken).join("; ") }, "✂") : null),
       ...parts(this.app.texts[text], this.app.classes[text], this.app.search.query).map(([part, kind, found]) =>
         found ? h("mark", {}, part) : kind === "x" ? part : h("span", { class: `t-${kind}` }, part)));
     this.dress(element, number);
