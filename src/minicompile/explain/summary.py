@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
+from minicompile.lowering.inner_graphs import called, told
 from minilab.files import write_text
 from minilab.pages.translations import Translations
 from minilab.pages.web_page import asset, base_style
@@ -50,9 +51,8 @@ def summary(capture: Capture, language: str = "en") -> dict:
     wording = Wording(language)
     of_graph: dict[int, list[dict]] = {}
     for graph in capture["graphs"]:
-        libraries = sum(call["extern"] for call in graph["calls"])
-        called = {"kernels": len(graph["calls"]) - libraries, "libraries": libraries}
-        of_graph.setdefault(graph["index"], []).append({"id": graph["id"], **called})
+        part = {"id": graph["id"], **called(graph), "inner": [wording.inner_graph(one) for one in told(graph)]}
+        of_graph.setdefault(graph["index"], []).append(part)
     return {
         "name": capture["model"]["name"],
         "class": capture["model"]["class"],

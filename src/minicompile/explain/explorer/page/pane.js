@@ -3,7 +3,7 @@
 const MARGIN = 12; // characters beside a line's text: its number and a little room
 const MACHINE = ["ttir", "ttgir", "llir", "ptx", "sass", "asm"]; // kinds of text of which each kernel has its own, named last in the title
 const SPARE = 12; // lines kept above and below the view
-const FATE_LETTERS = { materialised: "M", "extern call": "X", inlined: "I", "fused away": "F", view: "V", part: "P", folded: "–" };
+const FATE_LETTERS = { materialised: "M", "extern call": "X", "inner graph": "G", inlined: "I", "fused away": "F", view: "V", part: "P", folded: "–" };
 
 /** A small maker of elements: h("p", {class: "note"}, "text", child). Text is never read as HTML. */
 function h(tag, attributes = {}, ...children) {
