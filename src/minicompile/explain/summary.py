@@ -1,6 +1,8 @@
 """The page that tells what was compiled: compiles, recompiles and their guards, graph breaks and their lines."""
 
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from markupsafe import Markup
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
 from minicompile.lowering.inner_graphs import called, told
+from minicompile.lowering.record import shown_path
 from minilab.files import write_text
 from minilab.pages.translations import Translations
 from minilab.pages.web_page import asset, base_style
@@ -18,15 +21,31 @@ PACKAGE = "minicompile.explain"
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
-def render_summary(shown: list[dict], path: str | Path, language: str = "en") -> Path:
+def render_summary(shown: list[dict], path: str | Path, language: str = "en", uncompiled: Sequence[dict] = ()) -> Path:
     """Write the page.
 
     Args:
         shown: for each model its `capture`, and `files`, relative to the page: `explorer`, `annotation`, `capture`.
         path: of the HTML file.
         language: of the page's own words; Dynamo's are quoted as they are.
+        uncompiled: what torch.compile was asked to compile and nothing was compiled of: `name`, `file`, `line`, and
+            how many `calls` reached it as compiled.
     """
     template, values = _template(language)
+    # a loop over layers asks for many on one line
+    alike: dict[tuple, list[dict]] = defaultdict(list)
+    for one in uncompiled:
+        alike[one["name"], shown_path(one["file"] or ""), one["line"], one["calls"] > 0].append(one)
+    values["uncompiled"] = [
+        {
+            "name": name,
+            "at": f"{file}:{line}",
+            "count": len(some),
+            "calls": sum(one["calls"] for one in some),
+            "how": "called" if called_at_all else "never",
+        }
+        for (name, file, line, called_at_all), some in alike.items()
+    ]
     models = [summary(one["capture"], language) for one in shown]
     write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown]))
     return Path(path)
@@ -43,7 +62,7 @@ def _template(language: str) -> tuple[Template, dict]:
     """The page's template, and what it is given whatever it shows."""
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset(PACKAGE, "summary.html"))
     text = Translations(PACKAGE, "summary", language)
-    return template, {"text": text, "language": language, "base": base_style()}
+    return template, {"uncompiled": [], "text": text, "language": language, "base": base_style()}
 
 
 def summary(capture: Capture, language: str = "en") -> dict:

@@ -30,7 +30,9 @@ class Record:
         }
         self.graphs: list[Graph] = []
         self.built: list[dict] = []  # what of `lowered` the graphs are made of
-        self.warnings: list[Coded] = []
+        self.warnings: list[Coded] = [
+            {**one, "file": shown_path(one["file"])} if one.get("file") else one for one in watched["warnings"]
+        ]
         for lowered in watched["lowered"]:
             try:
                 built = BuiltGraph(lowered)
