@@ -7,7 +7,7 @@ from minicompile.lowering.captured import Coded, Graph
 from minicompile.lowering.graph_record import BuiltGraph
 from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes.panes import Panes
-from minicompile.lowering.panes.printed_text import definition_lines
+from minicompile.lowering.panes.printed_text import copied_lines, definition_lines
 from minicompile.watching.stacks import PACKAGES, user_frames
 from minicompile.watching.watched import Watched
 
@@ -44,6 +44,7 @@ class Record:
             self.panes.extend(built.panes)
             stacks = self._link_upwards(built, lowered["aten"]["nodes"])
             self._link_inlined(built, lowered["aten"]["nodes"], lowered["inner_nodes"])
+            self._link_copies(built)
             self.graphs.append(with_layers(built.graph, stacks))
             self.built.append(lowered)
         for one in self._breaks:
@@ -220,6 +221,15 @@ class Record:
                 if holder["name"] in call["aten_nodes"]:
                     line = built.aten_line.get(node["name"])
                     self.panes.link("call", panes["aten"], line, panes["code"], call["line"])
+
+    def _link_copies(self, built: BuiltGraph) -> None:
+        """The functions of a user's own Triton kernel, which Inductor copies into the code, to where they stand."""
+        for kernel in built.graph["kernels"]:
+            for file, pane in self._sources.items():
+                for line, copy in copied_lines(
+                    self.watched["sources"][file], built.code, kernel["first"], kernel["last"]
+                ):
+                    self.panes.link("source", pane, line, built.graph["panes"]["code"], copy)
 
     def _replaced(self, graph: Graph, nodes: list[dict], node: dict, dynamo: list[str]) -> list[str]:
         """The earlier graph's nodes that a pattern of Inductor's took together and put an ATen node in the place of.
