@@ -23,6 +23,7 @@ from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
+from minicompile.torch_private.paths import without_paths
 from minicompile.watching.collected import Session
 from minicompile.watching.model import watched_session
 from minicompile.watching.session import watch
@@ -73,7 +74,8 @@ class Seen:
         What cannot be made of one capture is told on stderr and left out; the rest is written.
         """
         self._complete = self._watched()
-        self.index, self.pages = write_pages(self._concluded(), Path(folder), self._language, _told)
+        uncompiled = without_paths([one for one in self._session.asked if not one["compiled"]])
+        self.index, self.pages = write_pages(self._concluded(), Path(folder), self._language, _told, uncompiled)
 
 
 def write_pages(
@@ -81,12 +83,14 @@ def write_pages(
     folder: Path,
     language: str,
     leaving_out: Callable[[str], AbstractContextManager] = contextlib.nullcontext,
+    uncompiled: Sequence[dict] = (),
 ) -> tuple[Path, list[Path]]:
     """Write what was watched, its capture, explorer and annotation for each compile, and a page that tells of all.
 
     Args:
         leaving_out: around each explorer and annotation, given what to say where it cannot be written; by default the
             exception goes on.
+        uncompiled: what torch.compile was asked to compile and nothing was compiled of, as `Session.asked` has it.
 
     Returns:
         The page of all, and the explorers.
@@ -107,7 +111,7 @@ def write_pages(
                 files["annotation"] = "annotation.md"
         prefix = "" if place == folder else f"{place.name}/"
         shown.append({"capture": capture, "files": {what: prefix + name for what, name in files.items()}})
-    return render_summary(shown, folder / "index.html", language), explorers
+    return render_summary(shown, folder / "index.html", language, uncompiled), explorers
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from minicompile.capturing import capture
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.knobs import KNOBS, Knob, knob_for, settings
 from minicompile.lowering.captured import Capture, Graph
+from minicompile.lowering.inner_graphs import bytes_moved, called
 from minicompile.models import CHECKPOINT, FORMS, named
 from minicompile.paired import ROUNDS, Samples, judged, paired
 from minicompile.profile.attention import with_fused_attention
@@ -155,16 +156,16 @@ def counts(made: Capture) -> dict[str, int | None]:
         and a library's), bytes that these calls read and write (None where one's are not known), and results of ATen
         nodes that are `materialised` in memory by a generated kernel.
     """
-    calls = [call for graph in made["graphs"] for call in graph["calls"]]
-    generated = sum(not call["extern"] for call in calls)
-    sizes = [call["bytes"] for call in calls]
+    calls = [called(graph) for graph in made["graphs"]]
+    generated, libraries = (sum(one[what] for one in calls) for what in ("kernels", "libraries"))
+    sizes = [bytes_moved(graph) for graph in made["graphs"]]
     known = [size for size in sizes if size is not None]
     return {
         "lines": sum(len(_code(made, graph)) for graph in made["graphs"]),
         "kernels": sum(len(graph["kernels"]) for graph in made["graphs"]),
-        "launches": len(calls),
+        "launches": generated + libraries,
         "generated_launches": generated,
-        "library_launches": len(calls) - generated,
+        "library_launches": libraries,
         "bytes": sum(known) if len(known) == len(sizes) else None,
         "materialised": sum(node["fate"] == "materialised" for graph in made["graphs"] for node in graph["nodes"]),
     }

@@ -760,6 +760,9 @@ def broken() -> dict:
     frame = {"file": "models.py", "line": number, "function": "forward", "pane": name}
     where = {"after": 0, "before": 1, "stack": [{**frame, "pane": None, "line": 1}, frame], "count": 1}
     capture["graph_breaks"] = [{"reason": "Unsupported: print()", "explanation": "It prints.", **where}]
+    ways = [{**capture["graph_breaks"][0], "count": 3}, {**capture["graph_breaks"][0], "after": 1, "before": None}]
+    ways[1] |= {"reason": "Unsupported: item()", "stack": [frame]}
+    capture["graph_breaks"].append({**ways[0], "count": 4, "ways": ways, "stack": [{**frame, "line": number + 1}]})
     capture["graph_breaks"].append({"reason": "as older captures have it", "count": 2})
     capture["recompiles"] = ["tensor 'x' size mismatch at index 0"]
     return capture
@@ -770,11 +773,15 @@ def test_a_graph_break_is_shown_on_its_line_and_in_a_list_with_the_recompiles(op
     render_explorer(capture, tmp_path / "broken.html")
     opened.go(tmp_path / "broken.html")
     assert line(opened, "Source", SOFTMAX).locator("abbr.break").get_attribute("title") == "Unsupported: print()"
-    assert opened.page.locator("abbr.break").count() == 1
+    assert opened.page.locator("abbr.break").count() == 2
     opened.page.keyboard.press("Escape")
     for text in ("Between graph 0 and graph 1: Unsupported: print()", "2 times: as older captures", "size mismatch"):
         assert text in why(opened)
-    opened.page.locator("#why li .link").click()
+    assert "3 places that break the graph and 1 recompile" in why(opened)
+    assert "4 times: Unsupported: print(); Unsupported: item()" in why(opened)
+    opened.page.get_by_text("the 2 ways there").click()
+    assert "After graph 1: Unsupported: item() It prints. models.py" in why(opened)
+    opened.page.locator("#why li .link").first.click()
     assert state(opened, "Source", SOFTMAX) == "chosen"
     assert "A graph break on this line" in why(opened)
 

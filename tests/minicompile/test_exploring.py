@@ -81,6 +81,58 @@ def test_nothing_compiled_is_said(tmp_path):
     assert "no compiló nada" in seen.index.read_text()
 
 
+class Named(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def forward(self, x):
+        return x.sin() * (2.0 if self.name.endswith("0") else 1.0)
+
+    def encode(self, x):
+        return self.forward(x)
+
+
+def test_what_ran_eager_though_it_was_given_to_torch_compile_is_said(tmp_path):
+    torch._dynamo.reset()
+    blocks = [Named(f"block {n}") for n in range(4)]
+    unreached = Named("around")
+    with torch._dynamo.config.patch(recompile_limit=2), minicompile.explore(tmp_path) as seen:
+        for block in blocks:
+            block.compile(options=FAST)
+        unreached.compile()
+        for block in blocks:
+            block(torch.ones(8))
+        unreached.encode(torch.ones(8))
+    (limit,) = [one for capture in seen.captures for one in capture["warnings"]]
+    assert (limit["code"], limit["function"], limit["limit"], limit["value"]) == (
+        "limit_reached",
+        "Named.forward",
+        "recompile_limit",
+        2,
+    )
+    assert "self.name == 'block 1'" in limit["reason"]
+    assert len(seen.captures) == 2
+    text = seen.index.read_text()
+    assert "Dynamo compiles Named.forward (tests/minicompile/test_exploring.py:" in text
+    assert "it reached recompile_limit = 2." in text
+    assert "2 of Named, compiled at tests/minicompile/test_exploring.py:" in text
+    assert "calls in all: 2; each that the guards of no earlier compile let pass ran eager." in text
+    assert "its compiled call was never reached." in text
+
+
+def test_where_the_compiled_call_is_gone_round_that_is_said_and_not_that_nothing_was_compiled(tmp_path):
+    with minicompile.explore(tmp_path) as seen:
+        torch.compile(Named("alone"), backend="eager")
+        asked = torch.compile(Named.encode)
+    assert asked is not None
+    assert seen.captures == []
+    text = seen.index.read_text()
+    assert "encode, compiled at tests/minicompile/test_exploring.py:" in text
+    assert "Nothing was compiled" not in text
+    assert "Named, compiled" not in text
+
+
 def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data(tmp_path):
     made = minicompile.capture(Halves(), torch.ones(2, 3), target="simulated")
     shown = made._repr_html_()

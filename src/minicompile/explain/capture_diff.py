@@ -13,6 +13,7 @@ from itertools import combinations
 from minicompile.explain.annotation.view import COMPUTED
 from minicompile.explain.wording import target_of
 from minicompile.lowering.captured import Call, Capture, Coded, Decision, Graph, Node
+from minicompile.lowering.inner_graphs import bytes_moved, called, told
 
 FORMAT = 1
 ATTENTION = "scaled_dot_product_attention"
@@ -183,12 +184,13 @@ def _matched(a: _Side, b: _Side) -> dict[str, str]:
 
 
 def _totals(side: _Side) -> dict:
-    known = [call["bytes"] for call in side.graph["calls"]]
+    calls = called(side.graph)
     return {
         "kernels": len(side.graph["kernels"]),
-        "kernel_calls": len(side.calls),
-        "library_calls": len(side.graph["calls"]) - len(side.calls),
-        "bytes": sum(known) if all(isinstance(bytes_, int) for bytes_ in known) else None,
+        "kernel_calls": calls["kernels"],
+        "library_calls": calls["libraries"],
+        "bytes": bytes_moved(side.graph),
+        "inner_graphs": told(side.graph),
     }
 
 

@@ -1,6 +1,8 @@
 """The page that tells what was compiled: compiles, recompiles and their guards, graph breaks and their lines."""
 
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from markupsafe import Markup
 
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
+from minicompile.lowering.inner_graphs import called, told
+from minicompile.lowering.record import shown_path
 from minilab.files import write_text
 from minilab.pages.translations import Translations
 from minilab.pages.web_page import asset, base_style
@@ -17,15 +21,31 @@ PACKAGE = "minicompile.explain"
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
-def render_summary(shown: list[dict], path: str | Path, language: str = "en") -> Path:
+def render_summary(shown: list[dict], path: str | Path, language: str = "en", uncompiled: Sequence[dict] = ()) -> Path:
     """Write the page.
 
     Args:
         shown: for each model its `capture`, and `files`, relative to the page: `explorer`, `annotation`, `capture`.
         path: of the HTML file.
         language: of the page's own words; Dynamo's are quoted as they are.
+        uncompiled: what torch.compile was asked to compile and nothing was compiled of: `name`, `file`, `line`, and
+            how many `calls` reached it as compiled.
     """
     template, values = _template(language)
+    # a loop over layers asks for many on one line
+    alike: dict[tuple, list[dict]] = defaultdict(list)
+    for one in uncompiled:
+        alike[one["name"], shown_path(one["file"] or ""), one["line"], one["calls"] > 0].append(one)
+    values["uncompiled"] = [
+        {
+            "name": name,
+            "at": f"{file}:{line}",
+            "count": len(some),
+            "calls": sum(one["calls"] for one in some),
+            "how": "called" if called_at_all else "never",
+        }
+        for (name, file, line, called_at_all), some in alike.items()
+    ]
     models = [summary(one["capture"], language) for one in shown]
     write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown]))
     return Path(path)
@@ -42,7 +62,7 @@ def _template(language: str) -> tuple[Template, dict]:
     """The page's template, and what it is given whatever it shows."""
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(asset(PACKAGE, "summary.html"))
     text = Translations(PACKAGE, "summary", language)
-    return template, {"text": text, "language": language, "base": base_style()}
+    return template, {"uncompiled": [], "text": text, "language": language, "base": base_style()}
 
 
 def summary(capture: Capture, language: str = "en") -> dict:
@@ -50,9 +70,8 @@ def summary(capture: Capture, language: str = "en") -> dict:
     wording = Wording(language)
     of_graph: dict[int, list[dict]] = {}
     for graph in capture["graphs"]:
-        libraries = sum(call["extern"] for call in graph["calls"])
-        called = {"kernels": len(graph["calls"]) - libraries, "libraries": libraries}
-        of_graph.setdefault(graph["index"], []).append({"id": graph["id"], **called})
+        part = {"id": graph["id"], **called(graph), "inner": [wording.inner_graph(one) for one in told(graph)]}
+        of_graph.setdefault(graph["index"], []).append(part)
     return {
         "name": capture["model"]["name"],
         "class": capture["model"]["class"],
@@ -68,7 +87,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
             }
             for one in capture.get("compiles", [])
         ],
-        "breaks": [{**one, "at": stopped_at(capture, one)} for one in capture["graph_breaks"]],
+        "breaks": [place_told(capture, one) for one in capture["graph_breaks"]],
         "warnings": [wording.warning(one) for one in capture.get("warnings", [])],
     }
 
@@ -77,6 +96,21 @@ def _function(name: str | None) -> dict:
     """A frame's function; of what is left of one after a graph break, that function and the line."""
     match = RESUMED.search(name or "")
     return {"name": match[1], "rest_from": int(match[2])} if match else {"name": name or "", "rest_from": None}
+
+
+def place_told(capture: Capture, one: dict) -> dict:
+    """A place at which Dynamo stopped: its line, its reasons, and the ways to it, each with the function compiled."""
+    ways = one.get("ways", [one])  # a capture of before has one way alone
+    reasons: dict[tuple, dict] = {}
+    for way in ways:
+        reasons.setdefault((way["reason"], way.get("explanation")), way)
+    functions = {made["id"]: _function(made["function"]) for made in capture.get("compiles", [])}
+    return {
+        "at": stopped_at(capture, one),
+        "count": one.get("count", 1),
+        "reasons": list(reasons.values()),
+        "ways": [{**way, "function": functions.get(way.get("compile", ""))} for way in ways],
+    }
 
 
 def stopped_at(capture: Capture, one: dict) -> dict | None:

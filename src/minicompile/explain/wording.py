@@ -1,6 +1,6 @@
 """What captures, and comparisons of them, say by code, worded in a language: `locale/{language}/capture.yaml`."""
 
-from minicompile.lowering.captured import Capture, Coded
+from minicompile.lowering.captured import Capture, Coded, Runs
 from minilab.pages.translations import Translations
 
 KINDS = {"no_graph": "direction", "untied": "what"}  # warnings of several kinds: the field that tells which
@@ -78,11 +78,31 @@ class Wording:
         """What became of an ATen node's result."""
         return self._words(f"fate.{fate}")
 
+    def inner_graph(self, fact: Coded) -> str:
+        """What is to be said of a graph within a graph, as `inner_graphs.told` gives it."""
+        return self._said("inner_graph", fact, graphs=", ".join(fact.get("graphs", ())))
+
+    def runs(self, runs: Runs) -> str:
+        """How often a call in a graph within a graph runs; nothing where that is once."""
+        kind = "_".join(where for where in ("branch", "loop") if runs[where]) or "region"  # type: ignore[literal-required]
+        return self._words(f"runs.{kind}", count=runs["times"]) if runs["times"] != 1 or kind != "region" else ""
+
     def direction(self, direction: str) -> str:
         """Forward or backward."""
         return self._words(f"direction.{direction}")
 
     def filters(self) -> dict:
         """All of these by name, for a template."""
-        names = ("target", "label", "fusion", "difference", "title", "environment", "value", "fate", "direction")
+        names = (
+            "target",
+            "label",
+            "fusion",
+            "difference",
+            "title",
+            "environment",
+            "value",
+            "fate",
+            "direction",
+            "inner_graph",
+        )
         return {name: getattr(self, name) for name in names}

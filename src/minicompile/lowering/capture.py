@@ -53,7 +53,7 @@ def as_capture(watched: Watched) -> Capture:
         "graphs": graphs,
         "links": [],  # numbers in the main, in which no folder can be
         "panes": panes.panes,
-        "warnings": [*watched["warnings"], *record.warnings],
+        "warnings": list(record.warnings),
     }
     made = _shown(made)
     made["links"] = panes.links()

@@ -157,6 +157,24 @@ class Kernel(TypedDict):
     listing: NotRequired[str | None]  # the pane of a C++ kernel's assembly, where it was asked for and fits
 
 
+class Runs(TypedDict):
+    """How often what stands in a graph within a graph runs in one call of that graph."""
+
+    times: int  # every branch taken and each loop turned once
+    branch: bool
+    loop: bool
+
+
+class SubgraphCall(TypedDict):
+    """A call of graphs within a graph: of a region, of one branch of torch.cond, of a loop's test and its body."""
+
+    kind: str
+    node: str | None
+    line: int | None
+    within: str | None  # the graph within the graph that it stands in itself
+    graphs: list[str]
+
+
 class Call(TypedDict):
     """A call of a kernel, generated or a library's."""
 
@@ -172,6 +190,8 @@ class Call(TypedDict):
     read_bytes: int | None
     written_bytes: int | None
     bytes_are: Literal["touched", "at_most", "counted"] | None
+    within: NotRequired[str]  # the graph within the graph that it stands in
+    runs: NotRequired[Runs]  # where that is not once
 
 
 class Graph(TypedDict):
@@ -189,6 +209,7 @@ class Graph(TypedDict):
     decisions: list[Decision]
     kernels: list[Kernel]
     calls: list[Call]
+    subgraph_calls: NotRequired[list[SubgraphCall]]  # captures of before have none
     layers: NotRequired[dict[str, str]]
     code_sha256: NotRequired[str]  # what `capture` adds to a graph that is built
     coverage: NotRequired[dict[str, Any]]

@@ -7,8 +7,20 @@ import re
 from collections import defaultdict
 from typing import Any, cast
 
-from minicompile.lowering.captured import Buffer, Call, Decision, Direction, Graph, Group, Kernel, Node, SchedulerNode
+from minicompile.lowering.captured import (
+    Buffer,
+    Call,
+    Decision,
+    Direction,
+    Graph,
+    Group,
+    Kernel,
+    Node,
+    SchedulerNode,
+    SubgraphCall,
+)
 from minicompile.lowering.fusion_reasons import reason
+from minicompile.lowering.inner_graphs import CALLS, graphs_called, owners_of_lines, runs
 from minicompile.lowering.outcomes import (
     attributed,
     contents,
@@ -60,6 +72,8 @@ class BuiltGraph:
         self.operation_line: dict[tuple[str, int], int | None] = {}
         self.emitted: set[tuple[str, int]] = set()
         self.tied_nodes: set[str] = set()  # scheduler nodes with such operations
+        self.sites: list[SubgraphCall] = []
+        self.within = owners_of_lines(self.code, lowered["aten"]["nodes"])
         self._add_panes()
         kernels = self._kernels()
         self._mark_removed(kernels)
@@ -187,7 +201,7 @@ class BuiltGraph:
                     tied.add(line)
 
     def _calls(self, kernels: list[Kernel]) -> list[Call]:
-        """The wrapper's calls of kernels, each linked to what it runs."""
+        """The wrapper's calls of kernels, each linked to what it runs, and how often where that is not once."""
         by_name = {kernel["name"]: kernel for kernel in kernels}
         group_of = {member: n for n, group in enumerate(self.lowered["groups"]) for member in group["members"]}
         calls: list[Call] = []
@@ -219,6 +233,9 @@ class BuiltGraph:
                 **self._bytes(groups, kernel, traffic, [value for _, value in given if value]),
             }
             calls.append(cast(Call, made))
+        for call in calls:
+            if within := self.within.get(call["line"] or 0):
+                call |= {"within": within, "runs": runs(self.sites, within)}
         return calls
 
     def _bytes(self, groups: list[int], kernel: Kernel | None, traffic: Any, given: list[str]) -> dict:
@@ -251,11 +268,24 @@ class BuiltGraph:
                 continue
             line = self._statement(node, taken)
             taken.add(line)
-            if node["extern"] and line:
+            if node["kind"] in CALLS:
+                # a library has no part in it, and what it moves, the calls within move
+                self._add_site(node, line)
+            elif node["extern"] and line:
                 found.append({"kernel": node["extern"], "line": line, "scheduler_nodes": [name]})
             for origin in self.aten_nodes[name]:
                 self.panes.link("call", self.aten, self.aten_line.get(origin), self.code_pane, line)
         return found
+
+    def _add_site(self, node: dict, line: int | None) -> None:
+        """The call of graphs within the graph, linked to what it runs as a kernel's call is."""
+        made_for, graphs = graphs_called(node, {one["name"]: one for one in self.lowered["aten"]["nodes"]})
+        kind, within = CALLS[node["kind"]], self.within.get(line or 0)
+        self.sites.append({"kind": kind, "node": made_for, "line": line, "within": within, "graphs": graphs})
+        for number, group in enumerate(self.lowered["groups"]):
+            if line and node["name"] in group["members"]:
+                self.panes.link("call", self.groups, self.group_line[number], self.code_pane, line)
+                self.panes.link("call", self.groups, self.node_line[node["name"]], self.code_pane, line)
 
     def _statement(self, node: dict, taken: set[int | None]) -> int | None:
         """The wrapper's line that makes a node's buffer, or the first free one that calls what changes one in place."""
@@ -302,6 +332,7 @@ class BuiltGraph:
             ],
             "kernels": kernels,
             "calls": calls,
+            "subgraph_calls": self.sites,
         }
 
     def _nodes(self) -> list[Node]:

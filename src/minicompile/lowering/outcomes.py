@@ -6,6 +6,7 @@ A node's fate is where its result is: in memory, in a register, in a library's c
   changes its input, zeros are stored where `aten.index_put_` then adds, what is concatenated is stored part by part.
   Of several results, a variance and a mean, kernels store all that are taken.
 - `extern call`: a library's kernel or a user's own computes it.
+- `inner graph`: graphs within the graph compute it: a region, a branch of torch.cond, a loop.
 - `fused away`: it was a buffer until fusion let its consumers use the value at once.
 - `inlined`: lowering made it part of its consumers' loops; it never was a buffer.
 - `view`: another view of the same memory, or one of several results. A view as another dtype is `inlined` where its
@@ -22,6 +23,7 @@ from typing import Any
 import sympy
 
 from minicompile.lowering.captured import DTYPE_VIEW, PART
+from minicompile.lowering.inner_graphs import CALLS, graphs_called
 
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
 SCATTER = "Scatter"  # a loop that stores where an index says
@@ -96,8 +98,10 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
     }  # fmt: skip
     stored |= set(copies(lowered, emitted))
     # neither's text is Inductor's, so that no line of it can be told to compute one node rather than another
-    opaque = [node["name"] for node in nodes if node["extern"] or node["user_triton"]]
-    extern = {origin for name in opaque for origin in own[name]}
+    opaque = [node for node in nodes if node["extern"] or node["user_triton"]]
+    extern = {origin for node in opaque if node["kind"] not in CALLS for origin in own[node["name"]]}
+    aten = {node["name"]: node for node in lowered["aten"]["nodes"]}
+    inner = {graphs_called(node, aten)[0] for node in opaque if node["kind"] in CALLS}
     buffers = {buffer["node"]: buffer for buffer in lowered["buffers"] if buffer["node"]}
     buffers |= {
         name: buffers[part]
@@ -108,7 +112,9 @@ def fates(lowered: dict[str, Any], own: dict[str, list[str]], emitted: Callable[
     made = {buffer for node in nodes for buffer in node["buffers"]}
     templates = _in_templates(lowered)
     return {
-        node["name"]: fate(node, buffers, extern, producers, stored, made, templates)
+        node["name"]: "inner graph"
+        if node["name"] in inner
+        else fate(node, buffers, extern, producers, stored, made, templates)
         for node in lowered["aten"]["nodes"]
         if node["op"] == "call_function" and not node["symbolic"]
     }

@@ -1,12 +1,13 @@
 """A capture put together: source, bytecode, Dynamo's graph, the joint graph, and every compiled graph, all linked."""
 
 from pathlib import Path
+from typing import Any
 
 from minicompile.lowering.captured import Coded, Graph
 from minicompile.lowering.graph_record import BuiltGraph
 from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes.panes import Panes
-from minicompile.lowering.panes.printed_text import definition_lines
+from minicompile.lowering.panes.printed_text import copied_lines, definition_lines
 from minicompile.watching.stacks import PACKAGES, user_frames
 from minicompile.watching.watched import Watched
 
@@ -29,7 +30,9 @@ class Record:
         }
         self.graphs: list[Graph] = []
         self.built: list[dict] = []  # what of `lowered` the graphs are made of
-        self.warnings: list[Coded] = []
+        self.warnings: list[Coded] = [
+            {**one, "file": shown_path(one["file"])} if one.get("file") else one for one in watched["warnings"]
+        ]
         for lowered in watched["lowered"]:
             try:
                 built = BuiltGraph(lowered)
@@ -41,6 +44,7 @@ class Record:
             self.panes.extend(built.panes)
             stacks = self._link_upwards(built, lowered["aten"]["nodes"])
             self._link_inlined(built, lowered["aten"]["nodes"], lowered["inner_nodes"])
+            self._link_copies(built)
             self.graphs.append(with_layers(built.graph, stacks))
             self.built.append(lowered)
         for one in self._breaks:
@@ -64,21 +68,38 @@ class Record:
         ]
 
     def compiles(self) -> list[dict]:
-        """The frames that Dynamo compiled, in order."""
-        return [{**one, "file": one["file"] and shown_path(one["file"])} for one in self._compiles]
+        """The frames that Dynamo compiled, in order, each with its graphs that are in the capture."""
+        built = {graph["index"] for graph in self.graphs}
+        return [
+            {**one, "file": one["file"] and shown_path(one["file"]), "graphs": [g for g in one["graphs"] if g in built]}
+            for one in self._compiles
+        ]
 
     def graph_breaks(self) -> list[dict]:
-        """Where Dynamo stopped, in order; the same place in several compiles counts as one."""
-        found: dict[tuple, dict] = {}
+        """Each place at which Dynamo stopped once, in order: as its first break was, with all the `ways` to it."""
+        built = sorted({graph["index"] for graph in self.graphs})
+        places: dict[Any, dict[tuple, dict]] = {}
         for one in self._breaks:
+            # a graph of which nothing was lowered, one without operations say, is not there to be named
+            after = max((graph for graph in built if one["after"] is not None and graph <= one["after"]), default=None)
+            before = min(
+                (graph for graph in built if one["before"] is not None and graph >= one["before"]), default=None
+            )
             stack = [
                 {"file": shown_path(file), "line": line, "function": function, "pane": self._sources.get(file)}
                 for file, line, function in one["stack"]
             ]
-            # a recompile stops at the same places again, which would be told as others
-            place = one["reason"], one["after"], one["before"], str(stack)
-            found.setdefault(place, {**one, "stack": stack, "count": 0})["count"] += 1
-        return list(found.values())
+            # a recompile stops at the same places again in the same way
+            ways = places.setdefault(self._place(one), {})
+            way = {**one, "after": after, "before": before, "stack": stack, "count": 0}
+            ways.setdefault((one["reason"], one["explanation"], after, before, str(stack)), way)["count"] += 1
+        told = [list(ways.values()) for ways in places.values()]
+        return [{**ways[0], "count": sum(way["count"] for way in ways), "ways": ways} for ways in told]
+
+    def _place(self, one: dict) -> tuple | str:
+        """The innermost line at which a break stopped that is shown, or that is known; its reason where none is."""
+        shown = [frame for frame in one["stack"] if frame[0] in self._sources] or one["stack"]
+        return tuple(shown[-1][:2]) if shown else one["reason"]
 
     def _link_break(self, one: dict) -> None:
         """The user's line at which Dynamo stopped, tied to the end of the graph before and the start of the next."""
@@ -200,6 +221,15 @@ class Record:
                 if holder["name"] in call["aten_nodes"]:
                     line = built.aten_line.get(node["name"])
                     self.panes.link("call", panes["aten"], line, panes["code"], call["line"])
+
+    def _link_copies(self, built: BuiltGraph) -> None:
+        """The functions of a user's own Triton kernel, which Inductor copies into the code, to where they stand."""
+        for kernel in built.graph["kernels"]:
+            for file, pane in self._sources.items():
+                for line, copy in copied_lines(
+                    self.watched["sources"][file], built.code, kernel["first"], kernel["last"]
+                ):
+                    self.panes.link("source", pane, line, built.graph["panes"]["code"], copy)
 
     def _replaced(self, graph: Graph, nodes: list[dict], node: dict, dynamo: list[str]) -> list[str]:
         """The earlier graph's nodes that a pattern of Inductor's took together and put an ATen node in the place of.

@@ -12,6 +12,7 @@ from typing import Literal
 import yaml
 
 from minicompile.lowering.captured import Call, Graph, SchedulerNode
+from minicompile.lowering.inner_graphs import times
 from minicompile.profile.refusal import NotProfiled
 from minicompile.profile.rows import Work
 
@@ -61,7 +62,7 @@ def kernel_work(graphs: list[Graph]) -> list[Work]:
                 {
                     "name": name,
                     "graph": graph["id"],
-                    "calls": len(calls),
+                    "calls": sum(map(times, calls)),
                     "bytes": sum(map(bytes_of, calls)) / len(calls),
                     "flop": sum(flop[node] for call in calls for node in call["scheduler_nodes"]) / len(calls),
                 }

@@ -13,6 +13,7 @@ from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.annotation.headline import named_whole
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Node, is_one_result
+from minicompile.lowering.inner_graphs import called
 from minicompile.report import words
 from minicompile.report.overview import Measured, five_sentences, what_matters
 from minicompile.report.profile_report import interpretation
@@ -51,14 +52,15 @@ def graph_view(graph: Graph) -> dict:
     nodes = {node["name"]: node for node in graph["nodes"]}
     stored = {buffer["name"] for buffer in graph["buffers"] if not buffer["removed"]}
     unwritten = [node for node in graph["nodes"] if _is_unwritten(node, nodes, stored)]
+    calls = called(graph)
     return {
         "id": graph["id"],
         "direction": graph["direction"],
         "operations": sum(fates.values()) - fates["view"],
         "fates": dict(fates),
         "kernels": len(graph["kernels"]),
-        "calls": sum(not call["extern"] for call in graph["calls"]),
-        "extern_calls": sum(call["extern"] for call in graph["calls"]),
+        "calls": calls["kernels"],
+        "extern_calls": calls["libraries"],
         "fusions": sum(decision["taken"] for decision in graph["decisions"]),
         "refused": sum(not decision["taken"] for decision in graph["decisions"]),
         "unwritten_bytes": sum(node["bytes"] or 0 for node in unwritten),

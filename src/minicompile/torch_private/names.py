@@ -216,6 +216,9 @@ NAMES = {
     "break_reason": PrivateName(
         "torch._dynamo.output_graph:GraphCompileReason.__post_init__", "where a graph ends", required=False
     ),
+    "stance": PrivateName(
+        "torch._dynamo.eval_frame:_callback_from_stance", "calls of what is compiled", required=False
+    ),
     "mark_dynamic": PrivateName("torch._dynamo:mark_dynamic", "a size that varies"),
     "call_impl": PrivateName("torch.nn:Module._call_impl", "a module's call, hooks included, uncompiled"),
     "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),

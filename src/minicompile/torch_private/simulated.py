@@ -247,7 +247,7 @@ def on_gpu(module: torch.fx.GraphModule, inputs: list) -> tuple[torch.fx.GraphMo
         module.graph = graph
         for node in graph.nodes:
             node.args, node.kwargs = owner("tree_map").tree_map(elsewhere, (node.args, node.kwargs))
-            for key in ("example_value", "val"):
+            for key in ("example_value", "val", "eager_input_vals"):
                 if key in node.meta:
                     node.meta[key] = owner("tree_map").tree_map(moved, node.meta[key])
         module.recompile()

@@ -9,6 +9,7 @@ from minicompile.watching.choosing.choices import Choices
 class Session:
     """What compiles left behind."""
 
+    asked: list[dict] = field(default_factory=list)  # what torch.compile was asked to compile, as `FrameLog` notes it
     models: list[dict] = field(default_factory=list)  # what was given to torch.compile: `name`, `class`
     compiles: list[dict] = field(default_factory=list)  # of frames, as `frames.FrameLog` describes them
     dynamo: list[dict] = field(default_factory=list)  # Dynamo's graphs, in order

@@ -6,11 +6,9 @@ words. A graph break is where Dynamo stopped: after which graph and before which
 """
 
 import functools
-import inspect
 import logging
 import re
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,15 +16,13 @@ from types import CodeType, FrameType
 from typing import Any
 from unittest import mock
 
-import torch
-
 from minicompile.torch_private.names import lookup, owner
+from minicompile.watching.asked import COMPILED_FUNCTION, OURS, Asked, held, named, unwrapped, weakly
 from minicompile.watching.choosing.hooking import aside, loaded_modules
 from minicompile.watching.collected import Session
 from minicompile.watching.snapshot import described
 
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
-COMPILED_FUNCTION = "compile_wrapper"  # the frame of torch's that calls a function as compiled; it holds it as `fn`
 GUARDS = "dynamo_cpp_guards_str"
 STOPPED = "dynamo_graph_break_reason"
 READ = ("compilation_metrics", "bwd_compilation_metrics", GUARDS)  # kinds of records
@@ -34,8 +30,8 @@ READ_ARTIFACTS = (GUARDS, STOPPED)  # of the kind `artifact` these
 STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 WITHOUT = re.compile(r"^\s*(?:For more details about this graph break|Developer debug context)")
 LIBRARY = re.compile(r"^<|/site-packages/|/dist-packages/")
-OURS = Path(__file__).parents[1]  # what called the model from here is none of its own frames
 MODELS = OURS / "models.py"  # but for what a model is wrapped in there, which is compiled with it
+LIMIT = re.compile(r"Dynamo recompile limit exceeded.*?exceeding the (\w+).*?currently set to (\d+)", re.DOTALL)
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -89,11 +85,13 @@ class FrameLog:
         self._subjects: list[Any] = []  # what was given to torch.compile, by weak reference
         self._open: dict[str, dict] = {}  # compiles that have not ended, by torch's name
         self._stops: dict[str, list] = {}  # the user's frames at which each of them stopped last
+        self._asked = Asked(session.asked)
 
     def patches(self) -> Iterator[AbstractContextManager]:
         """The patches to enter for the time of a watch."""
         if lookup("break_reason") is not None:
             yield self._breaking()
+        yield from self._asked.patches()
 
     def graph_begins(self, index: int) -> int:
         """File a graph under the compile that is at work; returns the number of its model."""
@@ -133,6 +131,7 @@ class FrameLog:
         """A compile has ended, well or not."""
         compile_id = str(metrics.get("compile_id"))
         if metrics.get("co_name") is None:
+            self._limit_reached(compile_id, metrics)
             return
         made = self._open.get(compile_id) or self._opened(compile_id)
         self._open.pop(compile_id, None)
@@ -145,6 +144,20 @@ class FrameLog:
             made["failure"] = _told(str(metrics.get("fail_reason") or metrics["fail_type"]))[0]
             stack = stack or ([[file, line, metrics["co_name"]]] if file and line else [])
             self._break(str(metrics.get("fail_reason") or metrics["fail_type"]), stack, made, skipped=True)
+
+    def _limit_reached(self, compile_id: str, metrics: dict) -> None:
+        """Of a compile that was never begun: whether its frame is compiled no more."""
+        limit = LIMIT.search(str(metrics.get("fail_reason")))
+        frame = compile_id.partition("/")[0]
+        before = next((one for one in self.session.compiles if str(one["frame"]) == frame), None)
+        if limit and before:
+            told = {
+                "limit": limit[1],
+                "value": int(limit[2]),
+                "reason": (metrics.get("recompile_reason") or "?").splitlines()[0],
+            }
+            place = {name: before[name] for name in ("function", "file", "line", "model")}
+            self.session.warnings.append({"code": "limit_reached", **told, **place})
 
     def _breaking(self) -> AbstractContextManager:
         """Dynamo makes one of these for each graph break from which it goes on."""
@@ -213,12 +226,13 @@ class FrameLog:
     def _model(self) -> int:
         """The number of what was given to torch.compile, the outermost where a compiled function calls another."""
         subject, given = _subject()
+        self._asked.compiled(subject)
         for number, known in enumerate(self._subjects):
-            held = known() if isinstance(known, weakref.ref) else known
-            if held is subject and (held is not None or known is None):  # not one that is no more
+            one = held(known)
+            if one is subject and (one is not None or known is None):  # not one that is no more
                 return number
-        self._subjects.append(_weakly(subject))
-        self.session.models.append({**_named(subject), "inputs": [described(value) for value in given]})
+        self._subjects.append(weakly(subject))
+        self.session.models.append({**named(subject), "inputs": [described(value) for value in given]})
         return len(self._subjects) - 1
 
 
@@ -234,25 +248,7 @@ def _subject() -> tuple[Any, list]:
             found = frame.f_locals["fn"]
             given = [*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values()]
         frame = frame.f_back
-    found = inspect.unwrap(found) if callable(found) else found
-    return getattr(found, "__self__", found), given
-
-
-def _weakly(subject: Any) -> Any:
-    try:
-        # To be watched must not keep a model alive.
-        return weakref.ref(subject)
-    except TypeError:
-        return subject
-
-
-def _named(subject: Any) -> dict:
-    if subject is None:
-        return {"name": "model", "class": "model"}
-    kind = type(subject).__qualname__
-    if isinstance(subject, torch.nn.Module) or not callable(subject):
-        return {"name": kind, "class": kind}
-    return {"name": getattr(subject, "__name__", kind), "class": getattr(subject, "__qualname__", kind)}
+    return unwrapped(found), given
 
 
 def _compile_id() -> str | None:

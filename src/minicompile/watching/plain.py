@@ -68,7 +68,9 @@ def plain(
         "compiles": _without_model(session.compiles),
         "graph_breaks": _without_model(session.graph_breaks),
         "guards": [IDENTITY.sub(r"\1 ...)", line) for one in session.guards for line in one["text"].splitlines()],
-        "sources": _sources(graphs, session.graph_breaks),
+        "sources": _sources(
+            graphs, session.graph_breaks, [file for one in lowered for file in one.pop("kernel_files")]
+        ),
         "bytecode": [_bytecode(one) for one in session.bytecode],
         "dynamo": [_graph(graph) for graph in _without_model(session.dynamo)],
         "joint": [{"index": index, **_graph(graph)} for index, graph in session.joint.items()],
@@ -82,9 +84,9 @@ def _without_model(entries: Iterable[dict]) -> list[dict]:
     return [{name: value for name, value in one.items() if name != "model"} for one in entries]
 
 
-def _sources(graphs: list[dict], graph_breaks: list[dict]) -> dict[str, list[str]]:
+def _sources(graphs: list[dict], graph_breaks: list[dict], more: list[str]) -> dict[str, list[str]]:
     """The lines of the user's files; code that was never in a file, or is there no more, has none."""
-    files = {file: linecache.getlines(file) for file in files_of_users(graphs, graph_breaks)}
+    files = {file: linecache.getlines(file) for file in files_of_users(graphs, graph_breaks, more)}
     return {file: [line.rstrip("\n") for line in lines] for file, lines in files.items() if lines}
 
 

@@ -18,6 +18,7 @@ import torch
 
 from minicompile.torch_private import gpu_decompositions, simulated
 from minicompile.torch_private.names import owner
+from minicompile.watching import user_kernels
 from minicompile.watching.calls import KernelCalls
 from minicompile.watching.choosing.choices import Choices
 from minicompile.watching.collected import Session
@@ -203,6 +204,7 @@ class _Watcher:
             "definitions": definitions,
             "workspaces": self.calls.take_workspaces(),
             "traffic": traffic.of_calls([graph, *inner], calls, definitions),
+            "kernel_files": user_kernels.files_of([graph, *inner]),
         }
         self.session.lowered.append(made)
         self.parts.forget()

@@ -24,13 +24,14 @@ def user_frames(stack: str | None) -> list[tuple[str, int]]:
     return own or modules[:1] or [frame for frame in frames if not MACHINERY.search(frame[0])][:1]
 
 
-def files_of_users(graphs: list[dict], graph_breaks: list[dict]) -> list[str]:
-    """The files whose lines a capture shows: those of the nodes' frames, then those in which Dynamo stopped.
+def files_of_users(graphs: list[dict], graph_breaks: list[dict], more: list[str]) -> list[str]:
+    """The files whose lines a capture shows: those of the nodes' frames, those in which Dynamo stopped, and others.
 
     Args:
         graphs: with the `nodes` of each.
         graph_breaks: with the `stack` of each.
+        more: the others, in which a user's own kernels stand.
     """
     files = [file for graph in graphs for node in graph["nodes"] for file, _ in user_frames(node["stack"])]
-    stops = [file for one in graph_breaks for file, _, _ in one["stack"]]
-    return list(dict.fromkeys([*files, *(file for file in stops if not FOREIGN.search(file))]))
+    others = [*(file for one in graph_breaks for file, _, _ in one["stack"]), *more]
+    return list(dict.fromkeys([*files, *(file for file in others if not FOREIGN.search(file))]))

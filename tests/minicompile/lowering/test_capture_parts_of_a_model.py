@@ -7,6 +7,7 @@ from captured import Links
 from torch import nn
 
 from minicompile.capturing import capture
+from minicompile.explain.summary import summary_html
 from minilab.config.check import check_schema, read_schema
 
 SCHEMA = read_schema("schemas/capture.schema.yaml")
@@ -44,6 +45,51 @@ def test_what_is_left_of_a_function_is_a_compile_of_its_own(cut):
         ("forward", [0]),
         (f"torch_dynamo_resume_in_forward_at_{cut['graph_breaks'][0]['stack'][-1]['line']}", [1]),
     ]
+
+
+def note(x):
+    print(float(x.mean()))
+    return x
+
+
+class Noisy(nn.Module):
+    """Stops on the one line of `note`, for two reasons, from two layers, each of which is a frame of its own then."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = note(self.one(x)).relu()
+        return note(self.two(x)).relu()
+
+
+def test_a_place_that_breaks_the_graph_is_told_once_with_the_ways_to_it_and_graphs_that_there_are():
+    made = made_of(Noisy(), torch.ones(2, 4))
+    (place,) = made["graph_breaks"]
+    ways = place["ways"]
+    assert {(way["stack"][-1]["function"], way["stack"][-1]["line"]) for way in ways} == {
+        ("note", note.__code__.co_firstlineno + 1)
+    }
+    assert {
+        way["stack"][0]["line"] - Noisy.forward.__code__.co_firstlineno for way in ways if len(way["stack"]) > 1
+    } == {
+        1,
+        2,
+    }
+    assert place["count"] == sum(way["count"] for way in ways) > len({str(way["stack"]) for way in ways}) == 3
+    assert len({way["reason"] for way in ways}) == 2
+    # Dynamo traces graphs without an operation between two prints, of which nothing is lowered
+    shown = {graph["index"] for graph in made["graphs"]}
+    assert len(shown) < len([pane for pane in made["panes"] if pane["kind"] == "dynamo"])
+    named = {way[side] for way in ways for side in ("after", "before")} | {
+        n for c in made["compiles"] for n in c["graphs"]
+    }
+    assert named - {None} == shown
+    page = summary_html(made)
+    assert f"Dynamo stopped here {place['count']} times." in page
+    assert page.count("<p><b>") == 2  # the reasons; the ways are folded below
+    assert page.count("<li>") == 1 + len(ways)
 
 
 def test_why_dynamo_leaves_a_module_alone_is_told():

@@ -15,9 +15,10 @@ from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
 from minicompile.explain.reading import refuse_no_capture
-from minicompile.explain.summary import stopped_at
+from minicompile.explain.summary import place_told
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture
+from minicompile.lowering.inner_graphs import times, told
 from minilab.pages.templates import render
 from minilab.pages.translations import Translations
 
@@ -63,14 +64,15 @@ def with_notes(page: str, notes: str, language: str = "en") -> str:
 
 def _library_only(capture: Capture) -> dict:
     graphs = capture["graphs"]
-    stops = [] if graphs else [{**one, "at": stopped_at(capture, one)} for one in capture["graph_breaks"]]
+    stops = [] if graphs else [place_told(capture, one) for one in capture["graph_breaks"]]
     calls = [call for graph in graphs for call in graph["calls"]]
-    return {"kernel": None, "calls": calls, "graphs": len(graphs), "stops": stops}
+    inner = [fact for graph in graphs for fact in told(graph)]
+    return {"kernel": None, "calls": calls, "inner_graphs": inner, "graphs": len(graphs), "stops": stops}
 
 
 def _answers(view: KernelView, asked: bool) -> dict:
     language, lines = view.kernel["language"], view.lines
-    calls = sum(call["kernel"] == view.call["kernel"] for call in view.graph["calls"])
+    calls = sum(times(call) for call in view.graph["calls"] if call["kernel"] == view.call["kernel"])
     return {
         "kernel": view.kernel,
         "call": view.call,
@@ -79,7 +81,8 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "headline": headline(view),
         "ordered": facts.ordered(view),
         "choices": [_told(view, fact) for fact in chosen(view)],
-        "same_kernel": calls if calls > 1 else None,
+        "same_kernel": calls if calls > times(view.call) else None,
+        "runs": Wording(view.reader).runs(view.call["runs"]) if "runs" in view.call else "",
         "users_own": any(node["user_triton"] for node in view.scheduler_nodes),
         "operations": facts.operations(view),
         "templates": facts.templates(view),
@@ -118,7 +121,9 @@ def _why(view: KernelView) -> str:
     if view.call["bytes"] is None:  # symbolic, and so are the others'
         return view.words(f"why.{rule}_first")
     known = view.call["bytes_are"] == "touched" and all(call["bytes"] is not None for call in generated)
-    return view.words(f"why.{rule}" if known else f"why.{rule}_bound")
+    # what is called several times may be the one because of that
+    often = "_often" if any(times(call) != 1 for call in generated) else ""
+    return view.words(f"why.{rule}{often}" if known else f"why.{rule}_bound{often}")
 
 
 def _told(view: KernelView, fact: dict) -> str:

@@ -1,12 +1,14 @@
 """Which kernel of a capture is the one to explain.
 
 The rule, in order: a kernel that Inductor wrote rather than a user's own; one whose softmax the graph returns, since
-then the softmax is the model's point; then the one that moves the most bytes; then the first.
+then the softmax is the model's point; then the one that moves the most bytes, each call counted as often as it runs;
+then the first.
 """
 
 from minicompile.explain.annotation.headline import named_whole, passes_on
 from minicompile.explain.annotation.view import KernelView
-from minicompile.lowering.captured import Capture, Node
+from minicompile.lowering.captured import Call, Capture, Node
+from minicompile.lowering.inner_graphs import times
 from minilab import LabError
 
 
@@ -53,6 +55,11 @@ def _returned(view: KernelView, node: Node) -> bool:
     return any(user["op"] == "output" for user in users) or any(_returned(view, user) for user in passed_on)
 
 
+def bytes_in_all(call: Call) -> int | None:
+    """What a call moves, as often as it runs; None where a size is not known."""
+    return None if call["bytes"] is None else call["bytes"] * times(call)
+
+
 def _interest(view: KernelView) -> tuple:
     users_own = any(node["user_triton"] for node in view.scheduler_nodes)
-    return not users_own, returns_softmax(view), view.call["bytes"] or 0
+    return not users_own, returns_softmax(view), bytes_in_all(view.call) or 0

@@ -55,7 +55,7 @@ def _is_written(view: KernelView, node: Node) -> bool:
     """Whether a kernel stores a result, a library computes it, or its buffer is one that is allocated."""
     buffer = view.buffers.get(node["buffer"] or "")
     is_view_of_it = node["fate"] == "view" and buffer is not None and not buffer["removed"]
-    return is_view_of_it or node["fate"] in ("materialised", "extern call")
+    return is_view_of_it or node["fate"] in ("materialised", "extern call", "inner graph")
 
 
 def _same_values(view: KernelView, node: Node) -> list[Node]:

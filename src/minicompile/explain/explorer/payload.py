@@ -15,6 +15,7 @@ from minicompile.explain.explorer.tour import stop, tour
 from minicompile.explain.standalone import script_parts
 from minicompile.explain.wording import Wording
 from minicompile.lowering.captured import Capture, Graph, Kernel, Node, Pane, is_one_result
+from minicompile.lowering.inner_graphs import called, times, told
 from minilab import LabError
 
 COPIED = (
@@ -50,7 +51,7 @@ TARGET = ("kind", "device", "simulated")
 BUFFER = ("name", "size", "bytes", "removed", "input")
 # texts in which a string or a comment may go over several lines; the others are long, and their lines repeat
 TOGETHER = ("source", "bytecode", "dynamo", "joint", "aten", "groups", "code")
-GRAPH = ("id", "index", "direction", "inference", "panes", "groups", "decisions", "calls", "coverage", "layers")
+GRAPH = ("id", "index", "direction", "inference", "panes", "groups", "decisions", "coverage", "layers")
 
 
 def only(record: Mapping[str, Any], keys: tuple[str, ...]) -> dict:
@@ -94,6 +95,12 @@ def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str
     in_templates = {name for node in graph["scheduler_nodes"] if node["template"] for name in node["aten_nodes"]}
     return {
         **only(graph, GRAPH),
+        "calls": [
+            {**call, "times": times(call), "runs": wording.runs(call["runs"]) if "runs" in call else ""}
+            for call in graph["calls"]
+        ],
+        "called": called(graph),
+        "inner": [wording.inner_graph(one) for one in told(graph)],
         "nodes": [
             {**only(node, NODE), "in_template": node["name"] in in_templates, **_part(node, named, allocated)}
             for node in graph["nodes"]

@@ -8,7 +8,19 @@ from collections.abc import Iterable
 
 from minicompile.lowering.captured import Coded, Graph, Link, Pane
 
-Mapped = list[tuple[str, int | None]]  # lines, each with the line that it was made from
+Place = int | tuple[int, ...] | None  # a line; of what was inlined, the line that it is on and those that call it
+Mapped = list[tuple[str, Place]]  # lines, each with what it was made from
+
+
+def lines_of(place: Place) -> tuple[int, ...]:
+    """The lines of a place, of which there may be none."""
+    return place if isinstance(place, tuple) else (place,) if place else ()
+
+
+def place_of(lines: Iterable[int]) -> Place:
+    """The place that these lines are together."""
+    found = tuple(sorted(set(lines)))
+    return found if len(found) > 1 else next(iter(found), None)
 
 
 class Panes:
@@ -32,8 +44,9 @@ class Panes:
         title = {"code": kind, "kernel": graph["kernels"][number]["name"]}
         lines = [text for text, _ in mapped]
         pane = self.add(f"{kind}.{graph['id']}.{number}", kind, title, language, lines, graph["id"])
-        for place, (_, line) in enumerate(mapped, 1):
-            self.link("machine", graph["panes"]["code"], line, pane, place)
+        for number, (_, place) in enumerate(mapped, 1):
+            for line in lines_of(place):
+                self.link("machine", graph["panes"]["code"], line, pane, number)
         return pane
 
     def link(self, kind: str, first: str, first_line: int | None, second: str, second_line: int | None) -> None:

@@ -94,3 +94,23 @@ def parameter_names(kernel: str, language: str) -> list[str]:
     match = re.compile(r"^def \w+\((.*?)\)", re.M | re.S).search(kernel, max(start, 0))
     parameters = re.sub(r"#.*", "", match[1]) if match else ""
     return [part.split(":")[0].strip() for part in arguments(parameters)]
+
+
+def copied_lines(source: list[str], code: list[str], first: int, last: int) -> list[tuple[int, int]]:
+    """(line of a source, line of the code) pairs of the functions that a kernel's text has from a file as they stand.
+
+    Args:
+        source: lines of the file.
+        code: lines of the code, of which the kernel has those from `first` to `last`, counted from 1.
+    """
+    found = []
+    starts = [number for number in range(first, last + 1) if re.match(r"def \w+\(", code[number - 1])]
+    for start in starts:
+        ends = (n for n in range(start + 1, last + 1) if re.match(r"[@\w]", code[n - 1]))
+        text = "\n".join(line.rstrip() for line in code[start - 1 : next(ends, last + 1) - 1]).rstrip().split("\n")
+        for number, line in enumerate(source):
+            if line.strip() == text[0]:
+                indent = len(line) - len(line.lstrip())
+                same = [one[indent:].rstrip() for one in source[number : number + len(text)]]
+                found += [(number + 1 + step, start + step) for step in range(len(text))] if same == text else []
+    return found

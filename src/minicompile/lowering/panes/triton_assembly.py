@@ -1,8 +1,9 @@
 """From a Triton kernel's lines to TTIR, TTGIR, LLVM IR, PTX and SASS: texts without debug information, and line maps.
 
 Triton writes locations into its MLIR (`loc(#loc12)`), LLVM IR (`!dbg !12`), PTX (`.loc 1 34 12`) and, through ptxas,
-into the machine code, where `nvdisasm --print-line-info-inline` shows them. A location within a helper is followed to
-the line of the kernel that calls it.
+into the machine code, where `nvdisasm --print-line-info-inline` shows them. What was inlined from a helper belongs to
+the helper's line and to each line that called it, as far as they are in the kernel's file: in all of these texts
+alike, so that a line of the kernel lights what came of it in each.
 """
 
 import functools
@@ -12,7 +13,7 @@ from typing import cast
 
 from minicompile.lowering.captured import Assembly, Graph, Kernel
 from minicompile.lowering.panes.listings import fitting
-from minicompile.lowering.panes.panes import Mapped, Panes
+from minicompile.lowering.panes.panes import Mapped, Panes, Place, lines_of, place_of
 
 LANGUAGES = {"ttir": "mlir", "ttgir": "mlir", "llir": "llvm", "ptx": "ptx", "sass": "sass"}
 FIGURES = ("architecture", "configuration", "candidates", "registers", "shared_bytes", "stack_bytes")
@@ -24,8 +25,12 @@ METADATA = re.compile(r"^!(\d+) = (.*)$")
 PLACED = re.compile(r", !dbg !(\d+)")
 PLACE = re.compile(r",? !dbg !\d+")
 PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
-PTX_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
-SASS_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
+PTX_LOC = re.compile(
+    r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)"
+    r"(?:.*inlined_at\s+(?P<caller>\d+)\s+(?P<at>\d+)\s+(?P<at_column>\d+))?"
+)
+SASS_LINE = re.compile(r"^\s*//## File ")
+SASS_PLACE = re.compile(r'"([^"]*)", line (\d+)')
 SASS_CODE = re.compile(r"^\s*(?:/\*[0-9a-f]{4,}\*/|\.L_\w+:)")
 
 
@@ -39,31 +44,39 @@ def mlir_lines(text: str, file: str) -> Mapped:
     }
     in_file = re.compile(FILE_LINE.format(file=re.escape(file)))
 
-    def line_of(body: str, depth: int = 0) -> int | None:
-        if match := in_file.search(body):
-            return int(match[1])
-        # more steps than there are locations: they refer to each other in a circle
-        if depth > len(bodies):
-            return None
-        # of `callsite(#helper at #caller)` the caller is the kernel's line; of a fused location, any
-        names = re.findall(r"#(loc\d*)", body)
-        found = (line_of(bodies.get(name, ""), depth + 1) for name in reversed(names))
-        return next((line for line in found if line), None)
+    @functools.cache  # several lines are at one place
+    def named(name: str) -> Place:
+        # of `callsite(#helper at #caller)` both count, of a fused location all; locations may refer to each other
+        met, waiting, found = set[str](), [name], set[int]()
+        while waiting:
+            one = waiting.pop()
+            if one not in met:
+                met.add(one)
+                body = bodies.get(one, "")
+                found |= {int(line) for line in in_file.findall(body)}
+                waiting += re.findall(r"#(loc\d*)", body)
+        return place_of(found)
 
-    named = functools.cache(lambda name: line_of(bodies.get(name, "")))  # several lines are at one place
     lines: Mapped = []
+    opened: list[int] = []  # places in `lines` at which operations begin that have a region, a reduction or a loop
     for line in lines_of_text:
-        if "loc" not in line:
-            lines.append((line, None))
-        elif not LOCATION.match(line.strip()):
-            match = USE.search(line)
-            place = named(match["name"]) if match and match["name"] else None
-            lines.append((PLACES.sub("", USE.sub("", line)), place))
+        if LOCATION.match(line.strip()):
+            continue
+        match = USE.search(line)
+        place = named(match["name"]) if match and match["name"] else None
+        if line.lstrip().startswith("}") and opened:
+            # such an operation's location stands where its region ends
+            start = opened.pop()
+            if len(opened) > 1:  # the module and the function have no place
+                lines[start] = lines[start][0], place
+        if line.endswith("{"):
+            opened.append(len(lines))
+        lines.append((PLACES.sub("", USE.sub("", line)), place) if "loc" in line else (line, None))
     return lines
 
 
 def llvm_lines(text: str, file: str) -> Mapped:
-    """LLVM IR without its metadata; a place within a helper is followed to the line that it was inlined into."""
+    """LLVM IR without its metadata."""
     lines_of_text = text.splitlines()
     metadata = {
         match[1]: match[2] for line in lines_of_text if line.startswith("!") and (match := METADATA.match(line))
@@ -74,15 +87,16 @@ def llvm_lines(text: str, file: str) -> Mapped:
         return metadata.get(match[1]) if match else None
 
     @functools.cache  # several instructions are at one place
-    def line_of(body: str | None) -> int | None:
+    def place(body: str | None) -> Place:
+        found = []
         while body:
             scope = named(body, "scope")
             source = named(scope, "file") if scope else None
             number = re.search(r"\bline: (\d+)", body)
             if source and number and f'filename: "{file}"' in source:
-                return int(number[1])
+                found.append(int(number[1]))
             body = named(body, "inlinedAt")
-        return None
+        return place_of(found)
 
     lines: Mapped = []
     for line in lines_of_text:
@@ -91,9 +105,9 @@ def llvm_lines(text: str, file: str) -> Mapped:
         if "!dbg" not in line:
             lines.append((line, None))
             continue
-        place = PLACED.search(line)
+        match = PLACED.search(line)
         # a `define` names the function's own record, whose line is no place of an instruction
-        found = line_of(metadata.get(place[1])) if place and not line.startswith("define") else None
+        found = place(metadata.get(match[1])) if match and not line.startswith("define") else None
         lines.append((PLACE.sub("", line), found))
     while lines and not lines[-1][0].strip():
         lines.pop()
@@ -106,20 +120,19 @@ def ptx_lines(text: str, file: str) -> Mapped:
     files = {
         match[1]: Path(match[2]).name for line in lines_of_text if ".file" in line and (match := PTX_FILE.match(line))
     }
-    callers: dict[tuple[str, str], tuple[str, str]] = {}
-    current: int | None = None
+    callers: dict[tuple, tuple | None] = {}  # file, line and column of what was inlined, and of where
+    current: Place = None
     lines: Mapped = []
     for line in lines_of_text:
         if ".loc" in line and (match := PTX_LOC.match(line)):
-            place = (match[1], match[2])
-            if match[3]:
-                callers[place] = (match[3], match[4])
-            # a place in a helper's file would be told as a line of the kernel: follow it to the caller in the kernel
-            seen = set()
-            while files.get(place[0]) != file and place in callers and place not in seen:
-                seen.add(place)
-                place = callers[place]
-            current = int(place[1]) if files.get(place[0]) == file else None
+            at, caller = match.group("file", "line", "column"), match.group("caller", "at", "at_column")
+            callers[at] = caller if match["caller"] else None
+            chain = list[tuple]()
+            place: tuple | None = at
+            while place is not None and place not in chain:
+                chain.append(place)
+                place = callers.get(place)
+            current = place_of(int(line) for number, line, _ in chain if files.get(number) == file)
             continue
         stripped = line.strip()
         if re.match(r"\.(?:section|file)\b", stripped):
@@ -136,15 +149,16 @@ def ptx_lines(text: str, file: str) -> Mapped:
 
 
 def sass_lines(text: str, file: str) -> Mapped:
-    """The instructions of `nvdisasm -gi`; of a chain of inlined places the kernel's own counts."""
-    current: int | None = None
+    """The instructions of `nvdisasm -gi`, which writes each of a chain of inlined places above them."""
+    current, ended = set[int](), True  # whether instructions have followed the places
     lines: Mapped = []
     for line in text.splitlines():
-        if match := SASS_LINE.match(line):
-            if Path(match[1]).name == file:
-                current = int(match[2])
+        if SASS_LINE.match(line):
+            current, ended = set() if ended else current, False
+            current |= {int(number) for name, number in SASS_PLACE.findall(line) if Path(name).name == file}
         elif SASS_CODE.match(line):
-            lines.append((line.strip(), None if line.strip().startswith(".L") else current))
+            ended = True
+            lines.append((line.strip(), None if line.strip().startswith(".L") else place_of(current)))
     return lines
 
 
@@ -179,6 +193,6 @@ def _assembly(panes: Panes, graph: Graph, number: int, made: dict, keep_llir: bo
     ids: dict[str, str | None] = {"sass": None}
     for kind, lines in texts.items():
         # Triton counts from the kernel's own file; the code pane holds that text from line `first` on
-        mapped = [(text, first + line - 1 if line else None) for text, line in lines]
+        mapped = [(text, place_of(first + line - 1 for line in lines_of(place))) for text, place in lines]
         ids[kind] = panes.add_machine(graph, number, kind, LANGUAGES[kind], mapped) if lines else None
     return cast(Assembly, {**{key: made[key] for key in FIGURES}, "panes": ids})

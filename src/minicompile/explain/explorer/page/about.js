@@ -13,7 +13,7 @@ function about(app) {
         [say("about.versions"), Object.entries(environment.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
         [say("about.machine"), [environment.hardware.cpu, environment.hardware.gpu?.name, environment.compiler].filter(Boolean).join(", ")],
         [say("about.compile"), say("about.compile_is", { seconds: written(compile.seconds.toFixed(1)), kernels: String(kernels) })],
-        [say("about.graph_breaks"), capture.graph_breaks.length ? capture.graph_breaks.map((each) => `${each.count ?? 1} × ${each.reason}`).join("; ") : say("none")],
+        [say("about.graph_breaks"), capture.graph_breaks.length ? capture.graph_breaks.map((each) => `${each.count ?? 1} × ${breakReasons(each).join(", ")}`).join("; ") : say("none")],
         [say("about.recompiles"), capture.recompiles.length ? capture.recompiles.map((each) => (typeof each === "string" ? each : each.reason)).join("; ") : say("none")],
         ...(capture.guards ? [[say("about.guards"), say("about.guards_are", { count: String(capture.guards) })]] : []), // none: not kept
         [say("about.missing"), capture.missing_hooks.length ? say("about.missing_are", { hooks: capture.missing_hooks.join(", ") }) : say("none")],

@@ -1,6 +1,6 @@
 // Where Dynamo stopped and went on with another graph, and why it compiled a frame again.
 
-/** The graph breaks of a capture, each with the source line where Dynamo stopped, as `pane:number`, if it is shown. */
+/** The places that break the graph in a capture, each with the source line where Dynamo stopped, as `pane:number`, if it is shown. */
 function breaksOf(capture) {
   return (capture.graph_breaks ?? []).map((each) => {
     const frame = (each.stack ?? []).findLast(({ pane }) => pane && capture.paneById.has(pane));
@@ -19,12 +19,24 @@ function breakPlace(each) {
   return each.before === null ? say("breaks.after", { after: String(each.after) }) : say("breaks.between", { after: String(each.after), before: String(each.before) });
 }
 
-/** One break as an item of a list: where, between which graphs, and Dynamo's reason. */
-function breakItem(app, capture, each) {
-  const pane = each.at && capture.paneById.get(paneOf(each.at));
-  return h("li", {}, pane ? h("button", { type: "button", class: "link", onclick: () => app.choose(capture, each.at) }, `${pane.title}:${numberOf(each.at)}`) : "",
-    " ", h("b", {}, breakPlace(each)), " ", each.reason, each.explanation ? h("small", {}, " ", each.explanation) : null);
+/** One break in words: between which graphs, and Dynamo's reason. */
+function breakInWords(each) {
+  return [h("b", {}, breakPlace(each)), " ", each.reason, each.explanation ? h("small", {}, " ", each.explanation) : null];
 }
+
+/** A place that breaks the graph as an item of a list: where, and why; of several ways to it how often, and each folded below. */
+function breakItem(app, capture, each) {
+  const pane = each.at && capture.paneById.get(paneOf(each.at)), ways = each.ways ?? [each];
+  return h("li", {}, pane ? h("button", { type: "button", class: "link", onclick: () => app.choose(capture, each.at) }, `${pane.title}:${numberOf(each.at)}`) : "",
+    " ", ...(ways.length === 1 ? breakInWords(ways[0]) : [h("b", {}, say("breaks.count", { count: each.count })), " ", breakReasons(each).join("; "),
+      h("details", {}, h("summary", {}, say("breaks.ways", { count: String(ways.length) })), h("ul", {}, ...ways.map((way) => h("li", {}, ...breakInWords(way), " ", h("small", {}, wayThere(way))))))]));
+}
+
+/** Why Dynamo stopped at a place, each reason once. */
+function breakReasons(each) { return [...new Set((each.ways ?? [each]).map((way) => way.reason))]; }
+
+/** The calls through which Dynamo came to a place. */
+function wayThere(way) { return (way.stack ?? []).map((frame) => `${frame.file}:${frame.line}`).join(" → "); }
 
 /** The breaks on a chosen source line; null without any. */
 function breakCard(app, capture, line) {

@@ -56,7 +56,7 @@ function fateInWords(node) {
     case "inlined": return `${say("fate.inlined")}${bytes && node.target !== "aten.view.dtype" ? say("fate.so_unwritten", { bytes }) : ""}`;
     case "fused away": if (node.in_template) return say("fate.tile_by_tile", { buffer: node.buffer ?? say("fate.a_buffer") });
       return `${say("fate.fused away", { buffer: node.buffer ?? say("fate.a_buffer") })}${bytes && say("fate.unwritten", { bytes })}`;
-    case "view": case "folded": return say(`fate.${node.fate}`);
+    case "view": case "folded": case "inner graph": return say(`fate.${node.fate}`);
     default: return say("fate.other");
   }
 }

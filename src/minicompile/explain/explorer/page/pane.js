@@ -3,7 +3,7 @@
 const MARGIN = 12; // characters beside a line's text: its number and a little room
 const MACHINE = ["ttir", "ttgir", "llir", "ptx", "sass", "asm"]; // kinds of text of which each kernel has its own, named last in the title
 const SPARE = 12; // lines kept above and below the view
-const FATE_LETTERS = { materialised: "M", "extern call": "X", inlined: "I", "fused away": "F", view: "V", part: "P", folded: "–" };
+const FATE_LETTERS = { materialised: "M", "extern call": "X", "inner graph": "G", inlined: "I", "fused away": "F", view: "V", part: "P", folded: "–" };
 
 /** A small maker of elements: h("p", {class: "note"}, "text", child). Text is never read as HTML. */
 function h(tag, attributes = {}, ...children) {
@@ -151,7 +151,7 @@ class PaneView {
     const broken = this.pane.kind === "source" && breaksAt(this.capture, this.key(number))[0];
     const element = h("div", { class: "line", role: "option", id: `${this.column.id}-${number}`, "aria-setsize": this.pane.lines.length, "aria-posinset": number, style: `top:${this.rows.top(number)}px;height:${this.rows.heightOf(number)}px` },
       h("span", { class: "number" }, String(number), fate ? h("abbr", { title: say(`fate_name.${fate}`) }, FATE_LETTERS[fate]) : null,
-        broken ? h("abbr", { class: "break", title: broken.reason }, "✂") : null),
+        broken ? h("abbr", { class: "break", title: breakReasons(broken).join("; ") }, "✂") : null),
       ...parts(this.app.texts[text], this.app.classes[text], this.app.search.query).map(([part, kind, found]) =>
         found ? h("mark", {}, part) : kind === "x" ? part : h("span", { class: `t-${kind}` }, part)));
     this.dress(element, number);

@@ -52,7 +52,7 @@ function kernelFacts(app, capture, graph, call) {
   const kernel = graph.kernels.find((each) => each.name === call.kernel), assembly = kernel?.assembly;
   const measured = capture.profile?.kernels?.find((each) => each.name === call.kernel);
   const { rows, spared } = traffic(graph, call);
-  const children = [h("p", {}, code(call.kernel), call.extern ? say("why.library") : "", call.bytes === null ? "" : say(`why.moved.${call.bytes_are ?? "counted"}`, { bytes: bytesInWords(call.bytes) }), " ", copyButton(app, capture, graph, kernel))];
+  const children = [h("p", {}, code(call.kernel), call.extern ? say("why.library") : "", call.bytes === null ? "" : say(`why.moved.${call.bytes_are ?? "counted"}`, { bytes: bytesInWords(call.bytes) }), " ", call.runs, " ", copyButton(app, capture, graph, kernel))];
   if (measured) {
     const number = (value, unit) => (typeof value === "number" ? `${three(value)} ${unit}` : null);
     const speed = [number(measured.median_us, "µs"), number(measured.gb_per_s, "GB/s"), number(100 * measured.fraction_of_copy, say("why.of_copy"))].filter(Boolean);
@@ -107,15 +107,15 @@ function overviewCard(app, capture) {
     const calls = graph.calls.filter((call) => call.kernel === kernel.name);
     const measured = capture.profile?.kernels?.find((each) => each.name === kernel.name);
     return h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => app.choose(capture, `${graph.panes.code}:${calls[0]?.line ?? kernel.first}`) }, kernel.name)),
-      h("td", {}, `${calls.length}`), h("td", {}, calls[0]?.bytes ? grouped(calls[0].bytes) : ""), h("td", {}, kernel.reductions.length ? [...new Set(kernel.reductions)].join(", ") : ""),
+      h("td", {}, `${calls.reduce((sum, call) => sum + call.times, 0)}`), h("td", {}, calls[0]?.bytes ? grouped(calls[0].bytes) : ""), h("td", {}, kernel.reductions.length ? [...new Set(kernel.reductions)].join(", ") : ""),
       capture.profile ? h("td", {}, measured ? `${three(measured.median_us)} µs` : "") : null);
   };
   return card(say("why.overview", { target: capture.target.label, direction: say(`direction.${graph.direction}`) }),
     h("p", {}, say("why.became", {
       nodes: counted(graph.nodes.filter((node) => node.fate).length, "aten_node"), scheduled: counted(graph.scheduler_nodes.length, "scheduler_node"),
       groups: counted(graph.groups.length, "group"), kernels: counted(graph.kernels.length, "kernel"),
-      calls: counted(graph.calls.filter((call) => !call.extern).length, "call"), library: counted(graph.calls.filter((call) => call.extern).length, "call"),
-    }), spared.length ? say("why.spared", { buffers: counted(spared.length, "buffer"), bytes: bytesInWords(spared.reduce((sum, buffer) => sum + (buffer.bytes ?? 0), 0)) }) : ""),
+      calls: counted(graph.called.kernels, "call"), library: counted(graph.called.libraries, "call"),
+    }), `${graph.inner.join(" ")} `, spared.length ? say("why.spared", { buffers: counted(spared.length, "buffer"), bytes: bytesInWords(spared.reduce((sum, buffer) => sum + (buffer.bytes ?? 0), 0)) }) : ""),
     ...folded(graph.kernels, row, (rows) => table([say("why.kernel"), say("why.calls"), say("why.call_bytes"), say("why.reductions"), ...(capture.profile ? [say("why.time")] : [])], rows)));
 }
 

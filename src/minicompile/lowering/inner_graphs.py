@@ -1,0 +1,150 @@
+"""Graphs within a graph, the body of a region, a branch or a loop: who calls them, and how often what is in them runs.
+
+Inductor lowers such a graph once and writes a function for it, which the wrapper calls. A region
+(`torch.compiler.nested_compile_region`) runs as often as it is called. Of the branches of a `torch.cond` one runs. How
+often a loop turns, of `while_loop` or of a `scan`, may follow from data, so that it is counted for one turn.
+"""
+
+import re
+from collections import Counter
+from typing import Any
+
+from minicompile.lowering.captured import Call, Coded, Graph, Runs, SubgraphCall
+
+# Inductor's classes of what calls a graph within the graph, and what such a call is
+CALLS = {"Conditional": "cond", "WhileLoop": "while_loop", "InvokeSubgraph": "region"}
+FUNCTION = re.compile(r"def (\w+)\(args\):$")
+
+
+def owners_of_lines(code: list[str], aten: list[dict]) -> dict[int, str]:
+    """By line of the wrapper, from 1, the graph within the graph whose function it stands in; others have none.
+
+    Args:
+        code: lines of the generated code.
+        aten: nodes of the ATen graph, those within named `true_graph_0.cos`.
+    """
+    names = {node["name"].rpartition(".")[0] for node in aten} - {""}
+    found, owner = {}, None
+    for number, text in enumerate(code, 1):
+        if text and not text[0].isspace():
+            match = FUNCTION.match(text)
+            owner = match[1] if match and match[1] in names else None
+        if owner is not None:
+            found[number] = owner
+    return found
+
+
+def graphs_called(node: dict, aten: dict[str, dict]) -> tuple[str | None, list[str]]:
+    """The ATen node that a scheduler node of `CALLS` was made for, and the names of the graphs that it calls.
+
+    Args:
+        node: a scheduler node.
+        aten: nodes of the ATen graph, by name.
+    """
+    within = {name.rpartition(".")[0] for name in aten}
+
+    def graphs(name: str) -> list[str]:
+        given = ((one, aten[one]) for one in aten[name]["inputs"] if one in aten)
+        # an attribute has a node for each call; a graph that is called from another bears that one's name first
+        named = (
+            "_".join(filter(None, (one.rpartition(".")[0], attribute["target"].replace(".", "_"))))
+            for one, attribute in given
+            if attribute["op"] == "get_attr"
+        )
+        return [one for one in named if one in within]
+
+    made_for = next((name for name in node["origins"] if name in aten and graphs(name)), None)
+    return made_for, graphs(made_for) if made_for else []
+
+
+def runs(sites: list[SubgraphCall], within: str | None) -> Runs:
+    """How often what stands in a graph within the graph runs in one call of the graph.
+
+    Args:
+        sites: the calls of such graphs.
+        within: the graph's name; None for what stands in none.
+
+    Returns:
+        `times`, every branch taken and each loop turned once; whether it is in a `branch`, and whether in a `loop`.
+    """
+    if within is None:
+        return {"times": 1, "branch": False, "loop": False}
+    callers = [(site, runs(sites, site["within"])) for site in sites if within in site["graphs"]]
+    if not callers:  # of a kind that is not known, which was lowered for some call
+        return {"times": 1, "branch": False, "loop": False}
+    return {
+        "times": sum(outer["times"] for _, outer in callers),
+        "branch": any(site["kind"] == "cond" or outer["branch"] for site, outer in callers),
+        "loop": any(site["kind"] == "while_loop" or outer["loop"] for site, outer in callers),
+    }
+
+
+def times(call: Call) -> int:
+    """How often a call runs in one call of its graph, every branch taken and each loop turned once."""
+    return call["runs"]["times"] if "runs" in call else 1
+
+
+def one_pass(graph: Graph) -> list[tuple[Call, int]]:
+    """The calls of a graph, each with how often one call of the graph runs it.
+
+    Of the branches of a `torch.cond` the one counts that moves most bytes, of equals the first with most calls; a loop
+    counts for one turn.
+    """
+    passes = _passes(graph)
+    return [(call, passes[call.get("within")]) for call in graph["calls"]]
+
+
+def called(graph: Graph) -> dict[str, int]:
+    """How many calls of generated `kernels` and of `libraries` one call of a graph makes, as `one_pass` counts."""
+    counted = one_pass(graph)
+    libraries = sum(number for call, number in counted if call["extern"])
+    return {"kernels": sum(number for _, number in counted) - libraries, "libraries": libraries}
+
+
+def bytes_moved(graph: Graph) -> int | None:
+    """The bytes that one call of a graph reads and writes, counted as `one_pass` does; None where one's are unknown."""
+    counted = [(call["bytes"], number) for call, number in one_pass(graph) if number]
+    return (
+        sum((size or 0) * number for size, number in counted) if all(size is not None for size, _ in counted) else None
+    )
+
+
+def told(graph: Graph) -> list[Coded]:
+    """What to say of the graphs within a graph: which are called how often, which branch counts, which loop turns."""
+    sites, passes = graph.get("subgraph_calls", []), _passes(graph)
+    found: dict[str, Coded] = {}
+    for site in sites:
+        for name in site["graphs"] if site["kind"] == "region" else ():
+            found[name] = {"code": "region", "graph": name, "times": passes[name] or runs(sites, name)["times"]}
+    for site in sites:
+        if site["kind"] == "cond":
+            counts = next((name for name in site["graphs"] if passes[name]), site["graphs"][0])
+            found[site["node"] or ""] = {"code": "cond", "graph": counts, "graphs": site["graphs"]}
+        elif site["kind"] == "while_loop":
+            found[site["node"] or ""] = {"code": "while_loop", "node": site["node"]}
+    return list(found.values())
+
+
+def _passes(graph: Graph) -> Counter[str | None]:
+    """By the name of a graph within the graph, or None for the graph itself, how often it runs in one call."""
+    sites, passes = graph.get("subgraph_calls", []), Counter[str | None]()
+
+    def weight(name: str | None) -> tuple[int, int]:
+        own: list[Any] = [(call["bytes"] or 0, 1) for call in graph["calls"] if call.get("within") == name]
+        own += [weight(inner) for site in sites if site["within"] == name for inner in counted(site)]
+        return sum(size for size, _ in own), sum(number for _, number in own)
+
+    def counted(site: SubgraphCall) -> list[str]:
+        return [max(site["graphs"], key=weight)] if site["kind"] == "cond" else site["graphs"]
+
+    def visit(name: str | None) -> None:
+        passes[name] += 1
+        for site in sites:
+            if site["within"] == name:
+                for inner in counted(site):
+                    visit(inner)
+
+    known = {name for site in sites for name in site["graphs"]}
+    for name in {call.get("within") for call in graph["calls"]} - known | {None}:
+        visit(name)
+    return passes
