@@ -1,0 +1,130 @@
+"""What torch tells of a call at run time: whether it found compiled code, and why it runs eager.
+
+The names are those of `names.NAMES`. Nothing here is on the path of a call that nobody looks at.
+"""
+
+import dis
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+
+import torch
+from torch import nn
+
+from minicompile.torch_private.names import lookup, owner
+
+COMPILED_FUNCTION = "compile_wrapper"  # the frame of torch's that calls a function as compiled
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")  # of a module
+TORCH = os.path.dirname(torch.__file__)
+OURS = (TORCH, os.path.dirname(os.path.dirname(__file__)))  # torch, and minicompile
+
+_counters: list[list[int]] = []  # [thread, hits] of each look under way
+_counting = threading.Lock()
+
+
+class Hits:
+    """The frames of this thread that found compiled code whose guards hold, from `begin` to `end`."""
+
+    def begin(self) -> None:
+        self._counter = [threading.get_ident(), 0]
+        with _counting:
+            _counters.append(self._counter)
+            if len(_counters) == 1:
+                Hits._before = owner("guard_hook").set_guard_complete_hook(_guards_done)
+
+    def end(self) -> int:
+        with _counting:
+            _counters.remove(self._counter)
+            if not _counters:
+                owner("guard_hook").set_guard_complete_hook(Hits._before)
+        return self._counter[1]
+
+    _before: Callable | None = None  # that of guards which ranks evaluate together
+
+
+def _guards_done(hit: bool) -> bool:
+    thread = threading.get_ident()
+    for counter in _counters:
+        counter[1] += hit and counter[0] == thread
+    return hit if Hits._before is None else Hits._before(hit)
+
+
+def everything_eager() -> str | None:
+    """What has every compiled function of the process run eager now, as it is written; None where nothing does."""
+    stance = owner("stance").stance
+    if stance == "force_eager":
+        return f"torch.compiler.set_stance({stance!r})"
+    return "torch._dynamo.config.disable" if owner("dynamo_off").disable else None
+
+
+def frames_outward() -> Iterator[FrameType]:
+    """The frames of this thread, from the caller's outward."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def in_compiled_call() -> bool:
+    """Whether this thread is within the call of a compiled function, however that runs."""
+    return any(frame.f_code.co_name == COMPILED_FUNCTION for frame in frames_outward())
+
+
+def pass_over(function: Callable) -> None:
+    """Keep Dynamo from the frames of a function, and of none that it calls."""
+    owner("skip_code").skip_code(function.__code__)
+
+
+def listen_for_skips(listener: Callable[[CodeType, str], None]) -> None:
+    """Have the listener told of each frame that Dynamo leaves eager for good, and why (torch 2.13 on)."""
+    if lookup("skip_reason") is None:
+        return
+    module = owner("skip_reason")
+    tell = module.add_skip_reason
+
+    def add_skip_reason(reason: str, frame: FrameType) -> None:
+        listener(frame.f_code, reason)
+        tell(reason, frame)
+
+    module.add_skip_reason = add_skip_reason
+
+
+def environment_reads() -> list[str]:
+    """Where the code that a compile under way has traced reads `os.environ`: `file:line in function` for each."""
+    traced = owner("traced_code").get_traced_code() or []
+    encode: CodeType = vars(os.environ)["encodekey"].__code__
+    if encode not in traced:
+        return []
+    # The code that reads is the caller of Python's own; which of several callers it was is not kept.
+    own = [code for code in dict.fromkeys(traced) if code.co_filename not in (os.__file__, encode.co_filename)]
+    own = [code for code in own if not code.co_filename.startswith(TORCH)]
+    found = [place for code in own for place in _mentions(code)]
+    return found or [_place(code, code.co_firstlineno) for code in own[:1]]
+
+
+def _mentions(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.argval in ("environ", "getenv"):
+            line = instruction.positions.lineno if instruction.positions else code.co_firstlineno
+            yield _place(code, line)
+
+
+def _place(code: CodeType, line: int | None) -> str:
+    return f"{code.co_filename}:{line} in {code.co_qualname}"
+
+
+def hooks_of(module: nn.Module) -> tuple[int, ...]:
+    """The handles of the hooks that a call of the module runs."""
+    return tuple(handle for name in HOOKS for handle in getattr(module, name, ()))
+
+
+def hooks_are_guarded() -> bool:
+    """Whether a hook that is added to a module makes Dynamo compile again; by default none does."""
+    return not owner("hook_guards").skip_nnmodule_hook_guards
+
+
+def is_machinery(code: CodeType) -> bool:
+    """Whether a frame is torch's, the lab's or a comprehension's, and none that somebody would say calls a model."""
+    return code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>") or code.co_filename.startswith(OURS)
