@@ -10,9 +10,10 @@ import torch
 from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from minicompile.safe.coverage import WHY, Coverage
+from minicompile.safe.coverage import Coverage
 from minicompile.safe.failures import TimeLimitExceeded
 from minicompile.safe.notices import RoundCall
+from minicompile.safe.parts import WHY
 from minicompile.safe.unguarded import Unguarded
 from minicompile.safe.watch import Watch
 from minicompile.torch_private.dynamo import CacheLimit
@@ -45,7 +46,8 @@ class CompileReport:
         why_eager: why, for each: `blocked`, `graph_break`, `nothing_to_compute`, `never_called` (in the smoketest),
             `not_compiled` (Dynamo cannot), `recompile_limit`, `accumulated_recompile_limit`, `skipped` (Dynamo does
             so for good once a mode of torch's such as `FlopCounterMode` was on), `left` (for no reason that it tells).
-        eager_since: when the first module that ran compiled before began to run eager; None where none did.
+        eager_since: when calls of a module that ran compiled before began to run eager, in this process: all, or, past
+            a limit, those for which nothing was compiled; None where none do.
         round_calls: calls that go past the compiled code, from the third on: `by` (a method of the model, or a
             function with its line) calls `called` (`forward`, that of a part, or a part) and not the compiled module.
         unguarded: what compiled code depends on while no guard looks at it, as far as it shows: `environment` (the

@@ -8,15 +8,13 @@ within lies a notice (`minicompile.safe.notices`).
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from types import CodeType, FunctionType
-from typing import Any
 
 import torch
 from torch import nn
 
 from minicompile.safe.notices import Notice, RoundCall, lies_in, round_call
+from minicompile.safe.parts import WHOLE, WHY, Part, Ran, codes_of, now
 from minicompile.safe.selection import CONTAINERS
 from minicompile.safe.unguarded import Unguarded, hooks_within
 from minicompile.torch_private import dynamo as dynamo_internals
@@ -24,50 +22,7 @@ from minicompile.torch_private import running
 from minicompile.torch_private.tensors import COMPILED_CALL
 
 ROUND_CALLS = 3  # of one module past the compiled code before it is said: one may be a look at shapes
-WHOLE = "(model)"
 ENTRANCE = "entrance of maybe_compile"
-WHY = {  # a module runs eager; the limits have torch's names
-    "blocked": "in the blocklist",
-    "graph_break": "the graph breaks there",
-    "left": "Dynamo no longer runs what it compiled",
-    "never_called": "no call of it was seen",
-    "not_compiled": "Dynamo cannot compile the frame",
-    "nothing_to_compute": "there is nothing to compile",
-    "skipped": "Dynamo skips the frame",
-    "recompile_limit": "the frame reached the limit on recompiles",
-    "accumulated_recompile_limit": "the frame reached the limit on recompiles",
-}
-
-
-@dataclass
-class Part:
-    """One of the modules that were to be compiled.
-
-    Attributes:
-        slot: the attribute through which it is called.
-        codes: the code objects at which its compiled code may begin.
-        known: whether a call has been seen, here or in the process of the smoketest.
-        reached: whether one has reached compiled code in this process.
-        eager: the code of why it runs eager; None where it does not.
-        since: when it began to, where it ran compiled before.
-    """
-
-    name: str
-    module: Callable[[], nn.Module | None]
-    slot: str
-    codes: frozenset[CodeType]
-    known: bool = False
-    reached: bool = False
-    eager: str | None = None
-    since: str | None = None
-
-
-@dataclass
-class Ran:
-    """What was seen in one process, for another: why each part runs eager (None: it does not), and modules within."""
-
-    parts: dict[str, str | None] = field(default_factory=dict)
-    within: dict[str, str] = field(default_factory=dict)
 
 
 class Coverage:
@@ -85,8 +40,8 @@ class Coverage:
 
     # No `__dict__`: who puts back a model and all that it holds must not put back what is known of its calls.
     __slots__ = (
-        *("__weakref__", "_blocked", "_eager_kinds", "_kinds", "_notices", "_parts", "_root", "_skipped", "_within"),
-        *("gave_up", "graphs", "listening", "round_calls", "say"),
+        *("__weakref__", "_blocked", "_eager_kinds", "_kinds", "_limited_since", "_notices", "_parts", "_root"),
+        *("_skipped", "_within", "gave_up", "graphs", "listening", "round_calls", "say"),
     )
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -103,11 +58,12 @@ class Coverage:
         self._kinds: set[type] = set()  # classes of modules in whose calls a graph was compiled
         self._eager_kinds: dict[type, str] = {}  # ... that run eager -> why: Dynamo says it of the first of a class
         self._skipped: set[CodeType] = set()
+        self._limited_since: str | None = None
 
     def add(self, name: str, module: nn.Module, slot: str, entry: Callable) -> None:
         """Know a module that has just been compiled, is called through its attribute `slot`, and begins at `entry`."""
         begins = entry if isinstance(entry, FunctionType) else type(module).forward
-        part = Part(name, weakref.ref(module), slot, _codes(begins))
+        part = Part(name, weakref.ref(module), slot, codes_of(begins))
         known = self._parts.get(name)
         if known is not None:
             part.known, part.eager = known.known, known.eager
@@ -140,6 +96,12 @@ class Coverage:
             self._parts[name] = Part(name, lambda: None, "", frozenset(), known=True, eager=why)
         self._within.update(ran.within)
 
+    def hear_limit(self, frame: str, limit: str) -> None:
+        """Hear that Dynamo compiles a frame no more: calls for which nothing was compiled run eager from now on."""
+        self.gave_up[frame] = limit
+        if self.listening:
+            self._limited_since = self._limited_since or now()
+
     def hear_skip(self, code: CodeType, reason: str) -> None:
         """Hear that Dynamo runs a frame eager for good: a mode of torch's was on when it looked at it, say."""
         parts = [part for part in self._parts.values() if code in part.codes and self._gave_up(part) is None]
@@ -165,8 +127,9 @@ class Coverage:
         return [part.name or WHOLE for part in self._parts.values() if part.eager is None]
 
     def left_since(self) -> str | None:
-        """Return when the first of the parts that run eager now, and ran compiled before, began to."""
-        return min((part.since for part in self._parts.values() if part.since), default=None)
+        """Return when the first of the parts that run eager now, and ran compiled before, began to: all its calls, or,
+        past a limit, those for which nothing was compiled."""
+        return min(filter(None, (self._limited_since, *(part.since for part in self._parts.values()))), default=None)
 
     def unguarded(self) -> list[Unguarded]:
         """Return what shows now of what compiled code depends on and no guard looks at."""
@@ -245,7 +208,8 @@ class Coverage:
     def _decide(self, part: Part, module: nn.Module, reached: bool, broke: bool) -> None:
         """Conclude from a call of a part."""
         if reached:
-            if part.since is not None:
+            if part.since is not None:  # all that is within was called by Python meanwhile
+                self._within = {name: why for name, why in self._within.items() if not lies_in(name, part.name)}
                 self._lay_notices(part)
             self._skipped -= part.codes
             part.known = part.reached = True
@@ -267,17 +231,16 @@ class Coverage:
 
     def _gave_up(self, part: Part) -> str | None:
         """Why Dynamo compiles the frames of a part no more, or never could; None where it does."""
-        frames = (f"'{code.co_name}' ({code.co_filename}:{code.co_firstlineno})" for code in part.codes)
-        return next((self.gave_up[frame] for frame in frames if frame in self.gave_up), None)
+        return next((self.gave_up[frame] for frame in part.frames() if frame in self.gave_up), None)
 
     def _left(self, parts: list[Part], why: str, said: str | None = None) -> None:
         """Note that parts which ran compiled do so no more."""
         if parts:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
+            since = now()
             for part in parts:
-                part.eager, part.since = why, now
+                part.eager, part.since = why, since
             names = ", ".join(part.name or WHOLE for part in parts)
-            self.say(f"calls of {names} run eager since {now}: {said or WHY[why]}")
+            self.say(f"calls of {names} run eager since {since}: {said or WHY[why]}")
 
     def _note_round_call(self, notice: Notice) -> None:
         notice.calls += self.listening
@@ -289,13 +252,3 @@ class Coverage:
         if found not in self.round_calls:
             self.round_calls.append(found)
             self.say(str(found))
-
-
-def _codes(function: Any) -> frozenset[CodeType]:
-    """The code objects of a function and of what its decorators wrap."""
-    found = set()
-    while function is not None:
-        code = getattr(function, "__code__", None)
-        found |= {code} if isinstance(code, CodeType) else set()
-        function = getattr(function, "__wrapped__", None)
-    return frozenset(found)

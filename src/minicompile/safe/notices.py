@@ -101,7 +101,8 @@ def round_call(notice: Notice, root: nn.Module, part: str) -> RoundCall:
         elif not by and not running.is_machinery(code):
             place = f"{Path(code.co_filename).name}:{frame.f_lineno}"
             by = place if code.co_name == "<module>" else f"{code.co_qualname} ({place})"
-            by = by if name is None else f"{type(owner).__name__}.{code.co_name}"
+            if name is not None and hasattr(type(owner), code.co_name):
+                by = f"{type(owner).__name__}.{code.co_name}"
     if direct and entered == part:
         return RoundCall(f"{entered}.forward" if entered else "forward", by)
     return RoundCall(entered, by)

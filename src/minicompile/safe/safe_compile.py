@@ -19,9 +19,9 @@ from torch import nn
 
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, SmoketestOutcome, lock_of, records
-from minicompile.safe.coverage import WHOLE
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import Compiled, install
+from minicompile.safe.parts import WHOLE
 from minicompile.safe.selection import Selection, select
 from minicompile.safe.smoketest.marks import marked_once, marks_of
 from minicompile.safe.smoketest.smoketest import CompileSmoketest

@@ -16,7 +16,8 @@ from types import CodeType
 
 import torch
 
-from minicompile.safe.coverage import Coverage, Ran
+from minicompile.safe.coverage import Coverage
+from minicompile.safe.parts import Ran
 from minicompile.safe.unguarded import Unguarded, read_while_tracing
 from minicompile.torch_private import dynamo as dynamo_internals
 from minicompile.torch_private import running
@@ -176,7 +177,7 @@ class Watch:
     def _note_cache_limit(self, limit: dynamo_internals.CacheLimit) -> None:
         if limit not in self.cache_limits:
             self.cache_limits.append(limit)
-            self.coverage.gave_up[limit.function] = limit.limit
+            self.coverage.hear_limit(limit.function, limit.limit)
             self.logger.warning("torch.compile: %s", limit)
 
 

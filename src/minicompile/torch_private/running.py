@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -20,34 +21,33 @@ HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backwa
 TORCH = os.path.dirname(torch.__file__)
 OURS = (TORCH, os.path.dirname(os.path.dirname(__file__)))  # torch, and minicompile
 
-_counters: list[list[int]] = []  # [thread, hits] of each look under way
-_counting = threading.Lock()
-
 
 class Hits:
-    """The frames of this thread that found compiled code whose guards hold, from `begin` to `end`."""
+    """Counts the frames of this thread that find compiled code whose guards hold, from `begin` to `end`."""
+
+    _under_way: ClassVar[list["Hits"]] = []
+    _lock = threading.Lock()
+    _before: Callable[[bool], bool] | None = None  # torch's own hook, for ranks that evaluate guards together
 
     def begin(self) -> None:
-        self._counter = [threading.get_ident(), 0]
-        with _counting:
-            _counters.append(self._counter)
-            if len(_counters) == 1:
+        self.thread, self.count = threading.get_ident(), 0
+        with Hits._lock:
+            Hits._under_way.append(self)
+            if len(Hits._under_way) == 1:
                 Hits._before = owner("guard_hook").set_guard_complete_hook(_guards_done)
 
     def end(self) -> int:
-        with _counting:
-            _counters.remove(self._counter)
-            if not _counters:
+        with Hits._lock:
+            Hits._under_way.remove(self)
+            if not Hits._under_way:
                 owner("guard_hook").set_guard_complete_hook(Hits._before)
-        return self._counter[1]
-
-    _before: Callable | None = None  # that of guards which ranks evaluate together
+        return self.count
 
 
 def _guards_done(hit: bool) -> bool:
     thread = threading.get_ident()
-    for counter in _counters:
-        counter[1] += hit and counter[0] == thread
+    for hits in Hits._under_way:
+        hits.count += hit and hits.thread == thread
     return hit if Hits._before is None else Hits._before(hit)
 
 
