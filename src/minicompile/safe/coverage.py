@@ -105,9 +105,9 @@ class Coverage:
     def hear_skip(self, code: CodeType, reason: str) -> None:
         """Hear that Dynamo runs a frame eager for good: a mode of torch's was on when it looked at it, say."""
         parts = [part for part in self._parts.values() if code in part.codes and self._gave_up(part) is None]
-        if parts:
+        were_compiled = [part for part in parts if part.known and part.eager is None]
+        if were_compiled or (parts and running.under_a_mode()):  # it skips a frame with nothing to compute as well
             self._skipped.add(code)
-            were_compiled = [part for part in parts if part.known and part.eager is None]
             self._left(were_compiled, "skipped", f"{WHY['skipped']} ({reason})")
             for part in parts:
                 self._stand_before(part)  # until Dynamo is reset

@@ -225,6 +225,7 @@ NAMES = {
     "skip_reason": PrivateName(
         "torch._dynamo.convert_frame:add_skip_reason", "frames left eager for good", required=False, minors=("2.13",)
     ),
+    "dispatch_modes": PrivateName("torch._C:_len_torch_dispatch_stack", "... under a mode, such as one that counts"),
     "stance": PrivateName("torch._dynamo.eval_frame:_stance.stance", "whether everything runs eager"),
     "dynamo_off": PrivateName("torch._dynamo.config:disable", "... or nothing is compiled"),
     "traced_code": PrivateName("torch._guards:TracingContext.get_traced_code", "functions that a compile has traced"),

@@ -59,6 +59,11 @@ def everything_eager() -> str | None:
     return "torch._dynamo.config.disable" if owner("dynamo_off").disable else None
 
 
+def under_a_mode() -> bool:
+    """Whether a mode that looks at every operator is on, under which Dynamo compiles nothing."""
+    return owner("dispatch_modes")._len_torch_dispatch_stack() > 0
+
+
 def frames_outward() -> Iterator[FrameType]:
     """The frames of this thread, from the caller's outward."""
     frame: FrameType | None = sys._getframe(1)
