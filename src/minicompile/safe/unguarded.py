@@ -11,8 +11,8 @@ from minicompile.torch_private import running
 class Unguarded:
     """One such thing.
 
-    `code` is `environment` (`where` reads `os.environ`), `hooks` (those of the module `where` are compiled in) or
-    `hooks_changed` (since the compile).
+    `code` is `environment` (`where` reads `os.environ`, and not all that it asks for is guarded), `hooks` (those of the
+    module `where` are compiled in) or `hooks_changed` (since the compile).
     """
 
     code: str
@@ -20,7 +20,7 @@ class Unguarded:
 
     def __str__(self) -> str:
         return {
-            "environment": f"os.environ is read at {self.where}: compiled code keeps what it said then",
+            "environment": f"os.environ is read at {self.where}, unguarded: compiled code keeps what it said",
             "hooks": f"the hooks of `{self.where}` are compiled in: one added or taken away later goes unnoticed",
             "hooks_changed": f"the hooks of `{self.where}` have changed: what was compiled before runs those of then",
         }[self.code]

@@ -228,7 +228,7 @@ NAMES = {
     "dispatch_modes": PrivateName("torch._C:_len_torch_dispatch_stack", "... under a mode, such as one that counts"),
     "stance": PrivateName("torch._dynamo.eval_frame:_stance.stance", "whether everything runs eager"),
     "dynamo_off": PrivateName("torch._dynamo.config:disable", "... or nothing is compiled"),
-    "traced_code": PrivateName("torch._guards:TracingContext.get_traced_code", "functions that a compile has traced"),
+    "tracing_context": PrivateName("torch._guards:TracingContext.try_get", "what a compile has traced and guards"),
     "hook_guards": PrivateName("torch._dynamo.config:skip_nnmodule_hook_guards", "whether hooks are guarded"),
     "fresh_cache": PrivateName("torch._inductor.utils:fresh_cache", "a folder without anything compiled before"),
     "cpp_compiler": PrivateName("torch._inductor.config:cpp.cxx", "a machine without a C++ compiler"),

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -97,16 +97,29 @@ def listen_for_skips(listener: Callable[[CodeType, str], None]) -> None:
 
 
 def environment_reads() -> list[str]:
-    """Where the code that a compile under way has traced reads `os.environ`: `file:line in function` for each."""
-    traced = owner("traced_code").get_traced_code() or []
-    encode: CodeType = vars(os.environ)["encodekey"].__code__
-    if encode not in traced:
+    """Where the code that a compile under way has traced reads `os.environ` and Dynamo guards not all that it asks
+    for: `file:line in function` for each such function.
+
+    A variable that is found in `os.environ` is guarded. One that is not there is not, nor is what `os.getenv` returns.
+    """
+    context = owner("tracing_context").try_get()
+    traced = [] if context is None else list(context.traced_code)
+    environments: list[Any] = [os.environ, getattr(os, "environb", os.environ)]
+    encoders = {environment.encodekey.__code__ for environment in environments}
+    reads = sum(code in encoders for code in traced)
+    guarded = {name for name in _guarded_names(context) if "._data[b" in name} if reads else set()
+    if reads <= len(guarded):
         return []
     # The code that reads is the caller of Python's own; which of several callers it was is not kept.
-    own = [code for code in dict.fromkeys(traced) if code.co_filename not in (os.__file__, encode.co_filename)]
-    own = [code for code in own if not code.co_filename.startswith(TORCH)]
+    standard = {os.__file__, *(code.co_filename for code in encoders)}
+    own = [code for code in dict.fromkeys(traced) if code.co_filename not in standard and not _in(TORCH, code)]
     found = [place for code in own for place in _mentions(code)]
     return found or [_place(code, code.co_firstlineno) for code in own[:1]]
+
+
+def _guarded_names(context: Any) -> Iterator[str]:
+    for guard in context.guards_context.dynamo_guards:
+        yield str(guard.name() if callable(guard.name) else guard.name)
 
 
 def _mentions(code: CodeType) -> Iterator[str]:
@@ -130,6 +143,10 @@ def hooks_are_guarded() -> bool:
     return not owner("hook_guards").skip_nnmodule_hook_guards
 
 
+def _in(folders: str | tuple[str, ...], code: CodeType) -> bool:
+    return code.co_filename.startswith(folders)
+
+
 def is_machinery(code: CodeType) -> bool:
     """Whether a frame is torch's, the lab's or a comprehension's, and none that somebody would say calls a model."""
-    return code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>") or code.co_filename.startswith(OURS)
+    return code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>") or _in(OURS, code)
