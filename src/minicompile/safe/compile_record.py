@@ -40,7 +40,7 @@ class CompileReport:
         step_seconds: the fastest later step of it.
         backend, mode, dynamic, fullgraph: as configured.
         modules: which of the modules to compile run compiled, by qualified name; the model itself is `(model)`. Each
-            has a graph: that of a call, in the smoketest or later. Before the first call, all are named.
+            has a graph: that of a call, in the smoketest or later. Without a smoketest, all until the first call.
         ran_eager: what runs eager: modules that were to be compiled, or lie within one, and have no graph; what is
             blocked by name; frames that Dynamo could not compile or gave up on.
         why_eager: why, for each: `blocked`, `graph_break`, `nothing_to_compute`, `never_called` (in the smoketest),
@@ -50,6 +50,7 @@ class CompileReport:
             a limit, those for which nothing was compiled; None where none do.
         round_calls: calls that go past the compiled code, from the third on: `by` (a method of the model, or a
             function with its line) calls `called` (`forward`, that of a part, or a part) and not the compiled module.
+            Of a module that has no other within, the methods in which such a call is written.
         unguarded: what compiled code depends on while no guard looks at it, as far as it shows: `environment` (the
             line reads `os.environ`), `hooks` (of a module, compiled in), `hooks_changed` (since the compile).
         graphs: forward graphs that were compiled, in this process or, before its first call, in the smoketest's.
@@ -195,7 +196,7 @@ def compile_report(model: nn.Module) -> CompileReport:
     return dataclasses.replace(
         record.report,
         **changed,
-        modules=coverage.compiled() if record.report.compiled else record.report.modules,
+        modules=coverage.compiled() if record.report.compiled else [],
         ran_eager=list(why),
         why_eager=why,
         graphs=watch.graphs or (tested.graphs if tested else 0),
@@ -203,7 +204,7 @@ def compile_report(model: nn.Module) -> CompileReport:
         graph_breaks=list(watch.graph_breaks),
         recompiles=list(watch.recompiles),
         cache_limits=list(watch.cache_limits),
-        round_calls=list(coverage.round_calls),
+        round_calls=coverage.round_calls(),
         unguarded=[*watch.unguarded, *coverage.unguarded()],
     )
 

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 import torch
 from torch import nn
 
-from minicompile.safe.notices import Notice, RoundCall, lies_in, round_call
+from minicompile.safe.notices import Notice, RoundCall, lies_in, methods_that_call_forward, round_call
 from minicompile.safe.parts import WHOLE, WHY, Part, Ran, codes_of, now
 from minicompile.safe.selection import CONTAINERS
 from minicompile.safe.unguarded import Unguarded, hooks_within
@@ -34,21 +34,20 @@ class Coverage:
     Attributes:
         graphs: how many were compiled in this process.
         gave_up: frames that Dynamo compiles no more or never could, as its warnings write them -> the code of why.
-        round_calls: what goes round the compiled code.
-        listening: whether to hear of such calls: not while the model is being tried.
+        listening: whether to hear of calls that go round the compiled code: not while the model is being tried.
     """
 
     # No `__dict__`: who puts back a model and all that it holds must not put back what is known of its calls.
     __slots__ = (
         *("__weakref__", "_blocked", "_eager_kinds", "_kinds", "_limited_since", "_notices", "_parts", "_root"),
-        *("_skipped", "_within", "gave_up", "graphs", "listening", "round_calls", "say"),
+        *("_skipped", "_within", "gave_up", "graphs", "_round_calls", "listening", "say"),
     )
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
         self.graphs = 0
         self.gave_up: dict[str, str] = {}
-        self.round_calls: list[RoundCall] = []
+        self._round_calls: list[RoundCall] = []
         self.listening = False
         self._root: Callable[[], nn.Module | None] = lambda: None
         self._parts: dict[str, Part] = {}
@@ -57,7 +56,7 @@ class Coverage:
         self._within: dict[str, str] = {}  # modules within a part that run eager -> why
         self._kinds: set[type] = set()  # classes of modules in whose calls a graph was compiled
         self._eager_kinds: dict[type, str] = {}  # ... that run eager -> why: Dynamo says it of the first of a class
-        self._skipped: set[CodeType] = set()
+        self._skipped: dict[CodeType, str] = {}  # -> why, in a sentence
         self._limited_since: str | None = None
 
     def add(self, name: str, module: nn.Module, slot: str, entry: Callable) -> None:
@@ -103,12 +102,13 @@ class Coverage:
             self._limited_since = self._limited_since or now()
 
     def hear_skip(self, code: CodeType, reason: str) -> None:
-        """Hear that Dynamo runs a frame eager for good: a mode of torch's was on when it looked at it, say."""
+        """Hear that Dynamo runs a frame eager, for good where a mode of torch's was on when it looked at it."""
         parts = [part for part in self._parts.values() if code in part.codes and self._gave_up(part) is None]
         were_compiled = [part for part in parts if part.known and part.eager is None]
-        if were_compiled or (parts and running.under_a_mode()):  # it skips a frame with nothing to compute as well
-            self._skipped.add(code)
-            self._left(were_compiled, "skipped", f"{WHY['skipped']} ({reason})")
+        under_a_mode = running.under_a_mode()
+        if were_compiled or (parts and under_a_mode):  # it skips a frame with nothing to compute as well
+            self._skipped[code] = f"{WHY['skipped']} ({reason})"
+            self._left(were_compiled if under_a_mode else [], "skipped")
             for part in parts:
                 self._stand_before(part)  # until Dynamo is reset
 
@@ -130,6 +130,14 @@ class Coverage:
         """Return when the first of the parts that run eager now, and ran compiled before, began to: all its calls, or,
         past a limit, those for which nothing was compiled."""
         return min(filter(None, (self._limited_since, *(part.since for part in self._parts.values()))), default=None)
+
+    def round_calls(self) -> list[RoundCall]:
+        """Return what goes round the compiled code: as it was seen, or, of a module that has none within, as it is
+        written."""
+        modules = [part.module() for part in self._parts.values()]
+        alone = {type(module): None for module in modules if module is not None and not any(module.children())}
+        written = [call for kind in alone for call in methods_that_call_forward(kind)]
+        return list(dict.fromkeys([*self._round_calls, *written]))
 
     def unguarded(self) -> list[Unguarded]:
         """Return what shows now of what compiled code depends on and no guard looks at."""
@@ -211,7 +219,8 @@ class Coverage:
             if part.since is not None:  # all that is within was called by Python meanwhile
                 self._within = {name: why for name, why in self._within.items() if not lies_in(name, part.name)}
                 self._lay_notices(part)
-            self._skipped -= part.codes
+            for code in part.codes:
+                self._skipped.pop(code, None)
             part.known = part.reached = True
             part.eager = part.since = None
             for notice in self._notices:
@@ -220,7 +229,8 @@ class Coverage:
                     notice.hooks = running.hooks_of(inner)
             return
         limit = self._gave_up(part)
-        why = "skipped" if part.codes & self._skipped else limit or ("graph_break" if broke else None)
+        skipped = not part.codes.isdisjoint(self._skipped)
+        why = limit or ("skipped" if skipped else "graph_break" if broke else None)
         if part.known and part.eager is None:
             if not (limit and why == limit and part.reached):  # past a limit, other calls still have their graphs
                 self._left([part], why or "left")
@@ -233,14 +243,15 @@ class Coverage:
         """Why Dynamo compiles the frames of a part no more, or never could; None where it does."""
         return next((self.gave_up[frame] for frame in part.frames() if frame in self.gave_up), None)
 
-    def _left(self, parts: list[Part], why: str, said: str | None = None) -> None:
+    def _left(self, parts: list[Part], why: str) -> None:
         """Note that parts which ran compiled do so no more."""
+        since = now()
+        for part in parts:
+            part.eager, part.since = why, since
         if parts:
-            since = now()
-            for part in parts:
-                part.eager, part.since = why, since
             names = ", ".join(part.name or WHOLE for part in parts)
-            self.say(f"calls of {names} run eager since {since}: {said or WHY[why]}")
+            skipped = (self._skipped[code] for code in parts[0].codes if code in self._skipped)
+            self.say(f"calls of {names} run eager since {since}: {next(skipped, WHY[why])}")
 
     def _note_round_call(self, notice: Notice) -> None:
         notice.calls += self.listening
@@ -249,6 +260,6 @@ class Coverage:
             return
         notice.pick_up()
         found = round_call(notice, root, notice.part.name)
-        if found not in self.round_calls:
-            self.round_calls.append(found)
+        if found not in self._round_calls:
+            self._round_calls.append(found)
             self.say(str(found))

@@ -125,7 +125,8 @@ def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitSt
         compiled.append(Compiled(module, call))
         slot = compiled[-1].slot
         watch.coverage.add(name, module, slot, entry)
-        undo.callback(_put_attribute, weakref.ref(module), slot, vars(module).get(slot))
+        own = vars(module).get(slot) or None  # not the notice (`minicompile.safe.notices`) of a model around it
+        undo.callback(_put_attribute, weakref.ref(module), slot, own)
         compiled[-1].put()
     return compiled
 

@@ -4,9 +4,14 @@ Compiled code has these modules inlined and comes past no notice. Python does: w
 given a frame up, and where a method of the model, or its user, calls `forward` or a part instead of the model.
 """
 
+import dis
+import inspect
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol
 
 import torch
@@ -106,6 +111,27 @@ def round_call(notice: Notice, root: nn.Module, part: str) -> RoundCall:
     if direct and entered == part:
         return RoundCall(f"{entered}.forward" if entered else "forward", by)
     return RoundCall(entered, by)
+
+
+def methods_that_call_forward(kind: type) -> Iterator[RoundCall]:
+    """Read in the methods of a class which of them call its `forward`: for one in which no notice can lie."""
+    for base in kind.__mro__[: kind.__mro__.index(nn.Module)]:
+        for name, value in vars(base).items():
+            code = getattr(inspect.unwrap(value) if callable(value) else None, "__code__", None)
+            if (
+                name != "forward"
+                and code is not None
+                and code.co_argcount
+                and _calls_forward(code, code.co_varnames[0])
+            ):
+                yield RoundCall("forward", f"{kind.__name__}.{name}")
+
+
+def _calls_forward(code: CodeType, owner: str) -> bool:
+    """Whether code, or code within it such as a comprehension, reads the attribute `forward` of what is named `owner`."""
+    names = [instruction.argval for instruction in dis.get_instructions(code)]
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return (owner, "forward") in list(pairwise(names)) or any(_calls_forward(one, owner) for one in inner)
 
 
 def lies_in(name: str, other: str) -> bool:

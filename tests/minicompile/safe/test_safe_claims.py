@@ -13,7 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
+from minicompile.report.words import failure
 from minicompile.safe.smoketest import smoketest
+from minilab.pages.translations import LANGUAGES
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger("claims")
@@ -189,6 +191,11 @@ def test_a_forward_bound_before_the_compile_goes_round_it():
     assert [found.called for found in compile_report(model).round_calls] == ["forward"]
 
 
+def test_where_no_module_lies_within_the_method_that_goes_round_is_read():
+    (found,) = compile_report(compiled(Scale())).round_calls
+    assert str(found) == "`Scale.rows` calls `forward` itself; its calls are eager"
+
+
 def test_looking_leaves_no_trace_in_the_model_and_compiles_nothing_again():
     model = Auto()
     keys, reference = list(model.state_dict()), model(features())
@@ -204,7 +211,9 @@ def test_looking_leaves_no_trace_in_the_model_and_compiles_nothing_again():
     assert (type(model), list(model.state_dict())) == (Auto, keys)
     for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model.encoder)):
         assert not [name for name, inner in copied.named_modules() if "_compiled_call_impl" in vars(inner)]
-    uncompile(model)
+    compiled(model.encoder, features())
+    for one in (model, model.encoder):
+        uncompile(one)
     assert not [name for name, inner in model.named_modules() if "_compiled_call_impl" in vars(inner)]
 
 
@@ -214,7 +223,7 @@ class Nothing(TorchDispatchMode):
 
 
 class Scale(nn.Module):
-    """A module that calls no other."""
+    """A module that has no other within."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,6 +231,13 @@ class Scale(nn.Module):
 
     def forward(self, x):
         return x * self.weight
+
+    @torch.no_grad()
+    def rows(self, x):
+        return [self.forward(row) for row in x]
+
+    def call(self, x):
+        return self(x)
 
 
 @pytest.mark.parametrize(
@@ -241,11 +257,20 @@ def test_a_model_that_dynamo_left_under_a_mode_is_said_to_run_eager(kind, mode, 
     assert report.eager_since in report.reason
     assert report.failure == {"code": "runs_eager", "why": "skipped", "since": report.eager_since}
     assert len(warned(caplog, "left")) == 1
+    assert all(report.eager_since in failure(language, report.failure) for language in LANGUAGES)
     assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
     torch.compiler.reset()
     model(features())
     assert runs
     assert (compile_report(model).compiled, compile_report(model).why_eager) == (True, {})
+
+
+def test_a_model_that_was_never_compiled_for_a_mode_is_not_called_compiled():
+    model = compiled(MLP())
+    assert compile_report(model).stage == "unchecked"
+    with FlopCounterMode(display=False):
+        model(features())
+    assert (compile_report(model).compiled, compile_report(model).why_eager) == (False, {"(model)": "skipped"})
 
 
 def test_a_limit_that_is_reached_later_is_dated():
