@@ -108,7 +108,9 @@ class Coverage:
         under_a_mode = running.under_a_mode()
         if were_compiled or (parts and under_a_mode):  # it skips a frame with nothing to compute as well
             self._skipped[code] = f"{WHY['skipped']} ({reason})"
-            self._left(were_compiled if under_a_mode else [], "skipped")
+            # Other modules of the class share the frame, and may have graphs that they still find: their calls tell.
+            calls = running.compiled_calls() if under_a_mode else []
+            self._left([part for part in were_compiled if part.called_by(calls)], "skipped")
             for part in parts:
                 self._stand_before(part)  # until Dynamo is reset
 
@@ -148,7 +150,7 @@ class Coverage:
         """Hear that Python calls a module; what is returned tells later what the call has reached."""
         if running.everything_eager():
             return None
-        if not running.in_compiled_call():
+        if not running.compiled_calls():
             self._note_round_call(notice)
             return None
         notice.pick_up()  # it is called so each time: once is enough

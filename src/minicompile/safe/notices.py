@@ -128,7 +128,7 @@ def methods_that_call_forward(kind: type) -> Iterator[RoundCall]:
 
 
 def _calls_forward(code: CodeType, owner: str) -> bool:
-    """Whether code, or code within it such as a comprehension, reads the attribute `forward` of what is named `owner`."""
+    """Whether code, or code within it such as a comprehension, reads the attribute `forward` of the name `owner`."""
     names = [instruction.argval for instruction in dis.get_instructions(code)]
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return (owner, "forward") in list(pairwise(names)) or any(_calls_forward(one, owner) for one in inner)

@@ -48,6 +48,11 @@ class Part:
         """Where its compiled code may begin, as Dynamo's warnings write it."""
         return [f"'{code.co_name}' ({code.co_filename}:{code.co_firstlineno})" for code in self.codes]
 
+    def called_by(self, calls: list[object]) -> bool:
+        """Whether one of these compiled functions, or objects of compiled methods, is its own."""
+        module = self.module()
+        return any(one is module or getattr(one, "__code__", None) in self.codes for one in calls)
+
 
 @dataclass
 class Ran:

@@ -72,9 +72,10 @@ def frames_outward() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def in_compiled_call() -> bool:
-    """Whether this thread is within the call of a compiled function, however that runs."""
-    return any(frame.f_code.co_name == COMPILED_FUNCTION for frame in frames_outward())
+def compiled_calls() -> list[object]:
+    """The compiled functions that this thread is within a call of, however they run; of a method, its object."""
+    called = (frame.f_locals.get("fn") for frame in frames_outward() if frame.f_code.co_name == COMPILED_FUNCTION)
+    return [getattr(function, "__self__", function) for function in called]
 
 
 def pass_over(function: Callable) -> None:

@@ -244,9 +244,9 @@ class Scale(nn.Module):
     ("kind", "mode"), [(MLP, lambda: FlopCounterMode(display=False)), (Scale, Nothing), (Auto, Nothing)]
 )
 def test_a_model_that_dynamo_left_under_a_mode_is_said_to_run_eager(kind, mode, caplog):
-    # With a logger of its own: models of other tests that are still there are of the same class, and left as well.
-    model = compiled(kind(), features(), logging.getLogger("left"))
-    model(features())
+    other, model = (compiled(kind(), features(), logging.getLogger(name)) for name in ("other", "left"))
+    for one in (other, model):
+        one(features())
     with mode():
         model(features())
     runs.clear()
@@ -259,6 +259,10 @@ def test_a_model_that_dynamo_left_under_a_mode_is_said_to_run_eager(kind, mode, 
     assert len(warned(caplog, "left")) == 1
     assert all(report.eager_since in failure(language, report.failure) for language in LANGUAGES)
     assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
+    runs.clear()
+    other(features())
+    assert compile_report(other).compiled == bool(runs)
+    assert bool(warned(caplog, "other")) != bool(runs)
     torch.compiler.reset()
     model(features())
     assert runs
