@@ -4,14 +4,20 @@ import dataclasses
 import threading
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from minicompile.safe.coverage import Coverage
 from minicompile.safe.failures import TimeLimitExceeded
+from minicompile.safe.notices import RoundCall
+from minicompile.safe.parts import WHY
+from minicompile.safe.unguarded import Unguarded
 from minicompile.safe.watch import Watch
 from minicompile.torch_private.dynamo import CacheLimit
+from minicompile.torch_private.running import everything_eager
 from minilab import LabError
 
 
@@ -23,7 +29,8 @@ class CompileReport:
         compiled: whether calls go through compiled code now.
         stage: `compiled`; `unchecked` (compiled, no smoketest yet); `none` (never went through `maybe_compile`, or
             is a copy of one that did); or where it failed: `compile`, `ranks`, `call` (a later compile, at a call),
-            or a stage of `minicompile.safe.compile_record.SmoketestOutcome`.
+            `later` (compiled, and calls run eager now), or a stage of
+            `minicompile.safe.compile_record.SmoketestOutcome`.
         reason: the failure in one line, for people; None without one.
         failure: the same as `code` and fields, as `minicompile.safe.failures.coded` gives them; None without one.
         exception: its type.
@@ -32,8 +39,20 @@ class CompileReport:
         compile_seconds: the first compiled step of the smoketest, its compile included.
         step_seconds: the fastest later step of it.
         backend, mode, dynamic, fullgraph: as configured.
-        modules: what is compiled, by qualified name; the model itself is `(model)`.
-        ran_eager: what is not: blocked by name, frames that Dynamo could not compile or gave up on.
+        modules: which of the modules to compile run compiled, by qualified name; the model itself is `(model)`. Each
+            has a graph: that of a call, in the smoketest or later. Without a smoketest, all until the first call.
+        ran_eager: what runs eager: modules that were to be compiled, or lie within one, and have no graph; what is
+            blocked by name; frames that Dynamo could not compile or gave up on.
+        why_eager: why, for each: `blocked`, `graph_break`, `nothing_to_compute`, `never_called` (in the smoketest),
+            `not_compiled` (Dynamo cannot), `recompile_limit`, `accumulated_recompile_limit`, `skipped` (Dynamo does
+            so for good once a mode of torch's such as `FlopCounterMode` was on), `left` (for no reason that it tells).
+        eager_since: when calls of a module that ran compiled before began to run eager, in this process: all, or, past
+            a limit, those for which nothing was compiled; None where none do.
+        round_calls: calls that go past the compiled code, from the third on: `by` (a method of the model, or a
+            function with its line) calls `called` (`forward`, that of a part, or a part) and not the compiled module.
+            Of a module that has no other within, the methods in which such a call is written.
+        unguarded: what compiled code depends on while no guard looks at it, as far as it shows: `environment` (the
+            line reads `os.environ`), `hooks` (of a module, compiled in), `hooks_changed` (since the compile).
         graphs: forward graphs that were compiled, in this process or, before its first call, in the smoketest's.
         guards: checks that their frames make, over all of them.
         graph_breaks: where a frame was cut in two, and why.
@@ -66,6 +85,10 @@ class CompileReport:
     fullgraph: bool | None = None
     modules: list[str] = field(default_factory=list)
     ran_eager: list[str] = field(default_factory=list)
+    why_eager: dict[str, str] = field(default_factory=dict)
+    eager_since: str | None = None
+    round_calls: list[RoundCall] = field(default_factory=list)
+    unguarded: list[Unguarded] = field(default_factory=list)
     graphs: int = 0
     guards: int = 0
     graph_breaks: list[str] = field(default_factory=list)
@@ -174,15 +197,41 @@ def compile_report(model: nn.Module) -> CompileReport:
     if record is None:
         reason = "maybe_compile has not compiled this object; a copy of a compiled model is eager until it has"
         return CompileReport(reason=reason, failure={"code": "never_compiled"})
-    watch = record.watch
-    tested = watch.tested
-    eager = [*record.report.ran_eager, *watch.failed_frames, *(limit.function for limit in watch.cache_limits)]
+    watch, tested, coverage = record.watch, record.watch.tested, record.watch.coverage
+    changed = _now(coverage) if record.report.compiled else {}
+    why = dict.fromkeys(record.report.ran_eager, "blocked") | dict.fromkeys(watch.failed_frames, "not_compiled")
+    why |= {limit.function: limit.limit for limit in watch.cache_limits}
+    why |= coverage.eager()
     return dataclasses.replace(
         record.report,
+        **changed,
+        modules=coverage.compiled() if record.report.compiled else [],
+        ran_eager=list(why),
+        why_eager=why,
         graphs=watch.graphs or (tested.graphs if tested else 0),
         guards=watch.guards() or (tested.guards if tested else 0),
         graph_breaks=list(watch.graph_breaks),
         recompiles=list(watch.recompiles),
         cache_limits=list(watch.cache_limits),
-        ran_eager=eager,
+        round_calls=coverage.round_calls(),
+        unguarded=[*watch.unguarded, *coverage.unguarded()],
     )
+
+
+def _now(coverage: Coverage) -> dict[str, Any]:
+    """What has changed since a model was compiled, of the fields of its report."""
+    everything, since = everything_eager(), coverage.left_since()
+    if everything is not None:
+        reason = f"{everything} is set: until it is set back, calls run eager"
+        return {
+            "compiled": False,
+            "stage": "later",
+            "reason": reason,
+            "failure": {"code": "everything_eager", "setting": everything},
+        }
+    if coverage.compiled():
+        return {"eager_since": since}
+    why = next(iter(coverage.eager().values()))
+    reason = f"calls run eager{f' since {since}' if since else ''}: {WHY[why]}"
+    failure = {"code": "runs_eager", "why": why, "since": since}
+    return {"compiled": False, "stage": "later", "reason": reason, "failure": failure, "eager_since": since}

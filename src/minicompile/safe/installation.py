@@ -110,11 +110,13 @@ def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitSt
         raise NothingCompiled(sentence, "nothing_compiled")
     inner = dynamo_internals.inner_backend(cfg.backend, cfg.mode, cfg.options, cfg.dynamic)
     watch.backend = inner
+    undo.callback(watch.coverage.disarm)
     compiled = []
-    for module in selection.compiled.values():
+    for name, module in selection.compiled.items():
+        entry = _entry(module)
         # Modules of one class may share their graphs; a model of its own shares with no other.
         call = dynamo_internals.torch_compile(
-            _entry(module),
+            entry,
             isolated=len(selection.compiled) == 1,
             backend=watch,
             dynamic=cfg.dynamic,
@@ -122,7 +124,9 @@ def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitSt
         )
         compiled.append(Compiled(module, call))
         slot = compiled[-1].slot
-        undo.callback(_put_attribute, weakref.ref(module), slot, vars(module).get(slot))
+        watch.coverage.add(name, module, slot, entry)
+        own = vars(module).get(slot) or None  # not the notice (`minicompile.safe.notices`) of a model around it
+        undo.callback(_put_attribute, weakref.ref(module), slot, own)
         compiled[-1].put()
     return compiled
 

@@ -21,6 +21,7 @@ from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, SmoketestOutcome, lock_of, records
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import Compiled, install
+from minicompile.safe.parts import WHOLE
 from minicompile.safe.selection import Selection, select
 from minicompile.safe.smoketest.marks import marked_once, marks_of
 from minicompile.safe.smoketest.smoketest import CompileSmoketest
@@ -101,7 +102,7 @@ def _compiled(
         mode=cfg.mode,
         dynamic=cfg.dynamic,
         fullgraph=cfg.fullgraph,
-        modules=[name or "(model)" for name in selection.compiled],
+        modules=[name or WHOLE for name in selection.compiled],
         ran_eager=[*selection.blocked_modules, *selection.blocked_functions],
     )
     undo = contextlib.ExitStack()
@@ -148,6 +149,8 @@ def _compiled(
         marks = marks_of(inner, sample_batch)
         if marks:
             marked_once(inner, marks, vars(inner)[compiled[0].slot], compiled[0].put)
+    watch.coverage.arm(inner, selection.blocked_modules.values())
+    watch.coverage.listening = True
     logger.info(
         "compiled %s: backend=%s mode=%s dynamic=%s fullgraph=%s seconds=%.2f%s",
         *(type(inner).__name__, backend_name, cfg.mode, cfg.dynamic, cfg.fullgraph, report.seconds),
@@ -228,6 +231,7 @@ def _tried(
             for part in compiled:
                 part.put(part.guarded(errors.append, (Exception,)))
             within.enter_context(dynamo_internals.failing_backward_early())
+        watch.coverage.arm(subject.model, selection.blocked_modules.values())
 
     def seen() -> Found:
         within.close()

@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from types import CodeType
 
 import torch
 
+from minicompile.safe.coverage import Coverage
+from minicompile.safe.parts import Ran
+from minicompile.safe.unguarded import Unguarded, read_while_tracing
 from minicompile.torch_private import dynamo as dynamo_internals
+from minicompile.torch_private import running
 
 _watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
 
@@ -30,6 +35,8 @@ class Found:
     recompiles: list[str]
     cache_limits: list[dynamo_internals.CacheLimit]
     failed_frames: list[str]
+    ran: Ran
+    unguarded: list[Unguarded]
 
 
 class Watch:
@@ -42,6 +49,8 @@ class Watch:
         backend: the other one, set when the model is compiled.
         backend_seconds: time spent in the backend; backward graphs that compile later are not in it.
         tested: what was counted in the process in which the model was tried; None where that is this process.
+        coverage: which modules run compiled, and which calls go round the compiled code.
+        unguarded: what the graphs depend on and no guard looks at, as it showed when they were compiled.
     """
 
     backend: Callable
@@ -55,6 +64,8 @@ class Watch:
         self.recompiles: list[str] = []
         self.cache_limits: list[dynamo_internals.CacheLimit] = []
         self.failed_frames: list[str] = []
+        self.coverage = Coverage(lambda sentence: self.logger.warning("torch.compile: %s", sentence))
+        self.unguarded: list[Unguarded] = []
         self.tested: Found | None = None
         self._frames: dict[int, set[str]] = {}  # compile ids by frame
         self._metrics: dict[str, dynamo_internals.FrameMetrics] = {}
@@ -67,6 +78,8 @@ class Watch:
         reason = dynamo_internals.break_of_graph(graph_module)
         if reason:
             self.note_break(reason)
+        for read in read_while_tracing():
+            self._note_unguarded(read)
         # A graph that was checked against eager's random numbers must go on drawing them when it is recompiled.
         self._keeps_eager_random |= dynamo_internals.draws_as_eager()
         in_the_caches = self.tested is not None and self.graphs < self.tested.graphs  # as they were tested
@@ -77,7 +90,13 @@ class Watch:
         finally:
             self.backend_seconds += time.perf_counter() - started
         self.graphs += 1
+        self.coverage.graphs += 1
         return compiled
+
+    def _note_unguarded(self, read: Unguarded) -> None:
+        if read not in self.unguarded:
+            self.unguarded.append(read)
+            self.logger.warning("torch.compile: %s", read)
 
     def note_break(self, reason: str) -> None:
         """Record a graph break, unless the same one has been seen."""
@@ -99,6 +118,7 @@ class Watch:
             for metrics in dynamo_internals.frame_metrics():
                 if metrics.failure and metrics.compile_id not in known:
                     self.failed_frames.append(f"{metrics.function}: {metrics.failure}")
+                    self.coverage.gave_up.setdefault(metrics.function, "not_compiled")
 
     def guards(self) -> int:
         """Count the guards that the frames compiled so far check, over all their graphs."""
@@ -107,9 +127,8 @@ class Watch:
 
     def found(self) -> Found:
         """Return what has been counted, as plain data for another process."""
-        return Found(
-            self.graphs, self.guards(), self.graph_breaks, self.recompiles, self.cache_limits, self.failed_frames
-        )
+        counted = (self.graphs, self.guards(), self.graph_breaks, self.recompiles, self.cache_limits)
+        return Found(*counted, self.failed_frames, self.coverage.found(), self.unguarded)
 
     def hear(self, found: Found, random: bool) -> None:
         """Take over, and log, what a watch of the same model counted in another process.
@@ -125,6 +144,9 @@ class Watch:
         for limit in found.cache_limits:
             self._note_cache_limit(limit)
         self.failed_frames += found.failed_frames
+        self.coverage.hear(found.ran)
+        for read in found.unguarded:
+            self._note_unguarded(read)
         self._keeps_eager_random |= random
 
     def _note_compile(self) -> None:
@@ -155,15 +177,21 @@ class Watch:
     def _note_cache_limit(self, limit: dynamo_internals.CacheLimit) -> None:
         if limit not in self.cache_limits:
             self.cache_limits.append(limit)
+            self.coverage.hear_limit(limit.function, limit.limit)
             self.logger.warning("torch.compile: %s", limit)
 
 
 @cache
 def _listen() -> None:
-    """Have every watch hear of cache limits, from the first watch on."""
+    """Have every watch hear of cache limits and of skipped frames, from the first watch on."""
 
     def tell_all(compile_id: str, limit: dynamo_internals.CacheLimit) -> None:
         for watch in list(_watches):
             watch.hear_cache_limit(compile_id, limit)
 
+    def tell_of_skip(code: CodeType, reason: str) -> None:
+        for watch in list(_watches):
+            watch.coverage.hear_skip(code, reason)
+
     dynamo_internals.listen_for_cache_limit(tell_all)
+    running.listen_for_skips(tell_of_skip)

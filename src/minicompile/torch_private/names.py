@@ -222,6 +222,17 @@ NAMES = {
     "mark_dynamic": PrivateName("torch._dynamo:mark_dynamic", "a size that varies"),
     "call_impl": PrivateName("torch.nn:Module._call_impl", "a module's call, hooks included, uncompiled"),
     "compiled_call": PrivateName("torch.nn:Module._compiled_call_impl", "torch's place for a compiled call"),
+    # what a compiled model's calls do later (running.py)
+    "guard_hook": PrivateName("torch._C._dynamo.eval_frame:set_guard_complete_hook", "a call that finds compiled code"),
+    "skip_code": PrivateName("torch._dynamo.eval_frame:skip_code", "a frame of the lab's own that Dynamo passes over"),
+    "skip_reason": PrivateName(
+        "torch._dynamo.convert_frame:add_skip_reason", "frames left eager for good", required=False, minors=("2.13",)
+    ),
+    "dispatch_modes": PrivateName("torch._C:_len_torch_dispatch_stack", "... under a mode, such as one that counts"),
+    "stance": PrivateName("torch._dynamo.eval_frame:_stance.stance", "whether everything runs eager"),
+    "dynamo_off": PrivateName("torch._dynamo.config:disable", "... or nothing is compiled"),
+    "tracing_context": PrivateName("torch._guards:TracingContext.try_get", "what a compile has traced and guards"),
+    "hook_guards": PrivateName("torch._dynamo.config:skip_nnmodule_hook_guards", "whether hooks are guarded"),
     "fresh_cache": PrivateName("torch._inductor.utils:fresh_cache", "a folder without anything compiled before"),
     "cpp_compiler": PrivateName("torch._inductor.config:cpp.cxx", "a machine without a C++ compiler"),
     "compile_pool": PrivateName("torch._inductor.async_compile:AsyncCompile.pool", "threads a forked copy lacks"),
