@@ -53,7 +53,7 @@ def _guards_done(hit: bool) -> bool:
 
 def everything_eager() -> str | None:
     """What has every compiled function of the process run eager now, as it is written; None where nothing does."""
-    stance = owner("stance").stance
+    stance = owner("stance_set").stance
     if stance == "force_eager":
         return f"torch.compiler.set_stance({stance!r})"
     return "torch._dynamo.config.disable" if owner("dynamo_off").disable else None
