@@ -14,8 +14,8 @@ What `forward` does not take is the loss's.
 import copy
 import dataclasses
 import inspect
-from collections import UserList, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -23,36 +23,38 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from minicompile.memory import copied, is_strided, storage_of
-from minicompile.reach import HOOKS, is_generator, walk
+from minicompile.reach import HOOKS, attributes_of, is_exact, is_generator, key_name, walk
 from minilab import LabError
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-SEQUENCES = (list, tuple, deque, UserList)
-DEEPEST = 8  # objects within objects
+# What is looked at as a whole: numbers, texts, and what is no data
+OPAQUE = (str, bytes, bytearray, int, float, complex, type(None), type, range, Iterator, nn.Module, ModuleType,
+          FunctionType, MethodType, BuiltinFunctionType)  # fmt: skip
 
 
-def leaves_of(value: Any, name: str = "output", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def leaves_of(value: Any, name: str = "output", within: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield everything inside a value with a name that says where it sits: containers first, each before what it holds.
 
-    Mappings, sequences, dataclasses and any object's attributes are entered: of a namespace, a Hugging Face output, a
-    `torch.distributions` distribution. An iterator is left alone, since reading it would use it up.
+    Mappings, collections, dataclasses and any object's attributes are entered, those of a tensor or a list too: of a
+    namespace, a Hugging Face output, a `torch.distributions` distribution. An iterator is left alone, since reading it
+    would use it up.
     """
     yield name, value
-    if isinstance(value, Tensor | str | bytes | int | float | complex | type | nn.Module | Iterator | type(None)):
+    if isinstance(value, OPAQUE) or id(value) in within or is_exact(value):
         return
-    if depth > DEEPEST or (callable(value) and not dataclasses.is_dataclass(value)):
-        return
-    held: list[tuple[str, Any]]
+    held: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
-        held = [(f"[{key!r}]", item) for key, item in value.items()]
-    elif isinstance(value, SEQUENCES):
+        held = [(key_name(key), item) for key, item in value.items()]
+    elif isinstance(value, Collection) and not isinstance(value, Tensor):
         held = [(f"[{index}]", item) for index, item in enumerate(value)]
-    elif dataclasses.is_dataclass(value):
-        held = [(f".{field.name}", getattr(value, field.name, None)) for field in dataclasses.fields(value)]
-    else:
-        held = [(f".{key}", item) for key, item in sorted(getattr(value, "__dict__", {}).items())]
+    named = attributes_of(value)
+    if isinstance(value, Tensor):  # what the user has set on it, and not torch
+        named = {key: item for key, item in named.items() if not key.startswith("_")}
+    if dataclasses.is_dataclass(value):
+        named |= {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    held += [(f".{key}", item) for key, item in sorted(named.items())]
     for place, item in held:
-        yield from leaves_of(item, f"{name}{place}", depth + 1)
+        yield from leaves_of(item, f"{name}{place}", (*within, id(value)))
 
 
 def tensors_of(value: Any, name: str = "output") -> Iterator[tuple[str, Tensor]]:

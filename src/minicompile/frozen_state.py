@@ -130,14 +130,33 @@ class _Items:
 
 
 class _Array:
-    """The elements of a NumPy array."""
+    """The elements of a NumPy array, of one of Python's own or of a bytearray."""
 
     def __init__(self, array: Any) -> None:
-        self.array, self.values = array, array.copy()
+        self.array, self.values = array, copy.copy(array)
 
     def restore(self) -> None:
-        if self.array.tobytes() != self.values.tobytes():
-            self.array[...] = self.values
+        if bytes(self.array) != bytes(self.values):
+            self.array[... if hasattr(self.array, "shape") else slice(None)] = self.values
+
+
+class _Class:
+    """What a class of the user's own has as attributes, apart from those that Python gave it."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind, self.values = kind, {key: value for key, value in vars(kind).items() if not _given(key)}
+
+    def restore(self) -> None:
+        now = vars(self.kind)
+        for name in [key for key in now if not _given(key) and key not in self.values]:
+            delattr(self.kind, name)
+        for name, value in self.values.items():
+            if now.get(name, self) is not value:
+                setattr(self.kind, name, value)
+
+
+def _given(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 class _Bound:
@@ -170,6 +189,7 @@ class _Contents:
         self.gradient = tensor.grad if tensor.is_leaf else None
         self.lazy = nn.parameter.is_lazy(tensor)
         held = [] if self.lazy else [tensor, *([] if self.gradient is None else [self.gradient])]
+        self.data = tensor.detach() if not self.lazy and is_strided(tensor) else None
         self.parts = [(part, part.detach().clone()) for one in held for part in parts_of(one)]
 
     def restore(self) -> None:
@@ -178,6 +198,8 @@ class _Contents:
                 self.tensor.data = self.tensor.data.new_empty(0)
                 self.tensor.__class__ = self.kind
             return
+        if self.data is not None and _laid(self.tensor) != _laid(self.data):  # `tensor.data = ...` took other memory
+            self.tensor.data = self.data
         for part, values in self.parts:
             if not _same(part, values):
                 with torch.inference_mode() if part.is_inference() else torch.no_grad():
@@ -187,6 +209,10 @@ class _Contents:
             self.tensor.requires_grad_(self.requires_grad)
         vars(self.tensor).clear()
         vars(self.tensor).update(self.marks)
+
+
+def _laid(tensor: Tensor) -> tuple:
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.data_ptr()
 
 
 def parts_of(tensor: Tensor) -> list[Tensor]:
@@ -230,6 +256,7 @@ class FrozenState:
         self.random = RandomState(found.generators)
         self.kept: list[Any] = [
             *map(_Bound, found.bindings),
+            *map(_Class, found.classes),
             *map(_Attributes, found.objects),
             *map(_Items, found.containers),
             *map(_Contents, tensors),

@@ -1,5 +1,7 @@
 """Where the elements of a tensor lie: in which memory, from which byte to which, and whose they are besides."""
 
+from typing import Any, cast
+
 import torch
 from torch import Tensor
 
@@ -69,16 +71,19 @@ def copied(tensors: list[Tensor]) -> list[Tensor]:
     """
     copies: dict[int, Tensor] = {}
     storages: dict[tuple, list[Tensor]] = {}
+    bare = {id(tensor): tensor.conj() if tensor.is_conj() else tensor for tensor in tensors}
     for tensor in tensors:
-        if is_strided(tensor) and not (tensor.is_conj() or tensor.is_neg() or tensor.is_inference()):
-            storages.setdefault(storage_of(tensor), []).append(tensor)
+        plain = bare[id(tensor)]
+        if is_strided(plain) and not plain.is_neg():
+            storages.setdefault((*storage_of(plain), plain.is_inference()), []).append(plain)
         else:
             with torch.inference_mode(tensor.is_inference()):
-                copies[id(tensor)] = tensor.detach().clone()
-    for sharing in storages.values():
-        for cluster in _clusters(sharing):
-            copies.update(zip(map(id, cluster), _cluster_copied(cluster), strict=True))
-    return [_dressed(copies[id(tensor)], tensor) for tensor in tensors]
+                copies[id(plain)] = plain.detach().clone()
+    for (*_, inference), sharing in storages.items():
+        with torch.inference_mode(inference), torch.enable_grad():  # a view that is made without it refuses writes
+            for cluster in _clusters(sharing):
+                copies.update(zip(map(id, cluster), _cluster_copied(cluster), strict=True))
+    return [_dressed(copies[id(bare[id(tensor)])], tensor) for tensor in tensors]
 
 
 def _clusters(sharing: list[Tensor]) -> list[list[Tensor]]:
@@ -95,7 +100,6 @@ def _clusters(sharing: list[Tensor]) -> list[list[Tensor]]:
     return clusters
 
 
-@torch.enable_grad()  # a view that is made without it refuses later writes
 def _cluster_copied(cluster: list[Tensor]) -> list[Tensor]:
     begin = min(span(tensor)[0] for tensor in cluster) // ALIGNMENT * ALIGNMENT
     end = max(span(tensor)[1] for tensor in cluster)
@@ -126,13 +130,31 @@ def _cluster_copied(cluster: list[Tensor]) -> list[Tensor]:
     return [made[id(tensor)] for tensor in cluster]
 
 
+class Yields(torch.autograd.Function):
+    """Has a tensor, where it lies, yielded by a graph."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: Tensor, tensor: Tensor) -> Tensor:
+        ctx.mark_dirty(tensor)
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
+        return None, None
+
+
 def _dressed(copy: Tensor, tensor: Tensor) -> Tensor:
     """Give a copy the class, the flag and the attributes of its original."""
+    copy = copy.conj() if tensor.is_conj() else copy
     if isinstance(tensor, torch.nn.Parameter):
         copy = torch.nn.Parameter(copy, tensor.requires_grad)
     elif type(tensor) is not type(copy):
         copy = copy.as_subclass(type(tensor))
-    if copy.requires_grad != tensor.requires_grad:
+    if tensor.requires_grad and not tensor.is_leaf and is_strided(copy) and not tensor.is_conj():
+        with torch.enable_grad():
+            copy = cast(Tensor, Yields.apply(torch.zeros((), requires_grad=True), copy))
+        copy.retain_grad()
+    elif copy.requires_grad != tensor.requires_grad:
         copy.requires_grad_(tensor.requires_grad)
     vars(copy).update(vars(tensor))
     return copy

@@ -5,11 +5,15 @@
 
 import dis
 import functools
+import queue
 import random
+import re
 import sys
 import types
-from collections import UserDict, UserList, deque
-from collections.abc import Iterable, Iterator, Mapping
+import weakref
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +23,13 @@ from torch import Tensor, nn
 CONTAINERS = (dict, list, set, deque)  # whose contents may change
 # Python's and torch's own objects and functions hold nobody's state, but for these; nor do the lab's
 FOREIGN = {*sys.stdlib_module_names, "torch", "triton", "numpy", "minicompile", "minilab"}
-DATA = (UserDict, UserList, types.SimpleNamespace, torch.distributions.Distribution)
+WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+DATA = (UserDict, UserList, ChainMap, queue.Queue, types.SimpleNamespace, torch.distributions.Distribution, *WEAK)
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of a tensor
 STATEFUL = (nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler, *DATA)
 PLAIN = (str, bytes, int, float, complex, type(None))
+EXACT = frozenset({str, bytes, int, bool, type(None)})  # of which equal is right and near is wrong
+MANY = 64  # from so many on, a container of nothing but these is one thing: a vocabulary, say
 # Of a module: what holds its parts, which are named without it, and how it is called, which is the compiler's
 PARTS, CALLS = ("_parameters", "_buffers", "_modules"), ("_compiled_call_impl",)
 METHODS = ("forward", "__call__", "__getattr__", "__torch_function__", "backward", "setup_context")
@@ -67,11 +74,12 @@ class Reached:
     """What can be got at, each once."""
 
     tensors: list[Tensor] = field(default_factory=list)
-    arrays: list[Any] = field(default_factory=list)  # NumPy's
+    arrays: list[Any] = field(default_factory=list)  # NumPy's, Python's own, bytearrays
     generators: list[Any] = field(default_factory=list)  # of random numbers: torch's, NumPy's, Python's
     objects: list[Any] = field(default_factory=list)  # with attributes of their own: modules, optimizers, a trainer
     containers: list[Any] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
+    classes: list[type] = field(default_factory=list)  # of the user's own
 
 
 def reached(*given: Any) -> Reached:
@@ -85,14 +93,16 @@ def reached(*given: Any) -> Reached:
             found.bindings.append(value)
         elif isinstance(value, Tensor):
             found.tensors.append(value)
-        elif is_array(value):
+        elif is_array(value) or isinstance(value, bytearray | array):
             found.arrays.append(value)
+        elif isinstance(value, type):
+            found.classes += _own_bases(value)
         elif is_generator(value):
             found.generators.append(value)
         else:
             if isinstance(value, CONTAINERS):
                 found.containers.append(value)
-            if has_attributes(value):
+            if has_attributes(value) or (isinstance(value, types.FunctionType) and _own(value)):
                 found.objects.append(value)
     return found
 
@@ -102,8 +112,10 @@ def walk(roots: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
     Args:
         roots: name -> value; the name of a model is empty, so that its parts have the names that torch gives them.
+
+    Of several things that would have one name, the second is `NAME (2)`.
     """
-    seen, waiting = dict[Any, Any](), deque(roots.items())
+    seen, waiting, names = dict[Any, Any](), deque(roots.items()), dict[str, int]()
     while waiting:
         name, value = waiting.popleft()
         if not isinstance(value, PLAIN):
@@ -111,12 +123,22 @@ def walk(roots: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if key in seen:
                 continue
             seen[key] = value  # held, so that no other value gets its identity
+        if name and not name.endswith(".") and not isinstance(value, Binding):
+            names[name] = names.get(name, 0) + 1
+            name = name if names[name] == 1 else f"{name} ({names[name]})"
         yield name, value
         waiting += held_by(value, name)
 
 
 def held_by(value: Any, name: str) -> Iterable[tuple[str, Any]]:
-    """What one value holds, with names."""
+    """What one value holds, with names; nothing, where it raises when it is looked at."""
+    try:
+        return _held_by(value, name)
+    except Exception:  # a mapping that reads files, a proxy of what is gone: the user's own may do anything
+        return ()
+
+
+def _held_by(value: Any, name: str) -> Iterable[tuple[str, Any]]:
     if isinstance(value, PLAIN) or is_array(value) or is_generator(value):
         return ()
     if isinstance(value, Binding):
@@ -132,6 +154,8 @@ def held_by(value: Any, name: str) -> Iterable[tuple[str, Any]]:
         return [(name, value.func), (f"{name}.args", value.args), (f"{name}.keywords", value.keywords)]
     if isinstance(value, types.FunctionType):
         return [] if _foreign(value.__module__) else _of_function(value, name)
+    if isinstance(value, weakref.ref):
+        return [(name, value())]
     if isinstance(value, staticmethod | classmethod):
         return [(name, value.__func__)]
     if isinstance(value, property):
@@ -178,7 +202,9 @@ def is_array(value: Any) -> bool:
 
 
 def is_generator(value: Any) -> bool:
-    """Whether a value draws random numbers."""
+    """Whether a value draws random numbers from a state."""
+    if isinstance(value, random.SystemRandom):
+        return False
     kinds: list[type] = [torch.Generator, random.Random]
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
@@ -197,17 +223,42 @@ def _attributes(value: Any, name: str) -> list[tuple[str, Any]]:
 
 
 def _items(value: Any, name: str) -> list[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        keys = list(value)
+    if is_exact(value):
+        return []
+    if isinstance(value, dict | types.MappingProxyType | UserDict | ChainMap):
         of_module = not name or name.endswith(".")  # one of `PARTS`
-        named = {key: f"{name}{key!s}" if of_module else f"{name}[{key!r}]" for key in keys if isinstance(key, PLAIN)}
-        items = [(named.get(key, f"{name}[...]"), value[key]) for key in keys]
-        return items + [(f"{name} key", key) for key in keys if not isinstance(key, PLAIN)]
+        items = [(f"{name}{key!s}" if of_module else f"{name}{key_name(key)}", item) for key, item in value.items()]
+        return items + [(f"{name} key", key) for key in value if not isinstance(key, PLAIN)]
     if isinstance(value, list | tuple | deque | UserList):
         return [(f"{name}[{number}]", item) for number, item in enumerate(value)]
     if isinstance(value, set | frozenset):
         return [(f"{name} member", item) for item in value if not isinstance(item, PLAIN)]
     return []
+
+
+def is_exact(value: Any) -> bool:
+    """Whether a value is a large container of texts and integers alone."""
+    if not isinstance(value, dict | list | tuple | set | frozenset) or len(value) < MANY:
+        return False
+    if isinstance(value, dict) and not EXACT.issuperset(map(type, value.values())):
+        return False
+    return EXACT.issuperset(map(type, value))
+
+
+def key_name(key: Any) -> str:
+    """How the item of a key is called: `['x']`; by the key's class, where its text is another one each time."""
+    text = repr(key)
+    return f"[{type(key).__qualname__}]" if re.search(r" at 0x[0-9a-f]+", text) else f"[{text}]"
+
+
+def _own(value: types.FunctionType) -> bool:
+    return not _foreign(value.__module__) and not _installed(value.__code__.co_filename)
+
+
+def _own_bases(kind: type) -> list[type]:
+    """The classes of the user's own that a class is made of."""
+    bases = [base for base in kind.__mro__ if not _foreign(base.__module__)]
+    return [base for base in bases if not _installed(getattr(sys.modules.get(base.__module__), "__file__", None))]
 
 
 def _foreign(module: str | None) -> bool:
@@ -229,19 +280,27 @@ def _of_function(function: types.FunctionType, name: str) -> list[tuple[str, Any
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         held.append((f"closure variable {variable} of {function.__qualname__}", Binding(cell, variable)))
     if not _installed(code.co_filename):
-        held += _globals(function.__globals__, _names(code), _bound(code))
+        held += _globals(function.__globals__, _names(code), _bound(code, "GLOBAL"), _bound(code, "ATTR"))
+        imported = {key: sys.modules[key] for key in _imported(code) if key in sys.modules}
+        held += _globals(imported, frozenset(imported) | _names(code), frozenset(), _bound(code, "ATTR"))
     return held
 
 
-def _globals(scope: dict[str, Any], names: frozenset[str], bound: frozenset[str]) -> list[tuple[str, Any]]:
-    """The globals that a function names, and what it may name of the user's own modules among them."""
+def _globals(
+    scope: dict[str, Any], names: frozenset[str], bound: frozenset[str], set_on: frozenset[str]
+) -> list[tuple[str, Any]]:
+    """The globals that a function names, and what it may name of the user's own modules among them.
+
+    Args:
+        bound, set_on: the names that it binds as globals, and as attributes of anything: a module, say.
+    """
     held = []
-    own = "" if scope.get("__name__") == "__main__" else f"{scope.get('__name__')}."
+    own = "" if scope.get("__name__") in ("__main__", None) else f"{scope.get('__name__')}."
     for key in sorted(names & scope.keys() | bound):
         value = scope.get(key)
         if isinstance(value, types.ModuleType):
             if not _foreign(value.__name__) and not _installed(getattr(value, "__file__", None)):
-                held += _globals(vars(value), names - {key}, frozenset())
+                held += _globals(vars(value), names - {key}, names & set_on & vars(value).keys(), frozenset())
         else:
             held.append((f"global {own}{key}", Binding(scope, key) if key in bound else value))
     return held
@@ -252,8 +311,7 @@ def _of_class(kind: type) -> list[tuple[str, Any]]:
 
     Of a module's methods those count that its call may come to.
     """
-    bases = [base for base in kind.__mro__ if not _foreign(base.__module__)]
-    bases = [base for base in bases if not _installed(getattr(sys.modules.get(base.__module__), "__file__", None))]
+    bases = _own_bases(kind)
     wanted = _called(bases) if issubclass(kind, nn.Module) else None
     held: list[tuple[str, Any]] = []
     for base in bases:
@@ -261,7 +319,7 @@ def _of_class(kind: type) -> list[tuple[str, Any]]:
             if isinstance(item, types.FunctionType | staticmethod | classmethod | property):
                 if wanted is None or key in wanted:
                     held.append((f"{base.__qualname__}.{key}", item))
-            elif not key.startswith("__") and not isinstance(item, types.MemberDescriptorType | type):
+            elif not key.startswith("__") and not isinstance(item, types.MemberDescriptorType):
                 held.append((f"class attribute {base.__qualname__}.{key}", Binding(base, key)))
     return held
 
@@ -278,6 +336,8 @@ def _called(bases: list[type]) -> set[str]:
     wanted, more = set[str](), {key for key in code if key in METHODS}
     while more:
         wanted |= more
+        if any("getattr" in _names(one) for key in more for one in code[key]):
+            return set(code)  # a method of any name
         more = {name for key in more for one in code[key] for name in _names(one) if name in code} - wanted
     return wanted
 
@@ -290,8 +350,16 @@ def _names(code: types.CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(4096)
-def _bound(code: types.CodeType) -> frozenset[str]:
-    """The globals that a function and those within it bind."""
+def _bound(code: types.CodeType, kind: str) -> frozenset[str]:
+    """The names that a function and those within it bind: as globals (`GLOBAL`), or on some object (`ATTR`)."""
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
-    return frozenset(own).union(*map(_bound, inner))
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in (f"STORE_{kind}", f"DELETE_{kind}")}
+    return frozenset(own).union(*(_bound(one, kind) for one in inner))
+
+
+@functools.lru_cache(4096)
+def _imported(code: types.CodeType) -> frozenset[str]:
+    """The modules that a function and those within it import when they run."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    own = {i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME"}
+    return frozenset(own).union(*map(_imported, inner))

@@ -38,7 +38,7 @@ waits for a lock of another thread, and for one that hangs, which the limit ends
 take back; for models that call themselves equal; for threads that compile one model at once; for Ctrl-C in the middle;
 for a full disk, a limit on the size of files, and a process in which compiling is switched off.
 
-The smoketest costs the compile, three to four eager steps, and the copy of the process: some hundredths of a second,
+The smoketest costs the compile, four to five eager steps, and the copy of the process: some hundredths of a second,
 which count where a step takes less. Only a step that fails costs more, to be sure why (`benchmarks/maybe_compile.py`).
 
 Not promised: a folder for torch's caches that cannot be made (`TORCHINDUCTOR_CACHE_DIR`) ends the import of torch's own

@@ -230,8 +230,8 @@ def test_random_numbers_that_eager_does_not_draw(draw, whose):
 @pytest.mark.parametrize(
     ("wrong", "names"),
     [
-        (lambda y: (y,), "structure of output: "),
-        (lambda y: SimpleNamespace(y=y), "structure of output: "),
+        (lambda y: (y,), "structure of output"),
+        (lambda y: SimpleNamespace(y=y), "structure of output"),
     ],
 )
 def test_another_structure_is_refused(wrong, names, monkeypatch):
@@ -380,10 +380,24 @@ class TestCopies:
         made = copied_batch(Rows(rows(), rows()))
         assert (type(made), len(made)) == (Rows, 2)
 
-    def test_a_tensor_of_a_graph_becomes_a_leaf(self):
-        made = copied_batch(rows().requires_grad_() * 2)
-        assert made.is_leaf
-        assert made.requires_grad
+    def test_a_tensor_of_a_graph_is_one_of_a_graph_of_its_own(self):
+        given = (torch.randn(3, 8) * 1).requires_grad_() * 2
+        made = copied_batch((given[:, :4], given))
+        assert not made[0].is_leaf
+        assert made[0].stride() == (8, 1)
+        made[1].relu_().sum().backward()
+        assert made[1].retains_grad
+        assert given.grad_fn is not None
+
+    def test_inference_and_conjugate_tensors_lie_as_they_did(self):
+        with torch.inference_mode():
+            whole = torch.arange(24.0).reshape(4, 6)
+            first, second = copied_batch((whole, whole[1:]))
+            assert second.data_ptr() == first.data_ptr() + 24
+        assert first.is_inference()
+        conjugate = torch.randn(3, 4, dtype=torch.complex64)[:, :2].conj()
+        made = copied_batch(conjugate)
+        assert (made.is_conj(), made.stride(), torch.equal(made, conjugate)) == (True, (4, 1), True)
 
 
 Batch = namedtuple("Batch", "x mask")

@@ -10,6 +10,7 @@ from minicompile.safe.failures import NothingCompared, Place, WrongNumbers
 from minicompile.safe.smoketest.numerics import (
     EAGER_ERRORS,
     FARTHEST,
+    FINE_NOISE_SHARE,
     GRADIENT_FACTOR,
     NOISE_SHARE,
     TOLERANCES,
@@ -22,7 +23,7 @@ from minicompile.safe.smoketest.numerics import (
     root_mean_square,
     tells,
 )
-from minicompile.safe.smoketest.outputs import WORDS, Fact, Step
+from minicompile.safe.smoketest.outputs import ITERATOR, WORDS, Fact, Step
 from minicompile.torch_private.dynamo import is_fsdp
 
 # The elements that are compared by number -> where a step has them
@@ -82,6 +83,15 @@ class Judge:
             return NothingCompared(sentence, "nothing_compared")
         return None
 
+    def left_out(self, step: Step) -> list[str]:
+        """What of a step cannot be compared: an iterator that it returns, gradients of a model that is only called."""
+        found = [name for (element, name), fact in step.facts.items() if element == "structure" and fact == ITERATOR]
+        if self.sets_up:
+            found.append("attributes that are no numbers, which FSDP2 sets up once")
+        if step.loss is None and any(step.facts.get(("requires_grad", name)) for name in step.outputs):
+            found.append("gradient")
+        return found
+
     def explains(self, distances: dict[Place, float], eager: Step, finer: Step) -> bool:
         """Whether eager is as far from itself in finer arithmetic as a compiled step was from eager.
 
@@ -89,7 +99,7 @@ class Judge:
             distances: place -> relative distance, of everything that was too far.
             eager, finer: the same step in both.
         """
-        noise = NOISE_SHARE * root_mean_square(eager.gradients.values())
+        noise = self._noise(eager)
         for (kind, name), distance in distances.items():
             ours, theirs = (_numbers(step, kind).get(name) for step in (eager, finer))
             if ours is None or theirs is None or ours.shape != theirs.shape:
@@ -104,15 +114,25 @@ class Judge:
         facts = {element for element, _ in reference.facts}
         return [one for one in ELEMENTS if one in facts or (one in KINDS and _numbers(reference, one))]
 
+    def kept(self, step: Step, reference: Step) -> WrongNumbers | None:
+        """Say what is wrong with what the first of several steps leaves behind, where it may make things once."""
+        leaves = ("batch", "buffer", "attribute", "parameter")
+        return next((one for one in self.differences(step, reference) if one.place and one.place[0] in leaves), None)
+
     def differences(self, step: Step, reference: Step, finer: Step | None = None) -> Iterator[WrongNumbers]:
         """Everything that is wrong with a compiled step, the elements of a call in their order."""
-        noise = NOISE_SHARE * root_mean_square(reference.gradients.values())
+        noise = self._noise(reference)
         facts = self._facts(step, reference)
         for element in ELEMENTS:
             if element in KINDS:
                 ours, theirs, fine = (_numbers(one, element) for one in (step, reference, finer))
                 yield from self._compared(element, ours, theirs, fine, noise if element == "gradient" else 0.0)
             yield from facts.get(element, ())
+
+    def _noise(self, reference: Step) -> float:
+        """The size below which gradients are rounding noise."""
+        share = NOISE_SHARE if self.coarse else FINE_NOISE_SHARE
+        return share * root_mean_square(reference.gradients.values())
 
     def _facts(self, step: Step, reference: Step) -> dict[str, list[WrongNumbers]]:
         """What differs of all that is no floating-point number, by element."""
@@ -126,8 +146,9 @@ class Judge:
             ):
                 continue
             label = f"{WORDS.get(element, '')}{name}"
-            if element == "parameter":
-                ours, theirs = "written to", "not written to"
+            if isinstance(theirs, tuple) or isinstance(ours, tuple):  # sums of what was not written to
+                ours = "written to" if isinstance(theirs, tuple) else "not written to"
+                theirs = "not written to" if isinstance(theirs, tuple) else "written to"
             ours, theirs = (shorten(str(value), 80, placeholder=" …") for value in (ours, theirs))
             sentence = f"{label}: {ours} compiled, and {theirs} eager; the compiled model is wrong."
             fields = {"tensor": label, "compiled": ours, "eager": theirs}

@@ -24,7 +24,10 @@ from minicompile.safe.failures import WrongNumbers
 # "tf32" is float32 whose matrix products are rounded to 10 bits (torch.backends.cuda.matmul.allow_tf32).
 TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "tf32": 1e-2, "float16": 2e-2, "bfloat16": 8e-2}
 GRADIENT_FACTOR = 10  # a gradient passes through the model twice and is summed over the batch
-NOISE_SHARE = 0.1  # of the root mean square over all gradients
+NOISE_SHARE = 0.1  # of the root mean square over all gradients, in coarse arithmetic
+FINE_NOISE_SHARE = 0.01  # in float32 and float64
+FILLED = 1e3  # a constant that is so many times what else a tensor holds was filled in
+FILLS = 2  # such constants that a tensor may hold
 # Of arithmetic coarser than float32: the unit in the last place, relative to the number.
 UNITS = {"tf32": 2**-10, "float16": 2**-10, "bfloat16": 2**-7}
 EAGER_ERRORS = 4  # a compiled tensor may be so many times as far from eager's as eager's is from float32's
@@ -59,6 +62,7 @@ def dense(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
     tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     tensor = tensor.to_dense() if tensor.layout is not torch.strided else tensor
+    tensor = tensor.resolve_conj().resolve_neg()
     tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
@@ -96,6 +100,7 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
             eager=f"{reference.dtype} {list(reference.shape)}",
         )
     if not (reference.is_floating_point() or reference.is_complex()):
+        ours, reference = (one if one.layout is torch.strided else one.to_dense() for one in (ours, reference))
         if not torch.equal(ours, reference):
             sentence = f"{name} ({reference.dtype}) differs from eager's; the compiled model is wrong."
             raise WrongNumbers(sentence, "unequal", tensor=name, dtype=str(reference.dtype))
@@ -184,12 +189,31 @@ def compare_as_a_whole(
 
 
 def largest_relative(ours: Tensor, reference: Tensor, noise: float) -> float:
-    """Compute the largest |ours - reference| / (|reference| + rms(reference) + noise); NaN where either holds a NaN."""
-    norm = torch.linalg.vector_norm(reference, dtype=torch.float64).item()  # squares leave float32's range
-    rms = norm / math.sqrt(reference.numel())
+    """Compute the largest |ours - reference| / (|reference| + rms(reference) + noise); NaN where either holds a NaN.
+
+    The root mean square is that of what was computed: a constant far beyond it, which both hold to the bit, was filled
+    in, as a mask is.
+    """
+    size = reference.abs()
+    counts = torch.ones_like(size, dtype=torch.bool)
+    for _ in range(FILLS):
+        largest = size[counts].max()
+        fill = counts & (size == largest)
+        rest = counts & ~fill
+        if not rest.any() or not torch.equal(ours[fill], reference[fill]):
+            break
+        if not largest > FILLED * _rms(reference[rest]):
+            break
+        counts = rest
+    rms = _rms(reference[counts])
     # Where the reference is zero throughout and there is no noise, nothing but zero is allowed.
-    allowed = reference.abs().add_(max(rms + noise, torch.finfo(torch.float32).tiny))
+    allowed = size.add_(max(rms + noise, torch.finfo(torch.float32).tiny))
     return (ours - reference).abs_().div_(allowed).max().item()
+
+
+def _rms(tensor: Tensor) -> float:
+    norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()  # squares leave float32's range
+    return norm / math.sqrt(tensor.numel())
 
 
 def same_where_not(finite: Tensor, ours: Tensor, reference: Tensor) -> bool:

@@ -2,9 +2,11 @@
 
 import hashlib
 import random
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 from minicompile.batches import leaves_of
 from minicompile.frozen_state import parts_of
 from minicompile.memory import is_strided, span, storage_of, strides_that_count
-from minicompile.reach import Binding, is_array, is_generator, walk
+from minicompile.reach import Binding, has_attributes, is_array, is_exact, is_generator, key_name, walk
 from minicompile.torch_private.state import version_of
 
 BATCH = "\0batch"  # the root of the batch's names, which no attribute of a model has
@@ -26,6 +28,10 @@ WORDS = {  # by element: what the name of a fact begins with
     "random": "random numbers of ",
 }
 BITS = (torch.int64, torch.int32, torch.int16, torch.uint8)
+ITERATOR = "an iterator, which is not read"
+CHUNK = 1 << 20  # elements that are looked at at once
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+LONGEST = 1000  # characters of a text that stands for a value
 Fact = tuple[str, str]  # an element's code, and the name of the thing
 
 
@@ -96,21 +102,26 @@ class Reading:
         self.parameters = {id(tensor): name for name, tensor in parameters.items()}
         self.buffers = {id(tensor): name for name, tensor in buffers.items()}
         self.roots = roots
-        self.versions = {id(tensor): version_of(tensor) for tensor in parameters.values() if _has_version(tensor)}
+        found = [value for _, value in walk(roots) if isinstance(value, Tensor)]
+        self.before = {id(tensor): tensor for tensor in (*found, *parameters.values()) if _has_version(tensor)}
+        self.versions = {key: version_of(tensor) for key, tensor in self.before.items()}
 
     def read(self, output: Any, loss: Tensor | None) -> Step:
         """Read what the call has returned and left."""
         step = Step({}, None if loss is None or loss.is_meta else loss.detach(), {}, {})
         places: dict[tuple, list[tuple[tuple[int, int], str]]] = {}
         for name, value in walk(self.roots):
-            if not isinstance(value, Binding | type):
+            if not (isinstance(value, Binding | type) or name.endswith(".")):
                 self._file(step, name, value, places)
         for name, leaf in leaves_of(output):
             if isinstance(leaf, Tensor):
                 self._tensor(step, name, leaf, places)
+                step.facts["structure", name] = _described(leaf)
             elif number_of(leaf) is None:
                 step.facts["structure", name] = _described(leaf)
         step.outputs = _with_values(dict(numbers_of(output)))
+        step.facts["attribute", "whether gradients are recorded"] = torch.is_grad_enabled()
+        step.facts["attribute", "torch's default dtype"] = str(torch.get_default_dtype())
         for name, state in _generators():
             step.facts["random", name] = state
         return step
@@ -130,11 +141,14 @@ class Reading:
             if nn.parameter.is_lazy(value):
                 step.facts[element, name] = _described(value)
                 return
-            if value.is_leaf and value.grad is not None and not value.grad.is_meta:
+            if (value.is_leaf or value.retains_grad) and value.grad is not None and not value.grad.is_meta:
                 step.gradients[name] = value.grad
+                step.facts["gradient", name] = str(value.grad.layout)
             self._tensor(step, name, value, places)
-            if element == "parameter":
-                self._parameter(step, name, value)
+            if self.versions.get(id(value)) == _version_of(value):
+                step.facts[element, name] = _fingerprint(value)
+            elif element == "parameter":
+                step.buffers |= _with_values({f"parameter {name}": value.detach()})
             elif numbers is not None:
                 numbers |= _with_values(dict(numbers_of(value, name)))
         elif is_generator(value):
@@ -144,7 +158,7 @@ class Reading:
             if numbers is not None and number is not None:
                 numbers[name] = number
         else:
-            step.facts[element, name] = _described(value)
+            step.facts[element, name] = _described_or_not(value)
 
     def _tensor(self, step: Step, name: str, tensor: Tensor, places: dict) -> None:
         """Note what a tensor is besides its numbers."""
@@ -153,17 +167,9 @@ class Reading:
             step.facts["strides", name] = strides_that_count(tensor)
         if is_strided(tensor) and tensor.numel():
             known, (first, end) = places.setdefault(storage_of(tensor), []), span(tensor)
-            whose = [other for (begin, stop), other in known if first < stop and begin < end]
-            step.facts["sharing", name] = f"shared with {whose[0]}" if whose else "its own"
+            whose = [(other, first - begin) for (begin, stop), other in known if first < stop and begin < end]
+            step.facts["sharing", name] = "shared with {}, {} bytes on".format(*whose[0]) if whose else "its own"
             known.append(((first, end), name))
-
-    def _parameter(self, step: Step, name: str, parameter: Tensor) -> None:
-        """Note that a parameter was not written to, or what it was given."""
-        version = self.versions.get(id(parameter))
-        if version is None or version_of(parameter) != version:
-            step.buffers |= _with_values({f"parameter {name}": parameter.detach()})
-        else:
-            step.facts["parameter", name] = _fingerprint(parameter)
 
 
 def _fingerprint(tensor: Tensor) -> tuple[int, ...] | None:
@@ -175,10 +181,19 @@ def _fingerprint(tensor: Tensor) -> tuple[int, ...] | None:
 
 
 def _sum_of_bits(tensor: Tensor) -> int:
+    """A sum in which each place counts otherwise, so that elements which change places show too."""
     row = tensor.detach().contiguous().view(-1)
     size, first = row.numel() * row.itemsize, row.storage_offset() * row.itemsize
     bits = next(kind for kind in BITS if size % kind.itemsize == 0 and first % kind.itemsize == 0)
-    return int(row.view(bits).sum(dtype=torch.int64).item())
+    total, row = 0, row.view(bits)
+    weights = torch.arange(1, 2 * min(CHUNK, row.numel()) + 1, 2, device=row.device)
+    for chunk in row.split(CHUNK) if row.numel() else ():
+        total = (total * 31 + int((chunk * weights[: chunk.numel()]).sum().item())) % 2**64
+    return total
+
+
+def _version_of(tensor: Tensor) -> int | None:
+    return version_of(tensor) if _has_version(tensor) else None
 
 
 def _has_version(tensor: Tensor) -> bool:
@@ -186,20 +201,37 @@ def _has_version(tensor: Tensor) -> bool:
 
 
 def _described(value: Any) -> Any:
-    """A value as plain data: texts and integers, the class and length of a container, the class of anything else."""
+    """A value as plain data: texts and integers themselves, of a container its class, length and keys.
+
+    Of anything else the text that it has for itself; its class, where that is another one each time.
+    """
     if isinstance(value, str | bytes | bool | int | type(None)):
         return value
+    kind = value if isinstance(value, type) else type(value)
     if isinstance(value, Iterator):  # to read it would use it up
-        return "iterator"
+        return ITERATOR
+    if isinstance(value, Tensor | FunctionType | MethodType | nn.Module | type):
+        return getattr(value, "__qualname__", kind.__qualname__)
+    if is_exact(value):
+        text = repr(sorted(value, key=repr) if isinstance(value, set | frozenset) else value)
+        return f"{kind.__qualname__} of {len(value)}, {_hashed(text.encode())}"
+    if isinstance(value, Mapping):
+        return f"{kind.__qualname__} of {len(value)}: {' '.join(map(key_name, value))}"
     if isinstance(value, set | frozenset):
-        return f"{type(value).__qualname__} {sorted(map(repr, filter(_is_plain, value)))} of {len(value)}"
-    name = value.__qualname__ if isinstance(value, type) else type(value).__qualname__
-    if isinstance(value, Tensor):
-        return name
+        return f"{kind.__qualname__} {sorted(map(repr, filter(_is_plain, value)))} of {len(value)}"
+    if isinstance(value, Collection) and not isinstance(value, range | bytearray):
+        return f"{kind.__qualname__} of {len(value)}"
+    if has_attributes(value):
+        return kind.__qualname__
+    text = repr(value)
+    return kind.__qualname__ if ADDRESS.search(text) else f"{kind.__qualname__} {text[:LONGEST]}"
+
+
+def _described_or_not(value: Any) -> Any:
     try:
-        return f"{name} of {len(value)}"
-    except Exception:  # one without a length
-        return getattr(value, "__qualname__", name)
+        return _described(value)
+    except Exception:  # of the user's own, which raises when it is looked at
+        return "not to be looked at"
 
 
 def _is_plain(value: Any) -> bool:
