@@ -231,8 +231,11 @@ class Coverage:
                     notice.hooks = running.hooks_of(inner)
             return
         limit = self._gave_up(part)
+        failed = any(
+            metrics.failure and metrics.function in part.frames() for metrics in dynamo_internals.frame_metrics()
+        )
         skipped = not part.codes.isdisjoint(self._skipped)
-        why = limit or ("skipped" if skipped else "graph_break" if broke else None)
+        why = limit or ("skipped" if skipped else "not_compiled" if failed else "graph_break" if broke else None)
         if part.known and part.eager is None:
             if not (limit and why == limit and part.reached):  # past a limit, other calls still have their graphs
                 self._left([part], why or "left")

@@ -20,6 +20,9 @@ from torch import nn
 from minicompile.torch_private import running
 from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
 
+# Dynamo looks at each frame within a compiled call, and has nothing to look for in this one.
+_uncompiled_call = torch.compiler.disable(uncompiled_call)
+
 
 class Listener(Protocol):
     """Who hears of calls; neither method may be looked at by Dynamo."""
@@ -50,7 +53,7 @@ class Notice:
             return uncompiled_call(self.module())(*args, **kwargs)
         look, done = self.listener.called(self), False
         try:
-            output = uncompiled_call(self.module())(*args, **kwargs)
+            output = _uncompiled_call(self.module())(*args, **kwargs)
             done = True
             return output
         finally:

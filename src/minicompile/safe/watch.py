@@ -109,14 +109,14 @@ class Watch:
         """While only this model compiles: breaks before a frame's first operation, and frames that cannot be
         compiled at all, never reach a backend and are taken from the process's own record instead."""
         breaks = dynamo_internals.breaks_so_far()
-        known = {metrics.compile_id for metrics in dynamo_internals.frame_metrics()}
+        known = {(metrics.compile_id, metrics.began) for metrics in dynamo_internals.frame_metrics()}
         try:
             yield
         finally:
             for reason in dynamo_internals.breaks_since(breaks):
                 self.note_break(reason)
             for metrics in dynamo_internals.frame_metrics():
-                if metrics.failure and metrics.compile_id not in known:
+                if metrics.failure and (metrics.compile_id, metrics.began) not in known:
                     self.failed_frames.append(f"{metrics.function}: {metrics.failure}")
                     self.coverage.gave_up.setdefault(metrics.function, "not_compiled")
 

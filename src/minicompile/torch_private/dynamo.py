@@ -92,7 +92,8 @@ def current_recompile_reason() -> str | None:
 class FrameMetrics:
     """What Dynamo records of one compile of one frame."""
 
-    compile_id: str
+    compile_id: str  # given out anew after `torch.compiler.reset()`
+    began: int | None  # microseconds
     function: str  # 'forward' (file:line), as Dynamo's warnings write it
     guards: int
     failure: str | None
@@ -106,7 +107,9 @@ def frame_metrics() -> list[FrameMetrics]:
             continue
         function = f"'{metrics.co_name}' ({metrics.co_filename}:{metrics.co_firstlineno})"
         failure = " ".join(metrics.fail_reason.split("\n")[0].split()) if metrics.fail_type else None
-        found.append(FrameMetrics(metrics.compile_id, function, metrics.guard_count or 0, failure))
+        found.append(
+            FrameMetrics(metrics.compile_id, metrics.start_time_us, function, metrics.guard_count or 0, failure)
+        )
     return found
 
 

@@ -140,6 +140,26 @@ def test_modules_without_a_graph_are_named_with_the_reason():
     assert compile_report(model).modules == ["first", "rare"]
 
 
+def test_a_frame_that_cannot_be_compiled_is_named_after_a_reset_too():
+    class Loop(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = nn.ModuleList([Part(), Part()])
+
+        def forward(self, x):
+            for part in self.parts:
+                x = part(x)
+                torch._dynamo.graph_break()
+            return x
+
+    for _ in range(2):
+        torch.compiler.reset()
+        report = compile_report(compiled(Loop(), features()))
+        (frame,) = report.ran_eager
+        assert report.why_eager[frame] == "not_compiled"
+        assert "test_safe_claims.py:" in frame
+
+
 def encode(model, x):
     model.encode(x)
 
