@@ -96,9 +96,17 @@ class Reading:
     Args:
         named: the tensors whose names are known: name -> tensor of `parameters` and `buffers`.
         roots: what the call can get at: `""` is the model, `BATCH` the batch.
+        like: eager's step, to which this one will be held; None for eager's.
     """
 
-    def __init__(self, parameters: dict[str, nn.Parameter], buffers: dict[str, Tensor], roots: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        parameters: dict[str, nn.Parameter],
+        buffers: dict[str, Tensor],
+        roots: dict[str, Any],
+        like: Step | None = None,
+    ) -> None:
+        self.like = like
         self.parameters = {id(tensor): name for name, tensor in parameters.items()}
         self.buffers = {id(tensor): name for name, tensor in buffers.items()}
         self.roots = roots
@@ -145,7 +153,7 @@ class Reading:
                 step.gradients[name] = value.grad
                 step.facts["gradient", name] = str(value.grad.layout)
             self._tensor(step, name, value, places)
-            if self.versions.get(id(value)) == _version_of(value):
+            if self._is_unwritten(element, name, value):
                 step.facts[element, name] = _fingerprint(value)
             elif element == "parameter":
                 step.buffers |= _with_values({f"parameter {name}": value.detach()})
@@ -159,6 +167,15 @@ class Reading:
                 numbers[name] = number
         else:
             step.facts[element, name] = _described_or_not(value)
+
+    def _is_unwritten(self, element: str, name: str, tensor: Tensor) -> bool:
+        """Whether a tensor is to hold the same bits as before the call: as eager did, or, of eager, as autograd says.
+
+        Compiled code may write without autograd's counting it.
+        """
+        if self.like is not None:
+            return isinstance(self.like.facts.get((element, name)), tuple)
+        return self.versions.get(id(tensor)) == _version_of(tensor)
 
     def _tensor(self, step: Step, name: str, tensor: Tensor, places: dict) -> None:
         """Note what a tensor is besides its numbers."""

@@ -349,7 +349,7 @@ class CompileSmoketest:
                 # shows that it has settled.
                 settles = number == 1 or (number == 2 and number < self.steps)
                 with nullcontext() if settles else torch.compiler.set_stance("fail_on_recompile"):
-                    step = subject.step(say, read=eager is not None)
+                    step = subject.step(say, read=eager is not None, like=eager)
                 if step is not None and eager is not None:
                     say("numerics")
                     judge = Judge(subject.model, eager, self.tolerance, self.varying)

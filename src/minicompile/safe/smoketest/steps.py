@@ -77,21 +77,30 @@ class Subject:
         for tensor in (*self._leaves, *self.parameters().values()):
             tensor.grad = None
 
-    def step(self, say: Say = say_nothing, read: bool = False, eager: bool = False) -> Step | None:
+    def step(self, say: Say = say_nothing, read: bool = False, like: Step | None = None) -> Step | None:
         """Run forward, and backward where there is something to differentiate; gradients are left where they landed.
+
+        Args:
+            read: whether what it leaves behind is read.
+            like: eager's step, to which it will be held; None for eager's own.
 
         Returns:
             What it left behind, where that is to be read.
         """
         torch.compiler.cudagraph_mark_step_begin()  # what the last step returned has been read
+        torch.clear_autocast_cache()  # within one autocast of the caller's, it would keep weights from before a step
         self.drop_gradients()
         batch = copied_batch(self.batch, self._elsewhere)
         arguments, keywords, target = split_batch(self.model, batch)
         roots = {"": self.model, "loss_fn": self.loss_fn, BATCH: batch}
-        reading = Reading(self.parameters(), dict(self.model.named_buffers()), roots) if read else None
+        reading = Reading(self.parameters(), dict(self.model.named_buffers()), roots, like) if read else None
         say("forward")
         # Where no stance makes it eager, a wrapper of torch.compile's is passed over.
-        model = getattr(self.model, "_orig_mod", self.model) if eager and self.compiles_itself else self.model
+        model = (
+            getattr(self.model, "_orig_mod", self.model)
+            if read and like is None and self.compiles_itself
+            else self.model
+        )
         output = model(*arguments, **keywords)
         loss = None
         if self.trains:
@@ -133,7 +142,7 @@ class Subject:
         """Take one step as if nothing were compiled; return a copy of it, and whether torch drew random numbers."""
         generators = RandomState()
         with eager_calls(self.model) if self.compiles_itself else torch.compiler.set_stance("force_eager"):
-            step = self.step(read=True, eager=True)
+            step = self.step(read=True)
             assert step is not None
             step = step.copy()
             drawn = generators.torch_has_drawn()
