@@ -110,9 +110,13 @@ class Reading:
         self.parameters = {id(tensor): name for name, tensor in parameters.items()}
         self.buffers = {id(tensor): name for name, tensor in buffers.items()}
         self.roots = roots
-        found = [value for _, value in walk(roots) if isinstance(value, Tensor)]
-        self.before = {id(tensor): tensor for tensor in (*found, *parameters.values()) if _has_version(tensor)}
-        self.versions = {key: version_of(tensor) for key, tensor in self.before.items()}
+        tensors = [] if like is not None else [value for _, value in walk(roots) if isinstance(value, Tensor)]
+        # Of parameters autograd's counters say whether they were written to; some of torch's own kernels write to
+        # buffers uncounted.
+        self.versions = {id(tensor): version_of(tensor) for tensor in parameters.values() if _has_version(tensor)}
+        others = [tensor for tensor in tensors if id(tensor) not in self.versions and not nn.parameter.is_lazy(tensor)]
+        self.sums = {id(tensor): _fingerprint(tensor) for tensor in others}
+        self.held = others  # so that no other tensor gets the identity of one
 
     def read(self, output: Any, loss: Tensor | None) -> Step:
         """Read what the call has returned and left."""
@@ -169,13 +173,13 @@ class Reading:
             step.facts[element, name] = _described_or_not(value)
 
     def _is_unwritten(self, element: str, name: str, tensor: Tensor) -> bool:
-        """Whether a tensor is to hold the same bits as before the call: as eager did, or, of eager, as autograd says.
-
-        Compiled code may write without autograd's counting it.
-        """
+        """Whether a tensor is to hold the same bits as before the call, because eager's step left it alone."""
         if self.like is not None:
             return isinstance(self.like.facts.get((element, name)), tuple)
-        return self.versions.get(id(tensor)) == _version_of(tensor)
+        if id(tensor) in self.versions:
+            return self.versions[id(tensor)] == version_of(tensor)
+        before = self.sums.get(id(tensor))
+        return before is not None and before == _fingerprint(tensor)
 
     def _tensor(self, step: Step, name: str, tensor: Tensor, places: dict) -> None:
         """Note what a tensor is besides its numbers."""
@@ -207,10 +211,6 @@ def _sum_of_bits(tensor: Tensor) -> int:
     for chunk in row.split(CHUNK) if row.numel() else ():
         total = (total * 31 + int((chunk * weights[: chunk.numel()]).sum().item())) % 2**64
     return total
-
-
-def _version_of(tensor: Tensor) -> int | None:
-    return version_of(tensor) if _has_version(tensor) else None
 
 
 def _has_version(tensor: Tensor) -> bool:
