@@ -53,7 +53,8 @@ def graphs_called(node: dict, aten: dict[str, dict]) -> tuple[str | None, list[s
         )
         return [one for one in named if one in within]
 
-    made_for = next((name for name in node["origins"] if name in aten and graphs(name)), None)
+    # the operands' origins are among its own, another such call's say: the last in the graph is the one itself
+    made_for = next((name for name in reversed(aten) if name in node["origins"] and graphs(name)), None)
     return made_for, graphs(made_for) if made_for else []
 
 
@@ -111,14 +112,16 @@ def bytes_moved(graph: Graph) -> int | None:
 
 def told(graph: Graph) -> list[Coded]:
     """What to say of the graphs within a graph: which are called how often, which branch counts, which loop turns."""
-    sites, passes = graph.get("subgraph_calls", []), _passes(graph)
+    passes = _passes(graph)
+    sites = [site for site in graph.get("subgraph_calls", []) if passes[site["within"]]]  # what counts at all
     found: dict[str, Coded] = {}
     for site in sites:
         for name in site["graphs"] if site["kind"] == "region" else ():
-            found[name] = {"code": "region", "graph": name, "times": passes[name] or runs(sites, name)["times"]}
+            if passes[name] > 1:
+                found[name] = {"code": "region", "graph": name, "times": passes[name]}
     for site in sites:
-        if site["kind"] == "cond":
-            counts = next((name for name in site["graphs"] if passes[name]), site["graphs"][0])
+        if site["kind"] == "cond" and site["graphs"]:
+            counts = next(name for name in site["graphs"] if passes[name])
             found[site["node"] or ""] = {"code": "cond", "graph": counts, "graphs": site["graphs"]}
         elif site["kind"] == "while_loop":
             found[site["node"] or ""] = {"code": "while_loop", "node": site["node"]}
@@ -135,7 +138,7 @@ def _passes(graph: Graph) -> Counter[str | None]:
         return sum(size for size, _ in own), sum(number for _, number in own)
 
     def counted(site: SubgraphCall) -> list[str]:
-        return [max(site["graphs"], key=weight)] if site["kind"] == "cond" else site["graphs"]
+        return [max(site["graphs"], key=weight)] if site["kind"] == "cond" and site["graphs"] else site["graphs"]
 
     def visit(name: str | None) -> None:
         passes[name] += 1
