@@ -27,6 +27,7 @@ from minicompile.torch_private.paths import without_paths
 from minicompile.watching.collected import Session
 from minicompile.watching.model import watched_session
 from minicompile.watching.session import watch
+from minicompile.watching.stacks import PACKAGES, PACKAGES_HERE
 from minicompile.watching.watched import Kind, Watched, write_watched
 from minilab import LabError
 from minilab.files import write_json, write_text
@@ -74,7 +75,9 @@ class Seen:
         What cannot be made of one capture is told on stderr and left out; the rest is written.
         """
         self._complete = self._watched()
-        uncompiled = without_paths([one for one in self._session.asked if not one["compiled"]])
+        uncompiled = [one for one in without_paths(self._session.asked, PACKAGES_HERE) if not one["compiled"]]
+        # what a library compiles and this script does not use is nothing that its reader missed
+        uncompiled = [one for one in uncompiled if one["calls"] or not PACKAGES.search(one["file"] or "")]
         self.index, self.pages = write_pages(self._concluded(), Path(folder), self._language, _told, uncompiled)
 
 

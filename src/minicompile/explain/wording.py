@@ -84,8 +84,14 @@ class Wording:
 
     def runs(self, runs: Runs) -> str:
         """How often a call in a graph within a graph runs; nothing where that is once."""
-        kind = "_".join(where for where in ("branch", "loop") if runs[where]) or "region"  # type: ignore[literal-required]
-        return self._words(f"runs.{kind}", count=runs["times"]) if runs["times"] != 1 or kind != "region" else ""
+        kind = "_".join(where for where in ("branch", "loop") if runs[where]) or (
+            "turned" if runs["turned"] else "region"
+        )  # type: ignore[literal-required]
+        return (
+            self._words(f"runs.{kind}", count=runs["times"])
+            if runs["times"] != 1 or kind not in ("region", "turned")
+            else ""
+        )
 
     def direction(self, direction: str) -> str:
         """Forward or backward."""

@@ -160,9 +160,10 @@ class Kernel(TypedDict):
 class Runs(TypedDict):
     """How often what stands in a graph within a graph runs in one call of that graph."""
 
-    times: int  # every branch taken and each loop turned once
+    times: int  # every branch taken, and each loop turned once whose turns are not known
     branch: bool
     loop: bool
+    turned: bool  # in a loop whose turns are known
 
 
 class SubgraphCall(TypedDict):
@@ -173,6 +174,7 @@ class SubgraphCall(TypedDict):
     line: int | None
     within: str | None  # the graph within the graph that it stands in itself
     graphs: list[str]
+    turns: NotRequired[int | None]  # of a loop, where its text says so
 
 
 class Call(TypedDict):

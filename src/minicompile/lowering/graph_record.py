@@ -20,7 +20,7 @@ from minicompile.lowering.captured import (
     SubgraphCall,
 )
 from minicompile.lowering.fusion_reasons import reason
-from minicompile.lowering.inner_graphs import CALLS, graphs_called, owners_of_lines, runs
+from minicompile.lowering.inner_graphs import CALLS, graphs_called, owners_of_lines, runs, turns
 from minicompile.lowering.outcomes import (
     attributed,
     contents,
@@ -281,7 +281,10 @@ class BuiltGraph:
         """The call of graphs within the graph, linked to what it runs as a kernel's call is."""
         made_for, graphs = graphs_called(node, {one["name"]: one for one in self.lowered["aten"]["nodes"]})
         kind, within = CALLS[node["kind"]], self.within.get(line or 0)
-        self.sites.append({"kind": kind, "node": made_for, "line": line, "within": within, "graphs": graphs})
+        site: SubgraphCall = {"kind": kind, "node": made_for, "line": line, "within": within, "graphs": graphs}
+        if kind == "while_loop":
+            site["turns"] = None if within else turns(self.lowered["aten"]["text"], made_for, graphs)
+        self.sites.append(site)
         for number, group in enumerate(self.lowered["groups"]):
             if line and node["name"] in group["members"]:
                 self.panes.link("call", self.groups, self.group_line[number], self.code_pane, line)

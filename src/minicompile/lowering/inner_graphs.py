@@ -1,8 +1,9 @@
 """Graphs within a graph, the body of a region, a branch or a loop: who calls them, and how often what is in them runs.
 
 Inductor lowers such a graph once and writes a function for it, which the wrapper calls. A region
-(`torch.compiler.nested_compile_region`) runs as often as it is called. Of the branches of a `torch.cond` one runs. How
-often a loop turns, of `while_loop` or of a `scan`, may follow from data, so that it is counted for one turn.
+(`torch.compiler.nested_compile_region`) runs as often as it is called. Of the branches of a `torch.cond` one runs. A
+loop turns as often as its text says where it counts to a number, as that of a `scan` does; how often another turns may
+follow from data, so that it is counted for one turn.
 """
 
 import re
@@ -13,6 +14,10 @@ from minicompile.lowering.captured import Call, Coded, Graph, Runs, SubgraphCall
 
 # Inductor's classes of what calls a graph within the graph, and what such a call is
 CALLS = {"Conditional": "cond", "WhileLoop": "while_loop", "InvokeSubgraph": "region"}
+CLASS = r"(?ms)^ {4}class %s\(torch\.nn\.Module\):\n +def forward\(self, (.*?)\):\n(.*?)(?=^ {0,4}\S|\Z)"
+TEST = re.compile(
+    r"\s*(?:#.*\n\s*)*(\w+): \S+ = torch\.ops\.aten\.lt\.Scalar\((?P<counter>\w+), (?P<end>\d+)\);.*\n\s*return \1\s*"
+)
 FUNCTION = re.compile(r"def (\w+)\(args\):$")
 
 
@@ -53,8 +58,47 @@ def graphs_called(node: dict, aten: dict[str, dict]) -> tuple[str | None, list[s
         )
         return [one for one in named if one in within]
 
-    made_for = next((name for name in node["origins"] if name in aten and graphs(name)), None)
+    # the operands' origins are among its own, another such call's say: the last in the graph is the one itself
+    made_for = next((name for name in reversed(aten) if name in node["origins"] and graphs(name)), None)
     return made_for, graphs(made_for) if made_for else []
+
+
+def turns(text: str, node: str | None, graphs: list[str]) -> int | None:
+    """How often a loop of the graph itself turns that counts from a number to another, by ones; None for any other.
+
+    Args:
+        text: of the ATen graph.
+        node: the loop's.
+        graphs: names of its test and of its body.
+    """
+    call = re.search(rf"^ {{8}}{node} = torch\.ops\.higher_order\.while_loop\(\w+, \w+, \(([\w, ]+)\)", text, re.M)
+    inner = [match for name in graphs if (match := re.search(CLASS % name, text))]
+    if call is None or len(inner) != 2:
+        return None
+    (test_takes, test), (takes, body) = ((re.findall(r"(\w+): \"", one[1]), one[2]) for one in inner)
+    until, gives = TEST.fullmatch(test), re.search(r"^ +return \(([\w, ]+)\)", body, re.M)
+    if until is None or gives is None or until["counter"] not in test_takes:
+        return None
+    place = test_takes.index(until["counter"])
+    start, made = _names(call[1])[place], _names(gives[1])[place]
+    first = re.search(rf"^ {{8}}{start}: \S+ = torch\.ops\.aten\.full\.default\(\[\], (\d+),", text, re.M)
+    by_ones = re.search(rf"^ +{made}: \S+ = torch\.ops\.aten\.add\.Tensor\({takes[place]}, 1\);", body, re.M)
+    return max(int(until["end"]) - int(first[1]), 0) if first and by_ones else None
+
+
+def _names(listed: str) -> list[str]:
+    return [one.strip() for one in listed.split(",") if one.strip()]
+
+
+def _times(site: SubgraphCall, name: str) -> int:
+    """How often one of the graphs that are called runs in one such call; of a loop whose turns are not known, once."""
+    known = site.get("turns")
+    # the test says once more that it is over
+    return 1 if known is None else known + (name == site["graphs"][0])
+
+
+def _turns_unknown(site: SubgraphCall) -> bool:
+    return site["kind"] == "while_loop" and site.get("turns") is None
 
 
 def runs(sites: list[SubgraphCall], within: str | None) -> Runs:
@@ -65,17 +109,19 @@ def runs(sites: list[SubgraphCall], within: str | None) -> Runs:
         within: the graph's name; None for what stands in none.
 
     Returns:
-        `times`, every branch taken and each loop turned once; whether it is in a `branch`, and whether in a `loop`.
+        `times`, every branch taken and each loop turned once whose turns are not known; whether it is in a `branch`,
+        whether in such a `loop`, and whether it is `turned` in one whose turns are known.
     """
     if within is None:
-        return {"times": 1, "branch": False, "loop": False}
+        return {"times": 1, "branch": False, "loop": False, "turned": False}
     callers = [(site, runs(sites, site["within"])) for site in sites if within in site["graphs"]]
     if not callers:  # of a kind that is not known, which was lowered for some call
-        return {"times": 1, "branch": False, "loop": False}
+        return {"times": 1, "branch": False, "loop": False, "turned": False}
     return {
-        "times": sum(outer["times"] for _, outer in callers),
+        "times": sum(outer["times"] * _times(site, within) for site, outer in callers),
         "branch": any(site["kind"] == "cond" or outer["branch"] for site, outer in callers),
-        "loop": any(site["kind"] == "while_loop" or outer["loop"] for site, outer in callers),
+        "loop": any(_turns_unknown(site) or outer["loop"] for site, outer in callers),
+        "turned": any(site.get("turns") is not None or outer["turned"] for site, outer in callers),
     }
 
 
@@ -88,7 +134,7 @@ def one_pass(graph: Graph) -> list[tuple[Call, int]]:
     """The calls of a graph, each with how often one call of the graph runs it.
 
     Of the branches of a `torch.cond` the one counts that moves most bytes, of equals the first with most calls; a loop
-    counts for one turn.
+    whose turns are not known counts for one.
     """
     passes = _passes(graph)
     return [(call, passes[call.get("within")]) for call in graph["calls"]]
@@ -111,17 +157,21 @@ def bytes_moved(graph: Graph) -> int | None:
 
 def told(graph: Graph) -> list[Coded]:
     """What to say of the graphs within a graph: which are called how often, which branch counts, which loop turns."""
-    sites, passes = graph.get("subgraph_calls", []), _passes(graph)
+    passes = _passes(graph)
+    sites = [site for site in graph.get("subgraph_calls", []) if passes[site["within"]]]  # what counts at all
     found: dict[str, Coded] = {}
     for site in sites:
         for name in site["graphs"] if site["kind"] == "region" else ():
-            found[name] = {"code": "region", "graph": name, "times": passes[name] or runs(sites, name)["times"]}
+            if passes[name] > 1:
+                found[name] = {"code": "region", "graph": name, "times": passes[name]}
     for site in sites:
-        if site["kind"] == "cond":
-            counts = next((name for name in site["graphs"] if passes[name]), site["graphs"][0])
+        if site["kind"] == "cond" and site["graphs"]:
+            counts = next(name for name in site["graphs"] if passes[name])
             found[site["node"] or ""] = {"code": "cond", "graph": counts, "graphs": site["graphs"]}
         elif site["kind"] == "while_loop":
-            found[site["node"] or ""] = {"code": "while_loop", "node": site["node"]}
+            known = site.get("turns")
+            counted: Coded = {"code": "while_loop"} if known is None else {"code": "while_loop_counted", "turns": known}
+            found[site["node"] or ""] = {**counted, "node": site["node"]}
     return list(found.values())
 
 
@@ -131,18 +181,20 @@ def _passes(graph: Graph) -> Counter[str | None]:
 
     def weight(name: str | None) -> tuple[int, int]:
         own: list[Any] = [(call["bytes"] or 0, 1) for call in graph["calls"] if call.get("within") == name]
-        own += [weight(inner) for site in sites if site["within"] == name for inner in counted(site)]
+        for site in sites:
+            for inner in counted(site) if site["within"] == name else ():
+                own += [weight(inner)] * _times(site, inner)
         return sum(size for size, _ in own), sum(number for _, number in own)
 
     def counted(site: SubgraphCall) -> list[str]:
-        return [max(site["graphs"], key=weight)] if site["kind"] == "cond" else site["graphs"]
+        return [max(site["graphs"], key=weight)] if site["kind"] == "cond" and site["graphs"] else site["graphs"]
 
-    def visit(name: str | None) -> None:
-        passes[name] += 1
+    def visit(name: str | None, times: int = 1) -> None:
+        passes[name] += times
         for site in sites:
             if site["within"] == name:
                 for inner in counted(site):
-                    visit(inner)
+                    visit(inner, times * _times(site, inner))
 
     known = {name for site in sites for name in site["graphs"]}
     for name in {call.get("within") for call in graph["calls"]} - known | {None}:

@@ -118,7 +118,9 @@ def test_what_is_in_a_region_is_for_the_target_and_counts_as_often_as_it_is_call
     (graph,), (whole,) = made["graphs"], plain["graphs"]
     assert {kernel["language"] for kernel in graph["kernels"]} == {"python"}
     assert len(graph["calls"]) == 4
-    assert [call["runs"] for call in graph["calls"]] == [{"times": 3, "branch": False, "loop": False}] * 4
+    assert [call["runs"] for call in graph["calls"]] == [
+        {"times": 3, "branch": False, "loop": False, "turned": False}
+    ] * 4
     assert called(graph) == called(whole) == {"kernels": 6, "libraries": 6}
     assert bytes_moved(graph) == bytes_moved(whole) == sum(call["bytes"] for call in whole["calls"])
     assert {node["name"] for node in graph["nodes"] if node["fate"] == "inner graph"} == {
@@ -135,6 +137,32 @@ def test_what_is_in_a_region_is_for_the_target_and_counts_as_often_as_it_is_call
     page = summary_html(made)
     assert "calls of kernels 6, of libraries 6" in page
     assert "The region repeated_subgraph0 is called 3 times" in page
+
+
+class Counting(nn.Module):
+    """A loop that turns five times, and one that may turn otherwise than it seems to."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def forward(self, x):
+        start = torch.zeros([], dtype=torch.int64)
+        return while_loop(lambda i, x: i < 5, lambda i, x: (i + self.step, (x @ x).sin()), (start, x))[1]
+
+
+@pytest.mark.parametrize(("step", "turns", "tests"), [(1, 5, 6), (2, 1, 1)])
+def test_a_loop_that_counts_to_a_number_by_ones_counts_as_often_as_it_turns(step, turns, tests):
+    made = of_target(Counting(step), (torch.ones(8, 8),))
+    (graph,) = made["graphs"]
+    body = [call["runs"]["times"] for call in graph["calls"] if "body" in call.get("within", "")]
+    (tested,) = [call["runs"]["times"] for call in graph["calls"] if "cond" in call.get("within", "")]
+    assert (set(body), tested) == ({turns}, tests)
+    assert called(graph)["libraries"] == turns  # the product
+    (site,) = graph["subgraph_calls"]
+    assert site["turns"] == (5 if step == 1 else None)
+    said = "turns 5 times, and is counted so often" if step == 1 else "one turn is counted"
+    assert said in summary_html(made)
 
 
 class Sided(nn.Module):
@@ -156,7 +184,7 @@ def test_of_branches_one_counts_and_of_a_loop_one_turn(tmp_path):
     assert called(graph) == {"kernels": 6, "libraries": 3}
     of_kernel = {call["kernel"]: call for call in graph["calls"]}
     in_part = next(call for name, call in of_kernel.items() if name.endswith("_relu_0") or "relu" in name)
-    assert in_part["runs"] == {"times": 2, "branch": False, "loop": True}
+    assert in_part["runs"] == {"times": 2, "branch": False, "loop": True, "turned": False}
     sides = {
         side: [call for call in graph["calls"] if call.get("within") == f"{side}_graph_0"] for side in ("true", "false")
     }
