@@ -14,8 +14,7 @@ include: "rules/common.smk"
 configfile: readable("config.yaml")
 
 
-named_model = model_named(config, workflow)
-plan = planned(config, workflow)
+plan, named_model = planned(config, workflow)
 timed_kernels = [*config["kernels"], *sum(config["references"].values(), [])]
 users_kernels = [name for name, entry in config["kernels"].items() if is_users(name, entry)]
 
