@@ -3,6 +3,7 @@
 Main job: snakemake --cores 4 results/24/roofline.png
 """
 
+from snakemake.jobs import GroupJob
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -29,6 +30,8 @@ onstart:
     # weighs all ready jobs again every second, once for each job that has ended, and waits a second at its end.
     if not workflow.non_local_exec:
         workflow.scheduler.job_rate_limiter = None
+    # Snakemake 9.27 drops an executor's words on a group's failure, such as SLURM's refusal.
+    GroupJob.log_error = directives.saying_why(GroupJob.log_error, logger.error)
 
 
 localrules:

@@ -144,3 +144,18 @@ def report_entry(path: str, stage: str, caption: str, language: str) -> dict[str
 def docstring_in(language: str, name: str, english: str) -> str:
     """A rule's docstring on one line, in a language: its own in English, translated in another."""
     return " ".join((english if language == "en" else Translations("minilab", "rules", language)(name)).split())
+
+
+def saying_why(log_error: Callable[..., None], say: Callable[[str], None]) -> Callable[..., None]:
+    """A group of jobs' `log_error` that also says the executor's words.
+
+    What a scheduler was called with is left out of them: it is longer than a screen.
+    """
+
+    def log_why(group: Any, msg: str | None = None, **more: Any) -> None:
+        if msg:
+            words = msg.partition("\n    sbatch call")[0]
+            say(f"Group {group.groupid}: {words}")
+        log_error(group, msg, **more)
+
+    return log_why
