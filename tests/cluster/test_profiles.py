@@ -52,7 +52,16 @@ def test_what_slurm_refuses_of_a_group_is_on_the_terminal(tmp_path: Path):
         (slurm / program).chmod(0o755)
     # an account whose leading zero has to arrive
     lab.edit("profiles/slurm/config.yaml", lambda text: text.replace('slurm_account="none"', 'slurm_account="0070412"'))
-    command = ["--workflow-profile", "profiles/slurm", "--retries", "0", *SOON, *CONFIG, "--", "results/17/training.json"]
+    command = [
+        "--workflow-profile",
+        "profiles/slurm",
+        "--retries",
+        "0",
+        *SOON,
+        *CONFIG,
+        "--",
+        "results/17/training.json",
+    ]
     own = {**os.environ, "PYTHONPATH": str(lab.root / "src"), "PATH": f"{slurm}:{os.environ['PATH']}"}
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", *command], cwd=lab.root, env=own, text=True, capture_output=True
