@@ -71,7 +71,7 @@ def planned(config, workflow):
             read_yaml(file)
     options = read_options(given.config_args, schema)
     places = Places(files, options.by_place(sys.argv))
-    if options.model is not None and isinstance(config["model"], str | None):
+    if options.model is not None and not isinstance(config["model"], dict):
         del config["model"]
         config.update(places.in_files("model"))
     update_config(config, options.settings)

@@ -52,6 +52,7 @@ def test_a_section_and_the_model_that_is_named_both_count():
         options = read_options(given, SCHEMA)
         assert options.model == "minigpt"
         assert options.settings == {"model": {"n_layer": 2, "n_head": 2}, "training": {"seed": 7, "clip": 2}}
+    assert read_options(["model=01"], SCHEMA) == ({}, "01")
     assert read_options([], SCHEMA) == ({}, None)
 
 

@@ -37,7 +37,7 @@ def test_naming_a_model_leaves_the_sizes_of_the_configuration(lab: Lab, section_
     [
         ([], "models are tiny_head, minigpt,.*knobs are fusion, inplace_buffers,"),
         (["model=tiny_head", "knob=fussion"], "knobs are fusion, inplace_buffers,"),
-        (["model=tiny", "knob=fusion"], "models are tiny_head, minigpt,"),
+        (["model=01", "knob=fusion"], "models are tiny_head, minigpt,"),
         (["model=minigpt_swapped", "knob=vectors"], "vectors acts on cpu, and minigpt_swapped is compiled for none"),
     ],
 )

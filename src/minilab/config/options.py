@@ -54,8 +54,8 @@ def read_options(arguments: Iterable[str], schema: dict) -> Options:
         if not inner or inner.get("type") == "object":
             with suppress(yaml.YAMLError, RecursionError):  # else it stays a text, which the schema refuses
                 value = as_the_schema_says(yaml.load(text, yaml.BaseLoader), inner, schema)
-        if key == "model" and isinstance(value, str):
-            model = value
+        if key == "model" and not isinstance(value, dict):
+            model = text
         else:
             settings[key] = merged(settings.get(key), value)
     return Options(settings, model)
