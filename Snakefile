@@ -3,8 +3,6 @@
 Main job: snakemake --cores 4 results/24/roofline.png
 """
 
-from types import SimpleNamespace
-
 from snakemake.jobs import GroupJob
 from snakemake.utils import min_version
 
@@ -32,10 +30,7 @@ onstart:
     # weighs all ready jobs again every second, once for each job that has ended, and waits a second at its end.
     if not workflow.non_local_exec:
         workflow.scheduler.job_rate_limiter = None
-    # Snakemake 9.27 drops an executor's words on a group's failure, such as SLURM's refusal.
-    GroupJob.log_error = directives.saying_why(GroupJob.log_error, logger.error)
-    # And SLURM's plugin 2.8 asks a group for its rule as it tells that it cannot submit it, and then waits for ever.
-    GroupJob.rule = property(lambda group: SimpleNamespace(name=group.groupid))
+    directives.say_why_groups_fail(GroupJob, logger.error)
 
 
 localrules:

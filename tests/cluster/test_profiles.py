@@ -63,20 +63,14 @@ def test_what_slurm_refuses_of_a_group_is_on_the_terminal(tmp_path: Path):
         "results/17/training.json",
     ]
     own = {**os.environ, "PYTHONPATH": str(lab.root / "src"), "PATH": f"{slurm}:{os.environ['PATH']}"}
-
-    def refused() -> str:
-        python = {"cwd": lab.root, "env": own, "text": True, "capture_output": True, "timeout": 120}
-        done = subprocess.run([sys.executable, "-m", "snakemake", *command], **python)
-        assert done.returncode
-        assert "Error in group model" in done.stdout + done.stderr  # else Snakemake says it by itself
-        return done.stdout + done.stderr
-
-    assert re.search(f"^Group model: SLURM sbatch failed.*{refusal}", refused(), re.M)
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *command], cwd=lab.root, env=own, text=True, capture_output=True
+    )
+    assert done.returncode
+    said = done.stdout + done.stderr
+    assert "Error in group model" in said  # else Snakemake says it by itself
+    assert re.search(f"^Group model: SLURM sbatch failed.*{refusal}", said, re.M)
     assert "-A 0070412 " in (tmp_path / "asked").read_text()
-    (slurm / "sacctmgr").write_text(
-        "#!/bin/sh\necho another_account\n"
-    )  # for which the plugin alone would wait for ever
-    assert re.search("^Group model: .* account 0070412 appears to be invalid", refused(), re.M)
 
 
 @pytest.mark.parametrize("profile", ["default", "gpu"])
