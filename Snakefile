@@ -3,6 +3,7 @@
 Main job: snakemake --cores 4 results/24/roofline.png
 """
 
+from snakemake.jobs import GroupJob
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -14,8 +15,7 @@ include: "rules/common.smk"
 configfile: readable("config.yaml")
 
 
-named_model = model_named(config, workflow)
-plan = planned(config, workflow)
+plan, named_model = planned(config, workflow)
 timed_kernels = [*config["kernels"], *sum(config["references"].values(), [])]
 users_kernels = [name for name, entry in config["kernels"].items() if is_users(name, entry)]
 
@@ -30,6 +30,7 @@ onstart:
     # weighs all ready jobs again every second, once for each job that has ended, and waits a second at its end.
     if not workflow.non_local_exec:
         workflow.scheduler.job_rate_limiter = None
+    directives.say_why_groups_fail(GroupJob, logger.error)
 
 
 localrules:

@@ -4,6 +4,7 @@ What needs no Snakemake is in minilab.directives and minilab.plan. Plain Python,
 """
 
 import os
+import sys
 from functools import wraps
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from minikernel.judge.entry import check_entries, is_users
 from minikernel.measure.contest.standards import OURS
 from minilab import LabError, directives
 from minilab.config.check import check_config, read_schema
+from minilab.config.options import read_options
+from minilab.config.places import Places
 from minilab.config.resources import growing, minutes
 from minilab.device import cpu_device, devices_here, is_cpu
 from minilab.directives import any_of, environment, gpus, none_of
@@ -22,9 +25,8 @@ from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefac
 from minilab.records.closure import closure
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.records.params import TUNED_KERNEL, in_order
-from minilab.surroundings import check_surroundings, speak_utf8
-from minilab.yaml_files import as_yaml_types, read_yaml
-from snakemake.common.configfile import load_configfile
+from minilab.surroundings import check_folder, check_surroundings, speak_utf8
+from minilab.yaml_files import read_yaml
 from snakemake.io import get_flag_value, is_flagged, strip_wildcard_constraints
 from snakemake.utils import update_config
 
@@ -44,38 +46,39 @@ def refusing(function):
     return refused
 
 
-def model_named(config, workflow):
-    """The model that `--config model=NAME` names for what_if, or ""; the section `model` stays what the files say."""
-    name = config["model"]
-    if not isinstance(name, str):
-        return ""
-    del config["model"]
-    given = workflow.config_settings.configfiles  # by --configfile, over the workflow's own
-    for file in [*(file for file in workflow.configfiles if file not in given), *given]:
-        update_config(config, {key: value for key, value in load_configfile(file).items() if key == "model"})
-    return name
-
-
 @refusing
 def readable(path):
     """The path of a configuration that can be read: Snakemake would take the last of two keys, and not other encodings."""
-    read_yaml(path)
+    check_folder(Path.cwd(), str(workflow.current_basedir))
+    if not workflow.config_settings.replace_workflow_config:
+        read_yaml(path)
     return path
 
 
 @refusing
 def planned(config, workflow):
-    """What this run builds, once its configuration has been held against the schema and against what is there."""
+    """What this run builds, and the model that `--config model=NAME` names for what_if, or "".
+
+    The configuration is held against the schema and against what is there; the section `model` stays what the files say.
+    """
     check_surroundings(Path.cwd())
     speak_utf8()
-    for file in workflow.configfiles:
+    given, schema = workflow.config_settings, read_schema("schemas/config.schema.yaml")
+    over = given.configfiles  # by --configfile, over the workflow's own or in its place
+    files = [*([] if given.replace_workflow_config else set(workflow.configfiles) - set(over)), *over]
+    for file in files:
         if Path(file).suffix in (".yaml", ".yml"):
             read_yaml(file)
-    update_config(config, as_yaml_types(workflow.config_settings.config or {}))
-    check_config(config, read_schema("schemas/config.schema.yaml"))
-    check_entries(config["kernels"])
+    options = read_options(given.config_args, schema)
+    places = Places(files, options.by_place(sys.argv))
+    if options.model is not None and not isinstance(config["model"], dict):
+        del config["model"]
+        config.update(places.in_files("model"))
+    update_config(config, options.settings)
+    check_config(config, schema, places)
+    check_entries(config["kernels"], places)
     refuse_results_of_another_configuration(config)
-    return Plan(config, measured_devices(config, elsewhere=workflow.non_local_exec))
+    return Plan(config, measured_devices(config, elsewhere=workflow.non_local_exec)), options.model or ""
 
 
 def code(script):

@@ -12,8 +12,10 @@ HEAD = """# Every key of config.yaml
 
 Written from `schemas/config.schema.yaml`, which the configuration is held against before anything runs
 (`python -m docs.build config` writes it again). A key that is not here, or a value that cannot be, ends the
-run with one sentence. Change a value in `config.yaml`, or for one run with `--config`, or lay a file of changes over it
-with `--configfile`, as `tests/small.yaml` does.
+run with one sentence, which names the file or the command line that it stands in. Change a value in `config.yaml`, or
+for one run with `--config`, or lay a file of changes over it with `--configfile`, as `tests/small.yaml` does; with
+`--replace-workflow-config` that file is taken instead, and has to be whole. A name that looks like a number (a class
+called 0042) goes in quotes in a file; on the command line it is taken as it is typed.
 
 | key | value | shipped | what it means |
 |---|---|---|---|

@@ -76,13 +76,13 @@ def place_in_words(place: Mapping[str, Any], language: str = "en") -> str:
 
 def _written(name: str, value: object, text: Translations) -> object:
     """A field as sentences take it: shapes as tuples, counts of bytes in words, numbers in the language's writing."""
-    if name == "shape":
+    if name in ("shape", "right_shape"):
         return str(tuple(value)) if isinstance(value, list | tuple) else value
     if name in ("bytes", "distance"):
         return text("bytes", count=value)
     if isinstance(value, dict):  # whose memory it is, or where beside it
         inner = {key: _written(key, part, text) for key, part in value.items() if key != "code"}
-        return text(f"{name}.{value['code']}", **inner)
+        return text(f"{name.removeprefix('right_')}.{value['code']}", **inner)
     if isinstance(value, int | float) and not isinstance(value, bool):
         number = _Number(value)
         number.text = text

@@ -6,6 +6,7 @@ nothing here knows Snakemake: wildcards are whatever maps their names to values.
 
 import re
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from minilab.device import is_cpu
@@ -144,3 +145,26 @@ def report_entry(path: str, stage: str, caption: str, language: str) -> dict[str
 def docstring_in(language: str, name: str, english: str) -> str:
     """A rule's docstring on one line, in a language: its own in English, translated in another."""
     return " ".join((english if language == "en" else Translations("minilab", "rules", language)(name)).split())
+
+
+def say_why_groups_fail(group_job: type, say: Callable[[str], None]) -> None:
+    """Have groups of jobs say the executor's words on their failure, such as SLURM's refusal.
+
+    Snakemake 9.27 drops them for a group, and SLURM's plugin 2.8 asks a group for its rule as it reports that it could
+    not submit it, which a group does not have: nothing would be reported.
+
+    Args:
+        group_job: Snakemake's class of them.
+        say: writes a line on the terminal and into Snakemake's log.
+    """
+    groups: Any = group_job
+    log_error = groups.log_error
+
+    def log_why(group: Any, msg: str | None = None, **more: Any) -> None:
+        if msg:
+            words = msg.partition("\n    sbatch call")[0]  # the call is longer than a screen
+            say(f"Group {group.groupid}: {words}")
+        log_error(group, msg, **more)
+
+    groups.log_error = log_why
+    groups.rule = property(lambda group: SimpleNamespace(name=group.groupid))

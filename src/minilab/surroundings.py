@@ -31,6 +31,23 @@ def check_surroundings(root: Path) -> None:
     _check_clock(root)
 
 
+def check_folder(root: Path, lab: str) -> None:
+    """Refuse to run in another folder than the lab's own: sources, schemas and records are found from there.
+
+    Args:
+        root: the folder that Snakemake works in.
+        lab: the folder of the lab's Snakefile, or the address that a `module:` has it from.
+
+    Raises:
+        LabError: they are not the same.
+    """
+    if not (Path(lab).is_dir() and root.samefile(lab)):
+        raise LabError(
+            f"the lab runs in its own folder, {lab}, and this is {root}; `cd` there and leave --directory and "
+            "`module:` away, or clone the lab to where you work (docs/cluster.md: a clone for each student)."
+        )
+
+
 def _check_clock(root: Path) -> None:
     """Refuse files from the future: Snakemake would run a job on one, and throw away what it made as older."""
     now = time.time()

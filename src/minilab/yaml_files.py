@@ -88,22 +88,3 @@ def given_text(path: str | Path, kind: str) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}, line {line}: it is not UTF-8; save the file in that encoding.") from None
-
-
-def as_yaml_types(given: dict) -> dict:
-    """The values of `--config` with the types that the same text has in a YAML file.
-
-    Snakemake reads `training={seed: 7}` with every value in it a text; a value that is not nested it reads as a number.
-    """
-
-    def typed(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: typed(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [typed(inner) for inner in value]
-        try:
-            return yaml.safe_load(value) if isinstance(value, str) else value
-        except yaml.YAMLError:
-            return value
-
-    return {key: typed(value) for key, value in given.items() if isinstance(value, dict | list)}

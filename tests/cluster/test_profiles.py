@@ -16,6 +16,7 @@ from labs import CEILINGS, CONFIG, SMALL, lab_before_its_ceilings
 from minilab.gpu_lock import gpu_lock
 
 HEAVY = ("torch", "triton", "cupy")
+SOON = ["--slurm-init-seconds-before-status-checks", "1"]
 ON_A_GPU = ("prove", "ceilings", "autotune", "bench_kernel", "contest", "watch_triton", "profile", "distributed")
 
 
@@ -38,6 +39,38 @@ def test_the_plan_of_a_cluster_run_needs_no_torch(login_node: dict[str, str], tm
     assert done.returncode == 0, done.stdout + done.stderr
     for rule in ON_A_GPU:
         assert f"rule {rule}:" in done.stdout
+
+
+def test_what_slurm_refuses_of_a_group_is_on_the_terminal(tmp_path: Path):
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="no SLURM plugin: pip install -e '.[slurm]'")
+    lab, slurm = copy_lab(tmp_path / "lab"), tmp_path / "slurm"
+    slurm.mkdir()
+    refusal = "sbatch: error: Batch job submission failed: Requested time limit is invalid"
+    for program in ("sbatch", "sacct", "sacctmgr", "sshare", "scancel", "squeue", "sinfo", "scontrol"):
+        said = f'echo "$@" >> {tmp_path}/asked\necho "{refusal}" >&2\nexit 1\n' if program == "sbatch" else ""
+        (slurm / program).write_text(f"#!/bin/sh\n{said}")
+        (slurm / program).chmod(0o755)
+    # an account whose leading zero has to arrive
+    lab.edit("profiles/slurm/config.yaml", lambda text: text.replace('slurm_account="none"', 'slurm_account="0070412"'))
+    command = [
+        "--workflow-profile",
+        "profiles/slurm",
+        "--retries",
+        "0",
+        *SOON,
+        *CONFIG,
+        "--",
+        "results/17/training.json",
+    ]
+    own = {**os.environ, "PYTHONPATH": str(lab.root / "src"), "PATH": f"{slurm}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *command], cwd=lab.root, env=own, text=True, capture_output=True
+    )
+    assert done.returncode
+    said = done.stdout + done.stderr
+    assert "Error in group model" in said  # else Snakemake says it by itself
+    assert re.search(f"^Group model: SLURM sbatch failed.*{refusal}", said, re.M)
+    assert "-A 0070412 " in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize("profile", ["default", "gpu"])

@@ -34,6 +34,7 @@ from mutations import (
 from PIL import Image
 
 from minilab.config.check import check_config, read_schema
+from minilab.config.options import as_the_schema_says
 from minilab.files import read_object
 from minilab.inputs import look_at_inputs
 from minilab.records.artefact import TABLE
@@ -43,7 +44,7 @@ from minilab.records.store import content_sha256, read_artefact
 from minilab.records.verify import verify
 from minilab.site.contents import thumbnail
 from minilab.user_code import load_function
-from minilab.yaml_files import as_yaml_types, parse_yaml, read_yaml
+from minilab.yaml_files import parse_yaml, read_yaml
 from minimodel import MiniGPTConfig, NumpyMiniGPT, Tokenizer, load_checkpoint, load_port, save_checkpoint
 from minimodel.checkpoint import _digest
 from minimodel.port import port, save_port
@@ -209,7 +210,8 @@ def _given(path: Path) -> bool:
     except (yaml.YAMLError, RecursionError):
         return True  # Snakemake hands on a plain text
     config = parse_yaml(Path("config.yaml").read_text(encoding="utf-8"), "config.yaml")
-    for name, value in as_yaml_types(texts).items():
+    schema = read_schema("schemas/config.schema.yaml")
+    for name, value in as_the_schema_says(texts, schema, schema).items():
         config[name] = {**config[name], **value} if isinstance(value, dict) else value
     check_config(config, read_schema("schemas/config.schema.yaml"))
     return _plausible(config)

@@ -12,9 +12,13 @@ from minilab.user_code import UserCodeError
 
 CASE = {"code": "case", "kernel": "mine", "device": "cpu", "case": "random", "shape": [5, 1], "dtype": "float32"}
 OWNER = {"code": "tensor", "dtype": "float32", "shape": [5, 1]}
+ELEMENT = {"code": "element", "row": 1, "column": 3}
 EACH = {
     "wrong": {"error": 1e-3, "tolerance": 4.9e-5},
     "wrong_in_kind": {},
+    "wrong_shape": {"shape": [5], "right_shape": [5, 1]},
+    "wrong_dtype": {"dtype": "float64", "right_dtype": "float32"},
+    "wrong_value": {"value": {"code": "nan"}, "right_value": {"code": "number", "number": 0.5}, "where": ELEMENT},
     "wrong_after_timing": {"error": 1e-3, "tolerance": 4.9e-5},
     "wrong_after_timing_in_kind": {},
     "raised": {"text": "RuntimeError: {out} of luck"},

@@ -108,3 +108,23 @@ def test_an_output_stands_in_the_report_with_a_label_for_each_wildcard():
 def test_a_docstring_is_one_line_in_the_language_asked_for():
     assert directives.docstring_in("en", "corpus", "Sample\n    sentences.") == "Sample sentences."
     assert directives.docstring_in("es", "corpus", "Sample sentences.").startswith("Toma")
+
+
+def test_a_group_that_fails_says_why_and_can_be_asked_for_its_rule():
+    class Group:
+        groupid = "pages"
+
+        def log_error(self, msg: str | None = None, **more: object) -> None:
+            said.append((msg, more))
+
+    said: list = []
+    directives.say_why_groups_fail(Group, said.append)
+    Group().log_error("SLURM sbatch failed. 'no such partition'\n    sbatch call:\n  sbatch ...", aux_logs=["a.log"])
+    Group().log_error()
+    words = "SLURM sbatch failed. 'no such partition'"
+    assert said == [
+        f"Group pages: {words}",
+        (f"{words}\n    sbatch call:\n  sbatch ...", {"aux_logs": ["a.log"]}),
+        (None, {}),
+    ]
+    assert Group().rule.name == "pages"

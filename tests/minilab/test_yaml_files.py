@@ -1,12 +1,11 @@
 """YAML that somebody wrote is read without surprises, or refused in one sentence."""
 
-import math
 from pathlib import Path
 
 import pytest
 
 from minilab import ConfigError
-from minilab.yaml_files import LARGEST_YAML, as_yaml_types, parse_yaml, read_yaml
+from minilab.yaml_files import LARGEST_YAML, parse_yaml, read_yaml
 
 
 def test_yaml_is_read_as_ever(tmp_path: Path):
@@ -44,15 +43,3 @@ def test_a_folder_is_no_yaml(tmp_path: Path):
         read_yaml(tmp_path)
     with pytest.raises(ConfigError, match="mend the YAML"):
         parse_yaml("{", "argument")
-
-
-def test_nested_values_of_the_command_line_get_their_types():
-    # what Snakemake makes of --config 'training={seed: 7, clip: .inf, phases: [{steps: 3}]}' model=tiny seed=3
-    given = {
-        "training": {"seed": "7", "clip": ".inf", "phases": [{"steps": "3"}], "on": "yes"},
-        "model": "tiny",
-        "seed": 3,
-    }
-    typed = as_yaml_types(given)
-    assert typed == {"training": {"seed": 7, "clip": math.inf, "phases": [{"steps": 3}], "on": True}}
-    assert as_yaml_types(typed) == typed  # as in a job's own Snakemake

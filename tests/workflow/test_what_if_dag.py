@@ -24,10 +24,12 @@ def test_a_knob_is_flipped_on_each_device_here_that_it_acts_on(lab: Lab, model: 
     assert pages(lab, model, knob) == {f"results/25/{model}/{device}/what_if/{knob}.html" for device in devices}
 
 
-def test_naming_a_model_leaves_the_sizes_of_the_configuration(lab: Lab):
+@pytest.mark.parametrize("section_first", [True, False])
+def test_naming_a_model_leaves_the_sizes_of_the_configuration(lab: Lab, section_first: bool):
     lab.edit("config.yaml", lambda text: text.replace("n_embd: 64 ", "n_embd: 63 ", 1))
-    done = lab.snakemake("what_if", "--config", "model=minigpt", "knob=fusion", "--dry-run", check=False)
-    assert "model.n_embd is 63, which model.n_head = 4 does not divide" in done.stdout
+    both = ["model={n_head: 2}", "model=minigpt"][:: 1 if section_first else -1]
+    done = lab.snakemake("what_if", "--config", *both, "knob=fusion", "--dry-run", check=False)
+    assert "config.yaml and the command line: model.n_embd is 63, which model.n_head = 2 does not divide" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_naming_a_model_leaves_the_sizes_of_the_configuration(lab: Lab):
     [
         ([], "models are tiny_head, minigpt,.*knobs are fusion, inplace_buffers,"),
         (["model=tiny_head", "knob=fussion"], "knobs are fusion, inplace_buffers,"),
-        (["model=tiny", "knob=fusion"], "models are tiny_head, minigpt,"),
+        (["model=01", "knob=fusion"], "models are tiny_head, minigpt,"),
         (["model=minigpt_swapped", "knob=vectors"], "vectors acts on cpu, and minigpt_swapped is compiled for none"),
     ],
 )

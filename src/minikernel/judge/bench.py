@@ -14,6 +14,7 @@ wrong, not fast.
 What remains: the part of a call that is shorter than `CLOCK_SLACK_US` rests on the kernel's own process.
 """
 
+import math
 import os
 import random
 import time
@@ -27,7 +28,9 @@ from typing import Any, NamedTuple
 import torch
 
 from minikernel.judge.client import Failed, Gone, KernelProcess, Workshop
+from minikernel.judge.kinds import wrong_form
 from minikernel.judge.memory import Block, aligned, contiguous
+from minikernel.judge.operation import SOFTMAX
 from minikernel.judge.starting import WAITING
 from minikernel.measure.bench import REFERENCE, TOLERANCE, row_of
 from minikernel.measure.ceilings import Rate, large_copy
@@ -260,7 +263,7 @@ class _Bench:
         others = self.random.sample(range(self.rows), min(LOOKED_AT, self.rows))
         others = [row for row in others if row not in fresh]
         expected = torch.cat([rewritten, x[others]])
-        self._judge(self._shown(answer, i, fresh + others), expected)
+        self._judge(self._shown(answer, i, fresh + others), expected, fresh + others)
 
     def _look_at_all(self, i: int) -> None:
         """Judge a whole result."""
@@ -270,20 +273,24 @@ class _Bench:
 
     def _shown(self, answer: dict, i: int, rows: list[int] | None) -> torch.Tensor:
         """Rows of the result that is kept, or all of it."""
-        if answer.get("shape") != [self.rows, self.cols] or answer.get("dtype") != self.params["dtype"]:
-            raise self._failed({"code": "wrong_in_kind"})
+        if reason := wrong_form(answer, [self.rows, self.cols], self.params["dtype"]):
+            raise self._failed(reason)
         count = self.rows if rows is None else len(rows)
         result = self.block.tensor(contiguous([count, self.cols], self.results, self.params["dtype"]))
         result.fill_(torch.nan)
         self.own.ask("show", key=0, start=self.results, x=self.layouts[i], rows=rows)
         return result
 
-    def _judge(self, result: torch.Tensor, x: torch.Tensor) -> None:
+    def _judge(self, result: torch.Tensor, x: torch.Tensor, rows: list[int] | None = None) -> None:
+        """Hold a result, or those rows of it, against the softmax of `x`."""
         at, tolerance = torch.device(self.own.device), TOLERANCE[self.params["dtype"]]
         large = x.numel() > 1 << 20
         error = softmax_error(result.to(at), x.to(at)) if large else softmax_error(result, x)
         if not error <= tolerance:
-            raise self._failed(wrong(error, tolerance))
+            reason = wrong(error, tolerance) if math.isfinite(error) else SOFTMAX.in_kind(result, x)
+            if rows and "where" in reason:
+                reason["where"]["row"] = rows[reason["where"]["row"]]
+            raise self._failed(reason)
         self.error = max(self.error, error)
 
     def _time_graphs(self) -> None:

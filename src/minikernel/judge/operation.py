@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import torch
 
-from minikernel.proof.accuracy import softmax_error
+from minikernel.judge.kinds import wrong_value
+from minikernel.proof.accuracy import ROWS_AT_ONCE, softmax_error
 from minikernel.proof.proof import REFERENCE_TOLERANCE, numpy_error
+from minikernel.reasons import Reason
 
 LARGE = 1 << 20  # elements from which a result is compared a piece at a time, where the kernel runs
 LOOKS_LIKE = 1e-3  # relative difference up to which a wrong result may be that of a known mistake
@@ -40,6 +42,17 @@ class Operation(NamedTuple):
     operands: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = lambda x: ()
     shape: Callable[[torch.Size], torch.Size] = lambda shape: shape
     mistakes: Sequence[tuple[str, Mistake]] = ()
+
+    def in_kind(self, result: torch.Tensor, x: torch.Tensor, *operands: torch.Tensor) -> Reason:
+        """The reason of a result whose error is infinite, a large one looked at some rows at a time."""
+        if x.dim() != 2 or operands:
+            given = [one.double() if one.is_floating_point() else one for one in (x, *operands)]
+            return wrong_value(result, self.exact(*given)) or {"code": "wrong_in_kind"}
+        for row in range(0, len(x), ROWS_AT_ONCE):
+            piece = slice(row, row + ROWS_AT_ONCE)
+            if found := wrong_value(result[piece], self.exact(x[piece].double()), row):
+                return found
+        return {"code": "wrong_in_kind"}
 
     def mistake(self, result: torch.Tensor, x: torch.Tensor, *operands: torch.Tensor) -> dict[str, str]:
         """{"mistake": the known one whose result is nearest to a wrong one}; nothing where none is near."""

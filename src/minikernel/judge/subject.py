@@ -4,11 +4,13 @@ What the kernel's process says of a result, its shape and dtype, must be what wa
 right is worked out in this process, from the judge's own copy of the input.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 
 from minikernel.judge.client import Failed, KernelProcess
+from minikernel.judge.kinds import wrong_form
 from minikernel.judge.memory import ALIGNED, Block, Layout, aligned, contiguous
 from minikernel.judge.operation import LARGE, SOFTMAX, Operation
 from minikernel.reasons import wrong
@@ -98,10 +100,8 @@ class Subject:
         answer = self.process.ask("call", name=self.name, x=laid.x, more=laid.more, key=key, redzones=redzones, **more)
         self.seconds = answer["seconds"]
         # Form first: only what has the right shape and dtype can be looked at where it is expected.
-        if answer.get("shape") != list(self._shape(laid)):
-            raise self.failed({"code": "wrong_in_kind", "mistake": "shape"})
-        if answer.get("dtype") != self.dtype:
-            raise self.failed({"code": "wrong_in_kind", "mistake": "dtype"})
+        if reason := wrong_form(answer, list(self._shape(laid)), self.dtype):
+            raise self.failed(reason)
         return answer
 
     def result(self, laid: Laid, key: int = 0) -> torch.Tensor:
@@ -128,7 +128,9 @@ class Subject:
         error = self.operation.error(result, *values)
         # not `>`: a NaN is above no tolerance
         if not error <= self.tolerance:
-            raise self.failed({**wrong(error, self.tolerance), **self.operation.mistake(result, *values)})
+            has_number = math.isfinite(error)
+            reason = wrong(error, self.tolerance) if has_number else self.operation.in_kind(result, *values)
+            raise self.failed({**reason, **self.operation.mistake(result, *values)})
         return error
 
     def error(self, x: torch.Tensor, redzones: bool = False, **more: Any) -> float:

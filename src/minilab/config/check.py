@@ -1,6 +1,7 @@
 """Check the configuration before anything runs, and refuse one that cannot be right."""
 
 from collections.abc import Iterator
+from datetime import date
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 
 import jsonschema
 
-from minilab.config.plausible import sizes_that_nothing_holds, values_that_are_none
+from minilab.config.places import Places
+from minilab.config.plausible import Problem, sizes_that_nothing_holds, values_that_are_none
 from minilab.errors import ConfigError, LabError
 from minilab.yaml_files import own_yaml
 
@@ -30,25 +32,27 @@ def check_schema(value: object, schema: dict, where: str, advice: str | None = N
     Raises:
         LabError: the value does not fit; one sentence about the deepest, most telling mismatch.
     """
-    validator = jsonschema.Draft202012Validator(schema)
-    error = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    error = _mismatch(value, schema)
     if error is not None:
         raise LabError(_sentence(error, where, advice))
+
+
+def _mismatch(value: object, schema: dict) -> jsonschema.ValidationError | None:
+    return jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
 
 
 def _sentence(error: jsonschema.ValidationError, where: str, advice: str | None) -> str:
     key = ".".join(map(str, error.absolute_path))
     schema: Any = error.schema
     instance: Any = error.instance
-    named: Any = error.validator_value
     place = f"{where}: {key}" if key else where
     if error.validator == "additionalProperties" and isinstance(instance, dict):
-        known = sorted(schema.get("properties", {}))
-        unknown = sorted(set(instance) - set(known))
-        near = get_close_matches(unknown[0], known, n=1)
+        known, unknown = sorted(schema.get("properties", {})), _unknown(error)
+        near = get_close_matches(unknown, known, n=1)
         known_ones = f"did you mean {near[0]!r}?" if near else f"known keys there are {', '.join(known)}."
-        return f"{place} has an unknown key {unknown[0]!r}; {advice or known_ones}"
+        return f"{place} has an unknown key {unknown!r}; {advice or known_ones}"
     if error.validator == "required":
+        named: Any = error.validator_value
         missing = sorted(set(named) - set(instance))
         return f"{place} lacks the key {missing[0]!r}; {advice or 'add it.'}"
     if "sentence" in schema:
@@ -56,51 +60,95 @@ def _sentence(error: jsonschema.ValidationError, where: str, advice: str | None)
     return f"{place} cannot be {instance!r}: {error.message}" + (f"; {advice}" if advice else ".")
 
 
+def _unknown(error: jsonschema.ValidationError) -> str:
+    """The first of the keys that the schema does not know."""
+    instance: Any = error.instance
+    schema: Any = error.schema
+    return min(set(instance) - set(schema.get("properties", {})))
+
+
 def is_for_cpu(entry: dict) -> bool:
     """Whether an entry of `kernels:` is written for a CPU, in C++."""
     return str(entry["source"]).endswith(".cpp")
 
 
-def check_config(config: dict, schema: dict) -> None:
+def check_config(config: dict, schema: dict, places: Places | None = None) -> None:
     """Check the lab's configuration against its schema, then against rules that no schema can express.
 
+    Args:
+        config: all of it, as the lab will use it.
+        schema: of it.
+        places: where its settings stand; by default all in `config.yaml`.
+
     Raises:
-        ConfigError: one sentence that names the key, what is wrong with it and what to write instead.
+        ConfigError: one sentence that names the place, the key, what is wrong with it and what to write instead.
     """
-    for problem in values_that_are_none(config):
-        raise ConfigError(f"config.yaml: {problem}")
-    try:
-        check_schema(config, schema, "config.yaml")
-    except LabError as error:
-        raise ConfigError(str(error)) from None
-    for problem in chain(_contradictions(config), sizes_that_nothing_holds(config)):
-        raise ConfigError(f"config.yaml: {problem}")
+    places = places or Places(options={"config.yaml": config})
+    _refuse(values_that_are_none(config), places)
+    error = _mismatch(config, schema)
+    if error is not None:
+        raise ConfigError(_told_of(error, places))
+    _refuse(chain(_contradictions(config), sizes_that_nothing_holds(config)), places)
 
 
-def _contradictions(config: dict) -> Iterator[str]:
-    """Values that do not go together, or name what is not there, a sentence each."""
+def _refuse(problems: Iterator[Problem], places: Places) -> None:
+    for problem in problems:
+        raise ConfigError(f"{places.of(*problem.settings)}: {problem.sentence}")
+
+
+def _told_of(error: jsonschema.ValidationError, places: Places) -> str:
+    """The sentence about a mismatch, with the place where it stands."""
+    keys, instance = list(error.absolute_path), error.instance
+    wanted: Any = error.validator_value
+    if error.validator == "required":
+        return _sentence(error, places.around(keys), None)
+    if error.validator == "additionalProperties" and isinstance(instance, dict):
+        return _sentence(error, places.of([*keys, _unknown(error)]), None)
+    if "propertyNames" in error.absolute_schema_path:
+        return _sentence(error, places.of([*keys, str(instance)]), None)
+    place = places.of(keys)
+    if error.validator == "type" and "string" in wanted and isinstance(instance, int | float | date):
+        written = places.written(keys) or str(instance)
+        as_read = "" if written == str(instance) else f", as YAML reads {written},"
+        return (
+            f"{place}: {'.'.join(map(str, keys))} is {instance}{as_read} where a text is needed; write it in quotes, "
+            f'"{written}".'
+        )
+    if error.validator == "type" and instance is None:
+        return f"{place}: {'.'.join(map(str, keys))} is empty; write what belongs there, or take the line away."
+    return _sentence(error, place, None)
+
+
+def _contradictions(config: dict) -> Iterator[Problem]:
+    """Values that do not go together, or name what is not there."""
     model, kernels = config["model"], config["kernels"]
     if model["n_embd"] % model["n_head"]:
-        yield (
+        yield Problem(
             f"model.n_embd is {model['n_embd']}, which model.n_head = {model['n_head']} does not divide; make it a "
-            "multiple of the number of heads."
+            "multiple of the number of heads.",
+            ("model", "n_embd"),
+            ("model", "n_head"),
         )
     tokens = config["equivalence"]["shape"][1]
     if tokens > model["block_size"]:
-        yield (
+        yield Problem(
             f"equivalence.shape asks for {tokens} tokens, but model.block_size is {model['block_size']}; write at most "
-            "that."
+            "that.",
+            ("equivalence", "shape"),
+            ("model", "block_size"),
         )
     swapped, for_gpu = config["swap_kernel"], [name for name, entry in kernels.items() if not is_for_cpu(entry)]
     if swapped not in for_gpu:
         what = "is written for a CPU" if swapped in kernels else "is no kernel"
-        yield f"swap_kernel is {swapped!r}, which {what}; write one of {', '.join(for_gpu)}."
+        one = f"write one of {', '.join(for_gpu)}" if for_gpu else "add one that is not to kernels, and write its name"
+        yield Problem(f"swap_kernel is {swapped!r}, which {what}; {one}.", ("swap_kernel",))
     for section in ("kernels", "models"):
         for name, entry in config[section].items():
             source = Path(entry["source"])
             if not source.is_file():
                 wrong = "is a folder" if source.exists() else "does not exist"
-                yield (
+                yield Problem(
                     f"{section}.{name}.source is {entry['source']!r}, which {wrong}; write the path of the "
-                    f"{section.removesuffix('s')}'s file, relative to the project's root."
+                    f"{section.removesuffix('s')}'s file, relative to the project's root.",
+                    (section, name, "source"),
                 )

@@ -13,77 +13,116 @@ TIMED_SHAPES = ("bench.cuda.shapes", "bench.cpu.shapes", "contest.shapes", "cont
                 "gemv.shapes")  # fmt: skip
 
 
-def values_that_are_none(config: dict) -> Iterator[str]:
-    """What is wrong with keys that are no text, numbers that are none, and texts that nobody would write: sentences."""
-    for count, (place, value) in enumerate(_values(config)):
+Keys = tuple[str | int, ...]  # that lead to a setting, such as ("training", "phases", 0)
+
+
+class Problem:
+    """What is wrong with a configuration.
+
+    Attributes:
+        sentence: what, and what to write instead.
+        settings: the keys of each setting that it is about; none where it is about all of them.
+    """
+
+    def __init__(self, sentence: str, *settings: Keys) -> None:
+        self.sentence, self.settings = sentence, settings
+
+
+def values_that_are_none(config: dict) -> Iterator[Problem]:
+    """What is wrong with keys that are no text, numbers that are none, and texts that nobody would write."""
+    for count, (trail, value) in enumerate(_values(config)):
         if count > MOST_VALUES:
-            yield f"all of it stands for more than {MOST_VALUES:,} values; write less, or fewer aliases."
+            yield Problem(f"all of it stands for more than {MOST_VALUES:,} values; write less, or fewer aliases.")
             return
+        wrong = None
         if isinstance(value, float) and not math.isfinite(value):
-            yield f"{place} is {value}, which is no number to compute with; write a finite one."
-        if isinstance(value, str):
-            yield from _wrong_text(value, place)
+            wrong = f"{value}, which is no number to compute with; write a finite one."
+        elif isinstance(value, str):
+            wrong = _wrong_text(value)
+        if wrong:
+            keys = _keys(trail)
+            yield Problem(f"{'.'.join(map(str, keys))} is {wrong}", keys)
         for key in value if isinstance(value, dict) else ():
-            inside = place or "the configuration"
             if isinstance(key, str):
-                yield from _wrong_text(key, f"a key of {inside}")
-                continue
-            said = f"{str(key).lower()} (as YAML reads on, off, yes and no)" if isinstance(key, bool) else repr(key)
-            yield f"a key of {inside} is {said} where a name is needed; write another name, or this one in quotes."
+                wrong = _wrong_text(key)
+            else:
+                said = f"{str(key).lower()} (as YAML reads on, off, yes and no)" if isinstance(key, bool) else repr(key)
+                wrong = f"{said} where a name is needed; write another name, or this one in quotes."
+            if wrong:
+                keys = _keys(trail)
+                yield Problem(f"a key of {'.'.join(map(str, keys)) or 'the configuration'} is {wrong}", (*keys, key))
 
 
-def _wrong_text(text: str, place: str) -> Iterator[str]:
+def _wrong_text(text: str) -> str | None:
     if len(text) > LONGEST_TEXT:
-        yield f"{place} is a text of {len(text):,} characters; write at most {LONGEST_TEXT:,}."
-    elif not text.isprintable():
-        yield f"{place} is {text!r}, which holds what cannot be printed; write it on one line."
+        return f"a text of {len(text):,} characters; write at most {LONGEST_TEXT:,}."
+    return None if text.isprintable() else f"{text!r}, which holds what cannot be printed; write it on one line."
 
 
-def _values(config: Any) -> Iterator[tuple[str, Any]]:
-    """Each value and the place where it stands, such as training.phases.0."""
-    waiting = [("", config)]
+def _values(config: Any) -> Iterator[tuple[tuple, Any]]:
+    """Each value and the trail to it: the trail to what holds it, and its key there."""
+    waiting: list[tuple[tuple, Any]] = [((), config)]
     while waiting:
-        place, held = waiting.pop()
-        yield place, held
+        trail, held = waiting.pop()
+        yield trail, held
         inside = held.items() if isinstance(held, dict) else enumerate(held) if isinstance(held, list) else ()
-        waiting += [(f"{place}.{key}" if place else str(key), value) for key, value in inside]
+        waiting += [((trail, key), value) for key, value in inside]
 
 
-def sizes_that_nothing_holds(config: dict) -> Iterator[str]:
-    """Sizes whose product nothing could hold, and sizes that do not fit together, a sentence each.
+def _keys(trail: tuple) -> Keys:
+    """The keys of a trail, from the outermost."""
+    keys: list[str | int] = []
+    while trail:
+        trail, key = trail
+        keys.insert(0, key)
+    return tuple(keys)
+
+
+def sizes_that_nothing_holds(config: dict) -> Iterator[Problem]:
+    """Sizes whose product nothing could hold, and sizes that do not fit together.
 
     Args:
         config: a configuration that fits its schema.
     """
     for name in TIMED_SHAPES:
-        *sections, last = name.split(".")
+        *sections, last = keys = tuple(name.split("."))
         section = config
         for part in sections:
             section = section[part]
         for rows, cols in section[last]:
             if not FEWEST_ELEMENTS <= rows * cols <= MOST_ELEMENTS:
-                yield (
+                yield Problem(
                     f"{name} has [{rows}, {cols}], which is {rows * cols:,} elements; write a shape of "
-                    f"{FEWEST_ELEMENTS:,} to {MOST_ELEMENTS:,}."
+                    f"{FEWEST_ELEMENTS:,} to {MOST_ELEMENTS:,}.",
+                    keys,
                 )
     model, corpus = config["model"], config["corpus"]
     parameters = 12 * model["n_layer"] * model["n_embd"] ** 2 + model["block_size"] * model["n_embd"]
     if parameters > MOST_PARAMETERS:
-        yield (
+        yield Problem(
             f"the sizes in model make more than {parameters:,} parameters; write sizes that make at most "
-            f"{MOST_PARAMETERS:,}."
+            f"{MOST_PARAMETERS:,}.",
+            *(("model", size) for size in ("n_layer", "n_embd", "block_size")),
         )
     for number, phase in enumerate(config["training"]["phases"]):
         if phase["time"] > model["block_size"]:
-            yield (
+            yield Problem(
                 f"training.phases.{number}.time is {phase['time']}, and model.block_size is {model['block_size']}; "
-                "write at most that."
+                "write at most that.",
+                ("training", "phases", number, "time"),
+                ("model", "block_size"),
             )
     if corpus["held_out"] >= corpus["sentences"]:
-        yield (
+        yield Problem(
             f"corpus.held_out is {corpus['held_out']} of {corpus['sentences']} sentences; write fewer, so that some "
-            "are left to train on."
+            "are left to train on.",
+            ("corpus", "held_out"),
+            ("corpus", "sentences"),
         )
     for kind, shape in config["roofline"]["headline"].items():
         if shape not in config["bench"][kind]["shapes"]:
-            yield f"roofline.headline.{kind} is {shape}, which is not among bench.{kind}.shapes; write one of those."
+            yield Problem(
+                f"roofline.headline.{kind} is {shape}, which is not among bench.{kind}.shapes; write one of those.",
+                ("roofline", "headline", kind),
+                ("bench", kind, "shapes"),
+            )

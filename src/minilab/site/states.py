@@ -30,7 +30,9 @@ SHOWN = {  # what of a restored artefact is shown here
         },
     },
 }
-SAMPLED = 1.0  # seconds: Snakemake samples a job's memory every half second, so a shorter job has no figure
+# Seconds: Snakemake samples memory every half second, so a shorter job has no figure. After some 16 s it samples every
+# 30 s, so a longer job may have held more than was seen: what is shown is the least that it took.
+SAMPLED = 1.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class State:
         date: when it was built, or measured, as YYYY-MM-DD.
         device: slug of the hardware that a record was measured on.
         reasons: why it is stale, as codes with their fields, or out of date, in Snakemake's words.
-        seconds, megabytes: time and peak resident memory of the run, from the rule's benchmark.
+        seconds, megabytes: time and largest sampled resident memory of the run, from the rule's benchmark.
     """
 
     kind: str

@@ -1,5 +1,6 @@
 """What each part of the front door shows: stages, rules, jobs and files, from Snakemake's summary and the results."""
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,12 +39,14 @@ def duration(seconds: float | None, text: Translations) -> str:
 
 
 def memory(megabytes: float | None, text: Translations) -> str:
-    """Write megabytes for a reader: `178 MB`, `1.2 GB`."""
+    """Write sampled megabytes for a reader, rounded down: `at least 178 MB`, `at least 1.2 GB`."""
     if megabytes is None:
         return text("rule.unmeasured")
     if megabytes >= 1000:
-        return f"{text.number(megabytes / 1000, '.1f')} GB"
-    return f"{text.number(megabytes, '.0f')} MB"
+        said = f"{text.number(math.floor(megabytes / 100) / 10, '.1f')} GB"
+    else:
+        said = f"{text.number(math.floor(megabytes))} MB"
+    return text("rule.at_least", memory=said)
 
 
 class Lab:

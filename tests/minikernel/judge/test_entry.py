@@ -62,7 +62,9 @@ def test_a_name_of_the_labs_for_other_code_is_refused(tmp_path: Path):
 
 
 def test_cpp_that_is_no_rung_is_refused():
-    with pytest.raises(LabError, match=r"kernel mine: .*probe.cpp is C\+\+ with no launcher; wrap it in a Python file"):
+    with pytest.raises(
+        LabError, match=r"kernels.mine.source is .*probe.cpp, C\+\+ with no launcher; wrap it in a Python file"
+    ):
         check_entries({"mine": of("src/minikernel/ops/cpu/probe.cpp", "additions")})
 
 

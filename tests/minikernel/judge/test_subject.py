@@ -1,5 +1,7 @@
 """One kernel in shared memory: its input, the gaps in it, and its result are each held against what they should be."""
 
+import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ import torch
 
 from minikernel.judge.client import Failed, KernelProcess
 from minikernel.judge.subject import Subject
+from minikernel.reasons import in_words
 
 HERE = Path(__file__).parents[1]
 INPUTS = {
@@ -51,12 +54,63 @@ def test_the_tolerance_decides(process: KernelProcess):
         Subject(process, "good", 1e-12).error(torch.randn(5, 7))
 
 
-def test_a_result_of_another_dtype_is_wrong_in_kind():
-    x = torch.randn(2, 3)
-    told = {"seconds": 0.0, "shape": [2, 3], "dtype": "float16"}
+@pytest.mark.parametrize(
+    ("told", "said", "mistake"),
+    [
+        ({"shape": [2, 3], "dtype": "float16"}, "its dtype is float16, where float32 is right", "dtype"),
+        ({"shape": [3, 2], "dtype": "float32"}, "its shape is (3, 2), where (2, 3) is right", "shape"),
+        ({"shape": [6], "dtype": "float16"}, "its shape is (6,), where (2, 3) is right", "shape"),
+        ({"shape": "all", "dtype": "float32"}, "its result has another shape or dtype than the right one", "shape"),
+        ({"shape": [2, 3], "dtype": "save"}, "its result has another shape or dtype than the right one", "dtype"),
+    ],
+)
+def test_a_result_of_another_shape_or_dtype_is_told_so(told: dict, said: str, mistake: str):
     at = {"code": "load", "kernel": "mine", "device": "cpu"}
-    process = SimpleNamespace(ask=lambda do, *_, **__: told, at=at, use=id)
+    process = SimpleNamespace(ask=lambda do, *_, **__: {"seconds": 0.0, **told}, at=at, use=id)
     subject = Subject(process, "mine", 1e-6)
     with pytest.raises(Failed) as failed:
-        subject.call(subject.lay(x))
-    assert (failed.value.reason["code"], failed.value.reason["mistake"]) == ("wrong_in_kind", "dtype")
+        subject.call(subject.lay(torch.randn(2, 3)))
+    assert said in str(failed.value)
+    assert failed.value.reason["mistake"] == mistake
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("x", "changed", "said"),
+    [
+        ([[0.0, 0.0], [-INF, -INF]], {(1, 0): 0.0, (1, 1): 0.0}, "it is 0.0 at row 1, where NaN is right"),
+        ([[0.0, 0.0], [-INF, -INF]], {(1, 0): 0.5, (1, 1): 1.0}, "it is 0.5 at row 1, column 0, where NaN is right"),
+        ([[0.0, 0.0], [0.0, 3.0]], {(1, 1): NAN}, "it is NaN at row 1, column 1, where 0.953 is right"),
+        ([[0.0, 0.0], [0.0, 0.0]], {(0, 1): INF}, "it is infinity at row 0, column 1, where 0.5 is right"),
+        ([[0.0, 0.0], [0.0, 0.0]], {(1, 0): -INF}, "it is -infinity at row 1, column 0, where 0.5 is right"),
+        ([[0.0, -500.0]], {(0, 1): 2**-20}, "it is 9.54e-07 at row 0, column 1, where 7.12e-218 is right"),
+        ([0.0, 0.0, 0.0, 0.0], {(2,): NAN}, "it is NaN at index (2,), where 0.25 is right"),
+        ([[[0.0, 0.0], [0.0, 0.0]]], {(0, 1, 0): NAN}, "it is NaN at index (0, 1, 0), where 0.5 is right"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_element_of_another_kind_is_told_with_its_place(x: list, changed: dict, said: str, dtype: str):
+    given = torch.tensor(x).to(getattr(torch, dtype))
+    result = torch.softmax(given.double(), -1).to(given.dtype)
+    for place, value in changed.items():
+        result[place] = value
+    at = {"code": "load", "kernel": "mine", "device": "cpu"}
+    subject = Subject(SimpleNamespace(at=at, device="cpu"), "mine", 1e-2)
+    with pytest.raises(Failed) as failed:
+        subject.judged(result, [given])
+    assert f"{said}; the kernel is wrong there" in str(failed.value)
+    assert json.loads(json.dumps(failed.value.reason, allow_nan=False)) == failed.value.reason
+    assert in_words(failed.value.reason, "es") != in_words(failed.value.reason)
+
+
+def test_a_place_far_down_a_large_result_is_told():
+    x = torch.zeros(40_000, 32)
+    result = torch.full_like(x, 1 / 32)
+    result[35_001, 7] = NAN
+    subject = Subject(
+        SimpleNamespace(at={"code": "load", "kernel": "mine", "device": "cpu"}, device="cpu"), "mine", 1e-2
+    )
+    with pytest.raises(Failed, match=r"it is NaN at row 35001, column 7, where 0.0312 is right"):
+        subject.judged(result, [x])

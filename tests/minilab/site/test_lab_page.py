@@ -8,10 +8,12 @@ import pytest
 from front_door import CHANGED, LINES, RULES, SUMMARY, make_files, make_page, reports_of, rule
 
 from minilab import LabError
+from minilab.pages.translations import Translations
 from minilab.records.store import content_sha256
 from minilab.site.account import Job, jobs_of, match, read_summary
 from minilab.site.contents import WIDTH, packed_json, readdressed, report_html, thumbnail
 from minilab.site.states import state_of
+from minilab.site.views import memory
 
 ROOT = Path(__file__).parents[3]
 # Bytes that the page may take for what it shows; what was measured where this was written is in brackets.
@@ -130,6 +132,12 @@ def test_memory_of_a_job_too_short_to_be_sampled_is_not_told(jobs, tmp_path, sec
     (tmp_path / "logs/bench.tsv").write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:00\t178.2\n")
     state = state_of(Job(timed, {}, job.outputs))
     assert (state.seconds, state.megabytes) == (float(seconds), megabytes)
+
+
+def test_sampled_memory_is_told_as_the_least_that_a_job_took():
+    said = [memory(megabytes, Translations("minilab", "lab", "en")) for megabytes in (78.6, 1299.0, None)]
+    assert said == ["at least 78 MB", "at least 1.2 GB", "–"]
+    assert memory(1299.0, Translations("minilab", "lab", "es")) == "al menos 1,2 GB"
 
 
 @pytest.mark.parametrize(
