@@ -35,6 +35,7 @@ LIBRARY.define("softmax(Tensor x, int dim, ScalarType? dtype=None) -> Tensor")
 LIBRARY.define("softmax_backward(Tensor dy, Tensor y, int dim, ScalarType? dtype=None) -> Tensor")
 softmax_op = torch.ops.minikernel.softmax.default
 softmax_backward_op = torch.ops.minikernel.softmax_backward.default
+DIMS = (int, type(None))  # what `dim` may be for the kernels: a bool, a name, an array's number are torch's to judge
 softmax_of_torch = F.softmax  # kept: `F.softmax = minikernel.softmax` would make it call itself
 
 
@@ -143,15 +144,15 @@ def softmax(
     Raises:
         IndexError: `dim` is no axis of `input`, as torch raises it.
     """
-    # The shortest way first: it asks for itself whether the call is plain. Dynamo cannot trace into it.
-    if known(input) and input.is_cuda:
+    if known(input) and input.is_cuda and type(dim) in DIMS and (dtype is None or isinstance(dtype, torch.dtype)):
+        # The shortest way first: it asks for itself whether the call is plain. Dynamo cannot trace into it.
         if dtype is None and not torch.compiler.is_dynamo_compiling():
             y = native.softmax()(input, dim)
             if y is not None:
                 return y
         if dim is None:
             dim = F._get_softmax_dim("softmax", input.dim(), _stacklevel)
-        if isinstance(dim, int) and (input.dtype in softmax_cuda.C_TYPES or widens(input, dtype)):
+        if input.dtype in softmax_cuda.C_TYPES:
             if torch.compiler.is_compiling() and not dispatch.HAS_CUDA_C:
                 return triton_operator.softmax(input, dim, dtype)
             return softmax_op(input, dim, dtype)

@@ -1,7 +1,10 @@
 """`minikernel::softmax` as a PyTorch operator: what torch does with operators, on the CPU and on a GPU."""
 
+import warnings
+
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -89,6 +92,52 @@ def test_a_fake_cuda_tensor_reaches_the_operator_and_autocasts_rule_for_a_softma
             assert operator.softmax(x, -1).dtype == torch.softmax(x, -1).dtype == torch.float32
         finally:
             torch.set_autocast_enabled("cuda", before)
+
+
+def outcome(function, x, arguments):
+    """What a call returns or raises, in kind, and what it warns of and where."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            y = function(x, **arguments)
+            found = y.shape, y.dtype, y.device
+        except (TypeError, IndexError, RuntimeError) as error:
+            found = type(error), str(error)
+    return found, [(str(each.message), each.filename, each.lineno) for each in told]
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64])
+def test_it_stands_in_for_torchs_with_every_argument(device, dtype):
+    with FakeTensorMode():
+        for shape in ((2, 3, 600), (600,), ()):
+            x = torch.empty(shape, device=device, dtype=dtype)
+            calls = [{"dim": dim} for dim in (-1, 0, 5, None, True, "a")] + [{}, {"dim": -1, "_stacklevel": 1}]
+            calls += [{"dim": -1, "dtype": to} for to in (torch.float16, torch.float32, torch.float64, "float32")]
+            for arguments in calls:
+                ours, theirs = outcome(operator.softmax, x, arguments), outcome(F.softmax, x, arguments)
+                assert ours == theirs, arguments
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_module_that_finds_it_in_place_of_torchs_runs_as_before(monkeypatch, compiled):
+    x, weight = torch.randn(5, 4, 8), torch.randn(24, 8)
+    attention = torch.nn.MultiheadAttention(8, 2)
+    modules = torch.nn.Softmax(dim=1), torch.nn.Softmax(), torch.nn.Softmax2d(), lambda x: attention(x, x, x)[1]
+    modules += (lambda x: F.softmax(F.linear(x, weight), dtype=torch.float64, dim=-1),)
+    run = torch.compile(backend="aot_eager", fullgraph=True) if compiled else lambda module: module
+    before = [module(x) for module in modules]
+    monkeypatch.setattr(F, "softmax", operator.softmax)
+    for module, expected in zip(modules, before, strict=True):
+        torch.testing.assert_close(run(module)(x), expected)
+
+
+def test_a_symbolic_trace_has_it_as_one_call():
+    graph = torch.fx.symbolic_trace(lambda x: operator.softmax(x, -1, dtype=torch.float32)).graph
+    (call,) = (node for node in graph.nodes if node.op == "call_function")
+    assert call.target is operator.softmax
+    assert call.kwargs == {"dim": -1, "_stacklevel": 3, "dtype": torch.float32}
 
 
 def test_cpu_tensors_and_float64_go_to_torchs_softmax():

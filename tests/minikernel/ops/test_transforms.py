@@ -15,9 +15,7 @@ GENERATOR = torch.Generator().manual_seed(0)
 X, TANGENT, COTANGENT = torch.randn(3, 3, 4, generator=GENERATOR, dtype=torch.float64)
 BATCH = torch.randn(2, 3, 4, generator=GENERATOR, dtype=torch.float64)
 OPERATORS = {"softmax": (softmax_op, softmax_backward_op), "softmax_triton": triton_operator.OPERATORS}
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # torch warns of its own ways to trace and to linearize
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch warns of its own ways to trace and to linearize
 
 
 def squares(function):
