@@ -52,9 +52,7 @@ def kernels_of(code, tmp_path):
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     for function in ast.walk(ast.parse(code)):
-        if isinstance(function, ast.FunctionDef) and any(
-            "triton.jit" in ast.unparse(d) for d in function.decorator_list
-        ):
+        if isinstance(function, ast.FunctionDef) and "triton.jit" in map(ast.unparse, function.decorator_list):
             calls = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
             moved = [call.args[0] for call in calls if ast.unparse(call.func) in ("tl.load", "tl.store")]
             pointers = {re.match(r"\w+", ast.unparse(address))[0] for address in moved}  # `x + row * cols`: x
