@@ -25,7 +25,7 @@ from minikernel.ops import (
 )
 from minikernel.ops import softmax_cuda_backward as cuda_backward
 from minikernel.ops.dispatch import dispatch
-from minikernel.ops.transforms import known, torch_softmax, torch_softmax_backward
+from minikernel.ops.transforms import TENSORS, known, torch_softmax, torch_softmax_backward
 
 NAMESPACE = "minikernel"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")  # registrations last as long as this object
@@ -144,12 +144,12 @@ def softmax(
     Raises:
         IndexError: `dim` is no axis of `input`, as torch raises it.
     """
+    # The shortest way first: it asks for itself whether the call is plain. Dynamo cannot trace into it.
+    if dtype is None and type(input) in TENSORS and input.is_cuda and not torch.compiler.is_dynamo_compiling():
+        y = native.softmax()(input, dim) if type(dim) is int else None
+        if y is not None:
+            return y
     if known(input) and input.is_cuda and type(dim) in DIMS and (dtype is None or isinstance(dtype, torch.dtype)):
-        # The shortest way first: it asks for itself whether the call is plain. Dynamo cannot trace into it.
-        if dtype is None and not torch.compiler.is_dynamo_compiling():
-            y = native.softmax()(input, dim)
-            if y is not None:
-                return y
         if dim is None:
             dim = F._get_softmax_dim("softmax", input.dim(), _stacklevel)
         if input.dtype in softmax_cuda.C_TYPES:
