@@ -151,7 +151,7 @@ def softmax(
             return y
     if known(input) and input.is_cuda and type(dim) in DIMS and (dtype is None or isinstance(dtype, torch.dtype)):
         if dim is None:
-            dim = F._get_softmax_dim("softmax", input.dim(), _stacklevel)
+            dim = F._get_softmax_dim("softmax", input.dim(), _stacklevel)  # type: ignore[attr-defined]
         if input.dtype in softmax_cuda.C_TYPES:
             if torch.compiler.is_compiling() and not dispatch.HAS_CUDA_C:
                 return triton_operator.softmax(input, dim, dtype)
