@@ -39,9 +39,13 @@ def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], ext
         launched[grid](result, *operands, rows, *extra, cols, **keywords)
 
 
-def rows_last(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """`x` contiguous with the axis `dim` last; a scalar as a row of one."""
-    return x.movedim(dim, -1).contiguous() if x.dim() else x.reshape(1)
+def along_rows(operator, dim: int, *tensors: torch.Tensor) -> torch.Tensor:
+    """An operator over the last axis of contiguous tensors, made one over `dim`; a scalar is a row of one."""
+    if not tensors[0].dim():
+        return operator(*(x.reshape(1) for x in tensors)).view(())
+    if dim in (-1, tensors[0].dim() - 1):
+        return operator(*(x.contiguous() for x in tensors))
+    return operator(*(x.movedim(dim, -1).contiguous() for x in tensors)).movedim(-1, dim).contiguous()
 
 
 @triton_op("minikernel::softmax_triton", mutates_args={})
@@ -50,15 +54,16 @@ def softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) ->
 
     `dtype`: of the result, that of `x` unless given.
     """
+
+    def of_rows(rows: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(rows, dtype=dtype)
+        if rows.numel():
+            # without the autotuner: `extra` stands for `rows_bucket`, which only that reads
+            launch(softmax_kernel.fn, y, (rows,), extra=(1,))
+        return y
+
     # Only float32 is more than 16 bits hold; else the input counts as if it were cast first.
-    if dtype not in (None, torch.float32):
-        x = x.to(dtype)
-    rows = rows_last(x, dim)
-    y = torch.empty_like(rows, dtype=dtype)
-    if x.numel():
-        # without the autotuner: `extra` stands for `rows_bucket`, which only that reads
-        launch(softmax_kernel.fn, y, (rows,), extra=(1,))
-    return y.movedim(-1, dim).contiguous() if x.dim() else y.view(())
+    return along_rows(of_rows, dim, x if dtype in (None, torch.float32) else x.to(dtype))
 
 
 @triton_op("minikernel::softmax_triton_backward", mutates_args={})
@@ -66,11 +71,14 @@ def softmax_backward(
     dy: torch.Tensor, y: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
     """The gradient (dy - sum(dy y)) y over an axis; `dtype`: of the result, that of `y` unless given."""
-    probabilities, incoming = rows_last(y, dim), rows_last(dy, dim)
-    dx = torch.empty_like(probabilities, dtype=dtype)
-    if y.numel():
-        launch(softmax_backward_kernel, dx, (incoming, probabilities))
-    return dx.movedim(-1, dim).contiguous() if y.dim() else dx.view(())
+
+    def of_rows(incoming: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+        dx = torch.empty_like(probabilities, dtype=dtype)
+        if dx.numel():
+            launch(softmax_backward_kernel, dx, (incoming, probabilities))
+        return dx
+
+    return along_rows(of_rows, dim, dy, y)
 
 
 OPERATORS = torch.ops.minikernel.softmax_triton.default, torch.ops.minikernel.softmax_triton_backward.default
