@@ -186,16 +186,17 @@ def _batches(library: torch.library.Library, forward_op, backward_op) -> None:
 
 
 def _shards(forward_op, backward_op) -> None:
-    def acceptable(dim: int, *tensors) -> list:
-        """As torch's softmax: in the shards that there are, but along the axis of the rows, or else whole."""
-        shards = [p for x in tensors for p in x.placements if not (p.is_replicate() or p.is_partial())]
-        kept = dict.fromkeys(p for p in shards if p.dim % tensors[0].ndim != dim % tensors[0].ndim)
-        return [([p], [p] * len(tensors) + [None, None]) for p in (Replicate(), *kept)]
+    def acceptable(x, dim: int, tensors: int) -> list:
+        """As torch's softmax: in the shards that there are of `x`, but along the axis of the rows, or else whole."""
+        shards = dict.fromkeys(p for p in x.placements if not (p.is_replicate() or p.is_partial()))
+        kept = (p for p in shards if p.dim % x.ndim != dim % x.ndim)
+        # of what costs alike, on one rank all of it, the first is taken
+        return [([p], [p] * tensors + [None, None]) for p in (*kept, Replicate())]
 
     @register_sharding(forward_op)
     def _(x, dim=-1, dtype=None):
-        return acceptable(dim, x)
+        return acceptable(x, dim, 1)
 
     @register_sharding(backward_op)
     def _(dy, y, dim=-1, dtype=None):
-        return acceptable(dim, dy, y)
+        return acceptable(dy if dy.num_shards >= y.num_shards else y, dim, 2)
