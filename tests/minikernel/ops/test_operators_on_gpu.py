@@ -109,11 +109,11 @@ def test_compiled_derivatives_are_torchs(name):
 
 
 def test_the_head_has_torchs_derivatives_under_every_transform_and_compiled():
-    ours = lambda h: minikernel.linear_softmax(h, head())  # noqa: E731
-    theirs = lambda h: F.softmax(F.linear(h, head()), -1)  # noqa: E731
-    h = random(1024, 64)
+    h, weight = random(1024, 64), head()
+    ours = lambda h: minikernel.linear_softmax(h, weight)  # noqa: E731
+    theirs = lambda h: F.softmax(F.linear(h, weight), -1)  # noqa: E731
     tangent = torch.randn_like(h)
-    assert lm_head.fuses(h, head()) or torch.cuda.get_device_capability() != (9, 0)
+    assert lm_head.fuses(h, weight) or torch.cuda.get_device_capability() != (9, 0)
     for transform in (
         lambda f: jvp(f, (h,), (tangent,))[1],
         lambda f: grad(lambda h: f(h).square().sum())(h),
@@ -195,7 +195,7 @@ def test_every_launch_is_on_its_tensors_device():
 
 
 @pytest.mark.parametrize("dtype", WIDE)
-@pytest.mark.parametrize("width", [7, 600, 4099, 20000, 50257, 131073])
+@pytest.mark.parametrize("width", [7, 600, 20000, 50257])
 def test_float32_out_of_sixteen_bits_is_one_pass_and_as_exact_as_float32(dtype, width):
     x = (3 * random(37, width)).to(getattr(torch, dtype))
     for function in (minikernel.softmax, triton_operator.softmax):
