@@ -17,7 +17,6 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
-from torch.autograd.function import _SingleLevelFunction
 
 AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 # `Autograd` one by one: at that key itself stands what `triton_op` puts there, which knows no derivatives
@@ -91,9 +90,13 @@ def register(library: torch.library.Library, forward_op, backward_op, keys: tupl
 def _derivatives(library: torch.library.Library, forward_op, backward_op, keys: tuple[str, ...]) -> None:
     below = torch._C._after_autograd_keyset
 
-    # Of the transforms around a call the dispatcher peels off one at a time, and comes here for each: what is wanted is
-    # the derivative at that level alone. A plain `Function` would begin at the outermost again.
-    class Softmax(_SingleLevelFunction):
+    def at_this_level(function):
+        """A `Function`'s `apply` as it is without torch.func."""
+        # Of the transforms around a call the dispatcher peels off one at a time, and comes here for each: what is
+        # wanted is the derivative at that level alone. `apply` would begin at the outermost again.
+        return super(torch.autograd.Function, function).apply
+
+    class Softmax(torch.autograd.Function):
         """The softmax. Its Jacobian is symmetric: one operator multiplies by it from either side."""
 
         @staticmethod
@@ -116,7 +119,7 @@ def _derivatives(library: torch.library.Library, forward_op, backward_op, keys: 
             with outer_levels_differentiate():
                 return backward_op(x_tangent.to(y.dtype), y, ctx.dim, None)
 
-    class SoftmaxBackward(_SingleLevelFunction):
+    class SoftmaxBackward(torch.autograd.Function):
         """The backward pass, (dy - sum(dy y)) y, in both of its operands."""
 
         @staticmethod
@@ -151,13 +154,13 @@ def _derivatives(library: torch.library.Library, forward_op, backward_op, keys: 
         if not known(x):
             return torch.softmax(x, dim, dtype=dtype)
         with enable_single_level_autograd_function():
-            return Softmax.apply(keyset, x, dim, dtype)
+            return at_this_level(Softmax)(keyset, x, dim, dtype)
 
     def differentiable_backward(keyset, dy, y, dim=-1, dtype=None):
         if not (known(dy) and known(y)):
             return torch._softmax_backward_data(dy, y, dim, y.dtype).to(dtype or y.dtype)
         with enable_single_level_autograd_function():
-            return SoftmaxBackward.apply(keyset, dy, y, dim, dtype)
+            return at_this_level(SoftmaxBackward)(keyset, dy, y, dim, dtype)
 
     for key in keys:
         library.impl(forward_op, differentiable, key, with_keyset=True)
