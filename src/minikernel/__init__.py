@@ -4,7 +4,7 @@ It knows the model and computes it on a device. It does not know torch.compile, 
 
 from minikernel import softmax, kernels
 
-softmax(x, dim=-1)        the best kernel for the tensor's device and dtype (minikernel.ops.operator)
+softmax(x, dim=-1)        F.softmax by the best kernel for the tensor's device and dtype (minikernel.ops.operator)
 kernels["fused"](x)       one kernel by name, over the last axis
 linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel (minikernel.ops.lm_head)
 minigpt_forward(m, ids)   MiniGPT's logits or probabilities, in one launch (minikernel.model.forward)

@@ -69,7 +69,8 @@ class GrammarMiniGPT(nn.Module):
 
     Args:
         config: the sizes, as the NumPy model has them.
-        softmax: a callable on (..., V) float tensors that works on the last axis, such as `minikernel.softmax`.
+        softmax: a callable on (..., V) float tensors that works on the last axis, such as
+            `functools.partial(minikernel.softmax, dim=-1)`.
     """
 
     def __init__(self, config: MiniGPTConfig, softmax: Callable[[Tensor], Tensor] = last_axis_softmax) -> None:

@@ -10,7 +10,9 @@ from minikernel.proof.cubin import ARCHITECTURE, does_not_compile, resource_usag
 from minilab import LabError
 
 
-def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str = "forward") -> dict:
+def compile_triton(
+    cols: int, dtype: str, config: dict[str, int], direction: str = "forward", result: str | None = None
+) -> dict:
     """Compile one configuration of a Triton kernel for sm_90; no GPU is needed.
 
     Args:
@@ -18,6 +20,7 @@ def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str
         dtype: `float32`, `bfloat16` or `float16`.
         config: BLOCK, ROWS, num_warps.
         direction: `forward` or `backward`.
+        result: dtype of what is written, `dtype` unless given.
 
     Returns:
         The configuration with cols, dtype, registers, stack_bytes (0: nothing spills), shared_bytes.
@@ -27,19 +30,23 @@ def compile_triton(cols: int, dtype: str, config: dict[str, int], direction: str
     """
     from minikernel.ops import softmax_triton, softmax_triton_backward
 
-    pointer, itemsize = {"float32": ("*fp32", 4), "bfloat16": ("*bf16", 2), "float16": ("*fp16", 2)}[dtype]
+    pointers = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
+    pointer, itemsize, written = pointers[dtype], 4 if dtype == "float32" else 2, pointers[result or dtype]
     if direction == "forward":
         kernel = softmax_triton.softmax_kernel.fn
         options = softmax_triton.specialization(cols, config, itemsize)
     else:
         kernel = softmax_triton_backward.softmax_backward_kernel
         options = softmax_triton.specialization(cols, config, itemsize, tensors=2)
+    if direction == "forward" and written != pointer:
+        options["maxnreg"] = None  # as it is launched
     # None is the compiler's own choice, which is asked for by leaving the option out
     options = {name: value for name, value in options.items() if value is not None}
     # what the kernel takes as constexpr goes into the source, the rest are the compiler's own options
     constants = {"cols": cols} | {name: options.pop(name) for name in kernel.arg_names if name in options}
     counts = {"rows": "i32", "rows_bucket": "i32"}
     types = {name: counts.get(name, pointer) for name in kernel.arg_names} | dict.fromkeys(constants, "constexpr")
+    types[kernel.arg_names[0]] = written
     what = f"the Triton {direction} kernel with {config} at {cols} columns of {dtype}"
     return {**config, "cols": cols, "dtype": dtype, **_resources(what, kernel, types, constants, options)}
 
@@ -62,7 +69,7 @@ def _resources(what: str, kernel: Any, types: dict[str, str], constants: dict[st
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from minikernel.ops.softmax_triton_rows import INTERPRETED
+    from minikernel.ops.softmax_triton_rows import FUSION, INTERPRETED
 
     if INTERPRETED:
         raise LabError("Triton runs in its interpreter here and compiles nothing; unset TRITON_INTERPRET.")
@@ -76,7 +83,7 @@ def _resources(what: str, kernel: Any, types: dict[str, str], constants: dict[st
         attrs={(number,): [["tt.divisibility", 16]] for number in pointers},
     )
     try:
-        compiled = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32), options=options)
+        compiled = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32), options=options | FUSION)
     except Exception as error:  # Triton has no common class for what its passes raise
         raise does_not_compile(what, error) from error
     resources = resource_usage(compiled.asm["cubin"])[0]

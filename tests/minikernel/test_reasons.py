@@ -21,6 +21,7 @@ EACH = {
     "wrong_value": {"value": {"code": "nan"}, "right_value": {"code": "number", "number": 0.5}, "where": ELEMENT},
     "wrong_after_timing": {"error": 1e-3, "tolerance": 4.9e-5},
     "wrong_after_timing_in_kind": {},
+    "reference_off": {"device": "cuda", "cols": 781},
     "raised": {"text": "RuntimeError: {out} of luck"},
     "refused": {"text": "take another"},
     "changed_input": {},

@@ -35,7 +35,8 @@ def fresh_caches(folder: Path | None = None) -> Iterator[None]:
     owner("compile_fx")  # imports it, else the process' first compile would
     # A torch built for CUDA brings a ptxas, which its compile workers take, while this process would take Triton's. As
     # its version is part of a compiled kernel's name, nothing that the workers compile would then be found, and each of
-    # max-autotune's choices would be compiled once more, one after the other.
+    # max-autotune's choices would be compiled once more, one after the other. So it is with Triton up to 3.8 below
+    # compute capability 10.0; from there on, and from 9.0 on in 3.9, both take Triton's `ptxas-blackwell` anyway.
     owner("ptxas")._set_triton_ptxas_path()
     with caches_in(folder) if folder else own_caches(), inductor_options(COMPILE_OPTIONS):
         torch.compiler.reset()

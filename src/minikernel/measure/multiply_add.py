@@ -29,5 +29,7 @@ def multiply_add(x: torch.Tensor) -> torch.Tensor:
         x: float32, contiguous, a multiple of 1024 elements.
     """
     y = torch.empty_like(x)
-    multiply_add_kernel[(x.numel() // BLOCK,)](x, y, STEPS, BLOCK, num_warps=4)
+    with torch.cuda.device_of(x):  # where Triton launches
+        # said here, or an environment variable would decide whether it multiplies and adds at once
+        multiply_add_kernel[(x.numel() // BLOCK,)](x, y, STEPS, BLOCK, num_warps=4, enable_fp_fusion=True)
     return y

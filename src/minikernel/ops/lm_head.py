@@ -10,7 +10,10 @@ Where it cannot fuse, or where fusing would not pay, it is torch's two kernels; 
 
 import torch
 import torch.nn.functional as F
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from minikernel.ops.operands import is_plain
 from minikernel.ops.softmax_cuda import VECTOR_BYTES, compiled, largest_shared_bytes, multiprocessors, stream_of
 from minilab import LabError
 
@@ -31,9 +34,9 @@ def linear_softmax(
     """softmax(h weight^T + bias) over the last axis, fused into one kernel where `fuses` says so.
 
     Fused are 1,024 rows and more of float32 tensors of 64 features and 600 columns, on a CUDA device whose blocks
-    can have 195 KB of shared memory (H100, H200), while no gradient is asked for. Everything else, fewer rows,
-    other widths, dtypes and devices, is `F.softmax(F.linear(h, weight, bias), -1)` with torch's own accuracy,
-    whatever `precision` says.
+    can have 195 KB of shared memory (H100, H200), while no derivative is asked for and no graph is traced. Everything
+    else, fewer rows, other widths, dtypes and devices, torch.compile, torch.func, tensors of other classes, is
+    `F.softmax(F.linear(h, weight, bias), -1)` with torch's own accuracy, whatever `precision` says.
 
     Args:
         h: (..., features) hidden states. Copied once where rows are not contiguous and 16-byte aligned.
@@ -64,6 +67,11 @@ def takes(h: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = Non
     """Whether `fused_linear_softmax` can take these tensors, however few their rows."""
     tensors = (h, weight) if bias is None else (h, weight, bias)
     if not all(t.is_cuda and t.dtype == torch.float32 and t.get_device() == h.get_device() for t in tensors):
+        return False
+    # A launch is seen by nobody who watches torch's operations: graphs that are traced, modes, transforms, tangents.
+    if torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None or forward_ad._current_level >= 0:
+        return False
+    if not all(map(is_plain, tensors)):
         return False
     if h.dim() == 0 or h.shape[-1] != FEATURES or weight.shape != (COLUMNS, FEATURES):
         return False

@@ -9,13 +9,13 @@ import functools
 
 import torch
 
+from minikernel.ops.operands import contiguous_rows
 from minikernel.ops.softmax_cuda import (
     C_TYPES,
     VECTOR_BYTES,
     Launch,
     Layout,
     allocate_like,
-    contiguous_rows,
     launch,
     limits_of,
     multiprocessors,

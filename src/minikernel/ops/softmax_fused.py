@@ -7,6 +7,7 @@ import functools
 
 import torch
 
+from minikernel.ops.operands import contiguous_rows
 from minikernel.ops.softmax_cuda import (
     C_TYPES,
     HOPPER,
@@ -15,7 +16,6 @@ from minikernel.ops.softmax_cuda import (
     Layout,
     Limits,
     allocate_like,
-    contiguous_rows,
     launch,
     limits_of,
     short_block,

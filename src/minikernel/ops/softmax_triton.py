@@ -18,12 +18,14 @@ import triton.language as tl
 
 from minikernel.ops.softmax_triton_configs import candidates, default_config, in_lab_grid, specialization
 from minikernel.ops.softmax_triton_rows import (
+    FUSION,
     INTERPRETED,
     LONGEST_UNPACKED,
     check_operand,
     computed_anew,
     edge_columns,
     load_tiles,
+    on_device_of,
     place,
 )
 
@@ -120,7 +122,8 @@ def softmax_kernel(
     TILES: tl.constexpr,  # loaded at once: the whole row if it fits
 ):
     dtype: tl.constexpr = x.dtype.element_ty
-    ACCURATE: tl.constexpr = dtype == tl.float32
+    result_dtype: tl.constexpr = y.dtype.element_ty  # that of the logits, or float32
+    ACCURATE: tl.constexpr = result_dtype == tl.float32
     PACKED: tl.constexpr = dtype != tl.float32 and cols > LONGEST_UNPACKED
     VECTOR: tl.constexpr = 128 // dtype.primitive_bitwidth
     EDGES: tl.constexpr = cols % VECTOR != 0
@@ -192,7 +195,7 @@ def softmax_kernel(
             else:
                 numerator = numerators[tile]
             col = tile * BLOCK + lane
-            tl.store(y + col, (numerator * scale).to(dtype), mask=inside & (col < count))
+            tl.store(y + col, (numerator * scale).to(result_dtype), mask=inside & (col < count))
     else:
         # The last tiles first: they are the ones still in the caches.
         last = (cols - 1) // (TILES * BLOCK) * (TILES * BLOCK)
@@ -202,34 +205,39 @@ def softmax_kernel(
             for tile in tl.static_range(TILES):
                 col = first + tile * BLOCK + lane
                 numerator = exponential(tiles[tile].to(tl.float32), shift, ACCURATE)
-                tl.store(y + col, (numerator * scale).to(dtype), mask=inside & (col < count))
+                tl.store(y + col, (numerator * scale).to(result_dtype), mask=inside & (col < count))
     if EDGES:
-        tl.store(y + (start - begin) + edge, (edge_numerator * scale).to(dtype), mask=edge_mask)
+        tl.store(y + (start - begin) + edge, (edge_numerator * scale).to(result_dtype), mask=edge_mask)
 
 
 def launch(x: torch.Tensor, y: torch.Tensor, config: dict[str, int]):
-    """Launch one configuration over contiguous `x` into `y`; returns Triton's compiled kernel."""
+    """Launch one configuration over contiguous `x` into `y`, which is like it or float32; returns Triton's kernel."""
     cols = x.shape[-1]
     rows = x.numel() // cols
     grid = (triton.cdiv(rows, config["ROWS"]),)
     keywords = specialization(cols, config, x.element_size())
-    # `.fn` is the kernel without its autotuner
-    return softmax_kernel.fn[grid](y, x, rows, rows, cols, **keywords)
+    # its limits of registers are for results of the logits' dtype
+    if y.dtype != x.dtype:
+        keywords["maxnreg"] = None
+    with on_device_of(x):
+        # `.fn` is the kernel without its autotuner
+        return softmax_kernel.fn[grid](y, x, rows, rows, cols, **keywords, **FUSION)
 
 
-def softmax(x: torch.Tensor, config: dict[str, int] | None = None) -> torch.Tensor:
+def softmax(x: torch.Tensor, config: dict[str, int] | None = None, dtype: torch.dtype | None = None) -> torch.Tensor:
     """Softmax over the last axis of `x`: any shape, float32, bfloat16 or float16.
 
     With `config` ({"BLOCK", "ROWS", "num_warps"}, as `autotune.json` holds it) that one is launched and
     nothing is tuned; without, Triton's autotuner picks at the first call of each width and power of two
-    of rows. A tensor that is not contiguous is copied first.
+    of rows. A tensor that is not contiguous is copied first. `dtype`: of the result, that of `x` or
+    float32, which out of 16 bits takes no second pass and is right to float32's digits.
 
     Raises:
         LabError: `x` is not on a CUDA device (and the interpreter is off), or its dtype has no kernel.
     """
-    check_operand(x)
+    x = check_operand(x)
     contiguous = x.contiguous() if x.dim() else x.reshape(1)
-    y = torch.empty_like(contiguous)
+    y = torch.empty_like(contiguous, dtype=dtype)
     if not x.numel():
         return y
     cols = contiguous.shape[-1]
@@ -239,7 +247,8 @@ def softmax(x: torch.Tensor, config: dict[str, int] | None = None) -> torch.Tens
         launch(contiguous, y, config)
     else:
         rows = x.numel() // cols
-        softmax_kernel[lambda meta: (triton.cdiv(rows, meta["ROWS"]),)](
-            y, contiguous, rows, triton.next_power_of_2(rows), cols
-        )
+        with on_device_of(x):
+            softmax_kernel[lambda meta: (triton.cdiv(rows, meta["ROWS"]),)](
+                y, contiguous, rows, triton.next_power_of_2(rows), cols, **FUSION
+            )
     return y.view(x.shape)

@@ -9,13 +9,16 @@ import torch
 import triton
 import triton.language as tl
 
+from minikernel.ops.operands import readable
 from minikernel.ops.softmax_triton_configs import default_config, specialization
 from minikernel.ops.softmax_triton_rows import (
+    FUSION,
     LONGEST_UNPACKED,
     check_operand,
     computed_anew,
     edge_columns,
     load_tiles,
+    on_device_of,
     place,
 )
 from minilab import LabError
@@ -90,33 +93,40 @@ def softmax_backward_kernel(
         tl.store(dx + (start - begin) + edge, ((edge_dy - total) * edge_y).to(dtype), mask=edge_mask)
 
 
-def softmax_backward(dy: torch.Tensor, y: torch.Tensor, config: dict[str, int] | None = None) -> torch.Tensor:
+def softmax_backward(
+    dy: torch.Tensor,
+    y: torch.Tensor,
+    config: dict[str, int] | None = None,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
     """The gradient that reaches a softmax's input, over the last axis; sums in float32.
 
     Args:
         dy: the gradient of the softmax's output; shape and dtype of `y`.
         y: the softmax's output, any shape; float32, bfloat16 or float16, on CUDA or in the interpreter.
         config: {"BLOCK", "ROWS", "num_warps"}; the width's `default_config` unless given.
+        dtype: of the result; that of `y` unless given.
 
     Returns:
-        A contiguous tensor like `y`.
+        A contiguous tensor of the shape of `y`.
 
     Raises:
         LabError: `y` is not where the kernel runs, its dtype has no kernel, or `dy` is not like `y`.
     """
-    check_operand(y)
+    y, dy = check_operand(y), readable("the Triton kernel", dy)
     if dy.dtype != y.dtype or dy.shape != y.shape or dy.device != y.device:
         raise LabError(
             "the Triton kernel takes a gradient and probabilities of one shape, device and dtype, not "
             f"{dy.dtype} {tuple(dy.shape)} on {dy.device} with {y.dtype} {tuple(y.shape)} on {y.device}."
         )
     probabilities, incoming = y.contiguous(), dy.contiguous()
-    dx = torch.empty_like(probabilities)
+    dx = torch.empty_like(probabilities, dtype=dtype)
     if y.numel():
         cols = y.shape[-1] if y.dim() else 1
         rows = y.numel() // cols
         config = config or default_config(cols, y.element_size(), tensors=2)
         grid = (triton.cdiv(rows, config["ROWS"]),)
         keywords = specialization(cols, config, y.element_size(), tensors=2)
-        softmax_backward_kernel[grid](dx, incoming, probabilities, rows, cols, **keywords)
+        with on_device_of(y):
+            softmax_backward_kernel[grid](dx, incoming, probabilities, rows, cols, **keywords, **FUSION)
     return dx

@@ -1,11 +1,13 @@
 """What both Triton kernels begin with: where a program's rows lie, how they are loaded, which tensors are taken."""
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import triton
 import triton.language as tl
 
+from minikernel.ops.operands import readable
 from minikernel.ops.softmax_triton_configs import PACKED_COLS
 from minilab import LabError
 
@@ -14,13 +16,17 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 COMPILED = tl.constexpr(not INTERPRETED)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 LONGEST_UNPACKED = tl.constexpr(PACKED_COLS)
+# Whether products and sums are contracted, given at each launch: what Triton does where nobody says it hangs on an
+# environment variable, and from Triton 3.10 on it does not.
+FUSION = {"enable_fp_fusion": True}
 
 
-def check_operand(x: torch.Tensor) -> None:
-    """Refuse a tensor that the Triton kernels cannot take.
+def check_operand(x: torch.Tensor) -> torch.Tensor:
+    """`x` as `readable` gives it; a tensor that the Triton kernels cannot take is refused.
 
     Raises:
-        LabError: `x` is not on a CUDA device (and the interpreter is off), or its dtype has no kernel.
+        LabError: `x` is not on a CUDA device (and the interpreter is off), its dtype has no kernel, or no kernel can
+            read it.
     """
     if not (x.is_cuda or INTERPRETED):
         raise LabError(
@@ -32,6 +38,13 @@ def check_operand(x: torch.Tensor) -> None:
             f"the Triton kernel takes float32, bfloat16 and float16, not {x.dtype}; "
             "use minikernel.softmax, which gives other dtypes to torch."
         )
+    return readable("the Triton kernel", x)
+
+
+def on_device_of(x: torch.Tensor) -> AbstractContextManager:
+    """Make the device of `x` current: Triton launches on that one, wherever its tensors are."""
+    # in a traced graph whoever compiles it sees to that; a CPU tensor, in the interpreter, changes nothing
+    return nullcontext() if torch.compiler.is_compiling() else torch.cuda.device_of(x)
 
 
 @triton.jit

@@ -9,9 +9,11 @@ import torch
 import triton
 from torch.library import triton_op, wrap_triton
 
+from minikernel.ops import transforms
 from minikernel.ops.softmax_triton import softmax_kernel
 from minikernel.ops.softmax_triton_backward import softmax_backward_kernel
 from minikernel.ops.softmax_triton_configs import default_config, specialization
+from minikernel.ops.softmax_triton_rows import FUSION, on_device_of
 
 
 def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], extra: tuple[int, ...] = ()) -> None:
@@ -23,40 +25,62 @@ def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], ext
     # `int` fixes a symbolic width: the kernel is compiled for it, and Dynamo guards on it.
     cols = int(result.shape[-1])
     rows = result.numel() // cols
-    config = default_config(cols, result.element_size(), tensors=len(operands))
-    keywords = specialization(cols, config, result.element_size(), tensors=len(operands))
+    itemsize = operands[0].element_size()
+    config = default_config(cols, itemsize, tensors=len(operands))
+    keywords = specialization(cols, config, itemsize, tensors=len(operands))
     del keywords["maxnreg"]  # torch.compile passes it to no kernel of a user's
     # Inductor sees the launch itself, where an operator that it cannot look into would be a call.
-    wrap_triton(kernel)[(triton.cdiv(rows, config["ROWS"]),)](result, *operands, rows, *extra, cols, **keywords)
+    launched = wrap_triton(kernel)
+    grid = (triton.cdiv(rows, config["ROWS"]),)
+    if launched is kernel:  # nothing is traced
+        with on_device_of(result):
+            kernel[grid](result, *operands, rows, *extra, cols, **keywords, **FUSION)
+    else:
+        launched[grid](result, *operands, rows, *extra, cols, **keywords)
+
+
+def along_rows(operator, dim: int, *tensors: torch.Tensor) -> torch.Tensor:
+    """An operator over the last axis of contiguous tensors, made one over `dim`; a scalar is a row of one."""
+    if not tensors[0].dim():
+        return operator(*(x.reshape(1) for x in tensors)).view(())
+    if dim in (-1, tensors[0].dim() - 1):
+        return operator(*(x.contiguous() for x in tensors))
+    return operator(*(x.movedim(dim, -1).contiguous() for x in tensors)).movedim(-1, dim).contiguous()
 
 
 @triton_op("minikernel::softmax_triton", mutates_args={})
-def softmax(x: torch.Tensor) -> torch.Tensor:
-    """Softmax over the last axis of a CUDA tensor of any shape: float32, bfloat16 or float16; contiguous."""
-    rows = x.contiguous() if x.dim() else x.reshape(1)
-    y = torch.empty_like(rows)
-    if x.numel():
-        # without the autotuner: `extra` stands for `rows_bucket`, which only that reads
-        launch(softmax_kernel.fn, y, (rows,), extra=(1,))
-    return y.view(x.shape)
+def softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Softmax over an axis of a CUDA tensor of any shape: float32, bfloat16 or float16; contiguous.
+
+    `dtype`: of the result, that of `x` unless given.
+    """
+
+    def of_rows(rows: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(rows, dtype=dtype)
+        if rows.numel():
+            # without the autotuner: `extra` stands for `rows_bucket`, which only that reads
+            launch(softmax_kernel.fn, y, (rows,), extra=(1,))
+        return y
+
+    # Only float32 is more than 16 bits hold; else the input counts as if it were cast first.
+    return along_rows(of_rows, dim, x if dtype in (None, torch.float32) else x.to(dtype))
 
 
 @triton_op("minikernel::softmax_triton_backward", mutates_args={})
-def softmax_backward(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The gradient (dy - sum(dy y)) y over the last axis; arguments as `softmax` returns."""
-    probabilities, incoming = (t.contiguous() if t.dim() else t.reshape(1) for t in (y, dy))
-    dx = torch.empty_like(probabilities)
-    if y.numel():
-        launch(softmax_backward_kernel, dx, (incoming, probabilities))
-    return dx.view(y.shape)
+def softmax_backward(
+    dy: torch.Tensor, y: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """The gradient (dy - sum(dy y)) y over an axis; `dtype`: of the result, that of `y` unless given."""
+
+    def of_rows(incoming: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+        dx = torch.empty_like(probabilities, dtype=dtype)
+        if dx.numel():
+            launch(softmax_backward_kernel, dx, (incoming, probabilities))
+        return dx
+
+    return along_rows(of_rows, dim, dy, y)
 
 
-def _keep_result(ctx, inputs: tuple, output: torch.Tensor) -> None:
-    ctx.save_for_backward(output)
-
-
-def _gradient(ctx, dy: torch.Tensor) -> torch.Tensor:
-    return softmax_backward(dy, *ctx.saved_tensors)
-
-
-softmax.register_autograd(_gradient, setup_context=_keep_result)
+OPERATORS = torch.ops.minikernel.softmax_triton.default, torch.ops.minikernel.softmax_triton_backward.default
+LIBRARY = torch.library.Library("minikernel", "FRAGMENT")  # registrations last as long as this object
+transforms.register(LIBRARY, *OPERATORS, keys=transforms.EACH_AUTOGRAD)

@@ -1,7 +1,8 @@
 """Run the Triton backward kernel in its interpreter: arrays in one .npz, gradients in another.
 
 In a process of its own, as `run_kernel.py` explains. Called as `run_backward.py IN OUT`: arrays of IN are
-named `NUMBER|dy|CONFIG|DTYPE` and `NUMBER|y|CONFIG|DTYPE`, results `NUMBER|CONFIG|DTYPE`, all float32.
+named `NUMBER|dy|CONFIG|DTYPE` and `NUMBER|y|CONFIG|DTYPE`, results `NUMBER|CONFIG|DTYPE`, all
+float32. DTYPE may name the result's after its own (`float32>bfloat16`).
 """
 
 import json
@@ -20,9 +21,12 @@ results = {}
 for key in inputs.files:
     number, operand, config, dtype = key.split("|")
     if operand == "y":
+        own, _, result = dtype.partition(">")
         dy, y = (
-            torch.from_numpy(inputs[f"{number}|{name}|{config}|{dtype}"]).to(getattr(torch, dtype))
+            torch.from_numpy(inputs[f"{number}|{name}|{config}|{dtype}"]).to(getattr(torch, own))
             for name in ("dy", "y")
         )
-        results[f"{number}|{config}|{dtype}"] = softmax_backward(dy, y, config=json.loads(config)).float().numpy()
+        dx = softmax_backward(dy, y, config=json.loads(config), dtype=getattr(torch, result or own))
+        assert dx.dtype == getattr(torch, result or own)
+        results[f"{number}|{config}|{dtype}"] = dx.float().numpy()
 np.savez(sys.argv[2], **results)

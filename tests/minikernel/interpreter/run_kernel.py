@@ -2,7 +2,8 @@
 
 Triton decides between compiling and interpreting as it is imported, so the tests that compile cannot
 share a process with those that interpret. Called as `run_kernel.py IN OUT`: each array of IN is named
-`NUMBER|CONFIG|DTYPE` with the configuration as JSON, or `null`; all arrays are float32.
+`NUMBER|CONFIG|DTYPE` with the configuration as JSON, or `null`, and may name the result's dtype after its own
+(`float16>float32`); all arrays are float32.
 """
 
 import json
@@ -20,6 +21,9 @@ inputs = np.load(sys.argv[1])
 results = {}
 for key in inputs.files:
     _, config, dtype = key.split("|")
+    dtype, _, result = dtype.partition(">")
     x = torch.from_numpy(inputs[key]).to(getattr(torch, dtype))
-    results[key] = softmax(x, config=json.loads(config)).float().numpy()
+    y = softmax(x, config=json.loads(config), dtype=getattr(torch, result or dtype))
+    assert y.dtype == getattr(torch, result or dtype)
+    results[key] = y.float().numpy()
 np.savez(sys.argv[2], **results)

@@ -73,6 +73,22 @@ def test_sixteen_bits_interpreted_agree_with_float64_short_packed_and_looped_ove
         assert error_of(result, x, getattr(torch, dtype)) <= INTERPRETER_TOLERANCE[dtype], (x.shape, config)
 
 
+def test_float32_out_of_sixteen_bits_is_as_exact_as_float32_and_its_gradient_comes_back_in_sixteen(tmp_path):
+    cases = [(outlier_rows(3, cols), default_config(cols)) for cols in (5, 600, 1003)]
+    cases += [(outlier_rows(2, 1501), LOOPED), (outlier_rows(1, 9001), default_config(9001))]
+    for (x, config), result in zip(cases, interpret(tmp_path, cases, "float16>float32"), strict=True):
+        rounded = torch.from_numpy(x).half().double().numpy()
+        exact = torch.from_numpy(softmax_float64(rounded))
+        assert relative_error(torch.from_numpy(result), exact) < 1e-6, (x.shape, config)
+    dy = torch.randn(3, 1003, generator=torch.Generator().manual_seed(0))
+    y = torch.softmax(dy.flip(0), -1)
+    tail = f"{json.dumps(default_config(1003))}|float32>float16"
+    results = run_interpreted("run_backward.py", tmp_path, {f"0|dy|{tail}": dy.numpy(), f"0|y|{tail}": y.numpy()})
+    dx = torch.from_numpy(results[f"0|{tail}"])
+    assert torch.equal(dx, dx.half().float())
+    torch.testing.assert_close(dx, ((dy - (dy * y).sum(-1, keepdim=True)) * y).half().float(), rtol=2**-10, atol=1e-7)
+
+
 @pytest.mark.parametrize("cols", [1500, 1501, 1503])
 def test_rows_looped_over_handle_masks_edges_and_rows_of_minus_infinity(tmp_path, cols):
     x = outlier_rows(4, cols)

@@ -5,7 +5,10 @@ import math
 import pytest
 import torch
 
-from minikernel.proof.accuracy import softmax_error
+from minikernel.measure.contest.head_contest import head_error
+from minikernel.measure.cpu.bench import _errors
+from minikernel.proof.accuracy import exact_softmax, softmax_error
+from minikernel.reasons import Refusal
 
 
 def test_float32_softmax_is_near_and_float64_is_exact():
@@ -38,3 +41,45 @@ def test_rows_beyond_the_first_chunk_are_looked_at(monkeypatch):
     result = torch.softmax(x, -1)
     result[9] *= 2
     assert softmax_error(result, x) == pytest.approx(1, rel=1e-5)
+
+
+TORCHS = torch.softmax
+FAULTS = {
+    "too large": lambda y: y * 1.01,
+    "too large in one row": lambda y: y * torch.ones(len(y), 1, dtype=y.dtype).index_fill(0, torch.tensor(1), 1 + 1e-8),
+    "of another column": lambda y: y.roll(1, -1),
+    "of another row": lambda y: y.roll(1, 0),
+    "of float32": lambda y: y.float().double(),
+    "all alike": lambda y: torch.full_like(y, 1 / y.shape[-1]),
+    "NaN in one row": lambda y: y.index_fill(0, torch.tensor(2), torch.nan),
+    "zeros": torch.zeros_like,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_reference_that_is_off_judges_nothing(monkeypatch, fault):
+    def softmax(x, dim):
+        y = TORCHS(x, dim)
+        return fault(y) if x.dtype == torch.float64 and x.shape[-1] in (600, 781) else y
+
+    x, h, weight = torch.randn(5, 781), torch.randn(5, 64), torch.randn(600, 64)
+    exact = TORCHS(x.double(), -1)
+    monkeypatch.setattr(torch, "softmax", softmax)
+    for judge in (
+        lambda: softmax_error(exact, x),
+        lambda: softmax_error(fault(exact), x),  # a kernel with the same fault
+        lambda: head_error(torch.zeros(5, 600), h, weight),
+        lambda: _errors({"F.softmax": lambda x: exact.float()}, x, {"dtype": "float32"}, [5, 781]),
+    ):
+        with pytest.raises(Refusal, match=r"float64.* is itself off on cpu at (781|600) columns; judge"):
+            judge()
+    assert softmax_error(TORCHS(x[:, :7].double(), -1), x[:, :7]) == 0
+
+
+def test_a_sound_reference_passes_with_rows_of_every_kind():
+    x = torch.randn(9, 1000, dtype=torch.float64)
+    x[1], x[2, 5], x[3, 7], x[4, ::2], x[5] = -math.inf, math.nan, math.inf, -math.inf, 1e300
+    x[6, 3], x[7] = 1e300, 800 * x[7]
+    assert torch.equal(exact_softmax(x).nan_to_num(2), torch.softmax(x, -1).nan_to_num(2))
+    for shape in ((0, 5), (1, 1), (3, 0)):
+        assert exact_softmax(torch.randn(shape, dtype=torch.float64)).shape == shape

@@ -18,6 +18,16 @@ def test_triton_compiles_in_its_default_configuration_at_any_width_and_nothing_s
         assert 0 < resources["registers"] <= 255
 
 
+def test_float32_out_of_sixteen_bits_and_its_gradient_spill_nothing():
+    pytest.importorskip("triton")
+    from minikernel.ops.softmax_triton import default_config
+
+    for cols in (600, 32768):
+        forward = compile_triton(cols, "bfloat16", default_config(cols), result="float32")
+        backward = compile_triton(cols, "float32", default_config(cols, 4, 2), "backward", result="bfloat16")
+        assert (forward["stack_bytes"], backward["stack_bytes"]) == (0, 0), cols
+
+
 def test_the_textbook_s_kernel_compiles_and_does_not_spill_at_the_model_s_width():
     pytest.importorskip("triton")
     resources = compile_triton_textbook(600)

@@ -1,8 +1,8 @@
 """Inductor's Triton kernels, compiled once more outside of it: TTIR, PTX and machine code of each.
 
-Triton compiles for a GPU without one being there, with the `ptxas` that torch or Triton ships. A kernel's configuration
-is the one that Inductor's autotuner chose on a real GPU; on the simulated target nothing was timed, and it is the first
-candidate.
+Triton compiles for a GPU without one being there, with the assembler that torch or Triton ships. A kernel's
+configuration is the one that Inductor's autotuner chose on a real GPU; on the simulated target nothing was timed, and
+it is the first candidate.
 """
 
 import importlib.util
@@ -60,7 +60,9 @@ class TritonKernels:
         self._entered = ExitStack()
 
     def __enter__(self) -> "TritonKernels":
-        owner("ptxas")._set_triton_ptxas_path()  # a torch built for CUDA brings its own, newer than Triton's
+        # A torch built for CUDA brings its own, with which its kernels are assembled. From compute capability 9.0 on
+        # Triton 3.9 takes another, the `ptxas-blackwell` of its wheel, here as well as there.
+        owner("ptxas")._set_triton_ptxas_path()
         with ExitStack() as stack:
             # what another process left in Triton's cache would carry that process' file names in its line maps, and
             # what it tuned for another size would be proposed

@@ -51,7 +51,7 @@ def forward_providers(config: dict) -> dict[str, Callable[[torch.Tensor], torch.
     # torch's own three: eager, compiled, and compiled with autotuning
     torch_s = {name: kernels[name] for name in (REFERENCE, "compile", MAX_AUTOTUNE)}
     triton = partial(kernels["triton"], config=config)
-    return {**ours, "triton": triton, "softmax": softmax, **torch_s, **peers.contestants("forward")}
+    return {**ours, "triton": triton, "softmax": partial(softmax, dim=-1), **torch_s, **peers.contestants("forward")}
 
 
 def backward_providers(config: dict) -> dict[str, Callable[[Pair], torch.Tensor]]:

@@ -13,7 +13,7 @@ from minikernel.measure.noise import DUPLICATE, measure_with_duplicate, own_samp
 from minikernel.measure.rows import HeadFigures, HeadRow
 from minikernel.measure.timing import Timing, rotating_inputs
 from minikernel.ops.lm_head import COLUMNS, FEATURES, fuses
-from minikernel.proof.accuracy import ROWS_AT_ONCE, relative_error
+from minikernel.proof.accuracy import ROWS_AT_ONCE, exact_softmax, relative_error
 from minikernel.proof.proof import REFERENCE_TOLERANCE
 from minikernel.reasons import Reason, wrong
 
@@ -48,7 +48,7 @@ def head_error(result: torch.Tensor, h: torch.Tensor, weight: torch.Tensor) -> f
     exact_weight = weight.double().T
     starts = range(0, h.shape[0], ROWS_AT_ONCE)
     pieces = [slice(start, start + ROWS_AT_ONCE) for start in starts]
-    return max(relative_error(result[p], torch.softmax(h[p].double() @ exact_weight, -1)) for p in pieces)
+    return max(relative_error(result[p], exact_softmax(h[p].double() @ exact_weight)) for p in pieces)
 
 
 def contest_head(

@@ -17,7 +17,7 @@ from minikernel.measure.noise import DUPLICATE, floors
 from minikernel.measure.rows import BenchRow
 from minikernel.measure.timing import Timing, measure, raw, rotating_inputs
 from minikernel.ops.cpu.rungs import streaming_copy
-from minikernel.proof.accuracy import relative_error
+from minikernel.proof.accuracy import exact_softmax, relative_error
 from minikernel.reasons import Refusal, wrong
 from minilab import LabError
 from minilab.device import has_cpp_compiler
@@ -116,7 +116,7 @@ def _errors(
     kernels: dict[str, Callable], x: torch.Tensor, params: dict, shape: list[int], every: int = 1
 ) -> dict[str, float]:
     """Each kernel's error against float64, on every so many rows."""
-    exact, tolerance = torch.softmax(x[::every].double(), -1), TOLERANCE[params["dtype"]]
+    exact, tolerance = exact_softmax(x[::every].double()), TOLERANCE[params["dtype"]]
     errors = {name: _error(kernel(x)[::every], exact) for name, kernel in kernels.items()}
     for name, error in errors.items():
         if not error <= tolerance:

@@ -100,6 +100,9 @@ def use_one_assembler() -> None:
     A torch built for CUDA brings one, which its workers take, while this process would take Triton's. Its version is
     part of a compiled kernel's name, so nothing that the workers compiled would be found, and each of max-autotune's
     choices would be compiled once more, one after the other.
+
+    Triton up to 3.8 does so below compute capability 10.0. From there on, and from 9.0 on in Triton 3.9, it assembles
+    with the `ptxas-blackwell` of its own wheel in both processes: the variable is not read, and is not needed.
     """
     ptxas = Path(torch.__file__).parent / "bin/ptxas"
     if os.access(ptxas, os.X_OK):

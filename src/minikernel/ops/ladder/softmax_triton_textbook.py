@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from minikernel.ops.softmax_triton_rows import check_operand
+from minikernel.ops.softmax_triton_rows import FUSION, check_operand, on_device_of
 from minilab import LabError
 
 
@@ -37,12 +37,13 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Raises:
         LabError: `x` is not on a CUDA device (and Triton's interpreter is off), or not float32.
     """
-    check_operand(x)
+    x = check_operand(x)
     if x.dtype != torch.float32:
         raise LabError(f"the textbook Triton kernel takes float32, not {x.dtype}; use the tuned one, `triton`.")
     rows = x.contiguous() if x.dim() else x.reshape(1)
     y = torch.empty_like(rows)
     if rows.numel():
         cols = rows.shape[-1]
-        softmax_kernel[(rows.numel() // cols,)](y, rows, cols, **launch_options(cols))
+        with on_device_of(x):
+            softmax_kernel[(rows.numel() // cols,)](y, rows, cols, **launch_options(cols), **FUSION)
     return y.view(x.shape)

@@ -12,7 +12,7 @@ SHARE_OF_COPY = 1
 
 @triton.jit
 def one_row(x, y, cols, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < cols
     values = tl.load(x + row * cols + at, mask=inside, other=float("-inf"))

@@ -12,7 +12,7 @@ SHARE_OF_COPY = 2 / 3
 
 @triton.jit
 def online(x, y, cols, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     top = float("-inf")
     total = 0.0
     for start in range(0, cols, BLOCK):
