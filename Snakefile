@@ -93,3 +93,6 @@ include: "rules/exercise.smk"
 include: "rules/grade.smk"
 include: "rules/model.smk"
 include: "rules/front_door.smk"
+
+
+follow_content(workflow)

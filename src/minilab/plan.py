@@ -254,7 +254,7 @@ class Plan:
     def recorded_sources(self, entry: Artefact, wildcards: Mapping[str, str]) -> list[str]:
         """The files that decide whether a record is stale: those that it was measured with, and those of today."""
         made = provenances(read_object(self.record_of(entry, wildcards)))
-        before = {path for one in made.values() if isinstance(one, dict) for path in one.get("sources") or ()}
+        before = {path for one in made.values() if isinstance(one, dict) for path in (one.get("sources") or {}) | one.get("opened", {})}
         today = {path for kernel in made for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
         return sorted({path for path in before if Path(path).exists()} | today)
 

@@ -27,6 +27,7 @@ from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
 from minilab.inputs import look_at_inputs
 from minilab.machine_failure import sentence_about
+from minilab.records.content import noting
 from minilab.sandbox.job import is_inside, run_inside, run_outside, say
 from minilab.yaml_files import parse_yaml, read_yaml
 
@@ -132,11 +133,13 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
         with gpu_lock(lock) if lock else nullcontext():
             look_at_inputs(getattr(job, "input", ()))
-            if limits:
-                outputs = vars(job.output).values() if isinstance(job.output, Section) else job.output
-                run_outside(limits, [str(path) for path in outputs])
-            else:
-                main(job)
+            outputs = vars(job.output).values() if isinstance(job.output, Section) else job.output
+            files = [str(path) for path in outputs]
+            with noting(job.params.get("content"), map(str, getattr(job, "input", ())), files):
+                if limits:
+                    run_outside(limits, files)
+                else:
+                    main(job)
     except LabError as error:
         say(str(error))
         sys.exit(1)

@@ -191,13 +191,19 @@ EVENTS = {
 _notes: list[_Notes] = []
 
 
-def _note_what_is_opened(file: Path) -> None:
-    """Follow a user's file where the environment names a file of notes; once begun, it goes on to the process's end."""
+def open_notes() -> None:
+    """Open the file of notes that the environment names, once: what a process that is about to confine itself must do
+    before. It is written to the process's end."""
     if not _notes and (notes := os.environ.get(NOTES)):
-        with suppress(OSError):  # a process that is confined may have no such right
+        with suppress(OSError):
             descriptor = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             _notes.append(_Notes(descriptor, os.path.realpath(os.getcwd())))
             sys.addaudithook(_notes[0].hook)
+
+
+def _note_what_is_opened(file: Path) -> None:
+    """Follow a user's file from now on, where somebody asks for that."""
+    open_notes()
     for one in _notes:
         one.add(file)
 
