@@ -116,6 +116,12 @@ def _stderr_handler(job: str) -> logging.Handler:
     return TerminalHandler(job)
 
 
+def _files(job: Any, section: str) -> list[str]:
+    """The paths of a job's inputs or outputs."""
+    held = getattr(job, section, ())
+    return [str(path) for path in (vars(held).values() if isinstance(held, Section) else held)]
+
+
 def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     """Run `main` on Snakemake's job object, or on the command line's arguments when there is none.
 
@@ -133,11 +139,10 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
         with gpu_lock(lock) if lock else nullcontext():
             look_at_inputs(getattr(job, "input", ()))
-            outputs = vars(job.output).values() if isinstance(job.output, Section) else job.output
-            files = [str(path) for path in outputs]
-            with noting(job.params.get("content"), map(str, getattr(job, "input", ())), files):
+            inputs, outputs = _files(job, "input"), _files(job, "output")
+            with noting(getattr(job, "params", Section()).get("content"), inputs, outputs):
                 if limits:
-                    run_outside(limits, files)
+                    run_outside(limits, outputs)
                 else:
                     main(job)
     except LabError as error:

@@ -17,8 +17,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES
-from importlib.machinery import ExtensionFileLoader, FileFinder, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -92,11 +99,8 @@ def _found_in(folder: str, name: str) -> bool:
     top = name.partition(".")[0]
     spec = getattr(sys.modules.get(top), "__spec__", None)
     places = [spec.origin, *(spec.submodule_search_locations or ())] if spec else []
-    return any(os.path.dirname(place) == folder and Path(place).name.partition(".")[0] == top for place in _texts(places))
-
-
-def _texts(values) -> list[str]:
-    return [value.rstrip(os.sep) for value in values if isinstance(value, str)]
+    beside = os.path.join(folder, top)
+    return any(isinstance(place, str) and (place == beside or place.startswith(f"{beside}.")) for place in places)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -173,8 +177,8 @@ def _opened(path, mode, flags) -> list:
 def _given(executable, arguments, cwd, environment) -> list:
     """Of another program that is started: whatever file its arguments name."""
     words = arguments.split() if isinstance(arguments, str) else list(arguments)
-    words = [os.path.join(cwd or "", os.fsdecode(word)) for word in words if isinstance(word, str | bytes | os.PathLike)]
-    return [(word, False) for word in words if os.path.isfile(word)]
+    texts = [os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike)]
+    return [(path, False) for text in texts if os.path.isfile(path := os.path.join(cwd or "", text))]
 
 
 EVENTS = {

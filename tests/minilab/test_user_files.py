@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 from minilab.user_files import NOTES, opened
@@ -72,7 +73,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, text in files.items():
         (root / name).write_text(text)
-    subprocess.run([sys.executable, "-c", "import numpy; numpy.save('mine/table.npy', numpy.ones(3))"], cwd=root, check=True)
+    numpy.save(root / "mine/table.npy", numpy.ones(3))
     return root
 
 

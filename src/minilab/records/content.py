@@ -1,8 +1,8 @@
 """What a job's result follows from, by content and by no clock: its sources, and what the user's code opened.
 
 Every rule has a parameter `content`, so that Snakemake runs a job again when the content of its sources is another,
-whatever their times say. What a user's code opens is known only once it has run (`minilab.user_files`): the job leaves a
-note of it, beside Snakemake's own, and the parameter stays what it was for as long as the note holds.
+whatever their times say. What a user's code opens is known only once it has run (`minilab.user_files`): the job leaves
+a note of it, beside Snakemake's own, and the parameter stays what it was for as long as the note holds.
 """
 
 import hashlib

@@ -140,7 +140,8 @@ def stale_reasons(
         elif sources[path] != recorded:
             reasons.append({"code": "source_changed", "path": path})
     reasons += [
-        {"code": "source_changed" if Path(path).is_file() else "source_gone", "path": path} for path in changed_since(made)
+        {"code": "source_changed" if Path(path).is_file() else "source_gone", "path": path}
+        for path in changed_since(made)
     ]
     # a module that is imported by now and was not then may have changed a figure
     reasons += [{"code": "source_new", "path": path} for path in sources.keys() - made["sources"].keys()]
