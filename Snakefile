@@ -93,6 +93,4 @@ include: "rules/exercise.smk"
 include: "rules/grade.smk"
 include: "rules/model.smk"
 include: "rules/front_door.smk"
-
-
-follow_content(workflow)
+include: "rules/content.smk"

@@ -20,7 +20,6 @@ from minilab.directives import any_of, environment, gpus, none_of
 from minilab.plan import SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.closure import closure
-from minilab.records.content import content
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.records.params import TUNED_KERNEL, in_order
 from minilab.surroundings import check_surroundings, speak_utf8
@@ -92,26 +91,6 @@ def sources(name):
 def measuring(name):
     """A params function: the configuration that an artefact of the table depends on."""
     return lambda wildcards: in_order(artefact(name).params(config, wildcards))
-
-
-def follow_content(workflow):
-    """Make each result follow from content: of its job's sources, and of parameters in whatever order of keys."""
-    for one in workflow.rules:
-        if one.script and one.output:
-            one.params[:] = map(ordered, one.params)
-            one.set_params(content=by_content)
-
-
-def by_content(wildcards, **given):
-    """A params function. What takes `input` by its name, Snakemake leaves out of what it compares."""
-    return content(given["input"], given["output"])
-
-
-def ordered(param):
-    """A parameter, or a params function, whose keys are in order: Snakemake compares texts."""
-    if not callable(param):
-        return in_order(param)
-    return wraps(param)(lambda *arguments, **named: in_order(param(*arguments, **named)))
 
 
 def asked(question):
