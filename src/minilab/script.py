@@ -140,7 +140,8 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         with gpu_lock(lock) if lock else nullcontext():
             look_at_inputs(getattr(job, "input", ()))
             inputs, outputs = _files(job, "input"), _files(job, "output")
-            with noting(getattr(job, "params", Section()).get("content"), inputs, outputs):
+            content: Any = getattr(job, "params", Section()).get("content")
+            with noting(content, inputs, outputs):
                 if limits:
                     run_outside(limits, outputs)
                 else:

@@ -14,7 +14,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.machinery import (
@@ -27,7 +27,7 @@ from importlib.machinery import (
     SourcelessFileLoader,
 )
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
 NOTES = "MINIGPT_LAB_NOTES"  # the environment's variable: a file to which this process appends what it opens
 PACKAGES = Path(__file__).resolve().parents[1]  # the lab's own, which are followed by their imports
@@ -157,7 +157,8 @@ class _Notes:
 
     def _is_asked(self) -> bool:
         """Whether a function of the user's is among those that are being called."""
-        frame = sys._getframe(3)  # not this class's own
+        frame: FrameType | None = sys._getframe(3)  # not this class's own
+        assert frame is not None
         if frame.f_code.co_filename.startswith("<frozen importlib") and frame.f_code.co_name == "_fill_cache":
             return False  # a folder is listed to find a module: what else lies there decides nothing
         while frame is not None:
@@ -181,7 +182,7 @@ def _given(executable, arguments, cwd, environment) -> list:
     return [(path, False) for text in texts if os.path.isfile(path := os.path.join(cwd or "", text))]
 
 
-EVENTS = {
+EVENTS: dict[str, Callable[..., list]] = {
     "open": _opened,
     "import": lambda module, file, *more: [(file, False)],
     "ctypes.dlopen": lambda name: [(name, False)],

@@ -58,7 +58,10 @@ def noting(given: str | None, inputs: Iterable[str], outputs: Iterable[str]) -> 
     began, sources = time.time(), _sources(tuple(inputs)) if given is not None else ""
     with tempfile.NamedTemporaryFile(prefix="minigpt-lab-") as notes:
         os.environ[NOTES] = notes.name
-        yield
+        try:
+            yield
+        finally:
+            del os.environ[NOTES]
         if given is not None:
             _write(outputs, {"content": given, "sources": sources, "opened": _prints(opened(notes.name), began)})
 
