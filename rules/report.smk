@@ -110,7 +110,7 @@ rule manifest_24:
         runtime=growing(3),
     params:
         seed=lookup(within=config, dpath="training/seed"),
-        kernels=plan.kernels_of((plan.headline_gpu or plan.measured)[-1]),
+        kernels=sorted(plan.kernels_of((plan.headline_gpu or plan.measured)[-1])),
     script:
         "../scripts/manifest_24.py"
 

@@ -6,6 +6,7 @@ from minikernel.judge.entry import code_of
 from minikernel.measure.caches import own_caches
 from minikernel.reasons import in_words
 from minilab.device import torch_device
+from minilab.records.content import changed_since
 from minilab.records.provenance import provenance
 from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
@@ -17,7 +18,7 @@ def main(job):
     device, name, params = job.wildcards.device, job.wildcards.kernel, job.params.measuring
     proof = read_artefact(job.input.proof, job.config)
     timed, reason = {"rows": [], "autotune": None}, proof["reason"]
-    if not reason and proof["code"] != code_of(name, params["entry"]):
+    if not reason and (proof["code"] != code_of(name, params["entry"]) or changed_since(proof["provenance"])):
         reason = {"code": "edited", "at": {"code": "subject", "kernel": name, "device": torch_device(device)}}
     if not reason:
         with own_caches():  # before torch is imported

@@ -30,6 +30,9 @@ def main(job):
     )
     for reason in restored["reasons"]:
         log.warning("stale: %s", worded(reason))
+    if "missing" in restored:
+        names = ", ".join(restored["missing"])
+        log.info("%s: %s", job.input.record, worded({"code": "not_in_record", "kernels": names}))
     write_artefact(job.output.artefact, artefact)
 
 

@@ -38,6 +38,11 @@ def measured_devices(config: dict, elsewhere: bool = False) -> list[str]:
     return devices_here() if measure == "auto" else measure
 
 
+def _files_of(made: Mapping) -> list[str]:
+    """The files that a result was made with, by its provenance."""
+    return [*(made.get("sources") or ()), *made.get("opened", ())]
+
+
 @dataclass(frozen=True)
 class Plan:
     """What one run measures, restores and shows.
@@ -254,7 +259,7 @@ class Plan:
     def recorded_sources(self, entry: Artefact, wildcards: Mapping[str, str]) -> list[str]:
         """The files that decide whether a record is stale: those that it was measured with, and those of today."""
         made = provenances(read_object(self.record_of(entry, wildcards)))
-        before = {path for one in made.values() if isinstance(one, dict) for path in one.get("sources") or ()}
+        before = {path for one in made.values() if isinstance(one, dict) for path in _files_of(one)}
         today = {path for kernel in made for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
         return sorted({path for path in before if Path(path).exists()} | today)
 

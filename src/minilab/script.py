@@ -27,6 +27,7 @@ from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
 from minilab.inputs import look_at_inputs
 from minilab.machine_failure import sentence_about
+from minilab.records.content import noting
 from minilab.sandbox.job import is_inside, run_inside, run_outside, say
 from minilab.yaml_files import parse_yaml, read_yaml
 
@@ -115,6 +116,12 @@ def _stderr_handler(job: str) -> logging.Handler:
     return TerminalHandler(job)
 
 
+def _files(job: Any, section: str) -> list[str]:
+    """The paths of a job's inputs or outputs."""
+    held = getattr(job, section, ())
+    return [str(path) for path in (vars(held).values() if isinstance(held, Section) else held)]
+
+
 def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     """Run `main` on Snakemake's job object, or on the command line's arguments when there is none.
 
@@ -132,11 +139,13 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
         lock = job.resources.get("gpu_lock") if job.resources.get("gpu") else None  # named by profiles/gpu
         with gpu_lock(lock) if lock else nullcontext():
             look_at_inputs(getattr(job, "input", ()))
-            if limits:
-                outputs = vars(job.output).values() if isinstance(job.output, Section) else job.output
-                run_outside(limits, [str(path) for path in outputs])
-            else:
-                main(job)
+            inputs, outputs = _files(job, "input"), _files(job, "output")
+            content: Any = getattr(job, "params", Section()).get("content")
+            with noting(content, inputs, outputs):
+                if limits:
+                    run_outside(limits, outputs)
+                else:
+                    main(job)
     except LabError as error:
         say(str(error))
         sys.exit(1)

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from minilab.errors import LabError
 from minilab.pages.translations import Translations
+from minilab.user_files import enter_folder_of, loader
 
 LONGEST = 400  # characters of what somebody's code raised
 IMPORTED: dict[Path, tuple[bytes, ModuleType]] = {}  # file -> its text and its module, the last one
@@ -33,6 +34,8 @@ class UserCodeError(LabError):
 def load_function(kind: str, name: str, source: str | Path, function: str) -> Callable:
     """Import a user's file and return a function of it.
 
+    The file finds what lies beside it, as under `python FILE`; `from .helpers import` does as well.
+
     A file of models is imported once in a process for as long as it stays the same: torch takes an operator's memory
     away when the same operator is defined again. A kernel has an import of its own, because it is judged by itself.
 
@@ -50,10 +53,16 @@ def load_function(kind: str, name: str, source: str | Path, function: str) -> Ca
     if not Path(source).is_file():
         raise UserCodeError("no_file", **about)
     module_name = module_of(kind, name)
-    spec = importlib.util.spec_from_file_location(module_name, source)
-    if spec is None or spec.loader is None:
+    if Path(source).suffix != ".py":
         raise UserCodeError("not_python", **about)
     file = Path(source).resolve()
+    # As if it were the package of its folder: `.helpers` then means the file beside it.
+    spec = importlib.util.spec_from_file_location(
+        module_name, source, loader=loader(module_name, source), submodule_search_locations=[str(file.parent)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    enter_folder_of(file)
     try:
         text = file.read_bytes()
         known, module = IMPORTED.get(file, (b"", None))
@@ -64,20 +73,32 @@ def load_function(kind: str, name: str, source: str | Path, function: str) -> Ca
             spec.loader.exec_module(module)
             IMPORTED[file] = text, module
     except (Exception, SystemExit) as error:
-        raise UserCodeError("not_importable", **about, raised=first_line(error)) from error
+        raise _not_importable(error, about, module_name, str(file.parent)) from error
     sys.modules[module_name] = module
     if not callable(getattr(module, function, None)):
         defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise UserCodeError("no_function", **about, function=function, defined=", ".join(defined) or "–")
     found = getattr(module, function)
-    return _factory(found, {**about, "function": function}) if kind == "model" else found
+    return _factory(found, {**about, "function": function}, file) if kind == "model" else found
 
 
-def _factory(function: Callable, about: dict[str, str]) -> Callable:
-    """The function, what it raises as a sentence."""
+def _not_importable(error: BaseException, about: dict[str, str], module: str, folder: str) -> UserCodeError:
+    """Why a file cannot be imported: of a module that is not found, where it was looked for."""
+    own = f"{module}."  # the name of the file's folder, as a package
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        missing = error.name.replace(own, ".") if error.name.startswith(own) else error.name
+        return UserCodeError("no_module", **about, module=printable(missing), folder=folder)
+    if isinstance(error, ImportError) and "beyond top-level package" in str(error):
+        return UserCodeError("above_folder", **about, folder=folder)
+    return UserCodeError("not_importable", **about, raised=first_line(error))
+
+
+def _factory(function: Callable, about: dict[str, str], file: Path) -> Callable:
+    """The function, with what lies beside its file, and what it raises as a sentence."""
 
     @wraps(function)
     def made() -> object:
+        enter_folder_of(file)  # that of another model may have come between
         try:
             return function()
         except (Exception, SystemExit) as error:
@@ -88,7 +109,8 @@ def _factory(function: Callable, about: dict[str, str]) -> Callable:
 
 def module_of(kind: str, name: str) -> str:
     """The name under which `load_function` imports a user's file."""
-    return f"user_{kind}_{name}"
+    # a dot would name a package that is not there
+    return f"user_{kind}_{name}".replace(".", "_")
 
 
 def first_line(failure: BaseException) -> str:

@@ -1,5 +1,7 @@
 """A user's Python file is loaded, or refused in one sentence, in either language."""
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -96,3 +98,69 @@ def test_a_factory_that_raises_is_a_sentence_with_the_model_s_name(tmp_path, doe
     ) as refusal:
         make()
     assert refusal.value.__cause__ is not None
+
+
+HELPED = {
+    "plain": ("from helpers import value\ndef f(): return value()\n", "def value(): return {}\n"),
+    "relative": ("from .helpers import value\ndef f(): return value()\n", "def value(): return {}\n"),
+    "late": ("def f():\n    from .helpers import value\n    return value()\n", "def value(): return {}\n"),
+    "package": (
+        "import importlib\nvalue = importlib.import_module('helpers.deep').value\ndef f(): return value()\n",
+        "from . import other\ndef value(): return {} + other\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["kernel", "model"])
+@pytest.mark.parametrize("way", HELPED)
+def test_each_user_s_file_finds_its_own_helpers(tmp_path, way, kind):
+    text, helper = HELPED[way]
+    found = []
+    for number in (1, 2, 1):
+        folder = tmp_path / f"of_{number}"
+        place = folder / "helpers/deep.py" if way == "package" else folder / "helpers.py"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if way == "package":
+            (place.parent / "__init__.py").write_text("other = 0\n")
+        place.write_text(helper.format(number))
+        (folder / "mine.py").write_text(text)
+        found.append(load_function(kind, f"mine_{number}", folder / "mine.py", "f")())
+    assert found == [1, 2, 1]
+
+
+def test_a_helper_counts_as_it_stands_whatever_python_has_kept_of_it(tmp_path):
+    (tmp_path / "mine.py").write_text("import helpers\ndef f(): return helpers.value\n")
+    # Python's cache would take both for the same: one size, one second
+    program = (
+        "import os, sys\nfrom minilab.user_code import load_function\n"
+        "print(load_function('kernel', 'mine', sys.argv[1] + '/mine.py', 'f')())\n"
+    )
+    said = []
+    for value in (1, 2):
+        (tmp_path / "helpers.py").write_text(f"value = {value}\n")
+        os.utime(tmp_path / "helpers.py", (1_600_000_000, 1_600_000_000))
+        subprocess.run([sys.executable, "-c", "import helpers"], cwd=tmp_path, check=True)
+        (said.append(subprocess.check_output([sys.executable, "-c", program, tmp_path], text=True).strip()))
+    assert said == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        ("import no_such_module_here\n", "no_module", "no_such_module_here"),
+        ("from .nowhere import f\n", "no_module", ".nowhere"),
+        ("import helpers\n", "no_module", "deeper.still"),
+        ("from ..above import f\n", "above_folder", "its dots end"),
+        ("from helper import nothing\n", "not_importable", "cannot import name"),
+    ],
+)
+def test_what_is_not_found_is_told_with_the_place_where_it_was_looked_for(tmp_path, text, code, told):
+    (tmp_path / "mine.py").write_text(text)
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "helpers.py").write_text("import deeper.still\n")
+    (tmp_path / "deeper").mkdir()
+    with pytest.raises(UserCodeError) as refusal:
+        load_function("kernel", "mine", tmp_path / "mine.py", "softmax")
+    assert refusal.value.reason["code"] == code
+    assert told in str(refusal.value)
+    assert ("mend the file" in str(refusal.value)) == (code == "not_importable")

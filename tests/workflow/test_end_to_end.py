@@ -1,5 +1,6 @@
 """The lab really run, on the small configuration: what it leaves, what it refuses, what goes stale."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,38 @@ def refused(*arguments):
 
 threading.Timer = refused
 """
+
+
+def test_results_follow_content_and_not_clocks_nor_the_order_of_keys(built_copy: Lab):
+    source, config = built_copy.root / "src/minimodel/training.py", built_copy.root / "config.yaml"
+    text = source.read_text()
+    for part in ("src", "scripts", "rules", "schemas", "results/17", "results/recorded"):
+        for file in (built_copy.root / part).rglob("*"):
+            file.touch()
+    config.write_text(yaml.safe_dump(turned(yaml.safe_load(config.read_text())), sort_keys=False))
+    assert built_copy.jobs(*SMALL) == set()
+    source.write_text(text + "CHANGED = True\n")
+    os.utime(source, (1_600_000_000, 1_600_000_000))
+    assert "train results/17/training.npz" in built_copy.jobs(*SMALL)
+    source.write_text(text)
+    assert built_copy.jobs(*SMALL) == set()
+
+
+def turned(value: object) -> object:
+    """The same plain data, the keys of each mapping in the other order."""
+    if isinstance(value, dict):
+        return {key: turned(value[key]) for key in reversed(value)}
+    return [turned(one) for one in value] if isinstance(value, list) else value
+
+
+def test_a_configuration_that_trains_otherwise_and_times_otherwise_measures_again(built_copy: Lab):
+    # what is timed waits for the training by an `ancient` input alone, and has reasons of its own all the same
+    other = {"training": {"warmup": 19}, "bench": {"cpu": {"shapes": [[64, 600], [256, 600]]}}}
+    other["roofline"] = {"headline": {"cpu": [256, 600]}}
+    (built_copy.root / "other.yaml").write_text(yaml.safe_dump(other))
+    jobs = {job.split()[0] for job in built_copy.jobs(*SMALL, "other.yaml")}
+    assert {"train", "equivalence", "bench_on_cpu", "bench", "roofline"} <= jobs
+    assert "ceilings" not in jobs  # which is of the machine alone
 
 
 def test_jobs_are_weighed_when_one_has_ended_and_not_by_the_clock(

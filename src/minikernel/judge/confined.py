@@ -13,6 +13,7 @@ import torch
 
 from minikernel.judge import worker
 from minilab.sandbox import landlock
+from minilab.user_files import open_notes
 
 
 def main(descriptor: str, deadline: str, device: str, folder: str, *hidden: str) -> None:
@@ -20,6 +21,7 @@ def main(descriptor: str, deadline: str, device: str, folder: str, *hidden: str)
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     # The driver's files are opened now; after `confine` they could not be.
     torch.empty(1, device=device)
+    open_notes()
     landlock.confine(Path(folder), [Path(one) for one in hidden])
     worker.main(int(descriptor), float(deadline))
 

@@ -13,6 +13,7 @@ import torch
 
 from minikernel.judge import worker
 from minilab.sandbox import landlock
+from minilab.user_files import open_notes
 
 with torch.compiler.set_stance("force_eager"):  # as redzones do: it imports Dynamo, which takes longer than a proof
     pass
@@ -73,5 +74,6 @@ if find_spec("triton") and os.environ.get("TRITON_INTERPRET") == "1":
 def main(descriptor: int, deadline: str, folder: str, *hidden: str) -> None:
     """Serve the judge as `worker.main` does, writing in a folder alone and reading nothing of hidden ones."""
     os.environ["TMPDIR"] = tempfile.tempdir = folder
+    open_notes()
     landlock.confine(Path(folder), [Path(one) for one in hidden])
     worker.main(descriptor, float(deadline))

@@ -19,9 +19,11 @@ def kind_of(device: str) -> str:
 
 
 def in_order(value: object) -> object:
-    """The same plain data with sorted keys: Snakemake takes the same keys in another order for a change."""
+    """The same plain data with sorted keys, sets as sorted lists: Snakemake takes another order for a change."""
     if isinstance(value, dict):
         return {key: in_order(value[key]) for key in sorted(value)}
+    if isinstance(value, set | frozenset):
+        return sorted(map(in_order, value), key=repr)
     return [in_order(item) for item in value] if isinstance(value, list) else value
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 from minilab.device import cpu_device, hardware
 from minilab.files import digest
 from minilab.records.closure import only_forwards
+from minilab.records.content import changed_since, digests_of_opened
 from minilab.records.digests import digest_of_code, digest_of_content
 
 SIMULATED = "simulated-"  # begins the slug of a device that is not there
@@ -29,6 +30,7 @@ class Provenance(TypedDict, total=False):
     environment_sha256: str  # of all installed packages
     hardware: dict[str, Any]  # cpu, cores, system, gpu
     sources: dict[str, str]  # file -> digest of what it means
+    opened: dict[str, str]  # file that the user's code imported or opened besides -> digest of what it means
     inputs: dict[str, str]  # other result -> digest of its content
     params: dict[str, Any]
     params_sha256: str
@@ -69,19 +71,22 @@ def provenance(
         inputs: other results that decide its figures; each is digested by its content.
     """
     device = device or cpu_device()
-    return {
+    sources = sorted(map(str, sources))
+    opened = {path: found for path, found in digests_of_opened().items() if path not in sources}
+    made: Provenance = {
         "device": device,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "environment_sha256": digest(packages()),
         # of this machine, with its GPU where the device is one: clocks and driver decide times as well
         "hardware": hardware(device),
-        "sources": {str(path): digest_of_code(path) for path in sorted(map(str, sources))},
+        "sources": {str(path): digest_of_code(path) for path in sources},
         "inputs": {str(path): digest_of_content(path) for path in sorted(map(str, inputs))},
         # both the values, to say which has changed, and their digest, to be compared in one look
         "params": params,
         "params_sha256": digest(params),
     }
+    return {**made, "opened": opened} if opened else made
 
 
 def concluded(sources: Iterable[str | Path], made: Mapping, *inputs: str | Path) -> Provenance:
@@ -134,6 +139,10 @@ def stale_reasons(
             reasons.append({"code": "source_gone", "path": path})
         elif sources[path] != recorded:
             reasons.append({"code": "source_changed", "path": path})
+    reasons += [
+        {"code": "source_changed" if Path(path).is_file() else "source_gone", "path": path}
+        for path in changed_since(made)
+    ]
     # a module that is imported by now and was not then may have changed a figure
     reasons += [{"code": "source_new", "path": path} for path in sources.keys() - made["sources"].keys()]
     if params is not None:

@@ -42,7 +42,8 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
 
     Returns:
         The record with `restored` added: the file it came from, its digest, who signed it, `stale` and the reasons,
-        each a code with its fields. Each row gets `stale`: its kernel's own in a bench, the artefact's elsewhere.
+        each a code with its fields, and the kernels of today that are missing in it, where there are. Each row
+        gets `stale`: its kernel's own in a bench, the artefact's elsewhere.
 
     Raises:
         LabError: the record does not fit its schema, is not what was published, or is stale and `on_stale` is `fail`.
@@ -82,7 +83,9 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
             "set records.stale to 'mark'."
         )
     restored = {"from": str(path), "sha256": sha256(path), "stale": bool(reasons), "reasons": reasons}
-    return {**artefact, "restored": {**restored, "signed_by": signature.by}}
+    restored |= {"signed_by": signature.by}
+    missing = [kernel for kernel in today if kernel not in by_kernel]
+    return {**artefact, "restored": restored | ({"missing": missing} if missing else {})}
 
 
 def flattened(by_kernel: dict[str, list[Reason]]) -> list[Reason]:
@@ -95,6 +98,8 @@ def reasons_by_kernel(
 ) -> dict[str, list[Reason]]:
     """Why a record no longer describes this checkout; empty lists while it does.
 
+    A kernel that was not measured then, such as one of the user's own, is missing in it and makes nothing else stale.
+
     Args:
         artefact: the record.
         today: what it is held against.
@@ -104,4 +109,4 @@ def reasons_by_kernel(
     for kernel, made in provenances(artefact).items():
         params, sources = today.get(kernel, (None, None))
         reasons[kernel] = stale_reasons(made, params, sources, folder, results)
-    return reasons | {kernel: [{"code": "not_measured"}] for kernel in today if kernel not in reasons}
+    return reasons

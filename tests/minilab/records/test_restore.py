@@ -8,12 +8,13 @@ import pytest
 from recorded import CEILINGS, DEVICE, ceilings, record
 
 from minilab import LabError
+from minilab.config.check import read_schema
 from minilab.files import read_json, sha256, write_json
 from minilab.records.artefact import artefact
 from minilab.records.checksums import NAME, SIGNATURE, SIGNERS, sign, signature_of, write_sums
 from minilab.records.publish import publish
 from minilab.records.restore import restore, todays
-from minilab.records.store import is_edited, read_artefact, write_artefact
+from minilab.records.store import check_artefact, is_edited, read_artefact, write_artefact
 from minilab.records.verify import signed
 from minilab.records.words import worded
 
@@ -209,3 +210,16 @@ def test_rows_that_were_measured_together_are_stale_together(tmp_path: Path):
         today = {"": ({**params, **changed}, made["provenance"]["sources"])}
         rows = restore(path, entry, path.parents[1], today, "mark")["rows"]
         assert {row["stale"] for row in rows} == {stale}
+
+
+def test_kernels_that_a_record_does_not_have_are_missing_and_make_nothing_stale(tmp_path: Path):
+    entry, made = artefact("bench"), read_json("results/recorded/h200/24/bench.json")
+    path = tmp_path / "recorded" / DEVICE / "24/bench.json"
+    write_artefact(path, made)
+    write_sums(path.parents[1], [path])
+    today = {kernel: (one["params"], one["sources"]) for kernel, one in made["kernels"].items()}
+    held = restore(path, entry, path.parents[1], {**today, "mine": ({}, {}), "other": ({}, {})}, "fail")
+    assert held["restored"]["missing"] == ["mine", "other"]
+    assert not any(row["stale"] for row in held["rows"])
+    check_artefact(held, read_schema(entry.schema), "bench.json")
+    assert "missing" not in restore(path, entry, path.parents[1], today, "fail")["restored"]
