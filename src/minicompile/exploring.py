@@ -23,6 +23,8 @@ from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
+from minicompile.torch_private.paths import without_paths
+from minicompile.unseen.earlier import earlier_calls
 from minicompile.watching.collected import Session
 from minicompile.watching.model import watched_session
 from minicompile.watching.session import watch
@@ -36,6 +38,7 @@ class Seen:
 
     Attributes:
         pages: paths of the explorers that were written on leaving, one for each model with a graph.
+        unseen: what ran or was compiled and is in no capture, each with its `code`; complete when the block is left.
         index: path of the page that tells of all; None until it is written.
     """
 
@@ -43,6 +46,7 @@ class Seen:
         self._session, self._language, self._assembly = session, language, assembly
         self._complete: list[Watched] | None = None
         self.pages: list[Path] = []
+        self.unseen: list[dict] = []
         self.index: Path | None = None
 
     @property
@@ -73,7 +77,7 @@ class Seen:
         What cannot be made of one capture is told on stderr and left out; the rest is written.
         """
         self._complete = self._watched()
-        self.index, self.pages = write_pages(self._concluded(), Path(folder), self._language, _told)
+        self.index, self.pages = write_pages(self._concluded(), Path(folder), self._language, _told, self.unseen)
 
 
 def write_pages(
@@ -81,12 +85,14 @@ def write_pages(
     folder: Path,
     language: str,
     leaving_out: Callable[[str], AbstractContextManager] = contextlib.nullcontext,
+    unseen: Sequence[dict] = (),
 ) -> tuple[Path, list[Path]]:
     """Write what was watched, its capture, explorer and annotation for each compile, and a page that tells of all.
 
     Args:
         leaving_out: around each explorer and annotation, given what to say where it cannot be written; by default the
             exception goes on.
+        unseen: what is in no capture, for the page to say.
 
     Returns:
         The page of all, and the explorers.
@@ -107,7 +113,7 @@ def write_pages(
                 files["annotation"] = "annotation.md"
         prefix = "" if place == folder else f"{place.name}/"
         shown.append({"capture": capture, "files": {what: prefix + name for what, name in files.items()}})
-    return render_summary(shown, folder / "index.html", language), explorers
+    return render_summary(shown, folder / "index.html", language, unseen), explorers
 
 
 @contextlib.contextmanager
@@ -128,9 +134,12 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
     seen: Seen | None = None
     folder, process = folder and made_folder(folder), os.getpid()
     try:
-        with watch() as session:
+        with watch() as session, earlier_calls() as earlier:
             seen = Seen(session, language, assembly)
-            yield seen
+            try:
+                yield seen
+            finally:
+                seen.unseen = [{"code": "compiled_before", **without_paths(one)} for one in earlier()]
     finally:
         if seen is not None and folder is not None and os.getpid() == process:  # not in a child that was forked off
             seen.write(folder)

@@ -1,6 +1,7 @@
 """The page that tells what was compiled: compiles, recompiles and their guards, graph breaks and their lines."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,25 @@ PACKAGE = "minicompile.explain"
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
-def render_summary(shown: list[dict], path: str | Path, language: str = "en") -> Path:
+def render_summary(shown: list[dict], path: str | Path, language: str = "en", unseen: Sequence[dict] = ()) -> Path:
     """Write the page.
 
     Args:
         shown: for each model its `capture`, and `files`, relative to the page: `explorer`, `annotation`, `capture`.
         path: of the HTML file.
         language: of the page's own words; Dynamo's are quoted as they are.
+        unseen: what is not shown, each with its `code` (of `unseen` in the words) and what its sentence names.
     """
     template, values = _template(language)
     models = [summary(one["capture"], language) for one in shown]
-    write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown]))
+    write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown], unseen=unseen))
     return Path(path)
 
 
 def summary_html(capture: Capture, language: str = "en") -> Markup:
     """The page's part on one capture, without links to files."""
     template, values = _template(language)
-    page: Any = template.make_module({**values, "models": [], "files": []})
+    page: Any = template.make_module({**values, "models": [], "files": [], "unseen": []})
     return page.model(summary(capture, language), {})
 
 
