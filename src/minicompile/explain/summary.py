@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,17 @@ def render_summary(shown: list[dict], path: str | Path, language: str = "en", un
     """Write the page.
 
     Args:
-        shown: for each model its `capture`, and `files`, relative to the page: `explorer`, `annotation`, `capture`.
+        shown: for each model its `capture`, `files`, the paths of `explorer`, `annotation` and `capture`, and
+            `process`, which number it has, where it was compiled in another process.
         path: of the HTML file.
         language: of the page's own words; Dynamo's are quoted as they are.
         unseen: what is not shown, each with its `code` (of `unseen` in the words) and what its sentence names.
     """
     template, values = _template(language)
-    models = [summary(one["capture"], language) for one in shown]
-    write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown], unseen=unseen))
+    models = [{**summary(one["capture"], language), "process": one.get("process")} for one in shown]
+    folder = Path(path).parent
+    files = [{what: relpath(file, folder) for what, file in one["files"].items()} for one in shown]
+    write_text(path, template.render(**values, models=models, files=files, unseen=unseen))
     return Path(path)
 
 
@@ -57,6 +61,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
         of_graph.setdefault(graph["index"], []).append({"id": graph["id"], **called})
     return {
         "name": capture["model"]["name"],
+        "process": None,
         "class": capture["model"]["class"],
         "label": wording.label(capture),
         "seconds": capture["compile"]["seconds"],
