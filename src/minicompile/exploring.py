@@ -26,6 +26,7 @@ from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
 from minicompile.torch_private.paths import without_paths
 from minicompile.unseen.earlier import earlier_calls
+from minicompile.unseen.other_doors import by_other_doors
 from minicompile.unseen.processes import Processes, at_each_fork, at_the_end, of_this_process, processes
 from minicompile.watching.collected import Session
 from minicompile.watching.model import watched_session
@@ -198,12 +199,15 @@ class _Eyes:
         self.seen = self._opened()
 
     def _opened(self) -> Seen:
-        return Seen(self._watching.enter_context(watch()), self._language, self._assembly)
+        session = self._watching.enter_context(watch())
+        self._otherwise = self._watching.enter_context(by_other_doors(session))
+        return Seen(session, self._language, self._assembly)
 
     def shut(self) -> None:
         """End the watch."""
         with _told("what was not seen could not be found out"):
             self.seen.unseen = [{"code": "compiled_before", **without_paths(one)} for one in self._earlier()]
+            self.seen.unseen += self._otherwise()
         self._watching.close()
         self._beside.close()
 

@@ -12,6 +12,7 @@ AROUND_A_WATCH = {
     "cache_entries": PrivateName(
         "torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", "what was compiled of a function"
     ),
+    "compile_fx_aot": PrivateName("torch._inductor.compile_fx:compile_fx_aot", "which compiles go by AOTInductor"),
     "output": PrivateName("torch._inductor.output_code:OutputCode", "whether Inductor compiled it"),
 }
 NAMES.update(AROUND_A_WATCH)
