@@ -25,6 +25,7 @@ from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
 from minicompile.torch_private.paths import without_paths
+from minicompile.unseen.caches import Caches
 from minicompile.unseen.earlier import earlier_calls
 from minicompile.unseen.other_doors import by_other_doors
 from minicompile.unseen.processes import Processes, at_each_fork, at_the_end, of_this_process, processes
@@ -199,7 +200,10 @@ class _Eyes:
         self.seen = self._opened()
 
     def _opened(self) -> Seen:
+        caches = Caches()
+        self._watching.enter_context(caches.below())
         session = self._watching.enter_context(watch())
+        self._watching.enter_context(caches.above(session))
         self._otherwise = self._watching.enter_context(by_other_doors(session))
         return Seen(session, self._language, self._assembly)
 

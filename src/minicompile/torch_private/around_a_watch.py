@@ -14,5 +14,16 @@ AROUND_A_WATCH = {
     ),
     "compile_fx_aot": PrivateName("torch._inductor.compile_fx:compile_fx_aot", "which compiles go by AOTInductor"),
     "output": PrivateName("torch._inductor.output_code:OutputCode", "whether Inductor compiled it"),
+    "aot_cache": PrivateName(
+        "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache.try_load",
+        "caches as the script has them",
+        required=False,
+        minors=("2.13",),
+    ),
+    "fx_key": PrivateName("torch._inductor.codecache:FxGraphCache.prepare_key", "... under the script's keys"),
+    "artifacts": PrivateName(
+        "torch.compiler._cache:CacheArtifactManager.record_artifact", "what a script saves of what was compiled"
+    ),
+    "counters": PrivateName("torch._dynamo.utils:counters", "hits and misses"),
 }
 NAMES.update(AROUND_A_WATCH)

@@ -1,0 +1,127 @@
+"""Torch's caches under a watch: as the script has them, though everything is lowered for the watch to see.
+
+A watch turns them off for each compile, since what comes out of a cache is not lowered, and a script that saves what
+it compiled, counts hits or starts hot would then not run as it does without. So here they are on again below the watch:
+looked up and filled under the script's own settings and keys; and a graph that was found is lowered once more, beside
+the script, which is given what was found.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any
+from unittest import mock
+
+from minicompile.torch_private.around_a_watch import lookup, owner
+from minicompile.watching.collected import Session
+
+CACHES_OFF = "force_disable_caches"
+
+
+class Caches:
+    """Keeps the caches on below one watch: `below` is entered before the watch, and `above`, which knows it, after."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+        self._own: dict[str, Any] = {}  # Inductor's settings as the script has them
+        self._changed: dict[str, Any] = {}  # of these, what the watch has changed
+        self._found = False  # AOT autograd had the graph that is being compiled
+        # without it nothing is known of a graph that AOT autograd's cache had, and the watch's way is left as it is
+        self._possible = lookup("aot_cache") is not None
+
+    @contextlib.contextmanager
+    def below(self) -> Iterator[None]:
+        """Between the watch and Inductor."""
+        inductor = owner("compile_fx")
+        with contextlib.ExitStack() as stack:
+            if self._possible:
+                self._put(stack, inductor, "compile_fx", self._compile)
+                self._put(stack, inductor, "compile_fx_inner", self._compile_inner)
+                self._put(stack, owner("aot_cache"), "try_load", self._look_up, static=True)
+                self._put(stack, owner("aot_cache"), "save", self._save, static=True)
+                self._put(stack, owner("fx_key"), "prepare_key", self._under_own_settings, static=True)
+            yield
+
+    @contextlib.contextmanager
+    def above(self, session: Session) -> Iterator[None]:
+        """Between the script and the watch."""
+        self._session = session
+        with contextlib.ExitStack() as stack:
+            self._put(stack, owner("compile_fx"), "compile_fx", self._remember)
+            yield
+            self._session = None
+
+    @staticmethod
+    def _put(stack: contextlib.ExitStack, holder: Any, name: str, around: Callable, static: bool = False) -> None:
+        original = getattr(holder, name)
+
+        @wraps(original)
+        def instead(*args: Any, **kwargs: Any) -> Any:
+            return around(original, *args, **kwargs)
+
+        stack.enter_context(mock.patch.object(holder, name, staticmethod(instead) if static else instead))
+
+    def _remember(self, compile_fx: Callable, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.get("inner_compile"):
+            self._own = owner("config").shallow_copy_dict()
+        return compile_fx(*args, **kwargs)
+
+    def _compile(self, compile_fx: Callable, *args: Any, **kwargs: Any) -> Any:
+        now = owner("config").shallow_copy_dict()
+        if not self._own or not now[CACHES_OFF] or self._own[CACHES_OFF]:  # of a watch that does not reach here
+            return compile_fx(*args, **kwargs)
+        self._changed = {name: self._own[name] for name, value in now.items() if self._own[name] is not value}
+        self._found = False
+        with self._on():
+            made = compile_fx(*args, **kwargs)
+            if self._found:
+                self._found = False
+            return made
+
+    def _compile_inner(self, compile_fx_inner: Callable, *args: Any, **kwargs: Any) -> Any:
+        if not self._changed or self._session is None:
+            return compile_fx_inner(*args, **kwargs)
+        before = len(self._session.lowered), len(self._session.warnings)
+        with self._on():
+            made = compile_fx_inner(*args, **kwargs)
+        if before == (len(self._session.lowered), len(self._session.warnings)):  # it came out of the cache
+            with _uncounted(), owner("config").patch({CACHES_OFF: True}):
+                compile_fx_inner(*args, **kwargs)
+        return made
+
+    def _look_up(self, try_load: Callable, *args: Any, **kwargs: Any) -> Any:
+        made, config = self._under_own_settings(try_load, *args, **kwargs)
+        if made is None or not self._changed or self._session is None:
+            return made, config
+        # Found: what Inductor made of it is looked up again graph by graph, where each can be lowered for the watch.
+        self._found = True
+        with _uncounted(), mock.patch.object(owner("aot_cache"), "_lookup", lambda *args, **kwargs: None):
+            return self._under_own_settings(try_load, *args, **kwargs)
+
+    def _save(self, save: Callable, *args: Any, **kwargs: Any) -> Any:
+        return None if self._found else save(*args, **kwargs)
+
+    def _under_own_settings(self, look: Callable, *args: Any, **kwargs: Any) -> Any:
+        """A key is made of the settings, so that a script would find nothing under those of a watch."""
+        with owner("config").patch(self._changed):
+            return look(*args, **kwargs)
+
+    def _on(self) -> AbstractContextManager:
+        return owner("config").patch({CACHES_OFF: False})
+
+
+@contextlib.contextmanager
+def _uncounted() -> Iterator[None]:
+    """What is compiled here is in none of the counters that a script can read, and in no artefact that it saves."""
+    counters = owner("counters").counters
+    before = {name: dict(of_it) for name, of_it in counters.items()}
+    with mock.patch.object(owner("artifacts"), "record_artifact", staticmethod(lambda *args, **kwargs: None)):
+        try:
+            yield
+        finally:
+            for name in list(counters):
+                counters[name].clear()
+                counters[name].update(before.get(name, {}))
+                if name not in before:
+                    del counters[name]
