@@ -9,14 +9,16 @@ the script, which is given what was found.
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import reduce, wraps
 from typing import Any
 from unittest import mock
 
 from minicompile.torch_private.around_a_watch import lookup, owner
 from minicompile.watching.collected import Session
+from minicompile.watching.session import UNREADABLE
 
 CACHES_OFF = "force_disable_caches"
+LOOKS = ("trace.provenance_tracking_level", "joint_custom_pre_pass", "_pre_fusion_custom_pass")  # as a watch sets them
 
 
 class Caches:
@@ -24,8 +26,8 @@ class Caches:
 
     def __init__(self) -> None:
         self._session: Session | None = None
-        self._own: dict[str, Any] = {}  # Inductor's settings as the script has them
-        self._changed: dict[str, Any] = {}  # of these, what the watch has changed
+        self._own: dict[str, Any] = {}  # settings that a watch changes, as the script has them
+        self._watchs: dict[str, Any] = {}  # and as the watch has them; none where caches stay off
         self._found = False  # AOT autograd had the graph that is being compiled
         # without it nothing is known of a graph that AOT autograd's cache had, and the watch's way is left as it is
         self._possible = lookup("aot_cache") is not None
@@ -63,24 +65,30 @@ class Caches:
         stack.enter_context(mock.patch.object(holder, name, staticmethod(instead) if static else instead))
 
     def _remember(self, compile_fx: Callable, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("inner_compile"):
-            self._own = owner("config").shallow_copy_dict()
+        if "inner_compile" not in kwargs:  # it calls itself, and other backends call it
+            options = kwargs.get("config_patches") or {}
+            self._own = {name: options.get(name, _setting(name)) for name in UNREADABLE} | self._settings()
         return compile_fx(*args, **kwargs)
 
     def _compile(self, compile_fx: Callable, *args: Any, **kwargs: Any) -> Any:
-        now = owner("config").shallow_copy_dict()
-        if not self._own or not now[CACHES_OFF] or self._own[CACHES_OFF]:  # of a watch that does not reach here
+        now = self._settings()
+        readable = not any(self._own.get(name) for name in UNREADABLE)  # else the script would save other code than its
+        if not self._own or not readable or not now[CACHES_OFF] or self._own[CACHES_OFF]:
+            self._watchs = {}
             return compile_fx(*args, **kwargs)
-        self._changed = {name: self._own[name] for name, value in now.items() if self._own[name] is not value}
-        self._found = False
-        with self._on():
-            made = compile_fx(*args, **kwargs)
-            if self._found:
-                self._found = False
-            return made
+        self._watchs, self._found = now, False
+        try:
+            with self._on():
+                return compile_fx(*args, **kwargs)
+        finally:
+            self._found = False
+
+    def _settings(self) -> dict[str, Any]:
+        choosing = self._session.choices.configuration() if self._session is not None else {}
+        return {name: _setting(name) for name in (CACHES_OFF, *LOOKS, *choosing)}
 
     def _compile_inner(self, compile_fx_inner: Callable, *args: Any, **kwargs: Any) -> Any:
-        if not self._changed or self._session is None:
+        if not self._watchs or self._session is None:
             return compile_fx_inner(*args, **kwargs)
         before = len(self._session.lowered), len(self._session.warnings)
         with self._on():
@@ -92,11 +100,11 @@ class Caches:
 
     def _look_up(self, try_load: Callable, *args: Any, **kwargs: Any) -> Any:
         made, config = self._under_own_settings(try_load, *args, **kwargs)
-        if made is None or not self._changed or self._session is None:
+        if made is None or not self._watchs or self._session is None:
             return made, config
         # Found: what Inductor made of it is looked up again graph by graph, where each can be lowered for the watch.
         self._found = True
-        with _uncounted(), mock.patch.object(owner("aot_cache"), "_lookup", lambda *args, **kwargs: None):
+        with _uncounted(), mock.patch.object(owner("aot_cache"), "_lookup", return_value=None):
             return self._under_own_settings(try_load, *args, **kwargs)
 
     def _save(self, save: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -104,11 +112,16 @@ class Caches:
 
     def _under_own_settings(self, look: Callable, *args: Any, **kwargs: Any) -> Any:
         """A key is made of the settings, so that a script would find nothing under those of a watch."""
-        with owner("config").patch(self._changed):
+        own = {name: self._own[name] for name, set_to in self._watchs.items() if _setting(name) == set_to}
+        with owner("config").patch({**own, CACHES_OFF: False} if own else {}):
             return look(*args, **kwargs)
 
     def _on(self) -> AbstractContextManager:
         return owner("config").patch({CACHES_OFF: False})
+
+
+def _setting(name: str) -> Any:
+    return reduce(lambda at, part: getattr(at, part, None), name.split("."), owner("config"))
 
 
 @contextlib.contextmanager
