@@ -24,6 +24,7 @@ AROUND_A_WATCH = {
     "artifacts": PrivateName(
         "torch.compiler._cache:CacheArtifactManager.record_artifact", "what a script saves of what was compiled"
     ),
+    "tracing": PrivateName("torch._guards:TracingContext", "what AOT autograd knows of a graph's results"),
     "counters": PrivateName("torch._dynamo.utils:counters", "hits and misses"),
 }
 NAMES.update(AROUND_A_WATCH)

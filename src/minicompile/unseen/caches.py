@@ -28,6 +28,7 @@ class Caches:
         self._session: Session | None = None
         self._own: dict[str, Any] = {}  # settings that a watch changes, as the script has them
         self._watchs: dict[str, Any] = {}  # and as the watch has them; none where caches stay off
+        self._beside = contextlib.ExitStack()  # what is on while a graph is compiled that was found
         self._found = False  # AOT autograd had the graph that is being compiled
         # without it nothing is known of a graph that AOT autograd's cache had, and the watch's way is left as it is
         self._possible = lookup("aot_cache") is not None
@@ -82,6 +83,7 @@ class Caches:
                 return compile_fx(*args, **kwargs)
         finally:
             self._found = False
+            self._beside.close()
 
     def _settings(self) -> dict[str, Any]:
         choosing = self._session.choices.configuration() if self._session is not None else {}
@@ -94,8 +96,13 @@ class Caches:
         with self._on():
             made = compile_fx_inner(*args, **kwargs)
         if before == (len(self._session.lowered), len(self._session.warnings)):  # it came out of the cache
-            with _uncounted(), owner("config").patch({CACHES_OFF: True}):
-                compile_fx_inner(*args, **kwargs)
+            try:
+                with _uncounted(), owner("config").patch({CACHES_OFF: True}):
+                    compile_fx_inner(*args, **kwargs)
+            except Exception as error:  # of whatever kind: the script has its code already
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                told = {"code": "not_recorded", "what": "lowered", "reason": reason, "model": None}
+                self._session.warnings.append(told)
         return made
 
     def _look_up(self, try_load: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -104,7 +111,12 @@ class Caches:
             return made, config
         # Found: what Inductor made of it is looked up again graph by graph, where each can be lowered for the watch.
         self._found = True
-        with _uncounted(), mock.patch.object(owner("aot_cache"), "_lookup", return_value=None):
+        if (context := owner("tracing").TracingContext.try_get()) is not None and context.output_strides:
+            context.output_strides.clear()  # each graph that is found fills them in
+        self._beside.enter_context(_uncounted(strides=True))
+        # The backward was found too, and later it would be counted as the script's.
+        self._beside.enter_context(owner("functorch_config").patch(force_non_lazy_backward_lowering=True))
+        with mock.patch.object(owner("aot_cache"), "_lookup", return_value=None):
             return self._under_own_settings(try_load, *args, **kwargs)
 
     def _save(self, save: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -125,14 +137,24 @@ def _setting(name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _uncounted() -> Iterator[None]:
-    """What is compiled here is in none of the counters that a script can read, and in no artefact that it saves."""
+def _uncounted(strides: bool = False) -> Iterator[None]:
+    """What is compiled here is in none of the counters that a script can read, and in no artefact that it saves.
+
+    Args:
+        strides: AOT autograd learns from it how a graph's results lie.
+    """
     counters = owner("counters").counters
     before = {name: dict(of_it) for name, of_it in counters.items()}
+    context = owner("tracing").TracingContext.try_get()
+    known = None if context is None else context.output_strides
+    if context is not None and not strides:
+        context.output_strides = None  # it knows already
     with mock.patch.object(owner("artifacts"), "record_artifact", staticmethod(lambda *args, **kwargs: None)):
         try:
             yield
         finally:
+            if context is not None and not strides:
+                context.output_strides = known
             for name in list(counters):
                 counters[name].clear()
                 counters[name].update(before.get(name, {}))

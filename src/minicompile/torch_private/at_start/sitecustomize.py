@@ -43,10 +43,18 @@ class _Loader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
+        told = json.loads(os.environ[VARIABLE])
+        mark = Path(told["run"]) / f"{os.getpid()}.json"
+        if not mark.parent.is_dir():
+            return
+        mark.write_text('{"state": "watching"}')
+        if told["prefix"] != sys.prefix:  # another installation of Python: the mark tells that nobody watches here
+            return
+        sys.path.insert(0, told["source"])  # the lab that explores, whichever is installed
         try:
             from minicompile.exploring import explore_started_process
-        except ImportError:  # another installation of Python: the mark tells that nobody watches here
-            return
+        finally:
+            sys.path.remove(told["source"])
         explore_started_process()
 
 
@@ -63,7 +71,5 @@ if VARIABLE in os.environ and not any(INDUCTORS_OWN in word for word in sys.orig
     told = json.loads(os.environ[VARIABLE])
     if Path(told["run"]).is_dir():
         (Path(told["run"]) / f"{os.getpid()}.json").write_text('{"state": "started"}')
-        if importlib.util.find_spec("minicompile") is None and told["prefix"] == sys.prefix:
-            sys.path.append(told["source"])
         sys.meta_path.insert(0, _Begins())
 _users_own()
