@@ -25,7 +25,8 @@ def by_other_doors(session: Session) -> Iterator[Callable[[], list[dict]]]:
     Yields:
         A function that gives a code and a count for each way in which there were some.
     """
-    ahead, others = 0, []
+    ahead = 0
+    others: list[weakref.ref] = []
     writes, inductor = owner("save_output_code"), owner("compile_fx_aot")
     write, compile_ahead = writes.save_output_code, inductor.compile_fx_aot
 

@@ -4,6 +4,7 @@ It leaves a mark of the process, and has `explore` begun as soon as Dynamo is im
 compiled: a process that compiles nothing pays for one small file. A sitecustomize of the user's own runs as ever.
 """
 
+import importlib
 import importlib.machinery
 import importlib.util
 import json
@@ -52,10 +53,10 @@ class _Loader:
             return
         sys.path.insert(0, told["source"])  # the lab that explores, whichever is installed
         try:
-            from minicompile.exploring import explore_started_process
+            exploring = importlib.import_module("minicompile.exploring")
         finally:
             sys.path.remove(told["source"])
-        explore_started_process()
+        exploring.explore_started_process()
 
 
 def _users_own() -> None:
