@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any, cast
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
@@ -24,33 +25,45 @@ from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
 from minicompile.torch_private.paths import without_paths
+from minicompile.unseen.caches import Caches
+from minicompile.unseen.earlier import earlier_calls
+from minicompile.unseen.other_doors import by_other_doors
+from minicompile.unseen.processes import Processes, at_each_fork, at_the_end, of_this_process, processes
 from minicompile.watching.collected import Session
 from minicompile.watching.model import watched_session
 from minicompile.watching.session import watch
 from minicompile.watching.stacks import PACKAGES, PACKAGES_HERE
 from minicompile.watching.watched import Kind, Watched, write_watched
 from minilab import LabError
-from minilab.files import write_json, write_text
+from minilab.files import read_object, write_json, write_text
 
 
 class Seen:
     """What has been compiled so far in an `explore`, or in all of it once that is left.
 
     Attributes:
+        places: folders of the captures of this process that were written on leaving.
         pages: paths of the explorers that were written on leaving, one for each model with a graph.
+        unseen: what ran or was compiled and is in no capture, each with its `code`; complete when the block is left.
         index: path of the page that tells of all; None until it is written.
     """
 
     def __init__(self, session: Session, language: str, assembly: bool) -> None:
         self._session, self._language, self._assembly = session, language, assembly
         self._complete: list[Watched] | None = None
+        self._others: list[tuple[int, Capture, Path]] = []  # of other processes: number, capture, its folder
+        self.places: list[Path] = []
         self.pages: list[Path] = []
+        self.unseen: list[dict] = []
         self.index: Path | None = None
 
     @property
     def captures(self) -> list[Capture]:
-        """A capture (schemas/capture.schema.yaml) for each model or function that was compiled, in order."""
-        return [capture for _, capture in self._concluded()]
+        """A capture (schemas/capture.schema.yaml) for each model or function that was compiled, in order.
+
+        Those of the processes that were started come last, once the block is left.
+        """
+        return [capture for _, capture in self._concluded()] + [capture for _, capture, _ in self._others]
 
     def _concluded(self) -> list[tuple[Watched, Capture]]:
         found = []
@@ -69,57 +82,90 @@ class Seen:
                 found.append(watched_session(session, subject, target, {}, assembly=self._assembly))
         return found
 
+    def add(self, below: Processes) -> None:
+        """Take in what the processes that were started have written."""
+        for number, place in below.written():
+            with _told(f"what a process wrote to {place} could not be read"):
+                self._others.append(
+                    (number, cast(Capture, read_object(place / "capture.json", "explore it again.")), place)
+                )
+        self.unseen += [one for one in below.told() if one not in self.unseen]
+        if count := below.unseen():
+            self.unseen.append({"code": "processes", "count": count})
+
     def write(self, folder: str | Path) -> None:
         """Write captures, explorers and annotations into a folder, and its index.html.
 
         What cannot be made of one capture is told on stderr and left out; the rest is written.
         """
-        self._complete = self._watched()
+        self._complete, folder = self._watched(), Path(folder)
+        concluded = self._concluded()
+        self.places = places_of([capture for _, capture in concluded], folder)
+        shown, self.pages = write_captures(concluded, self.places, self._language, _told)
+        for number, capture, place in self._others:
+            files = {"capture": "capture.json", "explorer": "explorer.html", "annotation": "annotation.md"}
+            there = {what: place / name for what, name in files.items() if (place / name).is_file()}
+            shown.append({"capture": capture, "process": number, "files": there})
+            self.pages += [there["explorer"]] if "explorer" in there else []
         uncompiled = [one for one in without_paths(self._session.asked, PACKAGES_HERE) if not one["compiled"]]
         # what a library compiles and this script does not use is nothing that its reader missed
         uncompiled = [one for one in uncompiled if one["calls"] or not PACKAGES.search(one["file"] or "")]
-        self.index, self.pages = write_pages(self._concluded(), Path(folder), self._language, _told, uncompiled)
+        self.index = render_summary(shown, folder / "index.html", self._language, uncompiled, self.unseen)
 
 
-def write_pages(
-    concluded: Sequence[tuple[Watched, Capture]],
-    folder: Path,
-    language: str,
-    leaving_out: Callable[[str], AbstractContextManager] = contextlib.nullcontext,
-    uncompiled: Sequence[dict] = (),
-) -> tuple[Path, list[Path]]:
+def write_pages(concluded: Sequence[tuple[Watched, Capture]], folder: Path, language: str) -> Path:
     """Write what was watched, its capture, explorer and annotation for each compile, and a page that tells of all.
 
+    Returns:
+        The page.
+    """
+    places = places_of([capture for _, capture in concluded], folder)
+    return render_summary(write_captures(concluded, places, language)[0], folder / "index.html", language)
+
+
+def places_of(captures: Sequence[Capture], folder: Path) -> list[Path]:
+    """Where each of several captures is written: a folder of its own, unless it is the only one."""
+    return [folder] if len(captures) == 1 else [folder / name for name in _folders(captures)]
+
+
+def write_captures(
+    concluded: Sequence[tuple[Watched, Capture]],
+    places: Sequence[Path],
+    language: str,
+    leaving_out: Callable[[str], AbstractContextManager] = contextlib.nullcontext,
+) -> tuple[list[dict], list[Path]]:
+    """Write what was watched, its capture, explorer and annotation for each compile.
+
     Args:
+        places: a folder for each.
         leaving_out: around each explorer and annotation, given what to say where it cannot be written; by default the
             exception goes on.
-        uncompiled: what torch.compile was asked to compile and nothing was compiled of, as `Session.asked` has it.
 
     Returns:
-        The page of all, and the explorers.
+        What `render_summary` tells of each, and the explorers.
     """
-    captures = [capture for _, capture in concluded]
-    places = [folder] if len(captures) == 1 else [folder / name for name in _folders(captures)]
     shown, explorers = [], []
     for (watched, capture), place in zip(concluded, places, strict=True):
         write_watched(place / "watched.json.xz", watched)
         write_json(place / "capture.json", capture)
-        files = {"capture": "capture.json"}
+        files = {"capture": place / "capture.json"}
         if capture["graphs"]:
             with leaving_out(f"{place / 'explorer.html'} could not be written"):
                 explorers.append(render_explorer(capture, place / "explorer.html", language=language))
-                files["explorer"] = "explorer.html"
+                files["explorer"] = place / "explorer.html"
             with leaving_out(f"{place / 'annotation.md'} could not be written"):
                 write_text(place / "annotation.md", annotate(capture, language=language))
-                files["annotation"] = "annotation.md"
-        prefix = "" if place == folder else f"{place.name}/"
-        shown.append({"capture": capture, "files": {what: prefix + name for what, name in files.items()}})
-    return render_summary(shown, folder / "index.html", language, uncompiled), explorers
+                files["annotation"] = place / "annotation.md"
+        shown.append({"capture": capture, "files": files})
+    return shown, explorers
 
 
 @contextlib.contextmanager
 def explore(folder: str | Path | None = None, *, language: str = "en", assembly: bool = False) -> Iterator[Seen]:
     """Capture every compile of torch.compile's default backend in a block of code, and write what it made.
+
+    Processes that the block starts are explored as well; each that compiled something has a folder below this one,
+    and the page of this one has all of them. What no capture can be had of is named there.
 
     Args:
         folder: where to; None to write nothing, and to look at `captures` only. It is written also after an exception.
@@ -132,15 +178,85 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
     Raises:
         LabError: the folder cannot be made.
     """
-    seen: Seen | None = None
-    folder, process = folder and made_folder(folder), os.getpid()
-    try:
-        with watch() as session:
-            seen = Seen(session, language, assembly)
-            yield seen
-    finally:
-        if seen is not None and folder is not None and os.getpid() == process:  # not in a child that was forked off
-            seen.write(folder)
+    place, process = None if folder is None else made_folder(folder), os.getpid()
+    with processes(place, language=language, assembly=assembly) as below:
+        eyes = _Eyes(language, assembly)
+        try:
+            with at_each_fork(lambda: _in_fork(eyes, below)):
+                yield eyes.seen
+        finally:
+            if os.getpid() == process:  # not in a child that was forked off
+                eyes.shut()
+                below.wait()
+                eyes.seen.add(below)
+                if place is not None:
+                    eyes.seen.write(place)
+
+
+class _Eyes:
+    """A watch that is on, and what it sees."""
+
+    def __init__(self, language: str, assembly: bool) -> None:
+        self._language, self._assembly = language, assembly
+        self._beside = contextlib.ExitStack()
+        self._earlier = self._beside.enter_context(earlier_calls())
+        self._watching = contextlib.ExitStack()
+        self.seen = self._opened()
+
+    def _opened(self) -> Seen:
+        caches = Caches()
+        self._watching.enter_context(caches.below())
+        session = self._watching.enter_context(watch())
+        self._watching.enter_context(caches.above(session))
+        self._otherwise = self._watching.enter_context(by_other_doors(session))
+        return Seen(session, self._language, self._assembly)
+
+    def shut(self) -> None:
+        """End the watch."""
+        with _told("what was not seen could not be found out"):
+            self.seen.unseen = [{"code": "compiled_before", **without_paths(one)} for one in self._earlier()]
+            self.seen.unseen += self._otherwise()
+        self._watching.close()
+        self._beside.close()
+
+    def reopen(self) -> None:
+        """Put a watch that saw nothing yet in the place of the one that came with a fork."""
+        # What was compiled before the parent's block goes on being counted, and what in it is on the parent's page.
+        self._watching.close()
+        self.seen = self._opened()
+
+
+def explore_started_process() -> None:
+    """Explore the rest of this process, which an explored one started, and write it before it ends."""
+    if (below := of_this_process()) is not None:
+        _to_the_end(_Eyes(below.settings["language"], below.settings["assembly"]), below)
+
+
+def _in_fork(eyes: _Eyes, below: Processes) -> None:
+    """In a process that was forked off a watched one: what is compiled from here on is its own."""
+    eyes.reopen()
+    _to_the_end(eyes, below)
+
+
+def _to_the_end(eyes: _Eyes, below: Processes) -> None:
+    forks = contextlib.ExitStack()
+    forks.enter_context(at_each_fork(lambda: _in_fork(eyes, below)))
+
+    def write() -> None:
+        forks.close()
+        eyes.shut()
+        told: dict[str, Any] = {}
+        if eyes.seen.captures or eyes.seen.unseen:
+            below.mark("writing")
+            told = {"unseen": eyes.seen.unseen}
+            if eyes.seen.captures:
+                place = below.own_folder()
+                eyes.seen.write(place)
+                told |= {"folder": str(place), "captures": [str(path) for path in eyes.seen.places]}
+        below.mark("written", **told)
+
+    below.mark("watching")
+    at_the_end(write)
 
 
 def made_folder(folder: str | Path) -> Path:
@@ -159,7 +275,7 @@ def made_folder(folder: str | Path) -> Path:
     return made
 
 
-def _folders(captures: list[Capture]) -> list[str]:
+def _folders(captures: Sequence[Capture]) -> list[str]:
     """A folder's name for each model; two of one class are numbered."""
     names: list[str] = []
     for capture in captures:

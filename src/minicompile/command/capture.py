@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
         _refuse_what_fails_eager(model)
         raise  # what torch.compile alone cannot do
     folder = arguments.out or Path("explored") / model.name
-    print(write_pages([(watched, as_capture(watched))], folder, arguments.language)[0])
+    print(write_pages([(watched, as_capture(watched))], folder, arguments.language))
 
 
 def _refuse_what_fails_eager(model: CapturedModel) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import multiprocessing
 import os
 import runpy
 import sys
@@ -39,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
                     runpy.run_module(script, run_name="__main__", alter_sys=True)
                 else:
                     runpy.run_path(script, run_name="__main__")
+                _end_processes()
         except Exception as error:
             if seen is None:  # nothing ran
                 raise
@@ -51,6 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
             if seen is not None and seen.index is not None:
                 print(f"minicompile: {seen.index} tells what was compiled", file=sys.stderr)
     return 0
+
+
+def _end_processes() -> None:
+    """Wait for the processes that multiprocessing started, as Python does at its end, so that they are seen whole."""
+    for process in multiprocessing.active_children():
+        if process.daemon:
+            process.terminate()
+        process.join()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,23 @@ PACKAGE = "minicompile.explain"
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
-def render_summary(shown: list[dict], path: str | Path, language: str = "en", uncompiled: Sequence[dict] = ()) -> Path:
+def render_summary(
+    shown: list[dict],
+    path: str | Path,
+    language: str = "en",
+    uncompiled: Sequence[dict] = (),
+    unseen: Sequence[dict] = (),
+) -> Path:
     """Write the page.
 
     Args:
-        shown: for each model its `capture`, and `files`, relative to the page: `explorer`, `annotation`, `capture`.
+        shown: for each model its `capture`, `files`, the paths of `explorer`, `annotation` and `capture`, and
+            `process`, which number it has, where it was compiled in another process.
         path: of the HTML file.
         language: of the page's own words; Dynamo's are quoted as they are.
         uncompiled: what torch.compile was asked to compile and nothing was compiled of: `name`, `file`, `line`, and
             how many `calls` reached it as compiled.
+        unseen: what is not shown, each with its `code` (of `unseen` in the words) and what its sentence names.
     """
     template, values = _template(language)
     # a loop over layers asks for many on one line
@@ -46,15 +55,17 @@ def render_summary(shown: list[dict], path: str | Path, language: str = "en", un
         }
         for (name, file, line, called_at_all), some in alike.items()
     ]
-    models = [summary(one["capture"], language) for one in shown]
-    write_text(path, template.render(**values, models=models, files=[one["files"] for one in shown]))
+    models = [{**summary(one["capture"], language), "process": one.get("process")} for one in shown]
+    folder = Path(path).parent
+    files = [{what: relpath(file, folder) for what, file in one["files"].items()} for one in shown]
+    write_text(path, template.render(**values, models=models, files=files, unseen=unseen))
     return Path(path)
 
 
 def summary_html(capture: Capture, language: str = "en") -> Markup:
     """The page's part on one capture, without links to files."""
     template, values = _template(language)
-    page: Any = template.make_module({**values, "models": [], "files": []})
+    page: Any = template.make_module({**values, "models": [], "files": [], "unseen": []})
     return page.model(summary(capture, language), {})
 
 
@@ -74,6 +85,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
         of_graph.setdefault(graph["index"], []).append(part)
     return {
         "name": capture["model"]["name"],
+        "process": None,
         "class": capture["model"]["class"],
         "label": wording.label(capture),
         "seconds": capture["compile"]["seconds"],

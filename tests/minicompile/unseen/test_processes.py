@@ -1,0 +1,67 @@
+"""A script that compiles elsewhere, ahead of time and with caches: its page has all of it, or says what it has not."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import os, signal, subprocess, sys
+import torch
+CODE = "import torch; torch.compile(lambda x: x.{} () * 2)(torch.ones(8))"
+if __name__ == "__main__":
+    started = [sys.executable, "-c", CODE.format("sigmoid")]
+    subprocess.run(started, env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}, check=True)
+    for ending in ("exit", "kill"):
+        if (child := os.fork()) == 0:
+            torch.compile(lambda x: x.tan() * 2)(torch.ones(8))
+            os._exit(3) if ending == "exit" else os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+    x = torch.randn(8, 64)
+    torch.compile(lambda x: torch.softmax(x * 2, -1))(x)
+    counts = dict(torch._dynamo.utils.counters["inductor"])
+    class Head(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+    torch._inductor.aot_compile(torch.export.export(Head(), (x,)).module(), (x,))
+    made, info = torch.compiler.save_cache_artifacts()
+    print(len(info.inductor_artifacts), "kept", counts)
+"""
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("processes")
+    (folder / "script.py").write_text(SCRIPT)
+    settings = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+    made = subprocess.run(
+        [sys.executable, "-m", "minicompile", "explore", "--out", folder / "out", folder / "script.py"],
+        capture_output=True,
+        text=True,
+        env=settings,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    return made.stdout, folder / "out"
+
+
+def test_each_process_has_its_folder_and_the_page_has_them_all(explored):
+    _, out = explored
+    captures = [out / "capture.json", *(out / f"process_{number}" / "capture.json" for number in (1, 2))]
+    texts = [json.loads(path.read_text())["panes"] for path in captures]
+    for name, panes in zip(("softmax", "sigmoid", "tan"), texts, strict=True):
+        assert any(name in line for pane in panes for line in pane["lines"])
+    page = (out / "index.html").read_text()
+    assert 'href="process_2/explorer.html"' in page
+    assert "What one process that was started compiled is not seen" in page  # the one that was killed
+
+
+def test_what_went_by_aotinductor_is_named(explored):
+    assert "One model was compiled ahead of time, by AOTInductor" in (explored[1] / "index.html").read_text()
+
+
+def test_what_a_script_counts_and_keeps_is_as_without(explored):
+    assert explored[0].startswith("1 kept")
+    assert "'fxgraph_cache_miss': 1" in explored[0]
