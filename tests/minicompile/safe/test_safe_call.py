@@ -160,7 +160,12 @@ class Lies:
     """By the element in which it lies: a model, a batch, a backend, and what the reason names."""
 
     output = (Plain, rows, around(after=lambda outputs, _: tuple(y + 1 for y in outputs)), "output")
-    strides = (Plain, rows, around(after=lambda outputs, _: tuple(y.t().contiguous().t() for y in outputs)), "strides")
+    strides = (
+        Plain,
+        rows,
+        around(after=lambda outputs, _: tuple(y.t().contiguous().t() for y in outputs)),
+        "strides of output: (4,",
+    )
     requires_grad = (Frozen, rows, detached, "requires_grad of output")
     sharing = (Views, rows, second(torch.clone), "memory of output[1]")
     gradient = (Plain, rows, doubles((4, 4)), "gradient of layer.weight")

@@ -35,6 +35,7 @@ KINDS = {
     "buffer": "buffers",
     "attribute": "attributes",
 }
+KEPT = ("batch", "buffer", "attribute", "parameter")  # what a call leaves behind in what it can get at
 
 
 class Judge:
@@ -116,8 +117,7 @@ class Judge:
 
     def kept(self, step: Step, reference: Step) -> WrongNumbers | None:
         """Say what is wrong with what the first of several steps leaves behind, where it may make things once."""
-        leaves = ("batch", "buffer", "attribute", "parameter")
-        return next((one for one in self.differences(step, reference) if one.place and one.place[0] in leaves), None)
+        return next((one for one in self.differences(step, reference) if one.place and one.place[0] in KEPT), None)
 
     def differences(self, step: Step, reference: Step, finer: Step | None = None) -> Iterator[WrongNumbers]:
         """Everything that is wrong with a compiled step, the elements of a call in their order."""
@@ -146,7 +146,7 @@ class Judge:
             ):
                 continue
             label = f"{WORDS.get(element, '')}{name}"
-            if isinstance(theirs, tuple) or isinstance(ours, tuple):  # sums of what was not written to
+            if element in KEPT and (isinstance(theirs, tuple) or isinstance(ours, tuple)):  # sums over bits
                 ours = "written to" if isinstance(theirs, tuple) else "not written to"
                 theirs = "not written to" if isinstance(theirs, tuple) else "written to"
             ours, theirs = (shorten(str(value), 80, placeholder=" …") for value in (ours, theirs))
