@@ -12,6 +12,7 @@ and Spanish have in the Unicode CLDR's plural rules. English is the reference: a
 keys and fields.
 """
 
+import math
 from functools import cache
 from importlib import resources
 from string import Formatter
@@ -44,10 +45,14 @@ def _read(package: str, page: str, language: str) -> dict[str, str | dict[str, s
     return flattened(own_yaml(file.read_bytes()))
 
 
-def number(language: str, value: float, form: str = "") -> str:
-    """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`."""
+def number(language: str, value: float, form: str = "", down: int | None = None) -> str:
+    """Write a number as a language does: `number("es", 3.14159, ".2f")` is `3,14`, in English `3.14`.
+
+    Args:
+        down: decimals to which it is rounded down, where the page says "at least".
+    """
     plain = float(value) if isinstance(value, float) else value  # not as a subclass would write itself
-    said = format(plain, form)
+    said = format(plain if down is None else math.floor(plain * 10**down) / 10**down, form)
     if said.startswith("-") and not any(digit in said for digit in "123456789"):
         said = said[1:]  # what rounds to zero has no sign
     return written(plain, said.translate(str.maketrans(MARKS[language])))
@@ -112,6 +117,6 @@ class Translations:
         start = f"{prefix}."
         return {key.removeprefix(start): value for key, value in self._sentences.items() if key.startswith(start)}
 
-    def number(self, value: float, form: str = "") -> str:
+    def number(self, value: float, form: str = "", down: int | None = None) -> str:
         """Write a number as the language does: `text.number(3.14159, ".2f")` is `3.14`, in Spanish `3,14`."""
-        return number(self.language, value, form)
+        return number(self.language, value, form, down)

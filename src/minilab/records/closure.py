@@ -195,7 +195,7 @@ def _modules(module: str, name: str | None, folder: str, src: str) -> list[tuple
     """The files behind `import module` or `from module import name`: packages run their `__init__` too."""
     if _is_plumbing(module if name is None else f"{module}.{name}"):
         return []
-    # the lab's packages, or, for a user's kernel, a module beside the file; in the lab `operator` is Python's, not its own
+    # the lab's packages, or, for a user's kernel, a module beside the file; in the lab `operator` is Python's
     for root in (src,) if f"{folder}{os.sep}".startswith(f"{src}{os.sep}") else (src, folder):
         if chain := _chain(module, root):
             # the imported name may itself be a module of the package

@@ -1,6 +1,5 @@
 """What each part of the front door shows: stages, rules, jobs and files, from Snakemake's summary and the results."""
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,9 +42,9 @@ def memory(megabytes: float | None, text: Translations) -> str:
     if megabytes is None:
         return text("rule.unmeasured")
     if megabytes >= 1000:
-        said = f"{text.number(math.floor(megabytes / 100) / 10, '.1f')} GB"
+        said = f"{text.number(megabytes / 1000, '.1f', down=1)} GB"
     else:
-        said = f"{text.number(math.floor(megabytes))} MB"
+        said = f"{text.number(megabytes, '.0f', down=0)} MB"
     return text("rule.at_least", memory=said)
 
 

@@ -441,7 +441,7 @@ def test_a_users_model_is_made_by_its_factory(tmp_path):
     [
         (None, "make", "does not exist; write the path"),
         (MODEL, "build", "has no function 'build'"),
-        ("import nothing_of_this_name\n", "make", r"cannot be imported \(ModuleNotFoundError"),
+        ("import nothing_of_this_name\n", "make", "needs the module nothing_of_this_name, which is neither"),
         ("def make():\n    return 3\n", "make", r"must return \(nn.Module, inputs\) or .* and returned int"),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_wrong_one_is_told_on_which_cases_and_what_to_look_at(marked):
     text = report(marks, "cpu-x")
     assert re.search(r"^\| random \| 1, 7, 64, 600, 1,000, 2,500, 50,257 \| \d\.\de-\d\d \|  \|$", text, re.M)
     assert re.search(r"^\| far from zero \|  \| – \| \*\*600\*\* \|$", text, re.M)
-    assert re.search(r"^- \*\*spread\*\*: kernel mine on cpu, case 'spread' of shape .* has a NaN", text, re.M)
+    assert re.search(r"^- \*\*spread\*\*: kernel mine on cpu, case 'spread' of shape .*: it is NaN at row", text, re.M)
     begun = SHIPPED / TEXTBOOK.file
     page = ladder([marks, nothing_yet(TEXTBOOK, str(begun), answers_in(begun))])
     assert "| wrong on some rows | [report](mine/REPORT.md) |" in page

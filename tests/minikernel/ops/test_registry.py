@@ -77,7 +77,7 @@ def test_a_users_kernel_is_tuned_where_its_module_offers_what_tuning_needs(tmp_p
     [
         (None, "does not exist"),
         ("def other(x):\n    return x\n", "no function 'softmax'; it defines other"),
-        ("import nothing_of_that_name\n", "cannot be imported"),
+        ("import nothing_of_that_name\n", "needs the module nothing_of_that_name, which is neither installed nor in"),
         ("def softmax(x:\n", "SyntaxError"),
         ("import sys\nsys.exit('no')\n", r"cannot be imported \(SystemExit: no\)"),
     ],

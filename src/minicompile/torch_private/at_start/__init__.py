@@ -1,4 +1,7 @@
-"""The folder that a started process finds on its path of modules; it holds a `sitecustomize` and nothing else."""
+"""The folder that a started process finds on its path of modules; it holds a `sitecustomize` and nothing else.
+
+What is here knows how Python starts. It does not know torch, which it imports only where the process does.
+"""
 
 from pathlib import Path
 
