@@ -164,7 +164,7 @@ class Lies:
         Plain,
         rows,
         around(after=lambda outputs, _: tuple(y.t().contiguous().t() for y in outputs)),
-        "strides of output: (4,",
+        "strides of output: (1, 3) compiled, and (4, 1) eager",
     )
     requires_grad = (Frozen, rows, detached, "requires_grad of output")
     sharing = (Views, rows, second(torch.clone), "memory of output[1]")
@@ -200,17 +200,7 @@ def test_a_lie_in_one_element_is_refused_by_its_name(name, training):
 def test_what_a_model_keeps_is_compared_wherever_it_keeps_it(factor):
     """Each kept number is a multiple of one that no other is: a backend that adds one to it is wrong there alone."""
     names = {2.0: "part.seen", 3.0: "table['rows'][0]", 4.0: "box.seen", 5.0: "Keeps.kept"}
-
-    def backend(graph_module, example_inputs):
-        for node in graph_module.graph.nodes:
-            if node.op == "call_function" and node.args[1:] == (factor,):
-                with graph_module.graph.inserting_after(node):
-                    wrong = graph_module.graph.call_function(torch.add, (node, 1.0))
-                node.replace_all_uses_with(wrong, delete_user_cb=lambda user, wrong=wrong: user is not wrong)
-        graph_module.recompile()
-        return graph_module
-
-    report = report_of(Keeps(), rows(), backend)
+    report = report_of(Keeps(), rows(), adds(factor))
     assert not report.compiled
     assert names[factor] in report.reason
     torch.compiler.reset()
@@ -219,6 +209,89 @@ def test_what_a_model_keeps_is_compared_wherever_it_keeps_it(factor):
     assert {"attribute", "buffer", "gradient", "random"} <= set(report.compared) <= set(ELEMENTS)
     assert report.not_compared == []
     assert not Keeps.kept.any()
+
+
+def adds(factor):
+    """A backend that adds one to whatever is multiplied by a number, and is right everywhere else."""
+
+    def backend(graph_module, example_inputs):
+        for node in list(graph_module.graph.nodes):
+            if node.op == "call_function" and node.args[1:] == (factor,):
+                with graph_module.graph.inserting_after(node):
+                    wrong = graph_module.graph.call_function(torch.add, (node, 1.0))
+                node.replace_all_uses_with(wrong, delete_user_cb=lambda user, wrong=wrong: user is not wrong)
+        graph_module.recompile()
+        return graph_module
+
+    return backend
+
+
+class MakesOnce(Plain):
+    scale = None
+
+    def forward(self, x):
+        if self.scale is None:
+            self.scale = torch.ones(4) * 2.0
+        return self.layer(x) * self.scale
+
+
+class Masks(Plain):
+    def forward(self, x):
+        return (self.layer(x) * 2.0).masked_fill(torch.arange(4) == 3, torch.finfo(torch.float32).min)
+
+
+class KeepsPairs(Plain):
+    def __init__(self):
+        super().__init__()
+        self.pairs = {}
+
+    def forward(self, x):
+        y = self.layer(x)
+        self.pairs[0, "k"], self.pairs[0, "v"] = y.detach() * 2.0, y.detach() * 3.0
+        return y
+
+
+class Slotted:
+    __slots__ = ("y",)
+
+    def __init__(self, y):
+        self.y = y
+
+
+class ReturnsSlots(Plain):
+    def forward(self, x):
+        y = self.layer(x)
+        return y * 3.0, Slotted(y * 2.0)
+
+
+class ReturnsDeep(Plain):
+    def forward(self, x):
+        found = y = self.layer(x) * 2.0
+        for _ in range(12):
+            found = [found]
+        return y.detach() * 0 + 1, found
+
+
+@pytest.mark.parametrize("kind", [MakesOnce, Masks, KeepsPairs, ReturnsSlots, ReturnsDeep])
+def test_a_lie_is_found_where_it_is_hard_to_see(kind):
+    with torch.no_grad():
+        assert not report_of(kind().eval(), rows(), adds(2.0)).compiled
+        torch.compiler.reset()
+        report = report_of(kind().eval(), rows())
+        assert report.compiled, report.reason
+
+
+def test_elements_that_change_places_are_a_change():
+    flips = spoil(lambda one: one.copy_(one.flip(0).clone()), (4, 4))
+    with torch.no_grad():
+        assert "layer.weight" in report_of(Plain().eval(), rows(), flips).reason
+
+
+def test_what_eager_leaves_alone_is_left_alone_to_the_bit_in_any_arithmetic():
+    nudges = spoil(lambda one: one.mul_(1.1), (3, 4))
+    with torch.no_grad():
+        report = report_of(Plain().eval().bfloat16(), rows().bfloat16(), nudges)
+    assert report.reason.startswith("WrongNumbers: batch: written to compiled")
 
 
 @pytest.mark.parametrize(
