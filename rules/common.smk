@@ -130,7 +130,7 @@ def described_rule(rule):
         "docstring": directives.docstring_in(config["language"], rule.name, rule.docstring),
         "stage": Path(rule.snakefile).stem,
         "script": rule.script and os.path.relpath(folder / rule.script),
-        "outputs": outputs,
+        "outputs": sorted(outputs),
         "log": strip_wildcard_constraints(rule.log[0]) if rule.log else None,
         "benchmark": rule.benchmark and strip_wildcard_constraints(rule.benchmark),
         "captions": {
@@ -138,7 +138,8 @@ def described_rule(rule):
             for output, pattern in zip(outputs, rule.output, strict=True)
             if is_flagged(pattern, "report")
         },
-        "inputs": [strip_wildcard_constraints(path) for path in rule.input if isinstance(path, str)],
+        # sorted, as outputs are: the order of a configuration's keys, which some follow, makes no other graph
+        "inputs": sorted(strip_wildcard_constraints(path) for path in rule.input if isinstance(path, str)),
         "needs_gpu": rule.wildcard_constraints.get("device") == directives.NOTHING,
     }
 
