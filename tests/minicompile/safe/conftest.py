@@ -5,6 +5,9 @@ import gc
 import pytest
 from safe_models import FAST
 
+from minicompile.safe.smoketest import smoketest
+from minicompile.safe.smoketest.apart import why_not
+
 
 @pytest.fixture(scope="session", autouse=True)
 def warm_compiler():
@@ -19,3 +22,13 @@ def warm_compiler():
     torch.compiler.reset()
     gc.collect()
     gc.freeze()  # what a fork's collector looked through, it would copy
+
+
+@pytest.fixture(params=["apart", "in place"])
+def place(request, monkeypatch) -> str:
+    """Where the smoketest takes its steps: in a copy of the process, or in this one."""
+    if request.param == "in place":
+        monkeypatch.setattr(smoketest, "why_not", lambda tensors: "the test asks for it")
+    elif why_not() is not None:
+        pytest.skip(why_not())
+    return request.param

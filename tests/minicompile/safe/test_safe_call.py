@@ -18,8 +18,6 @@ from minicompile import CompileConfig, capture, compile_report, maybe_compile
 from minicompile.batches import copied_batch, split_batch, storages_of
 from minicompile.safe import installation
 from minicompile.safe.call import ELEMENTS
-from minicompile.safe.smoketest import smoketest
-from minicompile.safe.smoketest.apart import why_not
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)
@@ -323,15 +321,6 @@ def test_another_structure_is_refused(wrong, names, monkeypatch):
     report = report_of(Plain().eval(), rows())
     assert not report.compiled
     assert names in report.reason
-
-
-@pytest.fixture(params=["apart", "in place"])
-def place(request, monkeypatch) -> str:
-    if request.param == "in place":
-        monkeypatch.setattr(smoketest, "why_not", lambda tensors: "the test asks for it")
-    elif why_not() is not None:
-        pytest.skip(why_not())
-    return request.param
 
 
 def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place):

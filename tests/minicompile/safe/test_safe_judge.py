@@ -10,7 +10,6 @@ from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 
 from minicompile import CompileConfig, compile_report, maybe_compile
-from minicompile.safe.smoketest import smoketest
 from minicompile.safe.smoketest.judge import Judge
 from minicompile.safe.smoketest.outputs import numbers_of
 from minicompile.safe.smoketest.steps import Step
@@ -18,13 +17,6 @@ from minicompile.safe.smoketest.steps import Subject as Trained
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)
-
-
-@pytest.fixture(params=["apart", "in place"])
-def place(request, monkeypatch) -> str:
-    if request.param == "in place":
-        monkeypatch.setattr(smoketest, "why_not", lambda tensors: "the test asks for it")
-    return request.param
 
 
 def report_of(model, batch, backend="aot_eager", **more):

@@ -15,20 +15,10 @@ from safe_models import MLP, features, lying
 from torch import nn
 
 from minicompile import CompileConfig, compile_report, maybe_compile, uncompile
-from minicompile.safe.smoketest import rewind, smoketest
-from minicompile.safe.smoketest.apart import why_not
+from minicompile.safe.smoketest import rewind
 
-pytestmark = pytest.mark.usefixtures("fresh_compiler")
+pytestmark = pytest.mark.usefixtures("fresh_compiler", "place")
 logger = logging.getLogger(__name__)
-
-
-@pytest.fixture(params=["apart", "in place"], autouse=True)
-def place(request, monkeypatch) -> str:
-    if request.param == "in place":
-        monkeypatch.setattr(smoketest, "why_not", lambda tensors: "the test asks for it")
-    elif why_not() is not None:
-        pytest.skip(why_not())
-    return request.param
 
 
 def attempt(model, batch, *, backend="aot_eager", **more):
