@@ -15,9 +15,9 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
 from minicompile import CompileConfig, capture, compile_report, maybe_compile
-from minicompile.batches import copied_batch, split_batch, storages_of
 from minicompile.safe import installation
 from minicompile.safe.call import ELEMENTS
+from minicompile.state.batches import copied_batch, split_batch, storages_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import minikernel
 from minikernel.ops import lm_head
 from minikernel.ops.operands import is_plain, readable
-from minikernel.ops.operator import softmax_backward_op, softmax_op
+from minikernel.ops.operator.operator import softmax_backward_op, softmax_op
 from minilab import LabError
 
 FUNCTIONS = [softmax_op, minikernel.softmax]

@@ -9,8 +9,8 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from torch.utils.checkpoint import checkpoint
 
-from minikernel.ops import triton_operator
-from minikernel.ops.operator import softmax_backward_op, softmax_op
+from minikernel.ops.operator import triton_operator
+from minikernel.ops.operator.operator import softmax_backward_op, softmax_op
 
 GENERATOR = torch.Generator().manual_seed(0)
 X, TANGENT, COTANGENT = torch.randn(3, 3, 4, generator=GENERATOR, dtype=torch.float64)

@@ -9,7 +9,7 @@ import torch
 import triton
 from torch.library import triton_op, wrap_triton
 
-from minikernel.ops import transforms
+from minikernel.ops.operator import transforms
 from minikernel.ops.softmax_triton import softmax_kernel
 from minikernel.ops.softmax_triton_backward import softmax_backward_kernel
 from minikernel.ops.softmax_triton_configs import default_config, specialization

@@ -14,18 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from minikernel.ops import (
-    native,
-    softmax_cuda,
-    softmax_fused,
-    softmax_triton,
-    softmax_triton_backward,
-    transforms,
-    triton_operator,
-)
+from minikernel.ops import softmax_cuda, softmax_fused, softmax_triton, softmax_triton_backward
 from minikernel.ops import softmax_cuda_backward as cuda_backward
 from minikernel.ops.dispatch import dispatch
-from minikernel.ops.transforms import TENSORS, known, torch_softmax, torch_softmax_backward
+from minikernel.ops.operator import native, transforms, triton_operator
+from minikernel.ops.operator.transforms import TENSORS, known, torch_softmax, torch_softmax_backward
 
 NAMESPACE = "minikernel"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")  # registrations last as long as this object
@@ -125,7 +118,7 @@ def softmax(
     It stands in for `F.softmax`, of which it has the arguments, the warning and the derivatives.
     On CUDA in float32, bfloat16 and float16 the lab's kernels do it, forward the one that `dispatch` names;
     torch's own softmax does the rest: other dtypes, the CPU, and subclasses of tensors but DTensor. A plain eager
-    call goes to the kernel by the shortest way there is on the host (`minikernel.ops.native`); torch.compile,
+    call goes to the kernel by the shortest way there is on the host (`minikernel.ops.operator.native`); torch.compile,
     torch.export, torch.func, DTensor and autocast get the operator `minikernel::softmax`, torch.compile
     `minikernel::softmax_triton` where CuPy is missing. The kernels' result is contiguous. A tensor is copied, once,
     only where `dim` is not its last axis or it is not contiguous.

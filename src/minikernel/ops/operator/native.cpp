@@ -3,8 +3,8 @@
 // A launch through Python costs 10 us on the host, F.softmax's 6, and at 64 x 600 the kernel itself runs
 // for 2: there the host is the whole cost. Here a call tests that its tensor is plain, looks its launch up,
 // allocates the result and launches; autograd's node is C++ too. Which kernel is launched, and how, stays
-// decided in Python (minikernel.ops.native.resolve), once for each width and dtype. Whatever is not plain
-// returns None: the operator takes it (minikernel/operator.py).
+// decided in Python (minikernel.ops.operator.native.resolve), once for each width and dtype. Whatever is not plain
+// returns None: the operator takes it (minikernel/ops/operator/operator.py).
 //
 // No CUDA header is needed, so that any C++ compiler builds it: the stream is torch's own, and
 // cuLaunchKernel is looked up in the driver's library.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
 
-from minikernel.ops import operator
-from minikernel.ops.operator import softmax_backward_op, softmax_op
+from minikernel.ops.operator import operator
+from minikernel.ops.operator.operator import softmax_backward_op, softmax_op
 from minikernel.proof.gradient_accuracy import gradient_error
 from minikernel.proof.proof import TOLERANCE, numpy_error
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch._functorch.aot_autograd import aot_export_joint_simple
 
-from minikernel.ops import triton_operator
+from minikernel.ops.operator import triton_operator
 from minikernel.proof.gradient_accuracy import gradient_error
 from minikernel.proof.proof import numpy_error
 
