@@ -12,7 +12,7 @@ eager call does not come here at all: `native.cpp` goes to the kernels at once.
 
 import torch
 import torch.nn.functional as F
-from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.overrides import handle_torch_function
 
 from minikernel.ops import (
     native,
@@ -156,7 +156,7 @@ def softmax(
             if torch.compiler.is_compiling() and not dispatch.HAS_CUDA_C:
                 return triton_operator.softmax(input, dim, dtype)
             return softmax_op(input, dim, dtype)
-    # torch.fx's symbols see this function and no other; subclasses of tensors know torch's
-    elif not isinstance(input, torch.Tensor) and has_torch_function_unary(input):
+    # torch.fx's symbols see this function and no other; whatever else stands for a tensor knows torch's
+    elif isinstance(input, torch.fx.Proxy):
         return handle_torch_function(softmax, (input,), input, dim=dim, _stacklevel=_stacklevel, dtype=dtype)
-    return softmax_of_torch(input, dim, _stacklevel + 1, dtype)
+    return softmax_of_torch(input, dim, _stacklevel + 1 if dim is None else _stacklevel, dtype)

@@ -112,7 +112,8 @@ def test_it_stands_in_for_torchs_with_every_argument(device, dtype):
     with FakeTensorMode():
         for shape in ((2, 3, 600), (600,), ()):
             x = torch.empty(shape, device=device, dtype=dtype)
-            calls = [{"dim": dim} for dim in (-1, 0, 5, None, True, "a")] + [{}, {"dim": -1, "_stacklevel": 1}]
+            calls = [{"dim": dim} for dim in (-1, 0, 5, None, True, "a")]
+            calls += [{}, {"dim": -1, "_stacklevel": 1}, {"dim": -1, "_stacklevel": None}]
             calls += [{"dim": -1, "dtype": to} for to in (torch.float16, torch.float32, torch.float64, "float32")]
             for arguments in calls:
                 ours, theirs = outcome(operator.softmax, x, arguments), outcome(F.softmax, x, arguments)
@@ -138,6 +139,18 @@ def test_a_symbolic_trace_has_it_as_one_call():
     (call,) = (node for node in graph.nodes if node.op == "call_function")
     assert call.target is operator.softmax
     assert call.kwargs == {"dim": -1, "_stacklevel": 3, "dtype": torch.float32}
+
+
+class OnlyTorchs:
+    """What stands for a tensor and knows torch's functions alone."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return "served" if function is F.softmax else NotImplemented
+
+
+def test_what_stands_for_a_tensor_is_handed_torchs_softmax():
+    assert operator.softmax(OnlyTorchs(), -1) == F.softmax(OnlyTorchs(), -1) == "served"
 
 
 def test_cpu_tensors_and_float64_go_to_torchs_softmax():
