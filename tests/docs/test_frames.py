@@ -1,5 +1,7 @@
-"""Code that people copy counts in 64 bits, for from 2^31 elements on a row times a stride in 32 bits is another address,
-and launches on its tensor's device."""
+"""Code that people copy launches on its tensor's device and counts in 64 bits.
+
+From 2^31 elements on a row times a stride in 32 bits is another address.
+"""
 
 import ast
 import importlib.util

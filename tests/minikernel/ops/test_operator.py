@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
 
-from minikernel.ops import operator
+from minikernel.ops import native, operator
 from minikernel.ops.operator import softmax_backward_op, softmax_op
 from minikernel.proof.gradient_accuracy import gradient_error
 from minikernel.proof.proof import TOLERANCE, numpy_error
@@ -118,6 +118,14 @@ def test_it_stands_in_for_torchs_with_every_argument(device, dtype):
             for arguments in calls:
                 ours, theirs = outcome(operator.softmax, x, arguments), outcome(F.softmax, x, arguments)
                 assert ours == theirs, arguments
+
+
+def test_a_gradient_that_is_not_plain_reaches_the_operator_from_cpp():
+    pytest.importorskip("ninja")
+    dy, y = torch.randn(3, 1).expand(3, 5), torch.softmax(torch.randn(3, 5), -1)
+    backward = native.build().backward  # which the test above has built
+    assert torch.equal(backward(dy, y), softmax_backward_op(dy, y, -1))
+    assert backward(dy, y.requires_grad_()).requires_grad
 
 
 @pytest.mark.filterwarnings("ignore:Implicit dimension")
