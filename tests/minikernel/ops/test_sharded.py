@@ -17,6 +17,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import minikernel
 from minikernel.ops import lm_head
+from minikernel.ops.cpu.rungs import checked
 from minikernel.ops.operands import is_plain, readable
 from minikernel.ops.operator import softmax_backward_op, softmax_op
 from minilab import LabError
@@ -136,6 +137,8 @@ def test_no_kernel_reads_a_tensor_that_is_not_its_memory(group):
     for x in (found[-1], found[5]):
         with pytest.raises(LabError, match=r"a kernel reads a tensor's own memory, which .* use minikernel\.softmax"):
             readable("a kernel", x)
+        with pytest.raises(LabError, match=r"the C\+\+ kernel loop reads a tensor's own memory"):
+            checked("loop", x)
     for x in (torch.randn(3), torch.nn.Parameter(torch.randn(2, 3)), torch.randn(4, 4).t()[1:]):
         assert is_plain(x)
     with torch.inference_mode():
