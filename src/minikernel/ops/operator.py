@@ -35,7 +35,6 @@ LIBRARY.define("softmax(Tensor x, int dim, ScalarType? dtype=None) -> Tensor")
 LIBRARY.define("softmax_backward(Tensor dy, Tensor y, int dim, ScalarType? dtype=None) -> Tensor")
 softmax_op = torch.ops.minikernel.softmax.default
 softmax_backward_op = torch.ops.minikernel.softmax_backward.default
-DIMS = (int, type(None))  # what `dim` may be for the kernels: a bool, a name, an array's number are torch's to judge
 softmax_of_torch = F.softmax  # kept: `F.softmax = minikernel.softmax` would make it call itself
 
 
@@ -149,7 +148,9 @@ def softmax(
         y = native.softmax()(input, dim) if type(dim) is int else None
         if y is not None:
             return y
-    if known(input) and input.is_cuda and type(dim) in DIMS and (dtype is None or isinstance(dtype, torch.dtype)):
+    # A bool, a name, an array's number are torch's to judge; Dynamo cannot trace into the warning of a `dim` of None.
+    clear = type(dim) is int or (dim is None and not torch.compiler.is_dynamo_compiling())
+    if known(input) and input.is_cuda and clear and (dtype is None or isinstance(dtype, torch.dtype)):
         if dim is None:
             dim = F._get_softmax_dim("softmax", input.dim(), _stacklevel)  # type: ignore[attr-defined]
         if input.dtype in softmax_cuda.C_TYPES:

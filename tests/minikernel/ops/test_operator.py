@@ -142,6 +142,14 @@ def test_a_module_that_finds_it_in_place_of_torchs_runs_as_before(monkeypatch, c
         torch.testing.assert_close(run(module)(x), expected)
 
 
+@pytest.mark.filterwarnings("ignore:Implicit dimension")
+@pytest.mark.parametrize("dim", [None, -1])
+def test_a_cuda_tensor_is_compiled_into_one_graph_with_and_without_a_dim(dim):
+    with FakeTensorMode():
+        x = torch.empty(3, 600, device="cuda")
+        assert torch.compile(operator.softmax, backend="eager", fullgraph=True)(x, dim).shape == x.shape
+
+
 def test_a_symbolic_trace_has_it_as_one_call():
     graph = torch.fx.symbolic_trace(lambda x: operator.softmax(x, -1, dtype=torch.float32)).graph
     (call,) = (node for node in graph.nodes if node.op == "call_function")
