@@ -15,7 +15,7 @@ from minikernel.ops import transforms
 from minikernel.ops.softmax_triton import softmax_kernel
 from minikernel.ops.softmax_triton_backward import softmax_backward_kernel
 from minikernel.ops.softmax_triton_configs import default_config, specialization
-from minikernel.ops.softmax_triton_rows import DTYPES, FUSION, on_device_of
+from minikernel.ops.softmax_triton_rows import DTYPES, FUSION, check_operand, on_device_of
 
 
 def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], extra: tuple[int, ...] = ()) -> None:
@@ -35,6 +35,7 @@ def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], ext
     launched = wrap_triton(kernel)
     grid = (triton.cdiv(rows, config["ROWS"]),)
     if launched is kernel:  # nothing is traced
+        operands = tuple(map(check_operand, operands))
         with on_device_of(result):
             kernel[grid](result, *operands, rows, *extra, cols, **keywords, **FUSION)
     else:

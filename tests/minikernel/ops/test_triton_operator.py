@@ -9,6 +9,7 @@ from torch._functorch.aot_autograd import aot_export_joint_simple
 from minikernel.ops import triton_operator
 from minikernel.proof.gradient_accuracy import gradient_error
 from minikernel.proof.proof import numpy_error
+from minilab import LabError
 
 LAUNCH = torch.ops.higher_order.triton_kernel_wrapper_functional
 gpu = pytest.mark.gpu
@@ -38,6 +39,8 @@ def test_what_no_kernel_knows_is_torchs_to_compute_or_to_refuse():
         triton_operator.softmax_backward(x[:1], y)
     with pytest.raises(IndexError, match="Dimension out of range"):
         triton_operator.softmax(torch.tensor(1.0), 1)
+    with pytest.raises(LabError, match="takes CUDA tensors, not one on cpu"):
+        triton_operator.softmax(x)
 
 
 def test_a_batch_of_a_size_that_the_data_tell_is_traced():
