@@ -141,10 +141,11 @@ Tensor backward(const Tensor& dy, const Tensor& y)
         }
     }
     // Strided gradients, compiled autograd, and gradients of gradients: the operator knows them all.
+    // every argument of its schema: no default is filled in here, and nobody checks
     static auto operation = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("minikernel::softmax_backward", "")
-                                .typed<Tensor(const Tensor&, const Tensor&, int64_t)>();
-    return operation.call(dy, y, -1);
+                                .typed<Tensor(const Tensor&, const Tensor&, int64_t, std::optional<at::ScalarType>)>();
+    return operation.call(dy, y, -1, std::nullopt);
 }
 
 // Autograd's node, written out as torch's own operators have theirs: torch::autograd::Function costs a call 1 us more.
@@ -252,5 +253,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
     // released, never freed: a destructor at exit could run after Python's end
     module.def("set_resolve", [](py::object function) { resolve = function.release().ptr(); });
+    module.def("backward", backward, "backward(dy, y): what the node calls");
     module.add_object("softmax", PyCFunction_New(&softmax_method, nullptr));
 }
