@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import yaml
-from faults import check_says, fault
+from declared_faults import check_says, fault
 from lab import ROOT
 from tiny import TINY, TinyLab
 
