@@ -7,7 +7,9 @@
 which holds what was said against it. A case of a test declares a fault as well, among its `marks`.
 """
 
+import html
 import re
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,11 @@ def fault(what: str, says: str | None, then: str) -> pytest.MarkDecorator:
 def told(what: str, then: str, *case: object) -> object:
     """A case of a test whose last value is the sentence that it is held against, names in braces put in by the test."""
     return pytest.param(*case, marks=fault(what, re.sub(r"{\w+}", "...", str(case[-1])), then))
+
+
+def words_of(page: Path) -> str:
+    """What a page says, the text of each element on a line of its own."""
+    return html.unescape(re.sub(r"<[^>]*>", "\n", re.sub(r"\s*\n\s*", " ", page.read_text(encoding="utf-8"))))
 
 
 def check_says(output: str, says: str) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections import UserDict, defaultdict, namedtuple
+from threading import Lock
 from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
@@ -405,7 +406,12 @@ def test_another_structure_is_refused(wrong, says, monkeypatch):
     check_says(report.reason, says)
 
 
-def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place):
+@fault(
+    "eager itself leaves something else each time: the hour, say",
+    "attribute began",
+    "It is named in `not_compared`, and the rest is compared.",
+)
+def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place, says):
     class Timed(Plain):
         def forward(self, x):
             self.began = self.hour()
@@ -417,7 +423,7 @@ def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place):
 
     report = report_of(Timed(), rows())
     assert report.compiled, report.reason
-    assert report.not_compared == ["attribute began"]
+    assert report.not_compared == [says]
 
 
 def test_a_model_that_is_only_called_says_that_its_gradients_were_not_compared():
@@ -445,6 +451,7 @@ def test_a_global_that_a_call_binds_is_as_it_was(place):
     assert (calls, SEEN) == (0, [])
 
 
+@fault("its first call makes a cache, so that the second compiles again", None, "It settles, and runs compiled.")
 def test_a_cache_that_a_model_makes_at_its_first_call_settles_at_its_second():
     class Caching(Plain):
         def forward(self, x):
@@ -504,6 +511,7 @@ class TestCopies:
         made = copied_batch({"x": model.mean[1:], "y": rows()}, storages_of(model))
         assert made["x"].data_ptr() == model.mean.data_ptr() + 4
 
+    @fault("the batch is of a class of its own", None, "So is what is tried, and `forward` gets it as from you.")
     @pytest.mark.parametrize(
         "batch",
         [
@@ -600,6 +608,57 @@ def test_capture_and_maybe_compile_hand_over_the_same():
     }
 
 
+class GoesOn(Plain):
+    def forward(self, x, numbers):
+        return self.layer(x) + self.next(numbers)
+
+    @torch.compiler.disable
+    def next(self, numbers):
+        return next(numbers)
+
+
+class WritesLocked(Plain):
+    def forward(self, x, lock, kept):
+        kept.copy_(self.layer(x).detach())
+        return self.layer(x) * 1.0
+
+
+@fault(
+    "its call uses up what can be neither copied nor put back, a generator, and the process cannot be copied",
+    f"WrongNumbers: output{FAR}",
+    "It stays eager. In a copy of the process it is compared, and the generator stands where it did.",
+)
+def test_a_call_that_cannot_be_taken_back_stays_eager_unless_the_process_is_copied(place, says):
+    numbers = (float(number) for number in range(9))
+    report = report_of(GoesOn(), (rows(), numbers))
+    if place == "in place":
+        check_says(report.reason, says)
+    else:
+        assert report.compiled, report.reason
+        assert next(numbers) == 0
+
+
+@fault(
+    "the batch holds what cannot be copied: a lock",
+    None,
+    "It is handed over itself. What a call writes to it is taken back, and compared.",
+)
+def test_what_cannot_be_copied_is_compared_all_the_same():
+    loses = around(before=lambda given: tuple(a.clone() if is_input(a) and not a.any() else a for a in given))
+    for backend, right in ((loses, False), ("eager", True)):
+        torch.compiler.reset()
+        kept = torch.zeros(3, 4)
+        with torch.no_grad():
+            report = report_of(WritesLocked().eval(), (rows(), Lock(), kept), backend)
+        assert report.compiled == right, report.reason
+        assert not kept.any()
+
+
+@fault(
+    "tensors of the batch lie over one another, or in the model's memory",
+    None,
+    "Those that are tried do as well, so that nothing is compiled for others.",
+)
 def test_a_batch_whose_tensors_overlap_is_proven_as_it_is():
     class Moves(nn.Module):
         def forward(self, whole, rest):
