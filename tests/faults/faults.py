@@ -83,7 +83,8 @@ def declared_faults() -> Iterator[tuple[str, tuple[str, str | None, str]]]:
     for path in sorted(TESTS.rglob("test_*.py")):
         if "from declared_faults import" not in path.read_text(encoding="utf-8"):
             continue
-        sys.path.insert(0, str(path.parent))
+        if path.stem not in sys.modules:  # as it is where pytest has collected it
+            sys.path.insert(0, str(path.parent))
         for value in vars(import_module(path.stem)).values():
             for mark in reversed(list(marks_of(value))):
                 if mark.name == "fault":

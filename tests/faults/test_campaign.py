@@ -7,11 +7,17 @@ import campaign
 import numpy as np
 import pytest
 from campaign import Try, counted, in_markdown, tries
+from faults import DOCUMENT, document
 from forged import Kind
 
 from minilab import LabError
 
-SMALL = range(0, 44)  # four of each kind, with the seeds that they have everywhere
+
+def test_the_document_is_current():
+    assert document() == DOCUMENT.read_text(), "write it anew: python tests/faults/faults.py"
+
+
+SMALL = range(0, 48)  # four of each kind, with the seeds that they have everywhere
 
 
 @pytest.mark.timeout(300)
