@@ -39,7 +39,7 @@ is wrong there and nowhere else. A sentence that begins with the name of an exce
 """
 WATCHED = """## What `explore` and `capture` watched
 
-The sentences are on the page, unless an exception says them.
+The page says these.
 """
 MISUSE = """## Misuse of the library
 
@@ -67,6 +67,10 @@ of at most {limit} characters, or when what is accepted is right: it is what the
 its format promises. It is a *traceback* when any other exception comes out, *wrong* when what was accepted is not right
 or the process died, a *hang* after {seconds:.0f} s of a processor, *memory* beyond {megabytes} MiB more than before.
 
+A forged *compiled model* is a small model of drawn parts, and a backend of torch.compile that is wrong in one way, or in
+none. It is held when `maybe_compile` leaves it eager exactly where, compiled without `maybe_compile`, it gives or leaves
+something else than eager does.
+
 Not promised: a file that is forged and signed anew, and fulfils its format, is accepted, since nothing tells it from
 one that was made; only records can be signed by a person. A configuration that `--configfile` names and that is not
 UTF-8 ends with Snakemake's own traceback, because Snakemake reads it before the lab runs. `minimodel.checkpoint` and
@@ -74,8 +78,8 @@ UTF-8 ends with Snakemake's own traceback, because Snakemake reads it before the
 the workflow look at the file first.
 """
 
-# Where a test lies -> what its faults stand under; the first that fits, and the last stands first
-SECTIONS = {"minicompile/safe": COMPILED, "minicompile": WATCHED, "": HEAD}
+# The folder of tests -> what the faults stand under that they declare
+SECTIONS = {"": HEAD, "minicompile/safe": COMPILED, "minicompile": WATCHED}
 
 
 def declared_faults() -> Iterator[tuple[str, tuple[str, str | None, str]]]:
@@ -92,7 +96,10 @@ def declared_faults() -> Iterator[tuple[str, tuple[str, str | None, str]]]:
 
 
 def marks_of(test: object) -> Iterator[pytest.Mark]:
-    """The marks of a test, and those of its cases."""
+    """The marks of a test and of its cases, or of the tests in a class: the last first."""
+    if isinstance(test, type) and test.__name__.startswith("Test"):
+        for one in reversed(vars(test).values()):
+            yield from marks_of(one)
     for mark in getattr(test, "pytestmark", []):
         yield mark
         if mark.name == "parametrize":
@@ -103,10 +110,10 @@ def document() -> str:
     """The text of docs/faults.md."""
     rows: dict[str, list[str]] = {folder: [] for folder in SECTIONS}
     for folder, (what, says, then) in declared_faults():
-        section = next(known for known in SECTIONS if folder.startswith(known))
+        section = max((known for known in SECTIONS if folder.startswith(known)), key=len)
         rows[section].append(f"| {what} | {f'“{says}”' if says else 'nothing: it goes on'} | {then} |")
     table = ["| what goes wrong | what you see | what then |", "|---|---|---|"]
-    parts = [[SECTIONS[folder], *table, *rows[folder], ""] for folder in reversed(SECTIONS)]
+    parts = [[head, *table, *rows[folder], ""] for folder, head in SECTIONS.items()]
     return "\n".join([*(line for part in parts for line in part), MISUSE, *campaign_section()])
 
 
