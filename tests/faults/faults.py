@@ -67,9 +67,9 @@ of at most {limit} characters, or when what is accepted is right: it is what the
 its format promises. It is a *traceback* when any other exception comes out, *wrong* when what was accepted is not right
 or the process died, a *hang* after {seconds:.0f} s of a processor, *memory* beyond {megabytes} MiB more than before.
 
-A forged *compiled model* is a small model of drawn parts, and a backend of torch.compile that is wrong in one way, or in
-none. It is held when `maybe_compile` leaves it eager exactly where, compiled without `maybe_compile`, it gives or leaves
-something else than eager does.
+A forged *compiled model* is a small model of drawn parts, and a backend of torch.compile that is wrong in one way, or
+in none. It is held when `maybe_compile` leaves it eager exactly where, compiled without `maybe_compile`, it gives or
+leaves something else than eager does.
 
 Not promised: a file that is forged and signed anew, and fulfils its format, is accepted, since nothing tells it from
 one that was made; only records can be signed by a person. A configuration that `--configfile` names and that is not

@@ -59,7 +59,7 @@ def told(tmp_path_factory):
 
 @fault(
     "what the block calls was compiled before it",
-    "step (tests/...:...) was compiled before the block began; torch.compiler.reset() in front of it shows it.",
+    "step (...:...) was compiled before the block began; torch.compiler.reset() in front of it shows it.",
     "What the block compiled is shown beside it.",
 )
 def test_each_is_named_with_its_line_also_beside_what_was_compiled_in_the_block(told, says):
