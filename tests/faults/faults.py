@@ -103,7 +103,7 @@ def marks_of(test: object) -> Iterator[pytest.Mark]:
     for mark in getattr(test, "pytestmark", []):
         yield mark
         if mark.name == "parametrize":
-            yield from [one for case in reversed(mark.args[1]) for one in getattr(case, "marks", ())]
+            yield from [one for case in reversed([*mark.args[1]]) for one in getattr(case, "marks", ())]
 
 
 def document() -> str:

@@ -299,6 +299,16 @@ def test_what_a_model_keeps_is_compared_wherever_it_keeps_it(factor, says):
     assert not Keeps.kept.any()
 
 
+class Twice(Plain):
+    def forward(self, x):
+        return x * 2.0, self.layer(x)
+
+
+def test_nan_with_which_the_first_step_has_trained_is_eager_s_no_more():
+    """In the last step the parameters are NaN, and so is eager's own: only the first tells."""
+    assert "NaN or infinity where eager has not" in report_of(Twice(), rows(), second(lambda y: y * torch.nan)).reason
+
+
 class MakesOnce(Plain):
     scale = None
 
