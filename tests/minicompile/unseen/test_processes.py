@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from declared_faults import check_says, fault, words_of
 
 SCRIPT = """
 import os, signal, subprocess, sys
@@ -47,21 +48,32 @@ def explored(tmp_path_factory):
     return made.stdout, folder / "out"
 
 
-def test_each_process_has_its_folder_and_the_page_has_them_all(explored):
+@fault("a script compiles in processes that it starts", None, "Each has its folder, and the page links to them all.")
+@fault(
+    "one of them is killed before it has written what it compiled",
+    "What one process that was started compiled is not seen: it ended too early, or runs still.",
+    "The page has the others.",
+)
+def test_each_process_has_its_folder_and_the_page_has_them_all(explored, says):
     _, out = explored
     captures = [out / "capture.json", *(out / f"process_{number}" / "capture.json" for number in (1, 2))]
     texts = [json.loads(path.read_text())["panes"] for path in captures]
     for name, panes in zip(("softmax", "sigmoid", "tan"), texts, strict=True):
         assert any(name in line for pane in panes for line in pane["lines"])
-    page = (out / "index.html").read_text()
-    assert 'href="process_2/explorer.html"' in page
-    assert "What one process that was started compiled is not seen" in page  # the one that was killed
+    assert 'href="process_2/explorer.html"' in (out / "index.html").read_text()
+    check_says(words_of(out / "index.html"), says)
 
 
-def test_what_went_by_aotinductor_is_named(explored):
-    assert "One model was compiled ahead of time, by AOTInductor" in (explored[1] / "index.html").read_text()
+@fault(
+    "a model is compiled ahead of time",
+    "One model was compiled ahead of time, by AOTInductor, and is not shown.",
+    "It is made.",
+)
+def test_what_went_by_aotinductor_is_named(explored, says):
+    check_says(words_of(explored[1] / "index.html"), says)
 
 
+@fault("a script counts or keeps what torch cached", None, "It counts and keeps what it does without `explore`.")
 def test_what_a_script_counts_and_keeps_is_as_without(explored):
     assert explored[0].startswith("1 kept")
     assert "'fxgraph_cache_miss': 1" in explored[0]
