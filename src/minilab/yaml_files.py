@@ -1,5 +1,6 @@
 """YAML: what somebody wrote is read without surprises, and refused in one sentence; the lab's own is read fast."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,18 @@ def read_yaml(path: str | Path) -> Any:
     return parse_yaml(given_text(path, "YAML"), str(path))
 
 
+def read_settings(path: str | Path) -> dict:
+    """Read a YAML file of settings that somebody wrote.
+
+    Raises:
+        ConfigError: as `read_yaml` does, or there is no key in it.
+    """
+    settings = read_yaml(path)
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{path} has no settings; write each as KEY: VALUE, or bring it back with `git checkout`.")
+    return settings
+
+
 def given_text(path: str | Path, kind: str) -> str:
     """The text of a file of configuration that somebody wrote, in UTF-8, with or without a byte order mark.
 
@@ -79,6 +92,8 @@ def given_text(path: str | Path, kind: str) -> str:
     path = Path(path)
     if not path.is_file():
         raise ConfigError(f"{path} is no file; write the path of a {kind} file.")
+    if not os.access(path, os.R_OK):
+        raise ConfigError(f"{path} is a file that you may not read; have its owner change that, or write another path.")
     with path.open("rb") as file:
         data = file.read(LARGEST_YAML + 1)
     if len(data) > LARGEST_YAML:

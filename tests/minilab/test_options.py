@@ -7,7 +7,7 @@ import pytest
 from declared_faults import fault
 
 from minilab.config.check import read_schema
-from minilab.config.options import read_options
+from minilab.config.options import read_options, spelled_alike
 
 SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/config.schema.yaml")
 
@@ -42,10 +42,21 @@ SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/config.schema.yaml")
         ("training=7", "training", 7),
         ("unknown=7", "unknown", 7),
         ("training={seed", "training", "{seed"),
+        ("training=", "training", None),
     ],
 )
 def test_a_value_has_the_type_of_its_key(typed: str, key: str, value: object):
     assert read_options([typed], SCHEMA).settings == {key: value}
+
+
+def test_the_same_number_is_the_same_setting_however_it_is_spelled():
+    given = {"training": {"clip": 1.0, "beta_1": 0.5}, "models": {"mine": {"kwargs": {"scale": 1.0}}}}
+    given |= {"compile": {"tolerance": None}, "profile": {"largest_difference": {"minigpt": 2.0}}}
+    alike = spelled_alike(given, SCHEMA, SCHEMA)
+    assert alike == given
+    assert repr(alike).count("1.0") == 1  # what is a model's own is handed over as it is
+    assert "'clip': 1," in repr(alike)
+    assert "'minigpt': 2}" in repr(alike)
 
 
 @fault("`model` is given twice, as a section and as a name", None, "Both count, in either order.")

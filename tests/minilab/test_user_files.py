@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -38,6 +39,25 @@ WAYS = {
         "def f():\n    one = threading.Thread(target=g)\n    one.start()\n    one.join()\n",
         {"mine/tuned.json"},
     ),
+    "a thread that calls nothing of the user's": (
+        "from concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"
+        "def f():\n    with ThreadPoolExecutor() as pool: pool.submit(Path('mine/tuned.json').read_text).result()\n",
+        {"mine/tuned.json"},
+    ),
+    "from another working directory": (
+        "import os\ndef f():\n    os.chdir('mine')\n    open('tuned.json').close()\n",
+        {"mine/tuned.json"},
+    ),
+    "its own folder": ("from pathlib import Path\ndef f(): list(Path(__file__).parent.glob('*.json'))\n", {"mine"}),
+    "a link and what it leads to": (
+        "def f(): open('mine/link/table.json').close()\n",
+        {"mine/link/table.json", "mine/impl/table.json"},
+    ),
+    "an archive of modules, and a file run as one": (
+        "import runpy, sys\nsys.path.insert(0, 'mine/all.zip')\n"
+        "import packed\ndef f(): runpy.run_path('mine/tool.py')\n",
+        {"mine/all.zip", "mine/tool.py"},
+    ),
     "a folder": ("from pathlib import Path\ndef f(): list(Path('mine/impl').glob('*.json'))\n", {"mine/impl"}),
     "another place of the project": ("def f(): open('shared.txt').close()\n", {"shared.txt"}),
     "a file that is not there yet": (
@@ -50,6 +70,7 @@ WAYS = {
     ),
     "what is made of the project, or installed": (
         "import json, os\ndef f():\n    open('results/24.json').close()\n    open(json.__file__).close()\n"
+        "    open('tmp/compiled').close()\n"
         "    open(os.devnull).close()\n    import minilab.archives\n",
         set(),
     ),
@@ -60,7 +81,7 @@ WAYS = {
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a user's folder; what lies beside his kernel is read by some."""
     root = tmp_path_factory.mktemp("project")
-    for folder in ("mine/impl", "results"):
+    for folder in ("mine/impl", "results", "tmp"):
         (root / folder).mkdir(parents=True)
     files = {
         "mine/helpers.py": "def g(): pass\n",
@@ -69,11 +90,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "mine/impl/other.py": "from pathlib import Path\n(Path(__file__).parent / 'table.json').read_text()\n",
         "mine/tool.py": "",
         **dict.fromkeys(("mine/impl/table.json", "mine/tuned.json", "mine/kernel.json"), "1"),
-        **dict.fromkeys(("mine/unread.json", "shared.txt", "results/24.json"), "1"),
+        **dict.fromkeys(("mine/unread.json", "shared.txt", "results/24.json", "tmp/compiled"), "1"),
     }
     for name, text in files.items():
         (root / name).write_text(text)
     numpy.save(root / "mine/table.npy", numpy.ones(3))
+    (root / "mine/link").symlink_to("impl")
+    with zipfile.ZipFile(root / "mine/all.zip", "w") as archive:
+        archive.writestr("packed.py", "")
     return root
 
 
@@ -83,7 +107,7 @@ def test_what_is_imported_or_opened_is_known(project: Path, tmp_path: Path, monk
     (project / "mine/kernel.py").write_text(text)
     notes = tmp_path / "notes"
     notes.touch()
-    environment = {**os.environ, NOTES: str(notes)}
+    environment = {**os.environ, NOTES: str(notes), "TMPDIR": str(project / "tmp")}
     subprocess.run([sys.executable, "-c", RUN, "mine/kernel.py"], cwd=project, env=environment, check=True)
     monkeypatch.chdir(project)
     assert set(opened(notes)) == read

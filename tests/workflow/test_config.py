@@ -96,6 +96,12 @@ def test_every_key_of_the_schema_is_in_the_shipped_configuration(config: dict):
         ("compile.mode", "turbo", "config.yaml: compile.mode cannot be 'turbo'"),
         ("compile.smoketest_step", 1, "compile has an unknown key 'smoketest_step'; did you mean 'smoketest_steps'?"),
         ("port_training.steps.cpu", 1, "config.yaml: port_training.steps.cpu cannot be 1"),
+        ("training.seed", 42.0, "config.yaml: training.seed is 42.0 where a whole number is needed; write 42."),
+        ("training.clip", "1e-5", "training.clip is the text '1e-5' where a number is needed; write 1.0e-05."),
+        ("training.warmup", "1e3", "training.warmup is the text '1e3' where a number is needed; write 1000."),
+        ("training.warmup", True, "config.yaml: training.warmup cannot be True"),
+        ("kernels.mine", {"source": "a{b}.py", "function": "f"}, "without braces in its path"),
+        ("models.mine", {"source": "a{b}.py", "factory": "f"}, "without braces in its path"),
     ],
 )
 def test_impossible_values_are_refused_in_one_sentence(config: dict, path: str, value: object, said: str):
@@ -103,6 +109,12 @@ def test_impossible_values_are_refused_in_one_sentence(config: dict, path: str, 
         check_config(changed(config, path, value), SCHEMA)
     assert said in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_kernel_that_may_not_be_read_is_told(config: dict, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may read everything
+    with pytest.raises(LabError, match=r"kernels\.naive\.source is '\S+', which you may not read; write the path"):
+        check_config(config, SCHEMA)
 
 
 def test_missing_key_is_named(config: dict):
@@ -173,6 +185,11 @@ def test_an_incomplete_configuration_is_told_whichever_section_is_missing(config
         ),
         ("devices: {measure: [1080]}", {}, "{file}: devices.measure.0 is 1080 where a text is needed..."),
         ("7: x", {}, "{file}: a key of the configuration is 7 where a name is needed..."),
+        (
+            "models: {mine: {source: a.py, factory: f, kwargs: {until: 2026-01-01}}}",
+            {},
+            "{file}: models.mine.kwargs.until is 2026-01-01 where a text is needed; write it in quotes...",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_the_place_where_it_stands(
@@ -241,6 +258,11 @@ def test_snakemake_ends_with_the_sentence(lab, written, options: list[str], said
     lines = (lab.root / "config.yaml").read_text().splitlines()
     (lab.root / "mine.yaml").write_text("\n".join(written(lines)))
     check_says(sentence(lab, *options), said)
+
+
+def test_a_config_with_nothing_in_it_is_told_so(lab):
+    (lab.root / "config.yaml").write_text("# all of it taken out\n")
+    assert sentence(lab).startswith("config.yaml has no settings; write each as KEY: VALUE")
 
 
 @fault(
