@@ -51,7 +51,8 @@ def readable(path):
     """The path of a configuration that can be read: Snakemake would take the last of two keys, and not other encodings."""
     check_folder(Path.cwd(), str(workflow.current_basedir))
     if not workflow.config_settings.replace_workflow_config:
-        read_yaml(path)
+        if not isinstance(read_yaml(path), dict):
+            raise LabError(f"{path} has no settings; write each as KEY: VALUE, or bring it back with `git checkout`.")
     return path
 
 

@@ -3,8 +3,8 @@
 # Makes: results/25/{model}/{device}/what_if/{knob}.{json,html}.
 
 WHAT_IF_ADVICE = (
-    "what_if flips one knob of one model's compile, and it is not said which; run `snakemake --cores 2 what_if "
-    f"--config model=MODEL knob=KNOB`; models are {', '.join(plan.captured)}, knobs are {', '.join(KNOBS)}."
+    "what_if flips one knob of one model's compile; name both with `snakemake --cores 2 what_if --config model=MODEL "
+    f"knob=KNOB`; models are {', '.join(plan.captured)}, knobs are {', '.join(KNOBS)}."
 )
 
 

@@ -16,6 +16,7 @@ from minilab.errors import LabError
 
 LARGEST_JSON = 64 << 20  # bytes; the largest result of the lab, a capture, takes some 5 MB
 UNPACKING_BYTES = 256 << 20  # that xz may use: its strongest preset takes 65 MiB
+IN_GIT = "results/recorded/"  # results that no rule builds
 
 
 @contextmanager
@@ -65,14 +66,14 @@ def read_json(path: str | Path, advice: str | None = None) -> Any:
     """Read a JSON file, or one that `pack_json` wrote.
 
     Args:
-        advice: what the sentences tell to do; None is to build the file again.
+        advice: what the sentences tell to do; None is to build the file again, or a record to bring it back.
 
     Raises:
         LabError: the file is missing, is no file, is larger than `LARGEST_JSON`, packed or not, or is not JSON as
             `parse_json` reads it.
     """
     path = Path(path)
-    again = advice or f"delete it and build it again with `snakemake {path}`."
+    again = advice or _again(path)
     try:
         if path.exists() and not path.is_file():
             raise LabError(f"{path} is a folder or a device where a JSON file is needed; {again}")
@@ -92,6 +93,12 @@ def read_json(path: str | Path, advice: str | None = None) -> Any:
         raise LabError(f"{path} is not readable JSON ({error}); {again}") from None
 
 
+def _again(path: Path) -> str:
+    if path.as_posix().startswith(IN_GIT):
+        return f"bring it back with `git checkout {path}`."
+    return f"delete it and build it again with `snakemake {path}`."
+
+
 def read_object(path: str | Path, advice: str | None = None) -> dict[str, Any]:
     """Read a JSON file that holds an object, as every artefact does. `advice` is as `read_json` takes it.
 
@@ -101,7 +108,7 @@ def read_object(path: str | Path, advice: str | None = None) -> dict[str, Any]:
     value = read_json(path, advice)
     if not isinstance(value, dict):
         held = {type(None): "null", list: "a list", str: "a text", bool: "true or false"}.get(type(value), "a number")
-        again = advice or f"delete it and build it again with `snakemake {path}`."
+        again = advice or _again(Path(path))
         raise LabError(f"{path} holds {held} where a JSON object is needed; {again}")
     return value
 

@@ -21,10 +21,13 @@ LOOKS = {
 def look_at_inputs(inputs: Any) -> None:
     """Look at every file among a job's inputs, Snakemake's or those of a command line.
 
+    What it is made from (`sources`) is left alone: weights beside a user's file are no checkpoint of the lab's.
+
     Raises:
         LabError: the first that cannot be used.
     """
-    for path in _paths(inputs):
+    sources = set(_paths([getattr(inputs, "sources", ())]))
+    for path in (path for path in _paths(inputs) if path not in sources):
         if path.suffix in LOOKS:
             resolve_name(LOOKS[path.suffix])(path)
         elif path.suffix == ".json" and artefact_at(path):

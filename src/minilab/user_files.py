@@ -88,8 +88,8 @@ def _forget_finders(folder: str) -> None:
 def _finder(path: str) -> FileFinder:
     """A hook of the path: what finds modules below a user's folder, but for installed ones."""
     place = os.path.realpath(path)
-    if _Folder.now is None or not _is_below(place, _Folder.now) or _is_installed(place):
-        raise ImportError
+    if not os.path.isdir(place) or _Folder.now is None or not _is_below(place, _Folder.now) or _is_installed(place):
+        raise ImportError  # an archive of modules is another hook's
     endings = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (_AsWritten, SOURCE_SUFFIXES))
     return FileFinder(path, *endings, (SourcelessFileLoader, BYTECODE_SUFFIXES))
 
@@ -144,29 +144,33 @@ class _Notes:
             return
 
     def _note(self, path: str, written: bool) -> None:
-        place = os.path.realpath(path)
-        if not any(_is_below(place, root) for root in self.roots) or place in self.roots or _is_installed(place):
-            return
+        # a link counts as well as what it leads to: it may lead elsewhere tomorrow
+        for place in dict.fromkeys((os.path.realpath(path), os.path.abspath(path))):
+            if self._counts(place) and (place, written) not in self.noted and self._is_asked():
+                self.noted.add((place, written))
+                if place.endswith(".py"):
+                    self.code.add(place)
+                os.write(self.descriptor, json.dumps([place, written]).encode() + b"\n")
+
+    def _counts(self, place: str) -> bool:
+        if place == self.project or not any(_is_below(place, root) for root in self.roots) or _is_installed(place):
+            return False
         inside = os.path.relpath(place, self.project).split(os.sep)
-        if inside[0] in BUILT or "__pycache__" in inside or (place, written) in self.noted or not self._is_asked():
-            return
-        self.noted.add((place, written))
-        if place.endswith(".py"):
-            self.code.add(place)
-        os.write(self.descriptor, json.dumps([place, written]).encode() + b"\n")
+        return inside[0] not in BUILT and "__pycache__" not in inside
 
     def _is_asked(self) -> bool:
-        """Whether a function of the user's is among those that are being called."""
+        """Whether a function of the user's is among those that are being called, or a thread of his runs."""
         frame: FrameType | None = sys._getframe(3)  # not this class's own
         assert frame is not None
-        if frame.f_code.co_filename.startswith("<frozen importlib") and frame.f_code.co_name == "_fill_cache":
+        if "importlib" in frame.f_code.co_filename and frame.f_code.co_name in ("_fill_cache", "children"):
             return False  # a folder is listed to find a module: what else lies there decides nothing
+        first, ours = frame, False
         while frame is not None:
-            name = frame.f_code.co_filename
-            if name in self.code or (not os.path.isabs(name) and os.path.realpath(name) in self.code):
+            name = os.path.join(self.project, frame.f_code.co_filename)  # wherever his code has gone since
+            if name in self.code or os.path.realpath(name) in self.code:
                 return True
-            frame = frame.f_back
-        return False
+            first, ours, frame = frame, ours or _is_below(name, str(PACKAGES)), frame.f_back
+        return first.f_code.co_name == "_bootstrap" and not ours  # of a thread
 
 
 def _opened(path, mode, flags) -> list:

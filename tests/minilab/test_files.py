@@ -71,6 +71,13 @@ def test_broken_json_is_one_sentence(tmp_path, content):
         read_json(path)
 
 
+def test_a_broken_record_is_not_built_again_but_brought_back(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_json("results/recorded/a.json", [])
+    with pytest.raises(LabError, match="bring it back with `git checkout results/recorded/a"):
+        read_object("results/recorded/a.json")
+
+
 def test_missing_json_says_how_to_build_it(tmp_path):
     with pytest.raises(LabError, match="does not exist; build it with `snakemake"):
         read_json(tmp_path / "none.json")

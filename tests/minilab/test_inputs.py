@@ -23,7 +23,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_right_passes_and_other_files_are_left_alone(lab: Path):
     (lab / "notes.json").write_text("[]")
     look_at_inputs([VOCABULARY, "notes.json", "corpus.txt", ["scripts/a.py"]])
-    look_at_inputs(SimpleNamespace(vocabulary=VOCABULARY, sources=["a.py"]))
+    (lab / "weights.npz").write_bytes(b"a user's own")
+    look_at_inputs(SimpleNamespace(vocabulary=VOCABULARY, sources=["a.py", "weights.npz"]))
 
 
 @pytest.mark.parametrize(

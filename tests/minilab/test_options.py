@@ -40,6 +40,7 @@ SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/config.schema.yaml")
         ("training=7", "training", 7),
         ("unknown=7", "unknown", 7),
         ("training={seed", "training", "{seed"),
+        ("training=", "training", None),
     ],
 )
 def test_a_value_has_the_type_of_its_key(typed: str, key: str, value: object):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -37,6 +38,25 @@ WAYS = {
         "import threading\ndef g(): open('mine/tuned.json').close()\n"
         "def f():\n    one = threading.Thread(target=g)\n    one.start()\n    one.join()\n",
         {"mine/tuned.json"},
+    ),
+    "a thread that calls nothing of the user's": (
+        "from concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"
+        "def f():\n    with ThreadPoolExecutor() as pool: pool.submit(Path('mine/tuned.json').read_text).result()\n",
+        {"mine/tuned.json"},
+    ),
+    "from another working directory": (
+        "import os\ndef f():\n    os.chdir('mine')\n    open('tuned.json').close()\n",
+        {"mine/tuned.json"},
+    ),
+    "its own folder": ("from pathlib import Path\ndef f(): list(Path(__file__).parent.glob('*.json'))\n", {"mine"}),
+    "a link and what it leads to": (
+        "def f(): open('mine/link/table.json').close()\n",
+        {"mine/link/table.json", "mine/impl/table.json"},
+    ),
+    "an archive of modules, and a file run as one": (
+        "import runpy, sys\nsys.path.insert(0, 'mine/all.zip')\n"
+        "import packed\ndef f(): runpy.run_path('mine/tool.py')\n",
+        {"mine/all.zip", "mine/tool.py"},
     ),
     "a folder": ("from pathlib import Path\ndef f(): list(Path('mine/impl').glob('*.json'))\n", {"mine/impl"}),
     "another place of the project": ("def f(): open('shared.txt').close()\n", {"shared.txt"}),
@@ -74,6 +94,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in files.items():
         (root / name).write_text(text)
     numpy.save(root / "mine/table.npy", numpy.ones(3))
+    (root / "mine/link").symlink_to("impl")
+    with zipfile.ZipFile(root / "mine/all.zip", "w") as archive:
+        archive.writestr("packed.py", "")
     return root
 
 

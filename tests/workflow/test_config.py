@@ -94,6 +94,12 @@ def test_every_key_of_the_schema_is_in_the_shipped_configuration(config: dict):
         ("compile.mode", "turbo", "config.yaml: compile.mode cannot be 'turbo'"),
         ("compile.smoketest_step", 1, "compile has an unknown key 'smoketest_step'; did you mean 'smoketest_steps'?"),
         ("port_training.steps.cpu", 1, "config.yaml: port_training.steps.cpu cannot be 1"),
+        ("training.seed", 42.0, "config.yaml: training.seed is 42.0 where a whole number is needed; write 42."),
+        ("training.clip", "1e-5", "training.clip is the text '1e-5' where a number is needed; write 1.0e-05."),
+        ("training.warmup", "1e3", "training.warmup is the text '1e3' where a number is needed; write 1000."),
+        ("training.warmup", True, "config.yaml: training.warmup cannot be True"),
+        ("kernels.mine", {"source": "a{b}.py", "function": "f"}, "without braces in its path"),
+        ("models.mine", {"source": "a{b}.py", "factory": "f"}, "without braces in its path"),
     ],
 )
 def test_impossible_values_are_refused_in_one_sentence(config: dict, path: str, value: object, said: str):
@@ -197,6 +203,8 @@ def test_snakemake_ends_with_the_sentence(lab):
     assert sentence(lab, *less) == "less.yaml lacks the key 'language'; add it."
     (lab.root / "typo.yaml").write_text("kernels: {}")
     assert sentence(lab, typo[0], typo[1], less[2]).startswith("typo.yaml lacks the key 'autotune'; add it.")
+    (lab.root / "config.yaml").write_text("# all of it taken out\n")
+    assert sentence(lab).startswith("config.yaml has no settings; write each as KEY: VALUE")
 
 
 def test_away_from_its_folder_the_lab_says_where_it_runs(lab, tmp_path: Path):

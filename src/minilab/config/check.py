@@ -1,5 +1,6 @@
 """Check the configuration before anything runs, and refuse one that cannot be right."""
 
+import math
 from collections.abc import Iterator
 from datetime import date
 from difflib import get_close_matches
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import yaml
 
 from minilab.config.places import Places
 from minilab.config.plausible import Problem, sizes_that_nothing_holds, values_that_are_none
@@ -37,8 +39,19 @@ def check_schema(value: object, schema: dict, where: str, advice: str | None = N
         raise LabError(_sentence(error, where, advice))
 
 
-def _mismatch(value: object, schema: dict) -> jsonschema.ValidationError | None:
-    return jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
+# What somebody configures as a whole number has to be one: 42.0 is no seed and no length to whoever takes it.
+WHOLE = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ),
+)
+
+
+def _mismatch(
+    value: object, schema: dict, validator: Any = jsonschema.Draft202012Validator
+) -> jsonschema.ValidationError | None:
+    return jsonschema.exceptions.best_match(validator(schema).iter_errors(value))
 
 
 def _sentence(error: jsonschema.ValidationError, where: str, advice: str | None) -> str:
@@ -85,7 +98,7 @@ def check_config(config: dict, schema: dict, places: Places | None = None) -> No
     """
     places = places or Places(options={"config.yaml": config})
     _refuse(values_that_are_none(config), places)
-    error = _mismatch(config, schema)
+    error = _mismatch(config, schema, WHOLE)
     if error is not None:
         raise ConfigError(_told_of(error, places))
     _refuse(chain(_contradictions(config), sizes_that_nothing_holds(config)), places)
@@ -114,9 +127,23 @@ def _told_of(error: jsonschema.ValidationError, places: Places) -> str:
             f"{place}: {'.'.join(map(str, keys))} is {instance}{as_read} where a text is needed; write it in quotes, "
             f'"{written}".'
         )
+    if error.validator == "type" and (number := _meant(instance, wanted)):
+        read = f"the text {instance!r} where a" if isinstance(instance, str) else f"{instance} where a whole"
+        return f"{place}: {'.'.join(map(str, keys))} is {read} number is needed; write {number}."
     if error.validator == "type" and instance is None:
         return f"{place}: {'.'.join(map(str, keys))} is empty; write what belongs there, or take the line away."
     return _sentence(error, place, None)
+
+
+def _meant(value: object, wanted: str | list[str]) -> str | None:
+    """The number behind a text such as 1e-3, which YAML takes for one, or behind 42.0; None where there is none."""
+    try:
+        number = float(value) if isinstance(value, str | float) else math.nan
+    except ValueError:
+        return None
+    if "number" in wanted and math.isfinite(number):
+        return yaml.safe_dump(number).split()[0]
+    return str(int(number)) if "integer" in wanted and number.is_integer() else None
 
 
 def _contradictions(config: dict) -> Iterator[Problem]:

@@ -74,7 +74,7 @@ def as_the_schema_says(value: Any, schema: dict, root: dict) -> Any:
     if isinstance(value, list):
         return [as_the_schema_says(inner, _inner(schema, None, root), root) for inner in value]
     try:
-        read = parse_yaml(value, "")
+        read = parse_yaml(value or "", "")
     except ConfigError:
         return value
     fits = jsonschema.Draft202012Validator(root).evolve(schema=schema).is_valid

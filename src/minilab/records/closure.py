@@ -130,7 +130,7 @@ def _parsed(path: Path) -> ast.Module:
     """The syntax tree of a Python file, an empty one where it has none: whoever runs the file says what is wrong."""
     try:
         return ast.parse(path.read_bytes())
-    except SyntaxError:
+    except (SyntaxError, RecursionError):
         return ast.Module(body=[], type_ignores=[])
 
 

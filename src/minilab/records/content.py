@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import TypedDict
 
-from minilab.files import digest, read_json, sha256, write_json
+from minilab.files import IN_GIT, digest, read_json, sha256, write_json
 from minilab.records.digests import digest_of_code
 from minilab.user_files import NOTES, opened
 
 KEPT = Path(".snakemake/opened")  # as long as Snakemake's own notes, and no longer
-BUILT, IN_GIT = "results/", "results/recorded/"  # results count by what made them, but for those that are in git
+BUILT = "results/"  # which count by what made them, but for those that are in git
 
 
 class Note(TypedDict):

@@ -62,7 +62,7 @@ def _digest_of_code(path: Path, changed: int, size: int) -> str:
         # by its values: another order of keys, a comment or white space is the same configuration
         if path.suffix in (".yaml", ".json"):
             return digest(own_yaml(data))
-    except (SyntaxError, UnicodeDecodeError, yaml.YAMLError, TypeError):
+    except (SyntaxError, ValueError, RecursionError, yaml.YAMLError, TypeError):
         pass  # not what its name says: its bytes are all that is known of it
     return hashlib.sha256(data).hexdigest()
 

@@ -6,12 +6,14 @@ the checkout; `stale_reasons` says what has changed since.
 
 import platform
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypedDict
 
 from minilab.device import cpu_device, hardware
+from minilab.errors import LabError
 from minilab.files import digest
 from minilab.records.closure import only_forwards
 from minilab.records.content import changed_since, digests_of_opened
@@ -152,8 +154,10 @@ def stale_reasons(
     for path, recorded in made.get("inputs", {}).items():
         today = _today(path, made["device"], record, results)
         # an input that lies nowhere says nothing: whoever restores has only the record
-        if today is not None and digest_of_content(today) != recorded:
-            reasons.append({"code": "input_differs", "path": path})
+        with suppress(LabError):  # one that cannot be read is another one
+            if today is None or digest_of_content(today) == recorded:
+                continue
+        reasons.append({"code": "input_differs", "path": path})
     # the same order each time, since an artefact holds them and its digest counts
     return sorted(reasons, key=lambda reason: (reason["code"], *map(str, reason.values())))
 

@@ -47,7 +47,8 @@ def verify_device(folder: Path, config: dict) -> tuple[list[Verdict], Signature]
     """
     own = (NAME, SIGNATURE)
     # the list and its signature cannot be in the list
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in own)
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name not in own)
+    files = sorted(path for path in found if not path.name.startswith("."))  # that a file manager leaves, say
     verdicts = [verify(path, folder, config) for path in files]
     gone = sorted(name for name in read_sums(folder) if not (folder / name).is_file())
     # a file that is gone is found out by the list alone

@@ -141,6 +141,8 @@ def test_modules_beside_a_users_file_count(src: Path):
     (src / "mine/kernel.py").write_text("import helper\n")
     found = closure(src / "mine/kernel.py", (), src / "no packages")
     assert [Path(file).name for file in found] == ["helper.py", "kernel.py"]
+    (src / "mine/kernel.py").write_text("x" + "+x" * 5000)  # which whoever runs it tells of
+    assert closure(src / "mine/kernel.py", (), src / "no packages") == [str(src / "mine/kernel.py")]
 
 
 def test_training_does_not_depend_on_torch_modules():

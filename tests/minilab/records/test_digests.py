@@ -68,6 +68,9 @@ def test_what_runs_otherwise_has_another_digest(tmp_path: Path, ending: str, one
 def test_a_file_that_is_not_what_its_name_says_counts_by_its_bytes(tmp_path: Path):
     assert len(set(digests(tmp_path, ".py", "def f(:\n", "def f(: \n"))) == 2
     assert len(set(digests(tmp_path, ".yaml", "a: [", "a:  ["))) == 2
+    assert len(set(digests(tmp_path, ".yaml", "a: 2026-13-45", "a: 2026-13-46"))) == 2
+    deep = "x" + "+x" * 1500
+    assert len(set(digests(tmp_path, ".py", deep, deep + " "))) == 2
 
 
 def test_an_edit_of_the_same_length_is_seen(tmp_path: Path):

@@ -96,6 +96,8 @@ def test_another_input_makes_it_stale_wherever_that_now_lies(source: Path):
     assert stale_reasons(made, record="recorded/h200") == []
     write_json("recorded/h200/24/autotune.json", {"choices": [3], "provenance": {}})
     assert stale_reasons(made, record="recorded/h200", results=False) == differs
+    Path("recorded/h200/24/autotune.json").write_text("{")
+    assert stale_reasons(made, record="recorded/h200", results=False) == differs
 
 
 def reasons_of(bench: dict, today: Today) -> list[str]:

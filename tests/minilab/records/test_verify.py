@@ -33,6 +33,7 @@ def renewed(path: Path, value: dict) -> Path:
 
 
 def test_a_published_record_is_fresh(published: Path):
+    (published.parent / ".DS_Store").write_text("left by a file manager")
     verdicts, signature = verify_device(published.parents[1], CONFIG)
     assert [verdict.state for verdict in verdicts] == ["fresh"] * 3
     assert signature.state == "unsigned"
