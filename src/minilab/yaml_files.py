@@ -1,5 +1,6 @@
 """YAML: what somebody wrote is read without surprises, and refused in one sentence; the lab's own is read fast."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ def given_text(path: str | Path, kind: str) -> str:
     path = Path(path)
     if not path.is_file():
         raise ConfigError(f"{path} is no file; write the path of a {kind} file.")
+    if not os.access(path, os.R_OK):
+        raise ConfigError(f"{path} is a file that you may not read; have its owner change that, or write another path.")
     with path.open("rb") as file:
         data = file.read(LARGEST_YAML + 1)
     if len(data) > LARGEST_YAML:

@@ -38,6 +38,13 @@ def test_yaml_that_cannot_be_meant_is_refused(tmp_path: Path, content: bytes, sa
     assert "\n" not in str(refusal.value)
 
 
+def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "a.yaml").write_text("a: 1")
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may read everything
+    with pytest.raises(ConfigError, match=r"a\.yaml is a file that you may not read"):
+        read_yaml(tmp_path / "a.yaml")
+
+
 def test_a_folder_is_no_yaml(tmp_path: Path):
     with pytest.raises(ConfigError, match="is no file"):
         read_yaml(tmp_path)

@@ -109,6 +109,12 @@ def test_impossible_values_are_refused_in_one_sentence(config: dict, path: str, 
     assert "\n" not in str(refusal.value)
 
 
+def test_a_kernel_that_may_not_be_read_is_told(config: dict, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may read everything
+    with pytest.raises(LabError, match=r"kernels\.naive\.source is '\S+', which you may not read; write the path"):
+        check_config(config, SCHEMA)
+
+
 def test_missing_key_is_named(config: dict):
     del config["training"]["seed"]
     with pytest.raises(LabError, match=r"config.yaml: training lacks the key 'seed'; add it\."):

@@ -1,6 +1,7 @@
 """Check the configuration before anything runs, and refuse one that cannot be right."""
 
 import math
+import os
 from collections.abc import Iterator
 from datetime import date
 from difflib import get_close_matches
@@ -172,8 +173,9 @@ def _contradictions(config: dict) -> Iterator[Problem]:
     for section in ("kernels", "models"):
         for name, entry in config[section].items():
             source = Path(entry["source"])
-            if not source.is_file():
-                wrong = "is a folder" if source.exists() else "does not exist"
+            if not (source.is_file() and os.access(source, os.R_OK)):
+                unreadable = "is a folder" if source.is_dir() else "you may not read"
+                wrong = unreadable if source.exists() else "does not exist"
                 yield Problem(
                     f"{section}.{name}.source is {entry['source']!r}, which {wrong}; write the path of the "
                     f"{section.removesuffix('s')}'s file, relative to the project's root.",

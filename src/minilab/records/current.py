@@ -11,6 +11,8 @@ from pathlib import Path
 from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import TABLE
+from minilab.records.content import changed_since
+from minilab.records.provenance import provenances
 from minilab.records.store import changed_params
 
 METADATA = Path(".snakemake/metadata")
@@ -31,17 +33,22 @@ def refuse_results_of_another_configuration(config: dict) -> None:
                 continue
             try:
                 artefact = read_object(path)
-                changed = changed_params(path, artefact, config)
-                known = artefact.get("restored", {}).get("reasons", [])  # a record's own, when it was restored
-                if changed and not any(reason["code"] == "parameter_changed" for reason in known):
+                changed = bool(changed_params(path, artefact, config))
+                if "restored" in artefact:  # which says itself what has changed since it was measured
+                    known = artefact["restored"]["reasons"]
+                    changed = changed and not any(reason["code"] == "parameter_changed" for reason in known)
+                else:  # what a user's code opened is known to nobody else any more
+                    changed = changed or any(map(changed_since, provenances(artefact).values()))
+                if changed:
                     other.append(str(path))
             except (LabError, KeyError, TypeError, AttributeError):
                 continue  # whoever reads it says what is wrong with it
     if other:
         files = " ".join(other[:SHOWN]) + (f" and {len(other) - SHOWN} more" if len(other) > SHOWN else "")
         raise LabError(
-            f"{files}: made with another configuration than this one, and Snakemake's notes on them are gone, so it "
-            "would take them for up to date; delete them, and they are built again."
+            f"{files}: made with another configuration than this one, or of files of yours that have changed since, "
+            "and Snakemake's notes on them are gone, so it would take them for up to date; delete them, and they are "
+            "built again."
         )
 
 

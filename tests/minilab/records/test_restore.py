@@ -12,6 +12,8 @@ from minilab.config.check import read_schema
 from minilab.files import read_json, sha256, write_json
 from minilab.records.artefact import artefact
 from minilab.records.checksums import NAME, SIGNATURE, SIGNERS, sign, signature_of, write_sums
+from minilab.records.current import refuse_results_of_another_configuration
+from minilab.records.digests import digest_of_code
 from minilab.records.publish import publish
 from minilab.records.restore import restore, todays
 from minilab.records.store import check_artefact, is_edited, read_artefact, write_artefact
@@ -90,6 +92,20 @@ def test_an_artefact_of_another_configuration_is_refused(tmp_path: Path, monkeyp
     assert read_artefact("results/24/equivalence.json", {"equivalence": params})
     with pytest.raises(LabError, match=r"equivalence.json was made with another configuration \(seed is another now\)"):
         read_artefact("results/24/equivalence.json", {"equivalence": {**params, "seed": 2}})
+
+
+def test_results_that_snakemake_has_no_notes_on_are_refused_when_what_they_were_made_of_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "helper.py").write_text("a = 1\n")
+    made = {"params": {"seed": 1}, "opened": {"helper.py": digest_of_code("helper.py")}}
+    write_artefact("results/24/equivalence.json", {"provenance": made})
+    refuse_results_of_another_configuration({"equivalence": {"seed": 1}})
+    for seed, helper in ((2, "a = 1\n"), (1, "a = 2\n")):
+        (tmp_path / "helper.py").write_text(helper)
+        with pytest.raises(LabError, match=r"^results/24/equivalence\.json: made with another configuration than this"):
+            refuse_results_of_another_configuration({"equivalence": {"seed": seed}})
 
 
 def test_a_benchs_kernels_are_held_against_the_configuration_one_by_one(
