@@ -165,6 +165,11 @@ def test_an_incomplete_configuration_is_told_whichever_section_is_missing(config
         ),
         ("devices: {measure: [1080]}", {}, "{file}: devices.measure.0 is 1080 where a text is needed"),
         ("7: x", {}, "{file}: a key of the configuration is 7 where a name is needed"),
+        (
+            "models: {mine: {source: a.py, factory: f, kwargs: {until: 2026-01-01}}}",
+            {},
+            "{file}: models.mine.kwargs.until is 2026-01-01 where a text is needed; write it in quotes",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_the_place_where_it_stands(
