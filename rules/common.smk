@@ -15,7 +15,7 @@ from minikernel.judge.entry import check_entries, is_users
 from minikernel.measure.contest.standards import OURS
 from minilab import LabError, directives
 from minilab.config.check import check_config, read_schema
-from minilab.config.options import read_options
+from minilab.config.options import read_options, spelled_alike
 from minilab.config.places import Places
 from minilab.config.resources import growing, minutes
 from minilab.device import cpu_device, devices_here, is_cpu
@@ -26,7 +26,7 @@ from minilab.records.closure import closure
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.records.params import TUNED_KERNEL, in_order
 from minilab.surroundings import check_folder, check_surroundings, speak_utf8
-from minilab.yaml_files import read_yaml
+from minilab.yaml_files import read_settings
 from snakemake.io import get_flag_value, is_flagged, strip_wildcard_constraints
 from snakemake.utils import update_config
 
@@ -51,8 +51,7 @@ def readable(path):
     """The path of a configuration that can be read: Snakemake would take the last of two keys, and not other encodings."""
     check_folder(Path.cwd(), str(workflow.current_basedir))
     if not workflow.config_settings.replace_workflow_config:
-        if not isinstance(read_yaml(path), dict):
-            raise LabError(f"{path} has no settings; write each as KEY: VALUE, or bring it back with `git checkout`.")
+        read_settings(path)
     return path
 
 
@@ -67,9 +66,8 @@ def planned(config, workflow):
     given, schema = workflow.config_settings, read_schema("schemas/config.schema.yaml")
     over = given.configfiles  # by --configfile, over the workflow's own or in its place
     files = [*([] if given.replace_workflow_config else set(workflow.configfiles) - set(over)), *over]
-    for file in files:
-        if Path(file).suffix in (".yaml", ".yml"):
-            read_yaml(file)
+    for file in (file for file in files if Path(file).suffix in (".yaml", ".yml")):
+        read_settings(file)
     options = read_options(given.config_args, schema)
     places = Places(files, options.by_place(sys.argv))
     if options.model is not None and not isinstance(config["model"], dict):
@@ -77,6 +75,7 @@ def planned(config, workflow):
         config.update(places.in_files("model"))
     update_config(config, options.settings)
     check_config(config, schema, places)
+    update_config(config, spelled_alike(config, schema, schema))
     check_entries(config["kernels"], places)
     refuse_results_of_another_configuration(config)
     return Plan(config, measured_devices(config, elsewhere=workflow.non_local_exec)), options.model or ""

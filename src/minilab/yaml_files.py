@@ -67,6 +67,18 @@ def read_yaml(path: str | Path) -> Any:
     return parse_yaml(given_text(path, "YAML"), str(path))
 
 
+def read_settings(path: str | Path) -> dict:
+    """Read a YAML file of settings that somebody wrote.
+
+    Raises:
+        ConfigError: as `read_yaml` does, or there is no key in it.
+    """
+    settings = read_yaml(path)
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{path} has no settings; write each as KEY: VALUE, or bring it back with `git checkout`.")
+    return settings
+
+
 def given_text(path: str | Path, kind: str) -> str:
     """The text of a file of configuration that somebody wrote, in UTF-8, with or without a byte order mark.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minilab.config.check import read_schema
-from minilab.config.options import read_options
+from minilab.config.options import read_options, spelled_alike
 
 SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/config.schema.yaml")
 
@@ -45,6 +45,16 @@ SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/config.schema.yaml")
 )
 def test_a_value_has_the_type_of_its_key(typed: str, key: str, value: object):
     assert read_options([typed], SCHEMA).settings == {key: value}
+
+
+def test_the_same_number_is_the_same_setting_however_it_is_spelled():
+    given = {"training": {"clip": 1.0, "beta_1": 0.5}, "models": {"mine": {"kwargs": {"scale": 1.0}}}}
+    given |= {"compile": {"tolerance": None}, "profile": {"largest_difference": {"minigpt": 2.0}}}
+    alike = spelled_alike(given, SCHEMA, SCHEMA)
+    assert alike == given
+    assert repr(alike).count("1.0") == 1  # what is a model's own is handed over as it is
+    assert "'clip': 1," in repr(alike)
+    assert "'minigpt': 2}" in repr(alike)
 
 
 def test_a_section_and_the_model_that_is_named_both_count():

@@ -81,6 +81,20 @@ def as_the_schema_says(value: Any, schema: dict, root: dict) -> Any:
     return value if isinstance(read, dict | list) or (fits(value) and not fits(read)) else read
 
 
+def spelled_alike(value: Any, schema: dict, root: dict) -> Any:
+    """A value with 1 for 1.0 wherever the schema asks for a number: Snakemake takes another spelling for a change.
+
+    Args:
+        value, schema, root: as `as_the_schema_says` takes them, but that scalars are what YAML reads.
+    """
+    if isinstance(value, dict):
+        return {key: spelled_alike(inner, _inner(schema, key, root), root) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [spelled_alike(inner, _inner(schema, None, root), root) for inner in value]
+    asked = isinstance(value, float) and "number" in schema.get("type", ())
+    return int(value) if asked and value.is_integer() else value
+
+
 def _inner(schema: dict, key: str | None, root: dict) -> dict:
     """The schema of what stands under a key of a section, or in a list where there is no key; {}: unknown."""
     for form in [schema, *schema.get("oneOf", ())]:
