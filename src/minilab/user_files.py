@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -122,6 +123,7 @@ class _Notes:
 
     def __init__(self, descriptor: int, project: str) -> None:
         self.descriptor, self.project = descriptor, project
+        self.temporary = os.path.realpath(tempfile.gettempdir())  # which may lie in the project
         self.roots = {project}
         self.code: set[str] = set()  # files whose functions are the user's
         self.noted: set[tuple[str, bool]] = set()
@@ -154,6 +156,8 @@ class _Notes:
 
     def _counts(self, place: str) -> bool:
         if place == self.project or not any(_is_below(place, root) for root in self.roots) or _is_installed(place):
+            return False
+        if _is_below(self.temporary, self.project) and _is_below(place, self.temporary):
             return False
         inside = os.path.relpath(place, self.project).split(os.sep)
         return inside[0] not in BUILT and "__pycache__" not in inside

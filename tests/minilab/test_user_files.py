@@ -70,6 +70,7 @@ WAYS = {
     ),
     "what is made of the project, or installed": (
         "import json, os\ndef f():\n    open('results/24.json').close()\n    open(json.__file__).close()\n"
+        "    open('tmp/compiled').close()\n"
         "    open(os.devnull).close()\n    import minilab.archives\n",
         set(),
     ),
@@ -80,7 +81,7 @@ WAYS = {
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a user's folder; what lies beside his kernel is read by some."""
     root = tmp_path_factory.mktemp("project")
-    for folder in ("mine/impl", "results"):
+    for folder in ("mine/impl", "results", "tmp"):
         (root / folder).mkdir(parents=True)
     files = {
         "mine/helpers.py": "def g(): pass\n",
@@ -89,7 +90,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "mine/impl/other.py": "from pathlib import Path\n(Path(__file__).parent / 'table.json').read_text()\n",
         "mine/tool.py": "",
         **dict.fromkeys(("mine/impl/table.json", "mine/tuned.json", "mine/kernel.json"), "1"),
-        **dict.fromkeys(("mine/unread.json", "shared.txt", "results/24.json"), "1"),
+        **dict.fromkeys(("mine/unread.json", "shared.txt", "results/24.json", "tmp/compiled"), "1"),
     }
     for name, text in files.items():
         (root / name).write_text(text)
@@ -106,7 +107,7 @@ def test_what_is_imported_or_opened_is_known(project: Path, tmp_path: Path, monk
     (project / "mine/kernel.py").write_text(text)
     notes = tmp_path / "notes"
     notes.touch()
-    environment = {**os.environ, NOTES: str(notes)}
+    environment = {**os.environ, NOTES: str(notes), "TMPDIR": str(project / "tmp")}
     subprocess.run([sys.executable, "-c", RUN, "mine/kernel.py"], cwd=project, env=environment, check=True)
     monkeypatch.chdir(project)
     assert set(opened(notes)) == read
