@@ -24,6 +24,7 @@ from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
+from minicompile.torch_private.around_a_watch import owner
 from minicompile.torch_private.paths import without_paths
 from minicompile.unseen.caches import Caches
 from minicompile.unseen.earlier import earlier_calls
@@ -181,16 +182,29 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
     place, process = None if folder is None else made_folder(folder), os.getpid()
     with processes(place, language=language, assembly=assembly) as below:
         eyes = _Eyes(language, assembly)
+
+        def finish() -> None:
+            eyes.shut()
+            below.wait()
+            eyes.seen.add(below)
+            if place is not None:
+                with _told(f"the pages could not be written to {place}"):
+                    eyes.seen.write(place)
+
+        def finish_early() -> None:
+            finish()
+            below.remove()
+            if eyes.seen.index is not None:
+                say(f"minicompile: {eyes.seen.index} tells what was compiled")
+
+        take_back = at_the_end(finish_early)
         try:
             with at_each_fork(lambda: _in_fork(eyes, below)):
                 yield eyes.seen
         finally:
             if os.getpid() == process:  # not in a child that was forked off
-                eyes.shut()
-                below.wait()
-                eyes.seen.add(below)
-                if place is not None:
-                    eyes.seen.write(place)
+                take_back()
+                finish()
 
 
 class _Eyes:
@@ -242,7 +256,17 @@ def _to_the_end(eyes: _Eyes, below: Processes) -> None:
     forks = contextlib.ExitStack()
     forks.enter_context(at_each_fork(lambda: _in_fork(eyes, below)))
 
+    marked = False
+
+    def begins(*_: object) -> None:
+        nonlocal marked
+        if not marked:
+            marked = True
+            below.mark("compiling")
+
     def write() -> None:
+        nonlocal marked
+        marked = True
         forks.close()
         eyes.shut()
         told: dict[str, Any] = {}
@@ -251,11 +275,13 @@ def _to_the_end(eyes: _Eyes, below: Processes) -> None:
             told = {"unseen": eyes.seen.unseen}
             if eyes.seen.captures:
                 place = below.own_folder()
-                eyes.seen.write(place)
+                with _told(f"the pages could not be written to {place}"):
+                    eyes.seen.write(place)
                 told |= {"folder": str(place), "captures": [str(path) for path in eyes.seen.places]}
         below.mark("written", **told)
 
     below.mark("watching")
+    owner("compile_begins").on_compile_start(begins)
     at_the_end(write)
 
 
@@ -292,4 +318,10 @@ def _told(what: str) -> Iterator[None]:
         yield
     except Exception as error:  # of any kind: the block that was explored has done its work
         place = traceback.extract_tb(error.__traceback__)[-1]
-        print(f"{what}: {type(error).__name__}: {error} ({place.name}, line {place.lineno})", file=sys.stderr)
+        say(f"{what}: {type(error).__name__}: {error} ({place.name}, line {place.lineno})")
+
+
+def say(sentence: str) -> None:
+    """Print on stderr, unless the code that was explored has closed it."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        print(sentence, file=sys.stderr)

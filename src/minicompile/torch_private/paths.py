@@ -1,5 +1,6 @@
 """Results without this machine's folders and addresses: what is published must read the same wherever it was made."""
 
+import os
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +23,11 @@ def without_paths(value, packages_as: str = ""):
         packages_as: what stands in the place of the folder of packages.
     """
     packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
-    folders, of_packages = pattern_of((cache, packages, str(Path.cwd()))), f"{packages}/"
+    try:
+        here = [os.getcwd()]
+    except FileNotFoundError:  # somebody has taken the folder away
+        here = []
+    folders, of_packages = pattern_of((cache, packages, *here)), f"{packages}/"
 
     @lru_cache(None)  # a stack trace is that of many nodes
     def without_folders(text: str) -> str:

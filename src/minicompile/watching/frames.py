@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 from minicompile.torch_private.names import lookup, owner
-from minicompile.watching.asked import COMPILED_FUNCTION, OURS, Asked, held, named, unwrapped, weakly
+from minicompile.watching.asked import COMPILED_AHEAD, COMPILED_FUNCTION, OURS, Asked, held, named, unwrapped, weakly
 from minicompile.watching.choosing.hooking import aside, loaded_modules
 from minicompile.watching.collected import Session
 from minicompile.watching.snapshot import described
@@ -244,9 +244,10 @@ def _subject() -> tuple[Any, list]:
     given: list = []
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame.f_code.co_name == COMPILED_FUNCTION and frame.f_locals.get("fn") is not None:
-            found = frame.f_locals["fn"]
-            given = [*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values()]
+        if frame.f_code.co_name in (COMPILED_FUNCTION, COMPILED_AHEAD) and frame.f_locals.get("fn") is not None:
+            found, known = frame.f_locals["fn"], frame.f_locals
+            args, kwargs = known.get("example_inputs") or (known.get("args", ()), known.get("kwargs", {}))
+            given = [*args, *kwargs.values()]
         frame = frame.f_back
     return unwrapped(found), given
 
