@@ -111,7 +111,16 @@ class Seen:
         uncompiled = [one for one in without_paths(self._session.asked, PACKAGES_HERE) if not one["compiled"]]
         # what a library compiles and this script does not use is nothing that its reader missed
         uncompiled = [one for one in uncompiled if one["calls"] or not PACKAGES.search(one["file"] or "")]
+        uncompiled = [one for one in uncompiled if not self._compiled_elsewhere(one)]
         self.index = render_summary(shown, folder / "index.html", self._language, uncompiled, self.unseen)
+
+    def _compiled_elsewhere(self, asked: dict) -> bool:
+        """Whether another process has compiled what this one had at most to hand on: to workers of a pool, say."""
+        return any(
+            all(capture["model"][key] == asked[key] for key in ("name", "class"))
+            and asked["begins"] in (None, *(one["line"] for one in capture.get("compiles", [])))
+            for _, capture, _ in self._others
+        )
 
 
 def write_pages(concluded: Sequence[tuple[Watched, Capture]], folder: Path, language: str) -> Path:
@@ -183,6 +192,7 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
     with processes(place, language=language, assembly=assembly) as below:
         eyes = _Eyes(language, assembly)
 
+        @_somewhere()
         def finish() -> None:
             eyes.shut()
             below.wait()
@@ -264,6 +274,7 @@ def _to_the_end(eyes: _Eyes, below: Processes) -> None:
             marked = True
             below.mark("compiling")
 
+    @_somewhere()
     def write() -> None:
         nonlocal marked
         marked = True
@@ -309,6 +320,20 @@ def _folders(captures: Sequence[Capture]) -> list[str]:
         again = sum(re.sub(r"_\d+$", "", known) == name for known in names)
         names.append(f"{name}_{again + 1}" if again else name)
     return names
+
+
+@contextlib.contextmanager
+def _somewhere() -> Iterator[None]:
+    """Where somebody has taken away the folder that this process is in, be in another: paths are told from it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            gone = os.open(".", os.O_RDONLY)
+            stack.callback(os.close, gone)
+            stack.callback(os.fchdir, gone)
+            os.chdir("/")
+        yield
 
 
 @contextlib.contextmanager

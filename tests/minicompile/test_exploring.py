@@ -104,6 +104,8 @@ def test_what_ran_eager_though_it_was_given_to_torch_compile_is_said(tmp_path):
         for block in blocks:
             block(torch.ones(8))
         unreached.encode(torch.ones(8))
+    for capture in seen.captures:
+        check_schema(capture, SCHEMA, "the capture")
     (limit,) = [one for capture in seen.captures for one in capture["warnings"]]
     assert (limit["code"], limit["function"], limit["limit"], limit["value"]) == (
         "limit_reached",
@@ -131,6 +133,20 @@ def test_where_the_compiled_call_is_gone_round_that_is_said_and_not_that_nothing
     assert "encode, compiled at tests/minicompile/test_exploring.py:" in text
     assert "Nothing was compiled" not in text
     assert "Named, compiled" not in text
+
+
+def test_a_graph_that_another_backend_has_is_said_and_no_code_of_this_machine_is_promised_for_it(tmp_path):
+    def elsewhere(x):
+        return x.sin() + 1
+
+    with minicompile.explore(tmp_path) as seen:
+        torch.compile(elsewhere, backend="aot_eager")(torch.ones(8))
+    (capture,) = seen.captures
+    assert [one["code"] for one in capture["warnings"]] == ["went_elsewhere", "no_graph"]
+    check_schema(capture, SCHEMA, "the capture")
+    text = seen.index.read_text()
+    assert "another backend or another capture has it" in text
+    assert "C++ for this machine" not in text
 
 
 def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data(tmp_path):

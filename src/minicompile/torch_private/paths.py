@@ -1,6 +1,5 @@
 """Results without this machine's folders and addresses: what is published must read the same wherever it was made."""
 
-import os
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -23,11 +22,7 @@ def without_paths(value, packages_as: str = ""):
         packages_as: what stands in the place of the folder of packages.
     """
     packages, cache = str(Path(torch.__file__).parents[1]), owner("cache_dir").cache_dir()
-    try:
-        here = [os.getcwd()]
-    except FileNotFoundError:  # somebody has taken the folder away
-        here = []
-    folders, of_packages = pattern_of((cache, packages, *here)), f"{packages}/"
+    folders, of_packages = pattern_of((cache, packages, str(Path.cwd()))), f"{packages}/"
 
     @lru_cache(None)  # a stack trace is that of many nodes
     def without_folders(text: str) -> str:

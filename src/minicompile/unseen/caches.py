@@ -155,8 +155,11 @@ def _uncounted(strides: bool = False) -> Iterator[None]:
         finally:
             if context is not None and not strides:
                 context.output_strides = known
+            ended = counters["aot_autograd"]["ok"] if strides else None  # the script's own compile has ended in it
             for name in list(counters):
                 counters[name].clear()
                 counters[name].update(before.get(name, {}))
                 if name not in before:
                     del counters[name]
+            if ended is not None:
+                counters["aot_autograd"]["ok"] = ended

@@ -2,8 +2,9 @@
 
 A folder of marks, which lasts as long as the `explore`, has a file for each process, `PID.json`, with its `state`:
 `started`; `watching`, from where on compiles are seen, or `unwatched`; `compiling` from the first on; `written`, with
-the folder of its pages. What a process that left it at `compiling` compiled is known to nobody. The way there is an environment variable and a `sitecustomize` on
-the path of modules, which every Python reads that is started with this environment; a fork is met at the fork.
+the folder of its pages. What a process that left it at `compiling` compiled is known to nobody. The way there is an
+environment variable and a `sitecustomize` on the path of modules, which every Python reads that is started with this
+environment; a fork is met at the fork.
 """
 
 import atexit
@@ -113,8 +114,9 @@ class Processes:
         @wraps(original)
         def init(started: subprocess.Popen, *args: Any, **kwargs: Any) -> None:
             if kwargs.get("env") is not None:  # an environment of its own, which would tell the process nothing
-                own = self.environment()
-                kwargs["env"] = {**kwargs["env"], **own, "PYTHONPATH": _path(kwargs["env"].get("PYTHONPATH"))}
+                # what an explore within this one has put there stays
+                given = {**self.environment(), **kwargs["env"]}
+                kwargs["env"] = {**given, "PYTHONPATH": _path(kwargs["env"].get("PYTHONPATH"))}
             original(started, *args, **kwargs)
             if _is_python(args[0] if args else kwargs.get("args")) and not _from_here(sys._getframe(1)):
                 self._started.add(started.pid)

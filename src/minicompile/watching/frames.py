@@ -144,6 +144,10 @@ class FrameLog:
             made["failure"] = _told(str(metrics.get("fail_reason") or metrics["fail_type"]))[0]
             stack = stack or ([[file, line, metrics["co_name"]]] if file and line else [])
             self._break(str(metrics.get("fail_reason") or metrics["fail_type"]), stack, made, skipped=True)
+        elif metrics.get("graph_op_count") and not made["graphs"]:
+            told = {name: made[name] for name in ("function", "file", "line", "model")}
+            if (warning := {"code": "went_elsewhere", **told}) not in self.session.warnings:
+                self.session.warnings.append(warning)
 
     def _limit_reached(self, compile_id: str, metrics: dict) -> None:
         """Of a compile that was never begun: whether its frame is compiled no more."""
