@@ -81,7 +81,7 @@ def test_a_module_is_run_and_its_exception_is_shown_as_python_shows_it(tmp_path,
     assert "Error: there is no module mine.no_such" in capfd.readouterr().err
 
 
-def test_a_script_finds_its_own_file_from_another_folder_and_its_last_thread_is_waited_for(
+def test_a_script_finds_its_file_from_another_folder_and_its_last_thread_is_waited_for(
     tmp_path, monkeypatch, capfd
 ):
     (tmp_path / "mine.py").write_text(
@@ -89,7 +89,8 @@ def test_a_script_finds_its_own_file_from_another_folder_and_its_last_thread_is_
         "os.chdir('/')\n"
         "print(open(__file__).readline()[:6], sys.argv[0])\n"
         "def late(x): return x.sin()\n"
-        "threading.Thread(target=lambda: (time.sleep(0.3), torch.compile(late, backend='eager')(torch.ones(2)))).start()"
+        "def begins(): time.sleep(0.3); torch.compile(late, backend='eager')(torch.ones(2))\n"
+        "threading.Thread(target=begins).start()\n"
     )
     monkeypatch.chdir(tmp_path)
     assert command.main(["explore", "--out", "out", "mine.py"]) == 0
