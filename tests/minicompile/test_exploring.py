@@ -7,6 +7,9 @@ import pytest
 import torch
 from captured import FAST
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.utils import run_and_get_code
 
 import minicompile
 from minilab import LabError
@@ -62,6 +65,22 @@ def test_each_model_has_its_folder_and_the_index_links_to_them(explored):
     assert "It lies between graph 0 and graph 1." in index
     assert "Dynamo does not support RNN, GRU, or LSTM." in index
     assert "the rest of forward from line" in index
+
+
+def test_what_a_block_compiles_to_look_at_its_code_and_what_its_own_backend_hands_on_is_seen_once(tmp_path):
+    def own_backend(graph, inputs):
+        return compile_fx_inner(graph, inputs)
+
+    def shown(x):
+        return x.sin()
+
+    x = torch.ones(8)
+    with torch._inductor.config.patch(FAST), minicompile.explore(tmp_path) as seen:
+        _, codes = run_and_get_code(torch.compile(shown), x)
+        torch.compile(lambda x: x.sin(), backend=aot_autograd(fw_compiler=own_backend))(x)
+    assert len(codes) == 1
+    assert [len(capture["graphs"]) for capture in seen.captures] == [1, 0]
+    assert seen.unseen == [{"code": "other_door", "count": 1}]
 
 
 def test_machine_code_is_shown_where_it_is_asked_for(explored):
@@ -145,7 +164,7 @@ def test_a_graph_that_another_backend_has_is_said_and_no_code_of_this_machine_is
     assert [one["code"] for one in capture["warnings"]] == ["went_elsewhere", "no_graph"]
     check_schema(capture, SCHEMA, "the capture")
     text = seen.index.read_text()
-    assert "another backend or another capture has it" in text
+    assert "Dynamo made a graph that did not come to torch.compile" in text
     assert "C++ for this machine" not in text
 
 

@@ -26,6 +26,7 @@ AROUND_A_WATCH = {
         "torch.compiler._cache:CacheArtifactManager.record_artifact", "what a script saves of what was compiled"
     ),
     "tracing": PrivateName("torch._guards:TracingContext", "what AOT autograd knows of a graph's results"),
+    "metrics": PrivateName("torch._inductor.metrics:get_metric_fields", "kernels that were generated"),
     "counters": PrivateName("torch._dynamo.utils:counters", "hits and misses"),
 }
 NAMES.update(AROUND_A_WATCH)

@@ -90,7 +90,8 @@ class Caches:
         return {name: _setting(name) for name in (CACHES_OFF, *LOOKS, *choosing)}
 
     def _compile_inner(self, compile_fx_inner: Callable, *args: Any, **kwargs: Any) -> Any:
-        if not self._watchs or self._session is None:
+        # Caches are off around what the watch compiles; a backend of the user's may call this one by itself.
+        if not self._watchs or self._session is None or not _setting(CACHES_OFF):
             return compile_fx_inner(*args, **kwargs)
         before = len(self._session.lowered), len(self._session.warnings)
         with self._on():
@@ -143,8 +144,9 @@ def _uncounted(strides: bool = False) -> Iterator[None]:
     Args:
         strides: AOT autograd learns from it how a graph's results lie.
     """
-    counters = owner("counters").counters
+    counters, metrics = owner("counters").counters, owner("metrics")
     before = {name: dict(of_it) for name, of_it in counters.items()}
+    measured = {name: getattr(metrics, name) for name in metrics.get_metric_fields()}
     context = owner("tracing").TracingContext.try_get()
     known = None if context is None else context.output_strides
     if context is not None and not strides:
@@ -156,6 +158,8 @@ def _uncounted(strides: bool = False) -> Iterator[None]:
             if context is not None and not strides:
                 context.output_strides = known
             ended = counters["aot_autograd"]["ok"] if strides else None  # the script's own compile has ended in it
+            for name, value in measured.items():
+                setattr(metrics, name, value)
             for name in list(counters):
                 counters[name].clear()
                 counters[name].update(before.get(name, {}))

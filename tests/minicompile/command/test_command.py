@@ -81,9 +81,7 @@ def test_a_module_is_run_and_its_exception_is_shown_as_python_shows_it(tmp_path,
     assert "Error: there is no module mine.no_such" in capfd.readouterr().err
 
 
-def test_a_script_finds_its_file_from_another_folder_and_its_last_thread_is_waited_for(
-    tmp_path, monkeypatch, capfd
-):
+def test_a_script_finds_its_file_from_another_folder_and_its_last_thread_is_waited_for(tmp_path, monkeypatch, capfd):
     (tmp_path / "mine.py").write_text(
         "import os, sys, threading, time, torch\n"
         "os.chdir('/')\n"
