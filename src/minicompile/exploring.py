@@ -76,6 +76,8 @@ class Seen:
     def _watched(self) -> list[Watched]:
         found = []
         for session in self._session.by_model():
+            if not session.compiles:  # an export, say: Dynamo looked at it, and what it made is for others
+                continue
             with _told(f"what was seen of {session.models[0]['name']} could not be kept"):
                 trained = any(lowered["backward"] for lowered in session.lowered)
                 target: Kind = "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu"

@@ -12,6 +12,7 @@ from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.utils import run_and_get_code
 
 import minicompile
+from minicompile.lowering.inner_graphs import called
 from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 
@@ -67,7 +68,7 @@ def test_each_model_has_its_folder_and_the_index_links_to_them(explored):
     assert "the rest of forward from line" in index
 
 
-def test_what_a_block_compiles_to_look_at_its_code_and_what_its_own_backend_hands_on_is_seen_once(tmp_path):
+def test_what_a_block_looks_at_itself_is_as_without_and_what_its_own_backend_hands_on_is_seen_once(tmp_path):
     def own_backend(graph, inputs):
         return compile_fx_inner(graph, inputs)
 
@@ -75,12 +76,15 @@ def test_what_a_block_compiles_to_look_at_its_code_and_what_its_own_backend_hand
         return x.sin()
 
     x = torch.ones(8)
-    with torch._inductor.config.patch(FAST), minicompile.explore(tmp_path) as seen:
+    uncached = {**FAST, "force_disable_caches": True}
+    with torch._inductor.config.patch(uncached), minicompile.explore(tmp_path) as seen:
         _, codes = run_and_get_code(torch.compile(shown), x)
         torch.compile(lambda x: x.sin(), backend=aot_autograd(fw_compiler=own_backend))(x)
+        own = minicompile.capture(torch.cos, x, target="simulated")
     assert len(codes) == 1
-    assert [len(capture["graphs"]) for capture in seen.captures] == [1, 0]
-    assert seen.unseen == [{"code": "other_door", "count": 1}]
+    assert [len(capture["graphs"]) for capture in seen.captures] == [1, 0, 0]
+    assert seen.unseen == [{"code": "other_door", "count": 2}]
+    assert called(own["graphs"][0]) == {"kernels": 1, "libraries": 0}
 
 
 def test_machine_code_is_shown_where_it_is_asked_for(explored):

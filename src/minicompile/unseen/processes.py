@@ -118,7 +118,9 @@ class Processes:
                 given = {**self.environment(), **kwargs["env"]}
                 kwargs["env"] = {**given, "PYTHONPATH": _path(kwargs["env"].get("PYTHONPATH"))}
             original(started, *args, **kwargs)
-            if _is_python(args[0] if args else kwargs.get("args")) and not _from_here(sys._getframe(1)):
+            told = (kwargs.get("env") or os.environ).get(VARIABLE)
+            ours = told in (None, self.environment()[VARIABLE])  # not what belongs to an explore within this one
+            if ours and _is_python(args[0] if args else kwargs.get("args")) and not _from_here(sys._getframe(1)):
                 self._started.add(started.pid)
 
         return [mock.patch.dict(os.environ, self.environment()), mock.patch.object(subprocess.Popen, "__init__", init)]
