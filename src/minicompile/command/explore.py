@@ -6,6 +6,7 @@ import concurrent.futures.thread
 import importlib.util
 import multiprocessing
 import os
+import pkgutil
 import runpy
 import sys
 import threading
@@ -63,7 +64,7 @@ def _run_file(script: str) -> None:
     """Run a script, a folder or an archive as python would: it knows its file by the whole path, also when it has
     gone to another folder, and its arguments begin with what was typed."""
     path = os.path.abspath(script)
-    if os.path.isdir(path) or not path.endswith(".py"):  # runpy knows archives and compiled code
+    if pkgutil.get_importer(path) is not None or path.endswith(".pyc"):  # a folder, an archive or compiled code
         runpy.run_path(script, run_name="__main__")
         return
     main, before = ModuleType("__main__"), sys.modules["__main__"]

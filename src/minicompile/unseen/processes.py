@@ -241,8 +241,8 @@ def _path(before: str | None) -> str:
 
 def _is_python(command: Any) -> bool:
     """Whether a command starts a Python that may compile something; those that Inductor starts build its kernels."""
-    words = [command] if isinstance(command, str | bytes | os.PathLike) else list(command or [])
-    words = [os.fsdecode(word) for word in words]
+    given = [command] if isinstance(command, str | bytes | os.PathLike) else list(command or [])
+    words = [os.fsdecode(word) for word in given]
     name = os.path.basename(words[0]) if words else ""
     own = any(INDUCTORS_OWN in word and word.endswith(".py") for word in words)
     return name.startswith("python") and " " not in name and not own
