@@ -75,8 +75,8 @@ def start_up(name: str, sizes: dict, options: dict, turns: int) -> bool:
     import torch
 
     from minicompile import CompileConfig, maybe_compile
-    from minicompile.batches import own_loss
     from minicompile.safe.smoketest.apart import call_apart
+    from minicompile.state.batches import own_loss
     from minimodel import GrammarMiniGPT, MiniGPTConfig
 
     def new() -> tuple:

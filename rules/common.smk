@@ -22,7 +22,7 @@ from minilab.device import cpu_device, devices_here, is_cpu
 from minilab.directives import any_of, environment, gpus, none_of
 from minilab.plan import SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
-from minilab.records.closure import closure
+from minilab.records.sources.closure import closure
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.records.params import TUNED_KERNEL, in_order
 from minilab.surroundings import check_folder, check_surroundings, speak_utf8

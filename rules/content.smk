@@ -1,11 +1,11 @@
 # Results follow from content and not from clocks, in every rule; included when all of them are there.
-# A job runs again when the bytes of its sources are others, or what the user's code opened (minilab.records.content), or
+# A job runs again when the bytes of its sources are others, or what the user's code opened (minilab.records.sources.content), or
 # a parameter; in which order a mapping's keys stand, and when a file was touched, decides nothing. The profiles leave
 # Snakemake's own trigger `code` out, which goes by the time of the script.
 
 from functools import wraps
 
-from minilab.records.content import content
+from minilab.records.sources.content import content
 from minilab.records.params import in_order
 from snakemake.dag import DAG
 

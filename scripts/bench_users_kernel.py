@@ -6,8 +6,8 @@ from minikernel.judge.entry import code_of
 from minikernel.measure.caches import own_caches
 from minikernel.reasons import in_words
 from minilab.device import torch_device
-from minilab.records.content import changed_since
 from minilab.records.provenance import provenance
+from minilab.records.sources.content import changed_since
 from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 

@@ -1,7 +1,7 @@
 """Publish this run's measurements and pictures as a record (rule record)."""
 
-from minilab.records.closure import closure
 from minilab.records.publish import publish
+from minilab.records.sources.closure import closure
 from minilab.script import run
 
 

@@ -188,6 +188,12 @@ def same_excepthook():
     sys.excepthook = hook
 
 
+@pytest.fixture
+def says(request: pytest.FixtureRequest) -> str:
+    """The sentence that the test's fault declares, or its case's."""
+    return request.node.get_closest_marker("fault").args[1]
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
     """A function `once(name, make)`: the folder that `make(folder)` has filled, once for all workers of the session.

@@ -78,7 +78,7 @@ def report_fields() -> str:
 
 def call() -> str:
     """Quote what a call of a model is: what it is given, and each element of what it leaves."""
-    given = " ".join(GIVEN.replace("(`minicompile.batches.copied_batch`)", "").split()).replace(" .", ".")
+    given = " ".join(GIVEN.replace("(`minicompile.state.batches.copied_batch`)", "").split()).replace(" .", ".")
     given = fill(given, 128, break_long_words=False, break_on_hyphens=False)
     return f"{given}\n\n{markdown_table(('element', 'what is compared'), [(f'`{n}`', w) for n, w in ELEMENTS.items()])}"
 

@@ -31,9 +31,9 @@ from minicompile.unseen.earlier import earlier_calls
 from minicompile.unseen.other_doors import by_other_doors
 from minicompile.unseen.processes import Processes, at_each_fork, at_the_end, of_this_process, processes
 from minicompile.watching.collected import Session
+from minicompile.watching.dynamo.stacks import PACKAGES, PACKAGES_HERE
 from minicompile.watching.model import watched_session
 from minicompile.watching.session import watch
-from minicompile.watching.stacks import PACKAGES, PACKAGES_HERE
 from minicompile.watching.watched import Kind, Watched, write_watched
 from minilab import LabError
 from minilab.files import read_object, write_json, write_text

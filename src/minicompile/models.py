@@ -175,7 +175,7 @@ def minigpt(checkpoint: str | Path, name: str = "minigpt", shape: tuple[int, int
         return CapturedModel(name, Loss(model.train()), (ids, following), train=True)
     if name == "minigpt_swapped":
         # by a string, so that the other models' captures do not depend on the kernel; it needs Triton, and a GPU to run
-        swapped = importlib.import_module("minikernel.ops.triton_operator").softmax
+        swapped = importlib.import_module("minikernel.ops.operator.triton_operator").softmax
         return CapturedModel(name, NextWord(model, swapped).eval(), (ids,))
     return CapturedModel(name, NextWord(model, last_axis_softmax).eval(), (ids,))
 

@@ -22,7 +22,7 @@ HOMES = {
     "linear_softmax": "minikernel.ops.lm_head",
     "load_user_kernel": "minikernel.ops.registry",
     "minigpt_forward": "minikernel.model.forward",
-    "softmax": "minikernel.ops.operator",
+    "softmax": "minikernel.ops.operator.operator",
 }
 
 

@@ -27,7 +27,7 @@ from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
 from minilab.inputs import look_at_inputs
 from minilab.machine_failure import sentence_about
-from minilab.records.content import noting
+from minilab.records.sources.content import noting
 from minilab.sandbox.job import is_inside, run_inside, run_outside, say
 from minilab.yaml_files import parse_yaml, read_yaml
 

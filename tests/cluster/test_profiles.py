@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from declared_faults import check_says, fault
 from lab import ROOT, copy_lab
 from labs import CEILINGS, CONFIG, SMALL, lab_before_its_ceilings
 
@@ -41,13 +42,16 @@ def test_the_plan_of_a_cluster_run_needs_no_torch(login_node: dict[str, str], tm
         assert f"rule {rule}:" in done.stdout
 
 
-def test_what_slurm_refuses_of_a_group_is_on_the_terminal(tmp_path: Path):
+REFUSAL = "sbatch: error: Batch job submission failed: Requested time limit is invalid"
+
+
+@fault("SLURM refuses what a group asks for", f"Group model: SLURM sbatch failed...{REFUSAL}...", "Nothing is queued.")
+def test_what_slurm_refuses_of_a_group_is_on_the_terminal(tmp_path: Path, says: str):
     pytest.importorskip("snakemake_executor_plugin_slurm", reason="no SLURM plugin: pip install -e '.[slurm]'")
     lab, slurm = copy_lab(tmp_path / "lab"), tmp_path / "slurm"
     slurm.mkdir()
-    refusal = "sbatch: error: Batch job submission failed: Requested time limit is invalid"
     for program in ("sbatch", "sacct", "sacctmgr", "sshare", "scancel", "squeue", "sinfo", "scontrol"):
-        said = f'echo "$@" >> {tmp_path}/asked\necho "{refusal}" >&2\nexit 1\n' if program == "sbatch" else ""
+        said = f'echo "$@" >> {tmp_path}/asked\necho "{REFUSAL}" >&2\nexit 1\n' if program == "sbatch" else ""
         (slurm / program).write_text(f"#!/bin/sh\n{said}")
         (slurm / program).chmod(0o755)
     # an account whose leading zero has to arrive
@@ -69,7 +73,7 @@ def test_what_slurm_refuses_of_a_group_is_on_the_terminal(tmp_path: Path):
     assert done.returncode
     said = done.stdout + done.stderr
     assert "Error in group model" in said  # else Snakemake says it by itself
-    assert re.search(f"^Group model: SLURM sbatch failed.*{refusal}", said, re.M)
+    check_says(said, says)
     assert "-A 0070412 " in (tmp_path / "asked").read_text()
 
 

@@ -1,4 +1,7 @@
-"""Code that people copy counts in 64 bits: from 2^31 elements on a row times a stride in 32 bits is another address."""
+"""Code that people copy launches on its tensor's device and counts in 64 bits.
+
+From 2^31 elements on a row times a stride in 32 bits is another address.
+"""
 
 import ast
 import importlib.util
@@ -106,6 +109,24 @@ def test_one_that_counts_in_32_bits_is_found(tmp_path):
     code = next(code for name, code in TRITON.items() if name.startswith("exercises/README.md"))
     ((kernel, kinds),) = kernels_of(code.replace(".to(tl.int64)", ""), tmp_path)
     assert len(products_in_32_bits(ir_of(kernel, kinds))) == 2
+
+
+@pytest.mark.parametrize("name", [name for name in {**TRITON, **CUDA} if not name.startswith("tests/")])
+def test_a_launch_is_on_its_tensors_device(name):
+    """Read in the source: a launch elsewhere needs two GPUs to be seen."""
+    tree = ast.parse(FOUND[name])
+    guards = [n for n in ast.walk(tree) if isinstance(n, ast.With) and "device_of(" in ast.unparse(n.items[0])]
+    guarded = {node for guard in guards for node in ast.walk(guard)}
+    kernels = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and "triton.jit" in ast.unparse(n)}
+    kernels |= {
+        ast.unparse(n.targets[0])
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assign) and "RawKernel" in ast.unparse(n.value)
+    }
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    launches = [call for call in calls if ast.unparse(getattr(call.func, "value", call.func)) in kernels]
+    assert launches
+    assert guarded.issuperset(launches)
 
 
 @pytest.mark.parametrize("name", CUDA)

@@ -31,10 +31,3 @@ def tiny(undisturbed: TinyLab, tmp_path: Path) -> TinyLab:
 def unbuilt(tmp_path: Path) -> TinyLab:
     """A tiny lab of which nothing is built."""
     return tiny_lab(tmp_path / "lab")
-
-
-@pytest.fixture
-def says(request: pytest.FixtureRequest) -> str:
-    """The sentence that the test's fault declares."""
-    (declared,) = request.function.faults
-    return declared.says

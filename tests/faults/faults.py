@@ -1,32 +1,45 @@
-"""What can go wrong, as data: each fault is declared by the test that causes it, and `docs/faults.md` lists them.
+"""Writes docs/faults.md: what can go wrong, as the tests declare that cause it (`tests/declared_faults.py`).
 
-    @fault("the checkpoint is cut short", says="... is refused ...", then="Nothing is written.")
-    def test_a_truncated_checkpoint(tiny, says): ...
-
-`says` is what the user reads, on one line, `...` standing for anything; the fixture of that name hands it to the test,
-which holds the run against it. `python tests/faults/faults.py` writes the document.
+python tests/faults/faults.py            # writes the document
+python tests/faults/faults.py --print    # prints it
 """
 
 import json
-import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parents[1] / "docs/faults.md"
+TESTS, ROOT = HERE.parent, HERE.parents[1]
+DOCUMENT = ROOT / "docs/faults.md"
 HEAD = """# When something goes wrong
 
-Each of these is caused on purpose by a test in `tests/faults/`, and this table is written from those tests
-(`python tests/faults/faults.py`). Where the second column quotes a sentence, that is what the run says, on one line,
-`...` standing for names and numbers; it then ends with a status that is not zero, unless the sentence begins with
-`left out`. Every file is written under a temporary name and renamed when it is whole, so what is there is whole; a file
-whose name begins with a dot is what a killed job left, and may be deleted.
+Each of these is caused on purpose by a test, and these tables are written from those tests
+(`python tests/faults/faults.py`). Where the second column quotes a sentence, that is what you read, on one line, `...`
+standing for names and numbers.
+
+## A run of the lab
+
+A run that says one of these sentences ends with a status that is not zero, unless the sentence begins with `left out`.
+Every file is written under a temporary name and renamed when it is whole, so what is there is whole; a file whose name
+begins with a dot is what a killed job left, and may be deleted.
 
 After a run that was killed: `snakemake --unlock`, then the same command again. It builds what is missing, and only
 that.
+"""
+COMPILED = """## A model that `maybe_compile` was given
+
+What a call of a model is stands in `minicompile.safe.call`; each element of it has a row here, of a compiled model that
+is wrong there and nowhere else. A sentence that begins with the name of an exception is the `reason` of
+`compile_report(model)`; the others are in its fields, and those that begin with `torch.compile:` in the log.
+"""
+WATCHED = """## What `explore` and `capture` watched
+
+The page says these.
 """
 MISUSE = """## Misuse of the library
 
@@ -54,6 +67,10 @@ of at most {limit} characters, or when what is accepted is right: it is what the
 its format promises. It is a *traceback* when any other exception comes out, *wrong* when what was accepted is not right
 or the process died, a *hang* after {seconds:.0f} s of a processor, *memory* beyond {megabytes} MiB more than before.
 
+A forged *compiled model* is a small model of drawn parts, and a backend of torch.compile that is wrong in one way, or
+in none. It is held when `maybe_compile` leaves it eager exactly where, compiled without `maybe_compile`, it gives or
+leaves something else than eager does.
+
 Not promised: a file that is forged and signed anew, and fulfils its format, is accepted, since nothing tells it from
 one that was made; only records can be signed by a person. A configuration that `--configfile` names and that is not
 UTF-8 ends with Snakemake's own traceback, because Snakemake reads it before the lab runs. `minimodel.checkpoint` and
@@ -61,55 +78,43 @@ UTF-8 ends with Snakemake's own traceback, because Snakemake reads it before the
 the workflow look at the file first.
 """
 
-
-@dataclass(frozen=True)
-class Fault:
-    """One row of the table.
-
-    Attributes:
-        what: what goes wrong.
-        says: what the user reads; None where the run goes on undisturbed.
-        then: what is kept, and how to go on.
-    """
-
-    what: str
-    says: str | None
-    then: str
+# The folder of tests -> what the faults stand under that they declare
+SECTIONS = {"": HEAD, "minicompile/safe": COMPILED, "minicompile": WATCHED}
 
 
-def fault(what: str, says: str | None, then: str) -> Callable[[Callable], Callable]:
-    """Declare the fault that a test causes."""
-
-    def declared(test: Callable) -> Callable:
-        test.faults = [*getattr(test, "faults", []), Fault(what, says, then)]
-        return test
-
-    return declared
-
-
-def check_says(output: str, says: str) -> None:
-    """Hold a run's output against the sentence: exactly there on one line, and no traceback beside it."""
-    pattern = re.escape(says).replace(r"\.\.\.", ".*")
-    lines = {line.strip().removeprefix("Error: ") for line in output.splitlines()}
-    assert any(re.fullmatch(pattern, line) for line in lines), f"nothing like {says!r} in\n{output}"
-    assert "Traceback (most recent call last)" not in output, output
-
-
-def declared_faults() -> Iterator[Fault]:
-    """The faults of all tests here, in the order of files and lines."""
-    for path in sorted(HERE.glob("test_*.py")):
+def declared_faults() -> Iterator[tuple[str, tuple[str, str | None, str]]]:
+    """The folder of a test below tests/, and what a fault of it declares: in the order of files and lines."""
+    for path in sorted(TESTS.rglob("test_*.py")):
+        if "from declared_faults import" not in path.read_text(encoding="utf-8"):
+            continue
+        if path.stem not in sys.modules:  # as it is where pytest has collected it
+            sys.path.insert(0, str(path.parent))
         for value in vars(import_module(path.stem)).values():
-            yield from reversed(getattr(value, "faults", []))
+            for mark in reversed(list(marks_of(value))):
+                if mark.name == "fault":
+                    yield path.parent.relative_to(TESTS).as_posix(), mark.args
+
+
+def marks_of(test: object) -> Iterator[pytest.Mark]:
+    """The marks of a test and of its cases, or of the tests in a class: the last first."""
+    if isinstance(test, type) and test.__name__.startswith("Test"):
+        for one in reversed(vars(test).values()):
+            yield from marks_of(one)
+    for mark in getattr(test, "pytestmark", []):
+        yield mark
+        if mark.name == "parametrize":
+            yield from [one for case in reversed([*mark.args[1]]) for one in getattr(case, "marks", ())]
 
 
 def document() -> str:
     """The text of docs/faults.md."""
-    rows = [
-        f"| {found.what} | {f'“{found.says}”' if found.says else 'nothing: the run goes on'} | {found.then} |"
-        for found in declared_faults()
-    ]
-    table = ["| what goes wrong | what you see | what then |", "|---|---|---|", *rows, ""]
-    return "\n".join([HEAD, *table, MISUSE, *campaign_section()])
+    rows: dict[str, list[str]] = {folder: [] for folder in SECTIONS}
+    for folder, (what, says, then) in declared_faults():
+        section = max((known for known in SECTIONS if folder.startswith(known)), key=len)
+        rows[section].append(f"| {what} | {f'“{says}”' if says else 'nothing: it goes on'} | {then} |")
+    table = ["| what goes wrong | what you see | what then |", "|---|---|---|"]
+    parts = [[head, *table, *rows[folder], ""] for folder, head in SECTIONS.items()]
+    return "\n".join([*(line for part in parts for line in part), MISUSE, *campaign_section()])
 
 
 def campaign_section() -> list[str]:
@@ -129,7 +134,8 @@ def campaign_section() -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(HERE), str(HERE.parent / "workflow")]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    sys.path[:0] = [str(HERE), *(str(ROOT / folder) for folder in settings["pythonpath"])]
     if sys.argv[1:] == ["--print"]:
         print(document(), end="")
     else:

@@ -22,6 +22,7 @@ from pkgutil import resolve_name
 import jsonschema
 import numpy as np
 import yaml
+from lies import forged_model, stands
 from mutations import (
     bytes_spoiled,
     json_bytes,
@@ -104,6 +105,7 @@ def kinds() -> list[Kind]:
         Kind("vocabulary", json_bytes({"tokens": TOKENS}), _json_spoiled, _vocabulary, "vocab.json"),
         Kind("picture", _picture(), _picture_spoiled, _thumbnail, "loss.png"),
         Kind("kernel file", KERNEL, bytes_spoiled, _function("kernel", "softmax"), "kernel.py"),
+        Kind("compiled model", b"", forged_model, stands, "compiled.json"),
         Kind("model file", MODEL, bytes_spoiled, _function("model", "make"), "model.py"),
     ]
 

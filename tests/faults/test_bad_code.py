@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import yaml
-from faults import check_says, fault
+from declared_faults import check_says, fault
 from lab import ROOT
 from tiny import TINY, TinyLab
 
@@ -141,13 +141,13 @@ def run_with(
     "left out: kernel refuses on cpu, case ... of shape ... in float32: rows are too long for me",
     LEFT_OUT,
 )
-def test_kernels_that_misbehave_are_left_out(tiny: TinyLab):
+def test_kernels_that_misbehave_are_left_out(tiny: TinyLab, request: pytest.FixtureRequest):
     added = ("kernels", "tests/minikernel/misbehaving.py", KERNELS, "proof")
     proofs = [f"{PROOFS}/{name}.json" for name in KERNELS]
     done = run_with(tiny, *added, "kernel hangs on cpu, case", *proofs, *TINY[1:])
     assert done.returncode == 0, done.stdout
-    for declared in test_kernels_that_misbehave_are_left_out.faults:
-        check_says(done.stdout, declared.says)
+    for declared in request.node.iter_markers("fault"):
+        check_says(done.stdout, declared.args[1])
     proven = {name for name in KERNELS if read_json(tiny.root / f"{PROOFS}/{name}.json")["verdict"] == "proven"}
     assert proven == {"leaves_a_daemon"}  # which is ended, and was right
 
@@ -184,11 +184,11 @@ NO_CAPTURE = "Nothing is written of it; `--keep-going` builds everything else."
     "impl registered for ...; the log has its traceback.",
     NO_CAPTURE,
 )
-def test_models_that_misbehave_are_named(tiny: TinyLab):
+def test_models_that_misbehave_are_named(tiny: TinyLab, request: pytest.FixtureRequest):
     added = ("models", "tests/minicompile/misbehaving_models.py", MODELS, "compile")
     captures = [f"results/25/{name}/simulated-h200/capture.json" for name in MODELS]
     done = run_with(tiny, *added, "model hangs ", *captures, *TINY[1:], "--keep-going")
     assert done.returncode
-    for declared in test_models_that_misbehave_are_named.faults:
-        check_says(done.stdout, declared.says)
+    for declared in request.node.iter_markers("fault"):
+        check_says(done.stdout, declared.args[1])
     assert [path for path in captures if (tiny.root / path).exists()] == captures[:1]

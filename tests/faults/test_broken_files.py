@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from faults import check_says, fault
+from declared_faults import check_says, fault
 from tiny import TINY, TinyLab
 
 from minilab.files import read_json, write_json

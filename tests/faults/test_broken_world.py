@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from faults import check_says, fault
+from declared_faults import check_says, fault
 from tiny import RUN_SECONDS, TINY, TinyLab, mounted, needs_root, tiny_lab
 
 from minilab.script import run

@@ -1,5 +1,6 @@
 """A small campaign of forgeries, and that the campaign itself sees what it is there to see."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,11 +8,19 @@ import campaign
 import numpy as np
 import pytest
 from campaign import Try, counted, in_markdown, tries
+from faults import DOCUMENT, document
 from forged import Kind
+from lies import stands
 
+from minicompile.safe.smoketest import judge
 from minilab import LabError
 
-SMALL = range(0, 44)  # four of each kind, with the seeds that they have everywhere
+
+def test_the_document_is_current():
+    assert document() == DOCUMENT.read_text(), "write it anew: python tests/faults/faults.py"
+
+
+SMALL = range(0, 48)  # four of each kind, with the seeds that they have everywhere
 
 
 @pytest.mark.timeout(300)
@@ -68,6 +77,16 @@ def test_a_bad_reader_gets_its_verdict(monkeypatch: pytest.MonkeyPatch, read, ve
     kind = Kind("bad", b"original", lambda draw, data: data, read, "file")
     found = tries([0, 1], [kind], processes=1)
     assert [(one.kind, one.verdict) for one in found] == [("bad", verdict), ("bad", verdict)]
+
+
+def test_a_judge_that_does_not_look_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    forged = {"parts": ["view of the batch"], "lies": "alone", "trains": False, "lie": "a copy", "number": 1}
+    path = tmp_path / "compiled.json"
+    path.write_text(json.dumps(forged))
+    with pytest.raises(LabError, match="memory of output"):
+        stands(path)
+    monkeypatch.setattr(judge, "ELEMENTS", [element for element in judge.ELEMENTS if element != "sharing"])
+    assert not stands(path)
 
 
 def test_the_table_counts_every_try():

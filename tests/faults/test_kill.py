@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults import fault
+from declared_faults import fault
 from forks import forks
 from tiny import RUN_SECONDS, SAID, TINY, TinyLab, tiny_lab
 

@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 from captured import FAST
+from declared_faults import check_says, fault, words_of
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.compile_fx import compile_fx_inner
@@ -97,11 +98,13 @@ def test_machine_code_is_shown_where_it_is_asked_for(explored):
     assert listings(asked) == ["asm.0.forward.0"]
 
 
-def test_nothing_compiled_is_said(tmp_path):
-    with minicompile.explore(tmp_path, language="es") as seen:
-        pass
-    assert seen.captures == []
-    assert "no compiló nada" in seen.index.read_text()
+@fault("nothing was compiled", "Nothing was compiled by torch.compile's default backend.", "The page has this alone.")
+def test_nothing_compiled_is_said(tmp_path, says):
+    for language, sentence in {"en": says, "es": "El backend por defecto de torch.compile no compiló nada."}.items():
+        with minicompile.explore(tmp_path, language=language) as seen:
+            pass
+        assert seen.captures == []
+        check_says(words_of(seen.index), sentence)
 
 
 class Named(nn.Module):
@@ -116,7 +119,12 @@ class Named(nn.Module):
         return self.forward(x)
 
 
-def test_what_ran_eager_though_it_was_given_to_torch_compile_is_said(tmp_path):
+@fault(
+    "a function reaches the limit on recompiles",
+    "Dynamo compiles Named.forward (...) no more: it reached recompile_limit = 2. ...",
+    "What was compiled before is shown.",
+)
+def test_what_ran_eager_though_it_was_given_to_torch_compile_is_said(tmp_path, says):
     torch._dynamo.reset()
     blocks = [Named(f"block {n}") for n in range(4)]
     unreached = Named("around")
@@ -138,22 +146,26 @@ def test_what_ran_eager_though_it_was_given_to_torch_compile_is_said(tmp_path):
     )
     assert "self.name == 'block 1'" in limit["reason"]
     assert len(seen.captures) == 2
-    text = seen.index.read_text()
-    assert "Dynamo compiles Named.forward (tests/minicompile/test_exploring.py:" in text
-    assert "it reached recompile_limit = 2." in text
+    text = words_of(seen.index)
+    check_says(text, says)
     assert "2 of Named, compiled at tests/minicompile/test_exploring.py:" in text
     assert "calls in all: 2; each that the guards of no earlier compile let pass ran eager." in text
     assert "its compiled call was never reached." in text
 
 
-def test_where_the_compiled_call_is_gone_round_that_is_said_and_not_that_nothing_was_compiled(tmp_path):
+@fault(
+    "what was given to torch.compile is never called as compiled",
+    "encode, compiled at ...:...: its compiled call was never reached....",
+    "No graph is shown, and it is not said that nothing was compiled.",
+)
+def test_where_the_compiled_call_is_gone_round_that_is_said_and_not_that_nothing_was_compiled(tmp_path, says):
     with minicompile.explore(tmp_path) as seen:
         torch.compile(Named("alone"), backend="eager")
         asked = torch.compile(Named.encode)
     assert asked is not None
     assert seen.captures == []
-    text = seen.index.read_text()
-    assert "encode, compiled at tests/minicompile/test_exploring.py:" in text
+    text = words_of(seen.index)
+    check_says(text, says)
     assert "Nothing was compiled" not in text
     assert "Named, compiled" not in text
 

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
+from declared_faults import fault
 
 from minilab.config.check import read_schema
 from minilab.config.options import read_options
@@ -11,6 +12,7 @@ from minilab.config.options import read_options
 SCHEMA = read_schema(Path(__file__).parents[2] / "schemas/config.schema.yaml")
 
 
+@fault("a name on the command line looks like a number: `class=0042`", None, "It stays a name, as it was typed.")
 @pytest.mark.parametrize(
     ("typed", "key", "value"),
     [
@@ -46,6 +48,7 @@ def test_a_value_has_the_type_of_its_key(typed: str, key: str, value: object):
     assert read_options([typed], SCHEMA).settings == {key: value}
 
 
+@fault("`model` is given twice, as a section and as a name", None, "Both count, in either order.")
 def test_a_section_and_the_model_that_is_named_both_count():
     typed = ["model={n_layer: 2}", "model=minigpt", "training={seed: 7}", "model={n_head: 2}", "training={clip: 2}"]
     for given in (typed, typed[::-1]):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from declared_faults import check_says, fault, told
 
 from minilab.pages.translations import Translations
 from minilab.user_code import LONGEST, UserCodeError, first_line, load_function, module_of
@@ -111,6 +112,7 @@ HELPED = {
 }
 
 
+@fault("files of yours in several folders import each a `helpers` beside it", None, "Each finds its own.")
 @pytest.mark.parametrize("kind", ["kernel", "model"])
 @pytest.mark.parametrize("way", HELPED)
 def test_each_user_s_file_finds_its_own_helpers(tmp_path, way, kind):
@@ -144,23 +146,40 @@ def test_a_helper_counts_as_it_stands_whatever_python_has_kept_of_it(tmp_path):
     assert said == ["1", "2"]
 
 
+NEEDS = "model mine: ...mine.py needs the module {}, which is neither installed nor in ..., its folder; install it, "
+NOT_BUILT = "Nothing is written of it; a kernel is left out with the same words."
+
+
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "said"),
     [
-        ("import no_such_module_here\n", "no_module", "no_such_module_here"),
-        ("from .nowhere import f\n", "no_module", ".nowhere"),
-        ("import helpers\n", "no_module", "deeper.still"),
-        ("from ..above import f\n", "above_folder", "its dots end"),
-        ("from helper import nothing\n", "not_importable", "cannot import name"),
+        told(
+            "a file of yours imports what is nowhere",
+            NOT_BUILT,
+            "import no_such_module_here\n",
+            "no_module",
+            f"{NEEDS.format('no_such_module_here')}put it there, or mend its name.",
+        ),
+        ("from .nowhere import f\n", "no_module", f"{NEEDS.format('.nowhere')}..."),
+        ("import helpers\n", "no_module", f"{NEEDS.format('deeper.still')}..."),
+        told(
+            "a file of yours asks with dots for what lies above its folder",
+            NOT_BUILT,
+            "from ..above import f\n",
+            "above_folder",
+            "model mine: ...mine.py, or what it imports, asks with dots for what lies above ..., its folder, where its "
+            "dots end; put what it imports there or below, and import it from there.",
+        ),
+        ("from helper import nothing\n", "not_importable", "...cannot import name..."),
     ],
 )
-def test_what_is_not_found_is_told_with_the_place_where_it_was_looked_for(tmp_path, text, code, told):
+def test_what_is_not_found_is_told_with_the_place_where_it_was_looked_for(tmp_path, text, code, said):
     (tmp_path / "mine.py").write_text(text)
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "helpers.py").write_text("import deeper.still\n")
     (tmp_path / "deeper").mkdir()
     with pytest.raises(UserCodeError) as refusal:
-        load_function("kernel", "mine", tmp_path / "mine.py", "softmax")
+        load_function("model", "mine", tmp_path / "mine.py", "softmax")
     assert refusal.value.reason["code"] == code
-    assert told in str(refusal.value)
+    check_says(str(refusal.value), said)
     assert ("mend the file" in str(refusal.value)) == (code == "not_importable")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from declared_faults import fault
 from forks import RUN_FIRST
 from lab import ROOT, SMALL, Lab
 
@@ -57,6 +58,8 @@ threading.Timer = refused
 """
 
 
+@fault("files are touched, a branch is switched and back, or keys change places", None, "Nothing is built again.")
+@fault("a source is edited and has an old time, as rsync or tar leave it", None, "What follows from it is built again.")
 def test_results_follow_content_and_not_clocks_nor_the_order_of_keys(built_copy: Lab):
     source, config = built_copy.root / "src/minimodel/training.py", built_copy.root / "config.yaml"
     text = source.read_text()

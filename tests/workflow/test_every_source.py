@@ -16,9 +16,9 @@ from lab import ROOT, Lab, copy_lab
 from minilab.device import cpu_device
 from minilab.plan import Plan
 from minilab.records.artefact import PAGES, TABLE, Artefact
-from minilab.records.closure import closure
-from minilab.records.digests import digest_of_code
 from minilab.records.provenance import stale_reasons
+from minilab.records.sources.closure import closure
+from minilab.records.sources.digests import digest_of_code
 
 CPU = cpu_device()
 ON_A_GPU = ("--config", f"devices={{measure: [h200, {CPU}], recorded: auto}}")
@@ -147,7 +147,7 @@ def test_the_safety_nets_own_modules_are_among_what_health_depends_on(depends: d
     )
     for name in names:
         assert depends[f"src/minicompile/safe/{name}.py"] >= health, name
-    assert depends["src/minicompile/batches.py"] >= health
+    assert depends["src/minicompile/state/batches.py"] >= health
     assert depends["src/minicompile/torch_private/dynamo.py"] >= health
 
 

@@ -1,9 +1,6 @@
 """What every rule of the workflow has, and the documents that are written from schema and tests."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -62,14 +59,6 @@ def keys(section: dict, name: str = ""):
         yield f"{name}{key}"
         if isinstance(value, dict) and f"{name}{key}" not in ("kernels", "models"):
             yield from keys(value, f"{name}{key}.")
-
-
-def test_the_table_of_faults_is_current():
-    command = [sys.executable, str(ROOT / "tests/faults/faults.py"), "--print"]
-    assert (
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        == Path(ROOT / "docs/faults.md").read_text()
-    ), "write it anew: python tests/faults/faults.py"
 
 
 def test_the_catalogue_says_how_to_run_the_workflow():

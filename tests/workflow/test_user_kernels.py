@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from declared_faults import fault
 from lab import ROOT, SMALL, Lab
 
 from minikernel.reasons import in_words
@@ -103,6 +104,7 @@ def test_a_users_kernel_is_proven_by_config_alone(ran: tuple[Lab, str]):
     assert "`mine`" in missing
 
 
+@fault("a record knows nothing of a kernel of yours", None, "It is missing there by name, and nothing is stale.")
 def test_kernels_of_ones_own_make_no_record_stale(ran: tuple[Lab, str]):
     lab, _ = ran
     restored = read_json(lab.root / "results/24/h200/bench.json")["restored"]
@@ -128,6 +130,11 @@ def test_nothing_is_asked_of_them_again(ran: tuple[Lab, str]):
     assert lab.jobs(*SMALL) == set()
 
 
+@fault(
+    "what a kernel or model of yours imports or opens is edited, even with an old time",
+    None,
+    "What was made with it is made again, and nothing else.",
+)
 def test_what_a_kernel_imports_when_it_is_called_counts_whatever_its_time(ran: tuple[Lab, str], tmp_path: Path):
     lab = ran[0].copy(tmp_path / "lab")
     helper = lab.root / HELPED

@@ -55,15 +55,3 @@ class Run(TypedDict):
     loss_max_rel_difference: NotRequired[float]
     busy_seconds_by_rank: NotRequired[list[list[float]]]
     alone_seconds: NotRequired[list[float]]
-
-
-def in_todays_form(artefact: dict) -> dict:
-    """Return a `distributed.json` with one process among its `runs`, and each run's dtype.
-
-    Records that were made before bfloat16 was measured have the single process apart, and float32 only.
-    """
-    if "single" not in artefact:
-        return artefact
-    runs = [{"dtype": "float32", **run} for run in (artefact["single"], *artefact["runs"])]
-    rest = {name: value for name, value in artefact.items() if name != "single"}
-    return {**rest, "runs": runs, "loss_rtol": {"float32": artefact["loss_rtol"]}}

@@ -13,7 +13,7 @@ from minicompile.lowering.coverage import coverage, gaps
 from minicompile.lowering.panes.cpp_assembly import with_cpp_assembly
 from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record
-from minicompile.watching.stacks import PACKAGES_HERE
+from minicompile.watching.dynamo.stacks import PACKAGES_HERE
 from minicompile.watching.watched import Watched
 from minilab.files import digest
 

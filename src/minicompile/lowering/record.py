@@ -8,7 +8,7 @@ from minicompile.lowering.graph_record import BuiltGraph
 from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import copied_lines, definition_lines
-from minicompile.watching.stacks import PACKAGES, user_frames
+from minicompile.watching.dynamo.stacks import PACKAGES, user_frames
 from minicompile.watching.watched import Watched
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from minicompile import models
-from minicompile.batches import own_loss, tensors_of
 from minicompile.models import CapturedModel
+from minicompile.state.batches import own_loss, tensors_of
 from minicompile.watching.model import call_arguments
 from minilab import LabError
 

@@ -7,7 +7,7 @@ quotes.
 GIVEN = """
 A call is given its arguments as the caller hands them over: containers of the same classes, tensors with their strides,
 expansion, offset and `requires_grad`, in memory that they share as the caller's do, with one another and with the model
-(`minicompile.batches.copied_batch`).
+(`minicompile.state.batches.copied_batch`).
 """
 
 # What it returns and what it leaves behind: the code of each element, and what it says

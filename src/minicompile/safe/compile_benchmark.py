@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from minicompile.batches import call_loss, copied_batch, split_batch, tensors_of
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.installation import eager_calls
 from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minicompile.safe.smoketest.rewind import rewinding
+from minicompile.state.batches import call_loss, copied_batch, split_batch, tensors_of
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 

@@ -20,7 +20,6 @@ from unittest import SkipTest
 import torch
 from torch import Tensor, nn
 
-from minicompile.batches import split_batch, tensors_of
 from minicompile.models import named
 from minicompile.safe.compile_config import FAIL_POLICIES, CompileConfig
 from minicompile.safe.compile_record import CompileReport, compile_report
@@ -29,6 +28,7 @@ from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minicompile.safe.shape_stabilizer import ShapeStabilizer
 from minicompile.safe.smoketest.apart import why_not
 from minicompile.safe.smoketest.rewind import rewinding
+from minicompile.state.batches import split_batch, tensors_of
 from minicompile.torch_private.dynamo import backend_of_aot, without_cpp_compiler
 from minilab import LabError
 

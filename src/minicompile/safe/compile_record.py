@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from minicompile.safe.coverage import Coverage
+from minicompile.safe.coverage.coverage import Coverage
+from minicompile.safe.coverage.notices import RoundCall
+from minicompile.safe.coverage.parts import WHY
+from minicompile.safe.coverage.unguarded import Unguarded
 from minicompile.safe.failures import TimeLimitExceeded
-from minicompile.safe.notices import RoundCall
-from minicompile.safe.parts import WHY
-from minicompile.safe.unguarded import Unguarded
 from minicompile.safe.watch import Watch
 from minicompile.torch_private.dynamo import CacheLimit
 from minicompile.torch_private.running import everything_eager

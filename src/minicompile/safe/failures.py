@@ -8,7 +8,7 @@ from textwrap import shorten
 
 import torch.distributed as dist
 
-from minicompile.frozen_state import CannotRestore
+from minicompile.state.frozen_state import CannotRestore
 from minilab import LabError
 
 Place = tuple[str, str]

@@ -125,7 +125,7 @@ def install(selection: Selection, cfg: CompileConfig, watch: Watch, undo: ExitSt
         compiled.append(Compiled(module, call))
         slot = compiled[-1].slot
         watch.coverage.add(name, module, slot, entry)
-        own = vars(module).get(slot) or None  # not the notice (`minicompile.safe.notices`) of a model around it
+        own = vars(module).get(slot) or None  # not a notice (`safe.coverage.notices`) of a model around it
         undo.callback(_put_attribute, weakref.ref(module), slot, own)
         compiled[-1].put()
     return compiled

@@ -19,9 +19,9 @@ from torch import nn
 
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.compile_record import CompileReport, Record, SmoketestOutcome, lock_of, records
+from minicompile.safe.coverage.parts import WHOLE
 from minicompile.safe.failures import NothingCompiled, coded, failure_of_ranks, first_line, ranks_present
 from minicompile.safe.installation import Compiled, install
-from minicompile.safe.parts import WHOLE
 from minicompile.safe.selection import Selection, select
 from minicompile.safe.smoketest.marks import marked_once, marks_of
 from minicompile.safe.smoketest.smoketest import CompileSmoketest
@@ -53,7 +53,7 @@ def maybe_compile(
         cfg: what to compile and how; disabled, the model comes back without a look.
         logger: one INFO line on success; one ERROR with stage, exception, stack and wall time on failure; each has the
             report as a dictionary in its attribute `compile_report`, for structured logs.
-        sample_batch: a batch as in training: tensor, tuple or dictionary (`minicompile.batches`). Without one
+        sample_batch: a batch as in training: tensor, tuple or dictionary (`minicompile.state.batches`). Without one
             there is no smoketest, and the compile happens at the first call.
         loss_fn: `(output)` or `(output, target)`; None takes the model's own loss.
         optimizer: the one that will train the model; its state is restored. None takes plain SGD.

@@ -16,9 +16,9 @@ from types import CodeType
 
 import torch
 
-from minicompile.safe.coverage import Coverage
-from minicompile.safe.parts import Ran
-from minicompile.safe.unguarded import Unguarded, read_while_tracing
+from minicompile.safe.coverage.coverage import Coverage
+from minicompile.safe.coverage.parts import Ran
+from minicompile.safe.coverage.unguarded import Unguarded, read_while_tracing
 from minicompile.torch_private import dynamo as dynamo_internals
 from minicompile.torch_private import running
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import torch
 
-from minicompile.batches import split_batch, tensors_of
-from minicompile.frozen_state import frozen
+from minicompile.state.batches import split_batch, tensors_of
+from minicompile.state.frozen_state import frozen
 from minicompile.torch_private.names import NAMES
 from minicompile.watching.plain import plain
 from minicompile.watching.session import Session, fresh_dynamo, watch
@@ -44,12 +44,12 @@ def watch_model(
     All compile caches are off for that one compile, and Dynamo is reset before and after it, so what was compiled
     earlier in the process neither shows nor stays: functions that were compiled before compile again at their next
     call. The generated code is the same, byte for byte, as without the watch. The model, its optimizer, its inputs
-    and the random numbers are left as they were (`minicompile.frozen_state`).
+    and the random numbers are left as they were (`minicompile.state.frozen_state`).
 
     Args:
         model: a module or a function, a whole training step say, whose graphs are then watched one by one; what it
             computes with is on the CPU for the targets `cpu` and `simulated`, on a GPU for `cuda`.
-        args: example inputs, on the same device, as `minicompile.batches` hands them over: a tuple of positional
+        args: example inputs, on the same device, as `minicompile.state.batches` hands them over: a tuple of positional
             arguments, a mapping by name, or one argument alone.
         kwargs: keyword arguments beside them.
         target: `cpu` (C++), `cuda` (Triton, on a GPU that is here), `simulated` (Triton for an H200 that is not).

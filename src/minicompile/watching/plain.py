@@ -14,11 +14,11 @@ from typing import Any
 
 from minicompile.torch_private.names import NAMES
 from minicompile.torch_private.paths import without_paths
-from minicompile.watching.bytecode import disassembled, rewritten
 from minicompile.watching.collected import Session
+from minicompile.watching.dynamo.bytecode import disassembled, rewritten
+from minicompile.watching.dynamo.stacks import PACKAGES_HERE, files_of_users
 from minicompile.watching.machine.cpp import cpp_instructions
 from minicompile.watching.machine.triton_texts import machine_code
-from minicompile.watching.stacks import PACKAGES_HERE, files_of_users
 from minicompile.watching.watched import FORMAT, Kind, Watched
 
 KERNEL_FOLDER = re.compile(r"(?m)^(# kernel path: ).*/")  # a cache of this process

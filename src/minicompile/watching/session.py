@@ -24,7 +24,7 @@ from minicompile.watching.choosing.choices import Choices
 from minicompile.watching.collected import Session
 from minicompile.watching.custom_passes import after
 from minicompile.watching.decisions import FusionDecisions
-from minicompile.watching.frames import TRACE_LOGGER, FrameLog, TraceHandler, trace_patches
+from minicompile.watching.dynamo.frames import TRACE_LOGGER, FrameLog, TraceHandler, trace_patches
 from minicompile.watching.line_hooks import LineHooks
 from minicompile.watching.node_texts import NodeTexts
 from minicompile.watching.parts import Parts

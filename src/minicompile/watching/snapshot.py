@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from minicompile.batches import tensors_of
+from minicompile.state.batches import tensors_of
 from minicompile.torch_private.names import owner
 from minicompile.watching.traffic.traffic import counted_by_inductor
 

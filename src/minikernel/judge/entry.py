@@ -8,7 +8,7 @@ from minikernel.ops.registry import HERE, SPECS
 from minilab import LabError
 from minilab.config.check import is_for_cpu
 from minilab.config.places import Places
-from minilab.records.digests import digest_of_code
+from minilab.records.sources.digests import digest_of_code
 
 IMPORTED_FROM = HERE.resolve().parents[1]  # the folder that the package minikernel lies in
 
@@ -74,7 +74,7 @@ def code_of(name: str, entry: dict | None) -> dict[str, str]:
     """The code behind a kernel's name, as its proof holds it: `source`, `function`, and the file's `sha256`.
 
     The path is resolved, relative to the working directory where it lies below it; the digest is of what the file means
-    (`minilab.records.digests.digest_of_code`).
+    (`minilab.records.sources.digests.digest_of_code`).
     """
     spec = spec_of(name, entry)
     if spec is None and entry is None:

@@ -10,10 +10,8 @@ Where it cannot fuse, or where fusing would not pay, it is torch's two kernels; 
 
 import torch
 import torch.nn.functional as F
-from torch.autograd import forward_ad
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from minikernel.ops.operands import is_plain
+from minikernel.ops.operands import is_plain, is_watched
 from minikernel.ops.softmax_cuda import VECTOR_BYTES, compiled, largest_shared_bytes, multiprocessors, stream_of
 from minilab import LabError
 
@@ -68,10 +66,7 @@ def takes(h: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = Non
     tensors = (h, weight) if bias is None else (h, weight, bias)
     if not all(t.is_cuda and t.dtype == torch.float32 and t.get_device() == h.get_device() for t in tensors):
         return False
-    # A launch is seen by nobody who watches torch's operations: graphs that are traced, modes, transforms, tangents.
-    if torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None or forward_ad._current_level >= 0:
-        return False
-    if not all(map(is_plain, tensors)):
+    if is_watched() or not all(map(is_plain, tensors)):
         return False
     if h.dim() == 0 or h.shape[-1] != FEATURES or weight.shape != (COLUMNS, FEATURES):
         return False

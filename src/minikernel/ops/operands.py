@@ -4,17 +4,31 @@ import functools
 import operator
 
 import torch
+from torch.autograd import forward_ad
 
 from minikernel.ops import softmax_cuda
 from minilab import LabError
 
-_PLAIN = functools.reduce(
-    operator.or_,
-    (
-        torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
-        for key in ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "ADInplaceOrView")
-    ),
-)
+
+def _keys(*names: str) -> torch._C.DispatchKeySet:
+    sets = (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)) for name in names)
+    return functools.reduce(operator.or_, sets)
+
+
+_PLAIN = _keys("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "ADInplaceOrView")
+_ALWAYS = _keys("BackendSelect", "ADInplaceOrView")  # what a thread includes of which nobody asked for anything
+
+
+def is_watched() -> bool:
+    """Whether somebody follows torch's operations, who would not see a launch.
+
+    They are Dynamo, make_fx and torch.jit while they trace a graph, the dispatcher's modes, torch.func's transforms,
+    and tangents.
+    """
+    included = torch._C._dispatch_tls_local_include_set()
+    if torch.compiler.is_compiling() or forward_ad._current_level >= 0:
+        return True
+    return (included | _ALWAYS).raw_repr() != _ALWAYS.raw_repr()
 
 
 def is_plain(x: torch.Tensor) -> bool:
@@ -31,8 +45,10 @@ def readable(what: str, x: torch.Tensor) -> torch.Tensor:
     """`x`, or the copy of it in which a note of being negated is carried out.
 
     Raises:
-        LabError: a kernel cannot read such a tensor; `what` names the kernel.
+        LabError: a kernel cannot read such a tensor, or torch.jit.trace is at work; `what` names the kernel.
     """
+    if torch.jit.is_tracing():
+        raise LabError(f"torch.jit.trace cannot follow {what}; use minikernel.softmax, which it can.")
     resolved = x.resolve_neg()
     if not is_plain(resolved):
         raise LabError(

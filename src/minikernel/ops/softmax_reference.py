@@ -37,12 +37,12 @@ def numpy_softmax(x: torch.Tensor) -> torch.Tensor:
     if not x.numel():
         return torch.empty_like(x)
     # One new array, overwritten in place: fresh pages for a second would cost more than the arithmetic.
-    logits = x.numpy(force=True)
+    logits = x.reshape(x.shape or (1,)).numpy(force=True)
     with np.errstate(invalid="ignore"):
         numerator = logits - logits.max(axis=-1, keepdims=True)
         np.exp(numerator, out=numerator)
         numerator /= numerator.sum(axis=-1, keepdims=True)
-    return torch.from_numpy(numerator)
+    return torch.from_numpy(numerator).view(x.shape)
 
 
 def torch_softmax(x: torch.Tensor) -> torch.Tensor:

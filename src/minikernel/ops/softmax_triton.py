@@ -28,6 +28,7 @@ from minikernel.ops.softmax_triton_rows import (
     on_device_of,
     place,
 )
+from minilab import LabError
 
 # This rung adds to `triton_textbook` tiles that fit the row, several rows a program and warps that are tuned. At
 # 524,288 x 600 float32: 583 us after 626 on an H200, 102 % of a copy's bandwidth; 828 us after 835 on an H100, 101 %.
@@ -233,9 +234,15 @@ def softmax(x: torch.Tensor, config: dict[str, int] | None = None, dtype: torch.
     float32, which out of 16 bits takes no second pass and is right to float32's digits.
 
     Raises:
-        LabError: `x` is not on a CUDA device (and the interpreter is off), or its dtype has no kernel.
+        LabError: `x` is not on a CUDA device (and the interpreter is off), or there is no kernel from its dtype to
+            that of the result.
     """
     x = check_operand(x)
+    if dtype not in (None, x.dtype, torch.float32):
+        raise LabError(
+            f"the Triton kernel writes {x.dtype}, as it reads, or float32, not {dtype}; use minikernel.softmax, "
+            "which casts first."
+        )
     contiguous = x.contiguous() if x.dim() else x.reshape(1)
     y = torch.empty_like(contiguous, dtype=dtype)
     if not x.numel():

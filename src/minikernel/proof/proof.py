@@ -9,12 +9,14 @@ the output is seen, and then as it will be used.
 """
 
 import importlib
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
 
+from minikernel.judge.kinds import wrong_form, wrong_value
 from minikernel.ops.registry import any_spec
 from minikernel.ops.softmax_reference import softmax_float64
 from minikernel.proof.accuracy import relative_error
@@ -175,6 +177,8 @@ def _checked_error(
     try:
         with poisoned_memory(), zones if with_redzones else nullcontext():
             result = function(x)
+        if not isinstance(result, torch.Tensor):
+            raise Refusal({"code": "no_tensor", "type": type(result).__name__, "at": at})
         error = numpy_error(result, before) if result.dtype == x.dtype else float("inf")
         damage = zones.damage()
     except LabError:
@@ -186,6 +190,10 @@ def _checked_error(
         raise Refusal({"code": "changed_input", "at": at})
     if damage:
         raise Refusal({**damage, "at": at})
+    if math.isinf(error):  # of no number: what is wrong, and where, says more
+        form = wrong_form({"shape": list(result.shape), "dtype": str(result.dtype)[6:]}, list(x.shape), dtype)
+        kind = form or wrong_value(result, torch.from_numpy(softmax_float64(before.double().cpu().numpy())))
+        raise Refusal({**(kind or wrong(error, 0)), "at": at})
     return error
 
 

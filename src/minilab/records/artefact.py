@@ -13,9 +13,9 @@ from pathlib import Path
 
 from minilab.device import is_cpu
 from minilab.records import params
-from minilab.records.closure import closure
-from minilab.records.digests import digest_of_code
 from minilab.records.params import CUDA_RIVAL, TUNED_KERNEL, Config, Params, Wildcards
+from minilab.records.sources.closure import closure
+from minilab.records.sources.digests import digest_of_code
 
 RESULTS, RECORDED = "results", "results/recorded"
 

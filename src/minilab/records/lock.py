@@ -10,8 +10,8 @@ from pathlib import Path
 
 from minilab.device import cpu_name
 from minilab.files import read_object, sha256
-from minilab.records.digests import digest_of_code, digest_of_content
 from minilab.records.provenance import packages
+from minilab.records.sources.digests import digest_of_code, digest_of_content
 
 
 def flat(value: dict, name: str = "") -> Iterator[tuple[str, object]]:

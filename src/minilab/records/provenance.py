@@ -13,9 +13,9 @@ from typing import Any, TypedDict
 
 from minilab.device import cpu_device, hardware
 from minilab.files import digest
-from minilab.records.closure import only_forwards
-from minilab.records.content import changed_since, digests_of_opened
-from minilab.records.digests import digest_of_code, digest_of_content
+from minilab.records.sources.closure import only_forwards
+from minilab.records.sources.content import changed_since, digests_of_opened
+from minilab.records.sources.digests import digest_of_code, digest_of_content
 
 SIMULATED = "simulated-"  # begins the slug of a device that is not there
 Reason = dict[str, Any]  # {"code": ..., and the fields that its wording names}
@@ -65,7 +65,7 @@ def provenance(
 
     Args:
         sources: files that the result depends on, relative to the project's root; each is digested by what it means
-            (`minilab.records.digests.digest_of_code`).
+            (`minilab.records.sources.digests.digest_of_code`).
         params: the configuration that the result depends on, as plain data.
         device: slug of the hardware that it was measured on; this machine's CPU by default.
         inputs: other results that decide its figures; each is digested by its content.

@@ -22,10 +22,10 @@ from minicompile.lowering.record import shown_path
 from minicompile.models import BUILT_IN, build, minigpt
 from minicompile.watching.calls import split_marks
 from minicompile.watching.choosing.heuristics import KernelTimes
+from minicompile.watching.dynamo.stacks import user_frames
 from minicompile.watching.line_hooks import Operation, split_tags
 from minicompile.watching.machine.triton import TritonKernels
 from minicompile.watching.output_code import triton_sources
-from minicompile.watching.stacks import user_frames
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 from minimodel.checkpoint import save_checkpoint

@@ -4,6 +4,7 @@ import pytest
 import torch
 import zoo_models
 from captured import Links
+from declared_faults import fault
 from torch import nn
 
 from minicompile.capturing import capture
@@ -64,7 +65,8 @@ class Noisy(nn.Module):
         return note(self.two(x)).relu()
 
 
-def test_a_place_that_breaks_the_graph_is_told_once_with_the_ways_to_it_and_graphs_that_there_are():
+@fault("one line breaks the graph, reached in several ways", "Dynamo stopped here ... times.", "The ways are below it.")
+def test_a_place_that_breaks_the_graph_is_told_once_with_the_ways_to_it_and_graphs_that_there_are(says):
     made = made_of(Noisy(), torch.ones(2, 4))
     (place,) = made["graph_breaks"]
     ways = place["ways"]
@@ -87,7 +89,7 @@ def test_a_place_that_breaks_the_graph_is_told_once_with_the_ways_to_it_and_grap
     }
     assert named - {None} == shown
     page = summary_html(made)
-    assert f"Dynamo stopped here {place['count']} times." in page
+    assert page.count(says.replace("...", str(place["count"]))) == 1
     assert page.count("<p><b>") == 2  # the reasons; the ways are folded below
     assert page.count("<li>") == 1 + len(ways)
 

@@ -6,18 +6,20 @@ import os
 import random
 import time
 from collections import UserDict, defaultdict, namedtuple
+from threading import Lock
 from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from declared_faults import check_says, fault
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
 from minicompile import CompileConfig, capture, compile_report, maybe_compile
-from minicompile.batches import copied_batch, split_batch, storages_of
 from minicompile.safe import installation
 from minicompile.safe.call import ELEMENTS
+from minicompile.state.batches import copied_batch, split_batch, storages_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 logger = logging.getLogger(__name__)
@@ -154,61 +156,6 @@ inner = lambda leaf: {"x": {"inner": rows().requires_grad_(leaf)}}  # noqa: E731
 detached = around(after=lambda outputs, _: tuple(y.detach().requires_grad_() for y in outputs))
 
 
-class Lies:
-    """By the element in which it lies: a model, a batch, a backend, and what the reason names."""
-
-    output = (Plain, rows, around(after=lambda outputs, _: tuple(y + 1 for y in outputs)), "output")
-    strides = (
-        Plain,
-        rows,
-        around(after=lambda outputs, _: tuple(y.t().contiguous().t() for y in outputs)),
-        "strides of output: (1, 3) compiled, and (4, 1) eager",
-    )
-    requires_grad = (Frozen, rows, detached, "requires_grad of output")
-    sharing = (Views, rows, second(torch.clone), "memory of output[1]")
-    gradient = (Plain, rows, doubles((4, 4)), "gradient of layer.weight")
-    gradient_of_batch = (Nested, lambda: inner(True), doubles((3, 4)), "gradient of batch['x']['inner']")
-    gradient_of_a_global = (Nested, lambda: inner(False), doubles((4,)), "OUTSIDE")
-    batch = (Plain, rows, spoil(lambda one: one.mul_(2), (3, 4)), "batch")
-    batch_lost = (Writes, lambda: (rows(), {"k": [rows() * 0]}), around(before=each(torch.clone)), "batch[1]['k'][0]")
-    parameter = (Plain, rows, spoil(lambda one: one.mul_(2), (4, 4)), "layer.weight")
-
-
-LIES = {name: lie for name, lie in vars(Lies).items() if not name.startswith("_")}
-
-
-@pytest.mark.parametrize("name", LIES)
-@pytest.mark.parametrize("training", [True, False], ids=["training", "called"])
-def test_a_lie_in_one_element_is_refused_by_its_name(name, training):
-    model, batch, backend, names = LIES[name]
-    if not training and name.startswith(("gradient", "loss")) and name != "gradient_of_batch":
-        pytest.skip("only a step that trains has it")
-    if training and name == "batch":
-        pytest.skip("the backward pass would read what was spoiled, and its gradients be wrong too")
-    with torch.enable_grad() if training or name == "gradient_of_batch" else torch.no_grad():
-        report = report_of(model().train(training), batch(), backend)
-        assert not report.compiled
-        assert names in report.reason
-        torch.compiler.reset()
-        honest = report_of(model().train(training), batch())
-        assert honest.compiled, honest.reason
-
-
-@pytest.mark.parametrize("factor", [2.0, 3.0, 4.0, 5.0])
-def test_what_a_model_keeps_is_compared_wherever_it_keeps_it(factor):
-    """Each kept number is a multiple of one that no other is: a backend that adds one to it is wrong there alone."""
-    names = {2.0: "part.seen", 3.0: "table['rows'][0]", 4.0: "box.seen", 5.0: "Keeps.kept"}
-    report = report_of(Keeps(), rows(), adds(factor))
-    assert not report.compiled
-    assert names[factor] in report.reason
-    torch.compiler.reset()
-    report = report_of(Keeps(), rows())
-    assert report.compiled, report.reason
-    assert {"attribute", "buffer", "gradient", "random"} <= set(report.compared) <= set(ELEMENTS)
-    assert report.not_compared == []
-    assert not Keeps.kept.any()
-
-
 def adds(factor):
     """A backend that adds one to whatever is multiplied by a number, and is right everywhere else."""
 
@@ -222,6 +169,144 @@ def adds(factor):
         return graph_module
 
     return backend
+
+
+class Means(Plain):
+    def forward(self, x):
+        y = self.layer(x)
+        self.mean.copy_(y.detach().mean(0) * 6.0)
+        return y
+
+
+class Ones(Plain):
+    def __init__(self):
+        super().__init__()
+        for parameter in self.parameters():
+            nn.init.ones_(parameter)
+
+
+WRONG = "; the compiled model is wrong."
+DRAWN = f": state ... compiled, and state ... eager{WRONG}"
+FAR = f" is off by ... of its size, and ... is allowed{WRONG}"
+times = lambda factor: around(after=lambda outputs, _: tuple(y * factor for y in outputs))  # noqa: E731
+
+
+def lie(name, says, *case):
+    """A case of a test, which is wrong in one element of a call: the one with which its name begins."""
+    element = next(one for one in ELEMENTS if name.startswith(one))
+    LIED.add(element)
+    what = (
+        f"`{name}`: {ELEMENTS[name]}"
+        if name == element
+        else f"`{element}`{name.removeprefix(element).replace('_', ' ')}"
+    )
+    return pytest.param(*case, marks=fault(f"wrong in {what}", f"WrongNumbers: {says}", "It stays eager."))
+
+
+class Lies:
+    """By the element in which it lies: what the reason says, a model, a batch, a backend, and a loss, where it has."""
+
+    output = (f"output{FAR}", Plain, rows, around(after=lambda outputs, _: tuple(y + 1 for y in outputs)))
+    strides = (
+        f"strides of output: (1, 3) compiled, and (4, 1) eager{WRONG}",
+        Plain,
+        rows,
+        around(after=lambda outputs, _: tuple(y.t().contiguous().t() for y in outputs)),
+    )
+    requires_grad = (f"requires_grad of output[0]: True compiled, and False eager{WRONG}", Frozen, rows, detached)
+    sharing = (
+        f"memory of output[1]: its own compiled, and shared with batch, 0 bytes on eager{WRONG}",
+        Views,
+        rows,
+        second(torch.clone),
+    )
+    # of twelve ones it leaves a tenth, of which what each output may be off by is much
+    loss = (f"loss{FAR}", Ones, rows, times(1 + 5e-5), lambda y, _: y.sum() - 11.9)
+    gradient = (f"gradient of layer.weight{FAR}", Plain, rows, doubles((4, 4)))
+    gradient_of_the_batch = (
+        f"gradient of batch['x']['inner']{FAR}",
+        Nested,
+        lambda: inner(True),
+        doubles((3, 4)),
+    )
+    gradient_of_a_global = (f"gradient of global ....OUTSIDE{FAR}", Nested, lambda: inner(False), doubles((4,)))
+    batch = (
+        f"batch: written to compiled, and not written to eager{WRONG}",
+        Plain,
+        rows,
+        spoil(lambda one: one.mul_(2), (3, 4)),
+    )
+    batch_where_a_write_is_lost = (
+        f"batch[1]['k'][0]{FAR}",
+        Writes,
+        lambda: (rows(), {"k": [rows() * 0]}),
+        around(before=each(torch.clone)),
+    )
+    buffer = (f"buffer mean{FAR}", Means, rows, adds(6.0))
+    parameter = (
+        f"parameter layer.weight: written to compiled, and not written to eager{WRONG}",
+        Plain,
+        rows,
+        spoil(lambda one: one.mul_(2), (4, 4)),
+    )
+
+
+LIED: set[str] = set()
+LIES = {name: told for name, told in vars(Lies).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", [lie(name, says, name) for name, (says, *_) in LIES.items()])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "called"])
+def test_a_lie_in_one_element_is_refused_by_its_name(name, training, says):
+    _, model, batch, backend, *loss = LIES[name]
+    if not training and name.startswith(("gradient", "loss")) and name != "gradient_of_the_batch":
+        pytest.skip("only a step that trains has it")
+    if training and name == "batch":
+        pytest.skip("the backward pass would read what was spoiled, and its gradients be wrong too")
+    more = {"loss_fn": loss[0]} if loss else {}
+    with torch.enable_grad() if training or name == "gradient_of_the_batch" else torch.no_grad():
+        report = report_of(model().train(training), batch(), backend, **more)
+        assert not report.compiled
+        check_says(report.reason, says)
+        torch.compiler.reset()
+        honest = report_of(model().train(training), batch(), **more)
+        assert honest.compiled, honest.reason
+
+
+def test_each_element_has_its_lie():
+    assert set(ELEMENTS) == LIED
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        lie("attribute", f"attribute part.seen{FAR}", 2.0),
+        lie("attribute in a container", f"attribute table['rows'][0]{FAR}", 3.0),
+        lie("attribute of an object", f"attribute box.seen{FAR}", 4.0),
+        lie("attribute of a class", f"class attribute Keeps.kept{FAR}", 5.0),
+    ],
+)
+def test_what_a_model_keeps_is_compared_wherever_it_keeps_it(factor, says):
+    """Each kept number is a multiple of one that no other is: a backend that adds one to it is wrong there alone."""
+    report = report_of(Keeps(), rows(), adds(factor))
+    assert not report.compiled
+    check_says(report.reason, says)
+    torch.compiler.reset()
+    report = report_of(Keeps(), rows())
+    assert report.compiled, report.reason
+    assert {"attribute", "buffer", "gradient", "random"} <= set(report.compared) <= set(ELEMENTS)
+    assert report.not_compared == []
+    assert not Keeps.kept.any()
+
+
+class Twice(Plain):
+    def forward(self, x):
+        return x * 2.0, self.layer(x)
+
+
+def test_nan_with_which_the_first_step_has_trained_is_eager_s_no_more():
+    """In the last step the parameters are NaN, and so is eager's own: only the first tells."""
+    assert "NaN or infinity where eager has not" in report_of(Twice(), rows(), second(lambda y: y * torch.nan)).reason
 
 
 class MakesOnce(Plain):
@@ -293,24 +378,32 @@ def test_what_eager_leaves_alone_is_left_alone_to_the_bit_in_any_arithmetic():
 
 
 @pytest.mark.parametrize(
-    ("draw", "whose"),
-    [(lambda: torch.rand(1), "torch"), (random.random, "Python"), (lambda: np.random.rand(), "NumPy")],
+    "draw",
+    [
+        lie("random", f"random numbers of torch on the CPU{DRAWN}", lambda: torch.rand(1)),
+        lie("random numbers of Python", f"random numbers of Python{DRAWN}", random.random),
+        lie("random numbers of NumPy", f"random numbers of NumPy{DRAWN}", lambda: np.random.rand()),
+    ],
     ids=["torch", "Python", "NumPy"],
 )
-def test_random_numbers_that_eager_does_not_draw(draw, whose):
+def test_random_numbers_that_eager_does_not_draw(draw, says):
     report = report_of(Plain(), rows(), drawing(draw))
     assert report.failure["element"] == "random"
-    assert whose in report.reason
+    check_says(report.reason, says)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "names"),
+    "wrong",
     [
-        (lambda y: (y,), "structure of output"),
-        (lambda y: SimpleNamespace(y=y), "structure of output"),
+        lie("structure", f"structure of output: tuple of 1 compiled, and Tensor eager{WRONG}", lambda y: (y,)),
+        lie(
+            "structure of an object",
+            f"structure of output.y: Tensor compiled, and not there eager{WRONG}",
+            lambda y: SimpleNamespace(y=y),
+        ),
     ],
 )
-def test_another_structure_is_refused(wrong, names, monkeypatch):
+def test_another_structure_is_refused(wrong, says, monkeypatch):
     def compiled(function, *arguments, **more):
         return lambda *given, **named: wrong(function(*given, **named)) if not eager() else function(*given, **named)
 
@@ -320,10 +413,15 @@ def test_another_structure_is_refused(wrong, names, monkeypatch):
     monkeypatch.setattr(installation.dynamo_internals, "torch_compile", compiled)
     report = report_of(Plain().eval(), rows())
     assert not report.compiled
-    assert names in report.reason
+    check_says(report.reason, says)
 
 
-def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place):
+@fault(
+    "eager itself leaves something else each time: the hour, say",
+    "attribute began",
+    "It is named in `not_compared`, and the rest is compared.",
+)
+def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place, says):
     class Timed(Plain):
         def forward(self, x):
             self.began = self.hour()
@@ -335,7 +433,7 @@ def test_what_eager_leaves_otherwise_each_time_is_named_and_not_compared(place):
 
     report = report_of(Timed(), rows())
     assert report.compiled, report.reason
-    assert report.not_compared == ["attribute began"]
+    assert report.not_compared == [says]
 
 
 def test_a_model_that_is_only_called_says_that_its_gradients_were_not_compared():
@@ -363,6 +461,7 @@ def test_a_global_that_a_call_binds_is_as_it_was(place):
     assert (calls, SEEN) == (0, [])
 
 
+@fault("its first call makes a cache, so that the second compiles again", None, "It settles, and runs compiled.")
 def test_a_cache_that_a_model_makes_at_its_first_call_settles_at_its_second():
     class Caching(Plain):
         def forward(self, x):
@@ -422,6 +521,7 @@ class TestCopies:
         made = copied_batch({"x": model.mean[1:], "y": rows()}, storages_of(model))
         assert made["x"].data_ptr() == model.mean.data_ptr() + 4
 
+    @fault("the batch is of a class of its own", None, "So is what is tried, and `forward` gets it as from you.")
     @pytest.mark.parametrize(
         "batch",
         [
@@ -518,6 +618,57 @@ def test_capture_and_maybe_compile_hand_over_the_same():
     }
 
 
+class GoesOn(Plain):
+    def forward(self, x, numbers):
+        return self.layer(x) + self.next(numbers)
+
+    @torch.compiler.disable
+    def next(self, numbers):
+        return next(numbers)
+
+
+class WritesLocked(Plain):
+    def forward(self, x, lock, kept):
+        kept.copy_(self.layer(x).detach())
+        return self.layer(x) * 1.0
+
+
+@fault(
+    "its call uses up what can be neither copied nor put back, a generator, and the process cannot be copied",
+    f"WrongNumbers: output{FAR}",
+    "It stays eager. In a copy of the process it is compared, and the generator stands where it did.",
+)
+def test_a_call_that_cannot_be_taken_back_stays_eager_unless_the_process_is_copied(place, says):
+    numbers = (float(number) for number in range(9))
+    report = report_of(GoesOn(), (rows(), numbers))
+    if place == "in place":
+        check_says(report.reason, says)
+    else:
+        assert report.compiled, report.reason
+        assert next(numbers) == 0
+
+
+@fault(
+    "the batch holds what cannot be copied: a lock",
+    None,
+    "It is handed over itself. What a call writes to it is taken back, and compared.",
+)
+def test_what_cannot_be_copied_is_compared_all_the_same():
+    loses = around(before=lambda given: tuple(a.clone() if is_input(a) and not a.any() else a for a in given))
+    for backend, right in ((loses, False), ("eager", True)):
+        torch.compiler.reset()
+        kept = torch.zeros(3, 4)
+        with torch.no_grad():
+            report = report_of(WritesLocked().eval(), (rows(), Lock(), kept), backend)
+        assert report.compiled == right, report.reason
+        assert not kept.any()
+
+
+@fault(
+    "tensors of the batch lie over one another, or in the model's memory",
+    None,
+    "Those that are tried do as well, so that nothing is compiled for others.",
+)
 def test_a_batch_whose_tensors_overlap_is_proven_as_it_is():
     class Moves(nn.Module):
         def forward(self, whole, rest):

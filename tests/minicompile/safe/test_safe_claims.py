@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+from declared_faults import check_says, fault
 from safe_models import MLP, features
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -79,8 +80,13 @@ class Block(nn.Module):
         return self.layer(x) * (2.0 if self.name.endswith("0") else 1.0)
 
 
+@fault(
+    "modules are past the limit on recompiles",
+    "torch.compile: 'forward' (...) reached recompile_limit = 2 and compiles no more; last: ...",
+    "`modules` has those that run compiled, and `why_eager` the others.",
+)
 @pytest.mark.parametrize("place", ["apart", "in place", "unchecked"])
-def test_modules_past_the_recompile_limit_run_eager_and_no_others(place, monkeypatch):
+def test_modules_past_the_recompile_limit_run_eager_and_no_others(place, monkeypatch, caplog, says):
     if place == "in place":
         monkeypatch.setattr(smoketest, "why_not", lambda tensors: "the test asks for it")
     model = nn.Sequential(*(Block(f"block {number}") for number in range(4)))
@@ -94,6 +100,7 @@ def test_modules_past_the_recompile_limit_run_eager_and_no_others(place, monkeyp
             runs.clear()
             model(features())
             assert len(runs) == 2
+    check_says("\n".join(warned(caplog)), says)
 
 
 def test_modules_that_share_one_graph_all_run_compiled():
@@ -130,11 +137,16 @@ def test_a_module_behind_a_break_within_a_compiled_model_is_named():
         model(features())
 
 
-def test_modules_without_a_graph_are_named_with_the_reason():
+@fault(
+    "modules have no graph",
+    "{'hidden': 'blocked', 'same': 'nothing_to_compute', 'rare': 'never_called'}",
+    "`why_eager` names them, and `modules` does not; one that a later call compiles changes places.",
+)
+def test_modules_without_a_graph_are_named_with_the_reason(says):
     model = compiled(Mixed(), features(), allowlist=["first", "same", "rare"], blocklist=["hidden"])
     report = compile_report(model)
     assert report.modules == ["first"]
-    assert report.why_eager == {"hidden": "blocked", "same": "nothing_to_compute", "rare": "never_called"}
+    assert str(report.why_eager) == says
     assert list(report.why_eager) == report.ran_eager
     model(torch.ones(100, 8))
     assert compile_report(model).modules == ["first", "rare"]
@@ -179,6 +191,11 @@ def of_the_class(model, x):
         type(model).forward(model, x)
 
 
+@fault(
+    "calls go round the compiled code: a method calls `forward`, or a part is called alone",
+    "torch.compile: `...` calls `...` itself; its calls are eager",
+    "Said once; `round_calls` has it. Calls of the model run compiled.",
+)
 @pytest.mark.parametrize(
     ("ways", "called", "by"),
     [
@@ -188,7 +205,7 @@ def of_the_class(model, x):
         (of_the_class, "forward", "of_the_class (test_safe_claims.py:"),
     ],
 )
-def test_calls_that_go_round_the_compiled_code_are_told_once(ways, called, by, caplog):
+def test_calls_that_go_round_the_compiled_code_are_told_once(ways, called, by, caplog, says):
     model = compiled(Auto(), features())
     for _ in range(2):
         ways(model, features())
@@ -196,7 +213,9 @@ def test_calls_that_go_round_the_compiled_code_are_told_once(ways, called, by, c
     assert not runs
     assert found.called == called
     assert found.by.startswith(by)
-    assert warned(caplog) == [f"torch.compile: `{found.by}` calls `{called}` itself; its calls are eager"]
+    (told,) = warned(caplog)
+    assert f"`{found.by}` calls `{called}` itself" in told
+    check_says(told, says)
     assert compile_report(model).compiled  # what is called as it should be still is
     model(features())
     assert runs
@@ -260,10 +279,15 @@ class Scale(nn.Module):
         return self(x)
 
 
+@fault(
+    "Dynamo leaves the model for good, because it was called under a mode of torch's",
+    "calls run eager since ...: Dynamo skips the frame",
+    "`compiled` is false; `torch.compiler.reset()` has it compiled again.",
+)
 @pytest.mark.parametrize(
     ("kind", "mode"), [(MLP, lambda: FlopCounterMode(display=False)), (Scale, Nothing), (Auto, Nothing)]
 )
-def test_a_model_that_dynamo_left_under_a_mode_is_said_to_run_eager(kind, mode, caplog):
+def test_a_model_that_dynamo_left_under_a_mode_is_said_to_run_eager(kind, mode, caplog, says):
     other, model = (compiled(kind(), features(), logging.getLogger(name)) for name in ("other", "left"))
     for one in (other, model):
         one(features())
@@ -275,6 +299,7 @@ def test_a_model_that_dynamo_left_under_a_mode_is_said_to_run_eager(kind, mode, 
     report = compile_report(model)
     assert (report.compiled, report.stage, report.why_eager) == (False, "later", {"(model)": "skipped"})
     assert report.eager_since in report.reason
+    check_says(report.reason, says)
     assert report.failure == {"code": "runs_eager", "why": "skipped", "since": report.eager_since}
     assert len(warned(caplog, "left")) == 1
     assert all(report.eager_since in failure(language, report.failure) for language in LANGUAGES)
@@ -308,16 +333,27 @@ def test_a_limit_that_is_reached_later_is_dated():
     assert report.eager_since is not None
 
 
-def test_a_stance_that_has_everything_run_eager_is_said():
+@fault(
+    "a stance of torch's has everything run eager",
+    "torch.compiler.set_stance('force_eager') is set: until it is set back, calls run eager",
+    "`compiled` is false until then.",
+)
+def test_a_stance_that_has_everything_run_eager_is_said(says):
     model = compiled(MLP(), features())
     with torch.compiler.set_stance("force_eager"):
         model(features())
         report = compile_report(model)
     assert (report.compiled, report.failure["setting"]) == (False, "torch.compiler.set_stance('force_eager')")
+    check_says(report.reason, says)
     assert compile_report(model).compiled
 
 
-def test_what_no_guard_holds_is_said(monkeypatch):
+@fault(
+    "what compiled code depends on is held by no guard: a variable of the environment, hooks",
+    "torch.compile: os.environ is read at ..., unguarded: compiled code keeps what it said",
+    "`unguarded` names it, and hooks that have changed since. The compiled code goes on as it is.",
+)
+def test_what_no_guard_holds_is_said(monkeypatch, caplog, says):
     class Tempered(Auto):
         def forward(self, x):
             return super().forward(x) / self.temperature()
@@ -336,6 +372,7 @@ def test_what_no_guard_holds_is_said(monkeypatch):
         assert "test_safe_claims.py:" in reads.where
         assert reads.where.endswith("Tempered.temperature")
         model(features())
+    check_says("\n".join(warned(caplog)), says)
     before = model(features())
     monkeypatch.setenv("TEMPERATURE_OF_THE_TEST", "10")
     model.decoder.register_forward_hook(lambda module, args, output: output * 10)

@@ -10,7 +10,6 @@ import torch
 from safe_models import MLP, failing, features, lying
 
 from minicompile import CompileConfig, compile_report, maybe_compile
-from minicompile.frozen_state import CannotRestore
 from minicompile.report.words import failure
 from minicompile.safe.failures import (
     NothingCompared,
@@ -22,6 +21,7 @@ from minicompile.safe.failures import (
 )
 from minicompile.safe.smoketest.apart import ProcessDied
 from minicompile.safe.smoketest.numerics import compare
+from minicompile.state.frozen_state import CannotRestore
 from minilab.config.check import read_schema
 from minilab.pages.translations import LANGUAGES
 

@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from minicompile import CompileSmoketest
-from minicompile.batches import own_loss, split_batch
 from minicompile.safe.failures import WrongNumbers
 from minicompile.safe.smoketest.numerics import compare, comparison_dtype
+from minicompile.state.batches import own_loss, split_batch
 from minilab import LabError
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")

@@ -5,6 +5,7 @@ import logging
 import pytest
 import torch
 from captured import FAST
+from declared_faults import check_says, fault, words_of
 from torch import nn
 
 import minicompile
@@ -56,7 +57,12 @@ def told(tmp_path_factory):
     return first, beside, again
 
 
-def test_each_is_named_with_its_line_also_beside_what_was_compiled_in_the_block(told):
+@fault(
+    "what the block calls was compiled before it",
+    "step (...:...) was compiled before the block began; torch.compiler.reset() in front of it shows it.",
+    "What the block compiled is shown beside it.",
+)
+def test_each_is_named_with_its_line_also_beside_what_was_compiled_in_the_block(told, says):
     _, beside, _ = told
     assert len(beside.captures) == 1
     lines = {one["function"]: one["line"] for one in beside.unseen}
@@ -65,9 +71,9 @@ def test_each_is_named_with_its_line_also_beside_what_was_compiled_in_the_block(
         "Doubles.forward": Doubles.forward.__code__.co_firstlineno,
         "Halves.forward": Halves.forward.__code__.co_firstlineno,
     }
-    page = beside.index.read_text()
-    assert f"step (tests/minicompile/unseen/test_earlier.py:{lines['step']}) was compiled before the block" in page
-    assert "torch.compiler.reset() in front of it shows it" in page
+    page = words_of(beside.index)
+    assert f"step (tests/minicompile/unseen/test_earlier.py:{lines['step']}) was" in page
+    check_says(page, says)
 
 
 def test_a_block_that_calls_nothing_of_it_says_nothing_and_after_a_reset_it_is_shown(told):

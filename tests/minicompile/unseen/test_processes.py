@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from declared_faults import check_says, fault, words_of
 
 from minicompile.unseen import processes
 
@@ -63,16 +64,22 @@ def explored(tmp_path_factory):
     return made.stdout, folder / "out"
 
 
-def test_each_process_has_its_folder_and_the_page_has_them_all(explored):
+@fault("a script compiles in processes that it starts", None, "Each has its folder, and the page links to them all.")
+@fault(
+    "one of them is killed before it has written what it compiled",
+    "What one process that was started compiled, if anything, is not seen: it ended too early, runs still, or its "
+    "Python kept the lab out (-E, -I, another installation).",
+    "The page has the others.",
+)
+def test_each_process_has_its_folder_and_the_page_has_them_all(explored, says):
     _, out = explored
     captures = [out / "ahead" / "capture.json", *(out / f"process_{number}" / "capture.json" for number in (1, 2))]
     texts = [json.loads(path.read_text())["panes"] for path in captures]
     for name, panes in zip(("softmax", "sigmoid", "tan"), texts, strict=True):
         assert any(name in line for pane in panes for line in pane["lines"])
-    page = (out / "index.html").read_text()
-    assert 'href="process_2/explorer.html"' in page
-    assert "What one process that was started compiled, if anything, is not seen" in page  # the one that was killed
-    assert "runs eager" not in page  # one process has compiled it, and this one handed it on
+    assert 'href="process_2/explorer.html"' in (out / "index.html").read_text()
+    check_says(words_of(out / "index.html"), says)
+    assert "runs eager" not in (out / "index.html").read_text()  # one process has compiled it, and this handed it on
 
 
 def test_of_the_processes_that_python_starts_those_of_inductor_s_are_none_of_the_script_s():
@@ -88,10 +95,16 @@ def test_what_is_compiled_ahead_for_torch_compile_is_shown_under_its_name(explor
     assert "asked for by itself, not by a call" in page
 
 
-def test_what_went_by_aotinductor_is_named(explored):
-    assert "One model was compiled ahead of time, by AOTInductor" in (explored[1] / "index.html").read_text()
+@fault(
+    "a model is compiled ahead of time",
+    "One model was compiled ahead of time, by AOTInductor, and is not shown.",
+    "It is made.",
+)
+def test_what_went_by_aotinductor_is_named(explored, says):
+    check_says(words_of(explored[1] / "index.html"), says)
 
 
+@fault("a script counts or keeps what torch cached", None, "It counts and keeps what it does without `explore`.")
 def test_what_a_script_counts_and_keeps_is_as_without(explored):
     assert explored[0].startswith("1 kept")
     assert "'fxgraph_cache_miss': 1, 'fxgraph_cache_hit': 1" in explored[0]

@@ -13,7 +13,7 @@ from torch._inductor.scheduler import Scheduler
 
 from minicompile.watching.choosing.hooking import loaded_modules
 from minicompile.watching.collected import Session
-from minicompile.watching.frames import (
+from minicompile.watching.dynamo.frames import (
     GUARDS,
     TRACE_LOGGER,
     FrameLog,

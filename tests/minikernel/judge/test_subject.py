@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from declared_faults import check_says, fault
 
 from minikernel.judge.client import Failed, KernelProcess
 from minikernel.judge.subject import Subject
@@ -77,6 +78,11 @@ def test_a_result_of_another_shape_or_dtype_is_told_so(told: dict, said: str, mi
 NAN, INF = math.nan, math.inf
 
 
+@fault(
+    "a kernel of yours gives a zero where NaN is right, a NaN where a number is, an infinity",
+    "left out: kernel ... on ..., ...: it is ... at ..., where ... is right; the kernel is wrong there.",
+    "Its proof says so. It is neither timed nor drawn; everything else is.",
+)
 @pytest.mark.parametrize(
     ("x", "changed", "said"),
     [
@@ -91,7 +97,7 @@ NAN, INF = math.nan, math.inf
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_an_element_of_another_kind_is_told_with_its_place(x: list, changed: dict, said: str, dtype: str):
+def test_an_element_of_another_kind_is_told_with_its_place(x: list, changed: dict, said: str, dtype: str, says: str):
     given = torch.tensor(x).to(getattr(torch, dtype))
     result = torch.softmax(given.double(), -1).to(given.dtype)
     for place, value in changed.items():
@@ -100,7 +106,8 @@ def test_an_element_of_another_kind_is_told_with_its_place(x: list, changed: dic
     subject = Subject(SimpleNamespace(at=at, device="cpu"), "mine", 1e-2)
     with pytest.raises(Failed) as failed:
         subject.judged(result, [given])
-    assert f"{said}; the kernel is wrong there" in str(failed.value)
+    assert said in str(failed.value)
+    check_says(f"left out: {failed.value}", says)
     assert json.loads(json.dumps(failed.value.reason, allow_nan=False)) == failed.value.reason
     assert in_words(failed.value.reason, "es") != in_words(failed.value.reason)
 

@@ -14,7 +14,7 @@ from minikernel.model.generate import launch as generate
 from minikernel.model.graph import launch as graph
 from minikernel.ops import softmax_cuda
 from minilab import LabError
-from minilab.records.closure import closure
+from minilab.records.sources.closure import closure
 
 RUNGS = {"block": forward_block, "cluster": forward_cluster, "generate": generate, "graph": graph}
 INCLUDE = re.compile(r'^#include "(.+)"$', re.M)

@@ -1,5 +1,7 @@
 """The table of kernels: what tuning writes is what dispatch reads, and there is a default beyond it."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,6 +9,10 @@ from hypothesis import strategies as st
 
 from minikernel.ops.dispatch import dispatch
 from minikernel.ops.dispatch.dispatch import Choice, choose
+from minilab.files import read_json
+from minilab.records.artefact import RECORDED
+
+ROOT = Path(__file__).parents[3]
 
 CONFIG = {"BLOCK": 256, "ROWS": 2, "num_warps": 1}
 
@@ -67,12 +73,13 @@ def test_what_tuning_found_is_what_is_read(tmp_path):
     read = dispatch.table("a-gpu", tmp_path)
     assert choose(read, torch.float32, 64, 600, cuda_c=True) == Choice("triton", CONFIG)
     assert choose(read, torch.float32, 4096, 600, cuda_c=True) == Choice("fused")
-    assert read[0]["microseconds"] == {"fused": 5.0, "triton": 4.0}
     assert dispatch.table("another-gpu", tmp_path) == []
 
 
-def test_every_tracked_table_holds_kernels_that_can_be_launched():
+def test_every_tracked_table_is_its_recorded_tunings_and_holds_kernels_that_can_be_launched():
     for path in dispatch.HERE.glob(dispatch.TABLES):
+        recorded = read_json(ROOT / RECORDED / path.stem / "24/autotune.json")
+        assert dispatch.table(path.stem) == dispatch.dispatch_table(recorded)
         for row in dispatch.table(path.stem):
             chosen = choose([row], getattr(torch, row["dtype"]), row["rows"], row["cols"], cuda_c=True)
             assert chosen.kernel in ("fused", "triton")

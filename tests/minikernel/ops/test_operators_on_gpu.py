@@ -17,9 +17,10 @@ from torch.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
 import minikernel
 from minikernel.measure.multiply_add import STEPS, multiply_add
-from minikernel.ops import lm_head, softmax_triton, triton_operator
+from minikernel.ops import lm_head, softmax_triton
 from minikernel.ops.ladder.table import kernels
-from minikernel.ops.operator import softmax_backward_op, softmax_op
+from minikernel.ops.operator import triton_operator
+from minikernel.ops.operator.operator import softmax_backward_op, softmax_op
 from minikernel.proof.accuracy import exact_softmax, softmax_error
 from minikernel.proof.proof import TOLERANCE
 from minilab import LabError

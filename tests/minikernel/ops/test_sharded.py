@@ -11,13 +11,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.func import grad, jvp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.masked import masked_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import minikernel
 from minikernel.ops import lm_head
+from minikernel.ops.cpu.rungs import checked
 from minikernel.ops.operands import is_plain, readable
-from minikernel.ops.operator import softmax_backward_op, softmax_op
+from minikernel.ops.operator.operator import softmax_backward_op, softmax_op
 from minilab import LabError
 
 FUNCTIONS = [softmax_op, minikernel.softmax]
@@ -135,6 +137,8 @@ def test_no_kernel_reads_a_tensor_that_is_not_its_memory(group):
     for x in (found[-1], found[5]):
         with pytest.raises(LabError, match=r"a kernel reads a tensor's own memory, which .* use minikernel\.softmax"):
             readable("a kernel", x)
+        with pytest.raises(LabError, match=r"the C\+\+ kernel loop reads a tensor's own memory"):
+            checked("loop", x)
     for x in (torch.randn(3), torch.nn.Parameter(torch.randn(2, 3)), torch.randn(4, 4).t()[1:]):
         assert is_plain(x)
     with torch.inference_mode():
@@ -154,6 +158,14 @@ def test_the_head_takes_no_tensor_that_is_not_its_memory_and_none_that_is_watche
         assert not lm_head.takes(h, weight)
     with torch.autograd.forward_ad.dual_level():
         assert not lm_head.takes(h, weight)
+    seen = []
+    look = lambda x: (seen.append(lm_head.takes(h, weight)), 2 * x)[1]  # noqa: E731
+    torch.jit.trace(look, torch.ones(1), check_trace=False)
+    for pre_dispatch in (True, False):
+        make_fx(look, pre_dispatch=pre_dispatch)(torch.ones(1))
+    assert seen == [False] * 3
+    with pytest.raises(LabError, match=r"torch\.jit\.trace cannot follow a kernel; use minikernel\.softmax"):
+        torch.jit.trace(lambda x: readable("a kernel", x), torch.ones(1))
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert not lm_head.takes(h, weight)
 

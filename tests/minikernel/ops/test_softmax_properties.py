@@ -18,8 +18,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import minikernel
-from minikernel.ops import operator
 from minikernel.ops.ladder.table import LADDERS
+from minikernel.ops.operator import operator
 from minikernel.proof.accuracy import relative_error
 from minikernel.proof.proof import INTERPRETER_TOLERANCE, REFERENCE_TOLERANCE, TOLERANCE
 

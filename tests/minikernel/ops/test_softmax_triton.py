@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("triton")
 
+from minikernel.ops import softmax_triton
 from minikernel.ops.softmax_reference import softmax_float64
 from minikernel.ops.softmax_triton import candidates, default_config, in_lab_grid, launch, softmax, softmax_kernel
 from minikernel.ops.softmax_triton_backward import softmax_backward
@@ -27,6 +28,12 @@ SHAPES = ((64, 600), (524288, 600), (65536, 1000), (32768, 4096), (8192, 32768),
 LOOPED = {"BLOCK": 32, "ROWS": 1, "num_warps": 1}  # narrow tiles: 32 of them hold 1,024 columns, and no more
 gpu = pytest.mark.gpu
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def test_a_result_of_a_dtype_that_it_does_not_write_is_refused(monkeypatch):
+    monkeypatch.setattr(softmax_triton, "check_operand", lambda x: x)  # wherever it is
+    with pytest.raises(LabError, match=r"writes torch\.float16, as it reads, or float32, not torch\.float64"):
+        softmax(torch.zeros(2, 3, dtype=torch.float16), dtype=torch.float64)
 
 
 def run_interpreted(script, tmp_path, arrays):

@@ -66,6 +66,21 @@ def test_a_wrong_softmax_is_refused_and_named(name):
         prove(WRONG[name], "cpu", "float32", name="wrong")
 
 
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda x: exact(x).double(), "its dtype is float64, where float32 is right"),
+        (lambda x: exact(x).unsqueeze(0), r"its shape is \(1, 5, 1\), where \(5, 1\) is right"),
+        (lambda x: exact(x).nan_to_num(0.0), "it is 0.0 at row 2, where NaN is right"),
+        (unshifted, "it is NaN at row 0, column 0, where 1.0 is right"),
+        (lambda x: (exact(x),), r"its result is a tuple; return a plain torch\.Tensor"),
+    ],
+)
+def test_what_has_no_relative_error_is_told_with_its_place(function, sentence):
+    with pytest.raises(LabError, match=sentence):
+        prove(function, "cpu", "float32", name="wrong")
+
+
 def test_a_kernel_that_raises_is_named_with_its_case():
     def crash(x):
         raise RuntimeError("out of luck")

@@ -6,9 +6,9 @@ import pytest
 
 from minilab import LabError
 from minilab.files import sha256, write_json
-from minilab.records.digests import digest_of_code
 from minilab.records.drift import described, drift
 from minilab.records.lock import choices_of, flat, lock
+from minilab.records.sources.digests import digest_of_code
 
 LOCK = {
     "machine": {"cpu": "A Chip", "system": "Linux", "python": "3.11"},

@@ -6,10 +6,10 @@ import pytest
 
 from minilab.device import cpu_device
 from minilab.files import write_json
-from minilab.records.closure import closure
-from minilab.records.digests import digest_of_code
 from minilab.records.provenance import concluded, provenance, stale_reasons
 from minilab.records.restore import Today, flattened, reasons_by_kernel
+from minilab.records.sources.closure import closure
+from minilab.records.sources.digests import digest_of_code
 from minilab.records.words import worded
 
 

@@ -116,8 +116,12 @@ class Judge:
         return [one for one in ELEMENTS if one in facts or (one in KINDS and _numbers(reference, one))]
 
     def kept(self, step: Step, reference: Step) -> WrongNumbers | None:
-        """Say what is wrong with what the first of several steps leaves behind, where it may make things once."""
-        return next((one for one in self.differences(step, reference) if one.place and one.place[0] in KEPT), None)
+        """Say what is wrong with what the first of several steps leaves behind, where it may make things once.
+
+        NaN and infinity as well, wherever they are: trained with them, eager has them in the next step too.
+        """
+        found = self.differences(step, reference)
+        return next((one for one in found if one.code == "not_finite" or (one.place and one.place[0] in KEPT)), None)
 
     def differences(self, step: Step, reference: Step, finer: Step | None = None) -> Iterator[WrongNumbers]:
         """Everything that is wrong with a compiled step, the elements of a call in their order."""

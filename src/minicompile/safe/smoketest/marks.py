@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from minicompile.batches import split_batch
+from minicompile.state.batches import split_batch
 
 Marks = dict[str, dict[str, Any]]  # argument of forward -> attributes of the tensor
 PREFIX = "_dynamo_"

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.batches import leaves_of
-from minicompile.frozen_state import parts_of
-from minicompile.memory import is_strided, span, storage_of, strides_that_count
-from minicompile.reach import Binding, has_attributes, is_array, is_exact, is_generator, key_name, walk
+from minicompile.state.batches import leaves_of
+from minicompile.state.frozen_state import parts_of
+from minicompile.state.memory import is_strided, span, storage_of, strides_that_count
+from minicompile.state.reach import Binding, has_attributes, is_array, is_exact, is_generator, key_name, walk
 from minicompile.torch_private.state import version_of
 
 BATCH = "\0batch"  # the root of the batch's names, which no attribute of a model has

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.frozen_state import CannotRestore, FrozenState, frozen
-from minicompile.reach import reached
+from minicompile.state.frozen_state import CannotRestore, FrozenState, frozen
+from minicompile.state.reach import reached
 from minicompile.torch_private import dynamo as dynamo_internals
 from minicompile.torch_private.state import version_of
 from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call

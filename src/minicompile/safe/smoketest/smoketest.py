@@ -25,8 +25,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from minicompile.frozen_state import CannotRestore
-from minicompile.reach import reached
 from minicompile.safe.call import MAY_VARY
 from minicompile.safe.compile_record import SmoketestOutcome
 from minicompile.safe.failures import Place, TimeLimitExceeded, WrongNumbers, ranks_present
@@ -45,6 +43,8 @@ from minicompile.safe.smoketest.outputs import WORDS, Fact, Step
 from minicompile.safe.smoketest.rewind import other_threads_waiting, rewinding
 from minicompile.safe.smoketest.steps import Say, Subject
 from minicompile.safe.smoketest.time_limit import time_limit
+from minicompile.state.frozen_state import CannotRestore
+from minicompile.state.reach import reached
 from minicompile.torch_private import dynamo as dynamo_internals
 
 
@@ -74,7 +74,7 @@ class CompileSmoketest:
 
         Args:
             model: an eager model passes as well: it is its own reference.
-            sample_batch: see `minicompile.batches` for how it reaches the model.
+            sample_batch: see `minicompile.state.batches` for how it reaches the model.
             optimizer: the real one, restored afterwards; None takes plain SGD.
             loss_fn: `(output)` or `(output, target)`; None takes the model's own loss.
 

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.batches import call_loss, copied_batch, parameters_of, split_batch, storages_of, tensors_of
-from minicompile.frozen_state import RandomState
-from minicompile.reach import walk
 from minicompile.safe.installation import eager_calls
 from minicompile.safe.smoketest.outputs import BATCH, Reading, Step, shapes_of
 from minicompile.safe.smoketest.rewind import passes_taken_back
+from minicompile.state.batches import call_loss, copied_batch, parameters_of, split_batch, storages_of, tensors_of
+from minicompile.state.frozen_state import RandomState
+from minicompile.state.reach import walk
 from minicompile.torch_private.state import tree_map
 from minilab import LabError
 

@@ -25,7 +25,7 @@ from minikernel.exercise.grading.submissions import Submission, handed_in
 from minikernel.exercise.marks import Marks, has_a_time
 from minikernel.judge.client import Workshop
 from minikernel.reasons import in_words
-from minilab.records.digests import digest_of_code
+from minilab.records.sources.digests import digest_of_code
 
 KNOB = "grade.time_limit_seconds"
 LARGEST_BYTES = 1e8  # of a shape that is timed: with larger ones the judge takes longer than a student is given

@@ -11,6 +11,7 @@ import torch
 
 from minikernel.ops.cpu.build import built
 from minikernel.ops.cpu.pool import POOL
+from minikernel.ops.operands import readable
 from minilab import LabError
 
 
@@ -58,15 +59,15 @@ def checked(name: str, x: torch.Tensor) -> torch.Tensor:
     """`x` contiguous and without its gradient, a scalar as a row of one.
 
     Raises:
-        LabError: it is not on the CPU, or not float32.
+        LabError: it is not on the CPU, not float32, or not what lies at its address.
     """
     if x.device.type != "cpu" or x.dtype != torch.float32:
         raise LabError(
             f"the C++ kernel {name} takes float32 tensors on the CPU, not {x.dtype} on {x.device}; use "
-            "minikernel.softmax, which takes any."
+            "minikernel.softmax, which gives the rest to torch."
         )
     # no gradient is recorded, and none must be asked for in silence
-    x = x.detach()
+    x = readable(f"the C++ kernel {name}", x).detach()
     return x.contiguous() if x.dim() else x.reshape(1)
 
 

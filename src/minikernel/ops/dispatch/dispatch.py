@@ -1,9 +1,10 @@
 """Which kernel `minikernel.softmax` launches on a GPU: a table made by tuning, and a default beyond it.
 
 `tables/{device}.json`, small enough to read, says for each shape that was tuned on a device which of
-`fused` and `triton` was faster there, by what times; `dispatch_table` makes it of autotune's log. At a
-width that it holds, the nearest number of rows decides. Any other width, and a device that nobody tuned, gets
-`fused`, or where CuPy is missing, which compiles it, the Triton kernel in its default configuration.
+`fused` and `triton` was faster there; `dispatch_table` makes it of autotune's log, which has the times: with them
+here, each tuning would stale what was measured by the same choices. At a width that it holds, the nearest
+number of rows decides. Any other width, and a device that nobody tuned, gets `fused`, or where CuPy is
+missing, which compiles it, the Triton kernel in its default configuration.
 """
 
 import functools
@@ -36,8 +37,7 @@ def dispatch_table(tuning: dict) -> list[dict]:
         tuning: `autotune.json`, as `minikernel.measure.autotune.autotune` returns it.
 
     Returns:
-        For each tuned shape and dtype: rows, cols, dtype, the kernel to launch, its config (None for the default),
-        and the microseconds of both kernels.
+        For each tuned shape and dtype: rows, cols, dtype, the kernel to launch and its config (None for the default).
     """
     return [
         {
@@ -47,7 +47,6 @@ def dispatch_table(tuning: dict) -> list[dict]:
             "kernel": choice["faster"],
             # `fused` has its layouts by width (softmax_fused.py) and takes no configuration
             "config": choice["config"] if choice["faster"] == tuning["kernel"] else None,
-            "microseconds": {"fused": choice["rival_us"], tuning["kernel"]: choice["median_us"]},
         }
         for choice in tuning["choices"]
     ]

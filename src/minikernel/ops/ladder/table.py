@@ -3,7 +3,7 @@
 Whoever loads a kernel by its name imports it from here, because the rungs join the registry's table when this module
 is imported. Those described here stand apart from the registry because the operator, the tuning and the contest use
 none of them: what these measured does not become stale when a rung is added. The table names the others too, so that a
-job on one kernel depends on that entry alone (`minilab.records.closure`).
+job on one kernel depends on that entry alone (`minilab.records.sources.closure`).
 """
 
 from minikernel.ops.registry import HERE, SPECS, KernelSpec, kernels, load_kernel, load_user_kernel, spec_of

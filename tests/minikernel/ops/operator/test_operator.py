@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
 
-from minikernel.ops import operator
-from minikernel.ops.operator import softmax_backward_op, softmax_op
+from minikernel.ops.operator import native, operator
+from minikernel.ops.operator.operator import softmax_backward_op, softmax_op
 from minikernel.proof.gradient_accuracy import gradient_error
 from minikernel.proof.proof import TOLERANCE, numpy_error
 
@@ -112,11 +112,20 @@ def test_it_stands_in_for_torchs_with_every_argument(device, dtype):
     with FakeTensorMode():
         for shape in ((2, 3, 600), (600,), ()):
             x = torch.empty(shape, device=device, dtype=dtype)
-            calls = [{"dim": dim} for dim in (-1, 0, 5, None, True, "a")] + [{}, {"dim": -1, "_stacklevel": 1}]
+            calls = [{"dim": dim} for dim in (-1, 0, 5, None, True, "a")]
+            calls += [{}, {"dim": -1, "_stacklevel": 1}, {"dim": -1, "_stacklevel": None}]
             calls += [{"dim": -1, "dtype": to} for to in (torch.float16, torch.float32, torch.float64, "float32")]
             for arguments in calls:
                 ours, theirs = outcome(operator.softmax, x, arguments), outcome(F.softmax, x, arguments)
                 assert ours == theirs, arguments
+
+
+def test_a_gradient_that_is_not_plain_reaches_the_operator_from_cpp():
+    pytest.importorskip("ninja")
+    dy, y = torch.randn(3, 1).expand(3, 5), torch.softmax(torch.randn(3, 5), -1)
+    backward = native.build().backward  # which the test above has built
+    assert torch.equal(backward(dy, y), softmax_backward_op(dy, y, -1))
+    assert backward(dy, y.requires_grad_()).requires_grad
 
 
 @pytest.mark.filterwarnings("ignore:Implicit dimension")
@@ -133,11 +142,31 @@ def test_a_module_that_finds_it_in_place_of_torchs_runs_as_before(monkeypatch, c
         torch.testing.assert_close(run(module)(x), expected)
 
 
+@pytest.mark.filterwarnings("ignore:Implicit dimension")
+@pytest.mark.parametrize("dim", [None, -1])
+def test_a_cuda_tensor_is_compiled_into_one_graph_with_and_without_a_dim(dim):
+    with FakeTensorMode():
+        x = torch.empty(3, 600, device="cuda")
+        assert torch.compile(operator.softmax, backend="eager", fullgraph=True)(x, dim).shape == x.shape
+
+
 def test_a_symbolic_trace_has_it_as_one_call():
     graph = torch.fx.symbolic_trace(lambda x: operator.softmax(x, -1, dtype=torch.float32)).graph
     (call,) = (node for node in graph.nodes if node.op == "call_function")
     assert call.target is operator.softmax
     assert call.kwargs == {"dim": -1, "_stacklevel": 3, "dtype": torch.float32}
+
+
+class OnlyTorchs:
+    """What stands for a tensor and knows torch's functions alone."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return "served" if function is F.softmax else NotImplemented
+
+
+def test_what_stands_for_a_tensor_is_handed_torchs_softmax():
+    assert operator.softmax(OnlyTorchs(), -1) == F.softmax(OnlyTorchs(), -1) == "served"
 
 
 def test_cpu_tensors_and_float64_go_to_torchs_softmax():

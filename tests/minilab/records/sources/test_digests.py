@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minilab.files import write_json
-from minilab.records.digests import _python, digest_of_code, digest_of_content
+from minilab.records.sources.digests import _python, digest_of_code, digest_of_content
 
 PYTHON = '"""A module."""\nLIMIT = 3\n\n\ndef f(x: int) -> int:\n    """Says."""\n    return x + LIMIT\n'
 CUDA = (

@@ -17,9 +17,18 @@ from typing import Any
 from unittest import mock
 
 from minicompile.torch_private.names import lookup, owner
-from minicompile.watching.asked import COMPILED_AHEAD, COMPILED_FUNCTION, OURS, Asked, held, named, unwrapped, weakly
 from minicompile.watching.choosing.hooking import aside, loaded_modules
 from minicompile.watching.collected import Session
+from minicompile.watching.dynamo.asked import (
+    COMPILED_AHEAD,
+    COMPILED_FUNCTION,
+    OURS,
+    Asked,
+    held,
+    named,
+    unwrapped,
+    weakly,
+)
 from minicompile.watching.snapshot import described
 
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from minicompile.safe.notices import Notice
+from minicompile.safe.coverage.notices import Notice
 from minicompile.torch_private import running
 
 

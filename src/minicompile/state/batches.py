@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from minicompile.memory import copied, is_strided, storage_of
-from minicompile.reach import HOOKS, attributes_of, is_exact, is_generator, key_name, walk
+from minicompile.state.memory import copied, is_strided, storage_of
+from minicompile.state.reach import HOOKS, attributes_of, is_exact, is_generator, key_name, walk
 from minilab import LabError
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -73,9 +73,9 @@ def copied_batch(batch: Any, elsewhere: frozenset[tuple[str, int]] = frozenset()
     """Copy a batch, so that what a call does to it spoils no later call.
 
     Containers and objects keep their classes and contents, a tensor that stands twice stands twice, and memory that
-    tensors share is shared by their copies (`minicompile.memory.copied`). What is not copied is handed over itself:
-    modules, generators of random numbers, tensors with hooks, tensors in memory that the call can get at besides, and
-    the whole of a batch with something in it that Python cannot copy.
+    tensors share is shared by their copies (`memory.copied`). What is not copied is handed over itself: modules,
+    generators of random numbers, tensors with hooks, tensors in memory that the call can get at besides, and the whole
+    of a batch with something in it that Python cannot copy.
 
     Args:
         elsewhere: that memory, the model's say, as `storages_of` gives it.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minilab.records.closure import closure
+from minilab.records.sources.closure import closure
 
 FILES = {
     "pack/__init__.py": "",

@@ -9,8 +9,8 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from torch.utils.checkpoint import checkpoint
 
-from minikernel.ops import triton_operator
-from minikernel.ops.operator import softmax_backward_op, softmax_op
+from minikernel.ops.operator import triton_operator
+from minikernel.ops.operator.operator import softmax_backward_op, softmax_op
 
 GENERATOR = torch.Generator().manual_seed(0)
 X, TANGENT, COTANGENT = torch.randn(3, 3, 4, generator=GENERATOR, dtype=torch.float64)
@@ -47,6 +47,7 @@ def launched_on_a_cpu(monkeypatch):
             result.copy_(torch._softmax_backward_data(*operands, -1, operands[1].dtype))
 
     monkeypatch.setattr(triton_operator, "launch", launch)
+    monkeypatch.setattr(triton_operator, "DTYPES", (*triton_operator.DTYPES, torch.float64))  # differences need it
 
 
 def softmax_backward(dy, y):
@@ -180,3 +181,18 @@ def test_vmap_of_the_backward_operator_takes_an_operand_without_the_axis():
     for _, backward in OPERATORS.values():
         together = vmap(lambda dy, f=backward: f(dy, y, -1))(dy)
         torch.testing.assert_close(together, torch.stack([softmax_backward(each, y) for each in dy]))
+
+
+@pytest.mark.parametrize("which", OPERATORS)
+@pytest.mark.parametrize("shape", [(), (5,), (4, 5)])
+def test_vmap_refuses_a_dim_of_its_own_axis_as_torch_does(which, shape):
+    forward, backward = OPERATORS[which]
+    x, rank = torch.randn(2, *shape), max(len(shape), 1)
+    for dim in (-rank - 1, rank):
+        for function in (
+            lambda x, dim=dim: torch.softmax(x, dim),
+            lambda x, dim=dim: forward(x, dim),
+            lambda x, dim=dim: backward(x, x, dim),
+        ):
+            with pytest.raises(IndexError, match="Dimension out of range"):
+                vmap(function)(x)

@@ -7,13 +7,15 @@ CuPy is missing, which CUDA C needs; the lab's captures show it.
 
 import torch
 import triton
+from torch._prims_common import canonicalize_dim
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 from torch.library import triton_op, wrap_triton
 
-from minikernel.ops import transforms
+from minikernel.ops.operator import transforms
 from minikernel.ops.softmax_triton import softmax_kernel
 from minikernel.ops.softmax_triton_backward import softmax_backward_kernel
 from minikernel.ops.softmax_triton_configs import default_config, specialization
-from minikernel.ops.softmax_triton_rows import FUSION, on_device_of
+from minikernel.ops.softmax_triton_rows import DTYPES, FUSION, check_operand, on_device_of
 
 
 def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], extra: tuple[int, ...] = ()) -> None:
@@ -33,6 +35,7 @@ def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], ext
     launched = wrap_triton(kernel)
     grid = (triton.cdiv(rows, config["ROWS"]),)
     if launched is kernel:  # nothing is traced
+        operands = tuple(map(check_operand, operands))
         with on_device_of(result):
             kernel[grid](result, *operands, rows, *extra, cols, **keywords, **FUSION)
     else:
@@ -41,9 +44,10 @@ def launch(kernel, result: torch.Tensor, operands: tuple[torch.Tensor, ...], ext
 
 def along_rows(operator, dim: int, *tensors: torch.Tensor) -> torch.Tensor:
     """An operator over the last axis of contiguous tensors, made one over `dim`; a scalar is a row of one."""
+    dim = canonicalize_dim(tensors[0].dim(), dim)
     if not tensors[0].dim():
         return operator(*(x.reshape(1) for x in tensors)).view(())
-    if dim in (-1, tensors[0].dim() - 1):
+    if dim == tensors[0].dim() - 1:
         return operator(*(x.contiguous() for x in tensors))
     return operator(*(x.movedim(dim, -1).contiguous() for x in tensors)).movedim(-1, dim).contiguous()
 
@@ -52,12 +56,15 @@ def along_rows(operator, dim: int, *tensors: torch.Tensor) -> torch.Tensor:
 def softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
     """Softmax over an axis of a CUDA tensor of any shape: float32, bfloat16 or float16; contiguous.
 
-    `dtype`: of the result, that of `x` unless given.
+    `dtype`: of the result, that of `x` unless given. Other dtypes, on either side, are torch's to compute or refuse.
     """
+    if not {x.dtype, dtype or x.dtype} <= set(DTYPES):
+        return transforms.torch_softmax(x, dim, dtype)
 
     def of_rows(rows: torch.Tensor) -> torch.Tensor:
         y = torch.empty_like(rows, dtype=dtype)
-        if rows.numel():
+        # a number of rows that only the data tell is taken for some: a grid of none is launched by nobody
+        if guard_or_true(rows.numel() != 0):
             # without the autotuner: `extra` stands for `rows_bucket`, which only that reads
             launch(softmax_kernel.fn, y, (rows,), extra=(1,))
         return y
@@ -71,10 +78,12 @@ def softmax_backward(
     dy: torch.Tensor, y: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
     """The gradient (dy - sum(dy y)) y over an axis; `dtype`: of the result, that of `y` unless given."""
+    if not {y.dtype, dtype or y.dtype} <= set(DTYPES) or (dy.dtype, dy.shape) != (y.dtype, y.shape):
+        return transforms.torch_softmax_backward(dy, y, dim, dtype)
 
     def of_rows(incoming: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
         dx = torch.empty_like(probabilities, dtype=dtype)
-        if dx.numel():
+        if guard_or_true(dx.numel() != 0):
             launch(softmax_backward_kernel, dx, (incoming, probabilities))
         return dx
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minikernel.ops import native, operator
+from minikernel.ops.operator import native, operator
 from minikernel.proof.gradient_accuracy import gradient_error
 from minikernel.proof.proof import TOLERANCE, numpy_error
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from minilab.records import content as module
-from minilab.records.content import changed_since, content, noting
 from minilab.records.provenance import provenance
+from minilab.records.sources import content as module
+from minilab.records.sources.content import changed_since, content, noting
 from minilab.user_code import load_function
 
 OUTPUT = ["results/24/cpu/proof/mine.json"]

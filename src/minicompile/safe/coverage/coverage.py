@@ -3,7 +3,7 @@
 Dynamo tells of a frame that it was compiled, and nothing of a call that was not. Two things look, and neither is on the
 path of a call that runs compiled code: an entrance stands before a compiled module until one of its calls has reached
 compiled code, and again once there is a doubt; then it gives the place back to the call that was there. In each module
-within lies a notice (`minicompile.safe.notices`).
+within lies a notice (`minicompile.safe.coverage.notices`).
 """
 
 import weakref
@@ -13,10 +13,10 @@ from types import CodeType, FunctionType
 import torch
 from torch import nn
 
-from minicompile.safe.notices import Notice, RoundCall, lies_in, methods_that_call_forward, round_call
-from minicompile.safe.parts import WHOLE, WHY, Part, Ran, codes_of, now
+from minicompile.safe.coverage.notices import Notice, RoundCall, lies_in, methods_that_call_forward, round_call
+from minicompile.safe.coverage.parts import WHOLE, WHY, Part, Ran, codes_of, now
+from minicompile.safe.coverage.unguarded import Unguarded, hooks_within
 from minicompile.safe.selection import CONTAINERS
-from minicompile.safe.unguarded import Unguarded, hooks_within
 from minicompile.torch_private import dynamo as dynamo_internals
 from minicompile.torch_private import running
 from minicompile.torch_private.tensors import COMPILED_CALL

@@ -1,7 +1,7 @@
 """Puts everything that a call can get at back as it was, bit for bit, after it has run.
 
-What it can get at is found by `minicompile.reach`: the tensors, objects and containers that a model, an optimizer, a
-loss and a batch hold, and those that their hooks and functions close over or name.
+What it can get at is found by `reach`: the tensors, objects and containers that a model, an optimizer, a loss and a
+batch hold, and those that their hooks and functions close over or name.
 """
 
 import copy
@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minicompile.memory import flat, is_strided, overlapping
-from minicompile.reach import CONTAINERS, Binding, Reached, attributes_of, reached, slots_of
+from minicompile.state.memory import flat, is_strided, overlapping
+from minicompile.state.reach import CONTAINERS, Binding, Reached, attributes_of, reached, slots_of
 from minicompile.torch_private.state import sparse_parts, versions_kept
 from minilab import LabError
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from minicompile.frozen_state import frozen
+from minicompile.state.frozen_state import frozen
 
 
 def after(function, *args):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from minicompile.watching.bytecode import decompiled, disassembled, rewritten
+from minicompile.watching.dynamo.bytecode import decompiled, disassembled, rewritten
 
 
 def forward(x):

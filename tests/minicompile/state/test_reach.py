@@ -6,7 +6,7 @@ import logging
 import torch
 from torch import nn
 
-from minicompile.reach import reached, walk
+from minicompile.state.reach import reached, walk
 
 SHARED = torch.ones(1)
 LOGGER = logging.getLogger("not anybody's state")

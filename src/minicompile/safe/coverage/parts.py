@@ -22,7 +22,7 @@ WHY = {  # a module runs eager; the limits have torch's names
 }
 
 
-@dataclass(slots=True)  # no `__dict__`: see `minicompile.safe.coverage.Coverage`
+@dataclass(slots=True)  # no `__dict__`: see `minicompile.safe.coverage.coverage.Coverage`
 class Part:
     """One of the modules that were to be compiled.
 

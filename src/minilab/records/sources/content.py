@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from minilab.files import digest, read_json, sha256, write_json
-from minilab.records.digests import digest_of_code
+from minilab.records.sources.digests import digest_of_code
 from minilab.user_files import NOTES, opened
 
 KEPT = Path(".snakemake/opened")  # as long as Snakemake's own notes, and no longer

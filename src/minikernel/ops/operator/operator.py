@@ -12,20 +12,13 @@ eager call does not come here at all: `native.cpp` goes to the kernels at once.
 
 import torch
 import torch.nn.functional as F
-from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.overrides import handle_torch_function
 
-from minikernel.ops import (
-    native,
-    softmax_cuda,
-    softmax_fused,
-    softmax_triton,
-    softmax_triton_backward,
-    transforms,
-    triton_operator,
-)
+from minikernel.ops import softmax_cuda, softmax_fused, softmax_triton, softmax_triton_backward
 from minikernel.ops import softmax_cuda_backward as cuda_backward
 from minikernel.ops.dispatch import dispatch
-from minikernel.ops.transforms import TENSORS, known, torch_softmax, torch_softmax_backward
+from minikernel.ops.operator import native, transforms, triton_operator
+from minikernel.ops.operator.transforms import TENSORS, known, torch_softmax, torch_softmax_backward
 
 NAMESPACE = "minikernel"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")  # registrations last as long as this object
@@ -35,7 +28,6 @@ LIBRARY.define("softmax(Tensor x, int dim, ScalarType? dtype=None) -> Tensor")
 LIBRARY.define("softmax_backward(Tensor dy, Tensor y, int dim, ScalarType? dtype=None) -> Tensor")
 softmax_op = torch.ops.minikernel.softmax.default
 softmax_backward_op = torch.ops.minikernel.softmax_backward.default
-DIMS = (int, type(None))  # what `dim` may be for the kernels: a bool, a name, an array's number are torch's to judge
 softmax_of_torch = F.softmax  # kept: `F.softmax = minikernel.softmax` would make it call itself
 
 
@@ -125,7 +117,7 @@ def softmax(
     It stands in for `F.softmax`, of which it has the arguments, the warning and the derivatives.
     On CUDA in float32, bfloat16 and float16 the lab's kernels do it, forward the one that `dispatch` names;
     torch's own softmax does the rest: other dtypes, the CPU, and subclasses of tensors but DTensor. A plain eager
-    call goes to the kernel by the shortest way there is on the host (`minikernel.ops.native`); torch.compile,
+    call goes to the kernel by the shortest way there is on the host (`minikernel.ops.operator.native`); torch.compile,
     torch.export, torch.func, DTensor and autocast get the operator `minikernel::softmax`, torch.compile
     `minikernel::softmax_triton` where CuPy is missing. The kernels' result is contiguous. A tensor is copied, once,
     only where `dim` is not its last axis or it is not contiguous.
@@ -149,14 +141,16 @@ def softmax(
         y = native.softmax()(input, dim) if type(dim) is int else None
         if y is not None:
             return y
-    if known(input) and input.is_cuda and type(dim) in DIMS and (dtype is None or isinstance(dtype, torch.dtype)):
+    # A bool, a name, an array's number are torch's to judge; Dynamo cannot trace into the warning of a `dim` of None.
+    clear = type(dim) is int or (dim is None and not torch.compiler.is_dynamo_compiling())
+    if known(input) and input.is_cuda and clear and (dtype is None or isinstance(dtype, torch.dtype)):
         if dim is None:
             dim = F._get_softmax_dim("softmax", input.dim(), _stacklevel)  # type: ignore[attr-defined]
         if input.dtype in softmax_cuda.C_TYPES:
             if torch.compiler.is_compiling() and not dispatch.HAS_CUDA_C:
                 return triton_operator.softmax(input, dim, dtype)
             return softmax_op(input, dim, dtype)
-    # torch.fx's symbols see this function and no other; subclasses of tensors know torch's
-    elif not isinstance(input, torch.Tensor) and has_torch_function_unary(input):
+    # torch.fx's symbols see this function and no other; whatever else stands for a tensor knows torch's
+    elif isinstance(input, torch.fx.Proxy):
         return handle_torch_function(softmax, (input,), input, dim=dim, _stacklevel=_stacklevel, dtype=dtype)
-    return softmax_of_torch(input, dim, _stacklevel + 1, dtype)
+    return softmax_of_torch(input, dim, _stacklevel + 1 if dim is None else _stacklevel, dtype)

@@ -22,7 +22,7 @@ from minicompile.watching.choosing.hooking import aside
 
 COMPILED_FUNCTION = "compile_wrapper"  # the frame of torch's that calls a function as compiled; it holds it as `fn`
 COMPILED_AHEAD = "aot_compile"  # and the one that compiles it for inputs that are given, without a call
-OURS = Path(__file__).parents[1]  # what called the model from here is none of its own frames
+OURS = Path(__file__).parents[2]  # what called the model from here is none of its own frames
 NOT_THE_USERS = (str(OURS), str(Path(torch.__file__).parent))
 
 

@@ -3,8 +3,8 @@
 // A launch through Python costs 10 us on the host, F.softmax's 6, and at 64 x 600 the kernel itself runs
 // for 2: there the host is the whole cost. Here a call tests that its tensor is plain, looks its launch up,
 // allocates the result and launches; autograd's node is C++ too. Which kernel is launched, and how, stays
-// decided in Python (minikernel.ops.native.resolve), once for each width and dtype. Whatever is not plain
-// returns None: the operator takes it (minikernel/operator.py).
+// decided in Python (minikernel.ops.operator.native.resolve), once for each width and dtype. Whatever is not plain
+// returns None: the operator takes it (minikernel/ops/operator/operator.py).
 //
 // No CUDA header is needed, so that any C++ compiler builds it: the stream is torch's own, and
 // cuLaunchKernel is looked up in the driver's library.
@@ -141,10 +141,11 @@ Tensor backward(const Tensor& dy, const Tensor& y)
         }
     }
     // Strided gradients, compiled autograd, and gradients of gradients: the operator knows them all.
+    // every argument of its schema: no default is filled in here, and nobody checks
     static auto operation = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("minikernel::softmax_backward", "")
-                                .typed<Tensor(const Tensor&, const Tensor&, int64_t)>();
-    return operation.call(dy, y, -1);
+                                .typed<Tensor(const Tensor&, const Tensor&, int64_t, std::optional<at::ScalarType>)>();
+    return operation.call(dy, y, -1, std::nullopt);
 }
 
 // Autograd's node, written out as torch's own operators have theirs: torch::autograd::Function costs a call 1 us more.
@@ -252,5 +253,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
     // released, never freed: a destructor at exit could run after Python's end
     module.def("set_resolve", [](py::object function) { resolve = function.release().ptr(); });
+    module.def("backward", backward, "backward(dy, y): what the node calls");
     module.add_object("softmax", PyCFunction_New(&softmax_method, nullptr));
 }

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
+from torch._prims_common import canonicalize_dim
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
@@ -173,11 +174,12 @@ def _batches(library: torch.library.Library, forward_op, backward_op) -> None:
 
     def batched(operator, info, in_dims: tuple, tensors: tuple, dim: int, dtype: torch.dtype | None):
         """One call over all of the batch, with vmap's axis in front; `dim` counts without that axis."""
-        # Only a dim that counts from the front moves by one; one that counts from the end names the same axis as before
         operands = [batch_first(x, at, info.batch_size) for x, at in zip(tensors, in_dims, strict=False)]
+        # refused as torch refuses it, or one axis too far would be vmap's own
+        dim = 1 + canonicalize_dim(operands[0].dim() - 1, dim)
         if operands[0].dim() == 1:  # scalars: rows of one
-            return operator(*(x.unsqueeze(1) for x in operands), dim - (dim >= 0), dtype).squeeze(1), 0
-        return operator(*operands, dim + (dim >= 0), dtype), 0
+            return operator(*(x.unsqueeze(1) for x in operands), dim, dtype).squeeze(1), 0
+        return operator(*operands, dim, dtype), 0
 
     @torch.library.register_vmap(forward_op, lib=library)
     def _(info, in_dims, x, dim=-1, dtype=None):
