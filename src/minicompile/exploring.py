@@ -24,6 +24,7 @@ from minicompile.explain.explorer import render_explorer
 from minicompile.explain.summary import render_summary
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
+from minicompile.torch_private.around_a_watch import owner
 from minicompile.torch_private.paths import without_paths
 from minicompile.unseen.caches import Caches
 from minicompile.unseen.earlier import earlier_calls
@@ -75,6 +76,8 @@ class Seen:
     def _watched(self) -> list[Watched]:
         found = []
         for session in self._session.by_model():
+            if not session.compiles:  # an export, say: Dynamo looked at it, and what it made is for others
+                continue
             with _told(f"what was seen of {session.models[0]['name']} could not be kept"):
                 trained = any(lowered["backward"] for lowered in session.lowered)
                 target: Kind = "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu"
@@ -110,7 +113,16 @@ class Seen:
         uncompiled = [one for one in without_paths(self._session.asked, PACKAGES_HERE) if not one["compiled"]]
         # what a library compiles and this script does not use is nothing that its reader missed
         uncompiled = [one for one in uncompiled if one["calls"] or not PACKAGES.search(one["file"] or "")]
+        uncompiled = [one for one in uncompiled if not self._compiled_elsewhere(one)]
         self.index = render_summary(shown, folder / "index.html", self._language, uncompiled, self.unseen)
+
+    def _compiled_elsewhere(self, asked: dict) -> bool:
+        """Whether another process has compiled what this one had at most to hand on: to workers of a pool, say."""
+        return any(
+            all(capture["model"][key] == asked[key] for key in ("name", "class"))
+            and asked["begins"] in (None, *(one["line"] for one in capture.get("compiles", [])))
+            for _, capture, _ in self._others
+        )
 
 
 def write_pages(concluded: Sequence[tuple[Watched, Capture]], folder: Path, language: str) -> Path:
@@ -181,16 +193,30 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
     place, process = None if folder is None else made_folder(folder), os.getpid()
     with processes(place, language=language, assembly=assembly) as below:
         eyes = _Eyes(language, assembly)
+
+        @_somewhere()
+        def finish() -> None:
+            eyes.shut()
+            below.wait()
+            eyes.seen.add(below)
+            if place is not None:
+                with _told(f"the pages could not be written to {place}"):
+                    eyes.seen.write(place)
+
+        def finish_early() -> None:
+            finish()
+            below.remove()
+            if eyes.seen.index is not None:
+                say(f"minicompile: {eyes.seen.index} tells what was compiled")
+
+        take_back = at_the_end(finish_early)
         try:
             with at_each_fork(lambda: _in_fork(eyes, below)):
                 yield eyes.seen
         finally:
             if os.getpid() == process:  # not in a child that was forked off
-                eyes.shut()
-                below.wait()
-                eyes.seen.add(below)
-                if place is not None:
-                    eyes.seen.write(place)
+                take_back()
+                finish()
 
 
 class _Eyes:
@@ -242,7 +268,18 @@ def _to_the_end(eyes: _Eyes, below: Processes) -> None:
     forks = contextlib.ExitStack()
     forks.enter_context(at_each_fork(lambda: _in_fork(eyes, below)))
 
+    marked = False
+
+    def begins(*_: object) -> None:
+        nonlocal marked
+        if not marked:
+            marked = True
+            below.mark("compiling")
+
+    @_somewhere()
     def write() -> None:
+        nonlocal marked
+        marked = True
         forks.close()
         eyes.shut()
         told: dict[str, Any] = {}
@@ -251,11 +288,13 @@ def _to_the_end(eyes: _Eyes, below: Processes) -> None:
             told = {"unseen": eyes.seen.unseen}
             if eyes.seen.captures:
                 place = below.own_folder()
-                eyes.seen.write(place)
+                with _told(f"the pages could not be written to {place}"):
+                    eyes.seen.write(place)
                 told |= {"folder": str(place), "captures": [str(path) for path in eyes.seen.places]}
         below.mark("written", **told)
 
     below.mark("watching")
+    owner("compile_begins").on_compile_start(begins)
     at_the_end(write)
 
 
@@ -286,10 +325,30 @@ def _folders(captures: Sequence[Capture]) -> list[str]:
 
 
 @contextlib.contextmanager
+def _somewhere() -> Iterator[None]:
+    """Where somebody has taken away the folder that this process is in, be in another: paths are told from it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            gone = os.open(".", os.O_RDONLY)
+            stack.callback(os.close, gone)
+            stack.callback(os.fchdir, gone)
+            os.chdir("/")
+        yield
+
+
+@contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
     """An exception becomes a line on stderr, so that what follows is written too."""
     try:
         yield
     except Exception as error:  # of any kind: the block that was explored has done its work
         place = traceback.extract_tb(error.__traceback__)[-1]
-        print(f"{what}: {type(error).__name__}: {error} ({place.name}, line {place.lineno})", file=sys.stderr)
+        say(f"{what}: {type(error).__name__}: {error} ({place.name}, line {place.lineno})")
+
+
+def say(sentence: str) -> None:
+    """Print on stderr, unless the code that was explored has closed it."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        print(sentence, file=sys.stderr)

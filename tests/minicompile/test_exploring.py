@@ -8,8 +8,12 @@ import torch
 from captured import FAST
 from declared_faults import check_says, fault, words_of
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.utils import run_and_get_code
 
 import minicompile
+from minicompile.lowering.inner_graphs import called
 from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 
@@ -65,6 +69,25 @@ def test_each_model_has_its_folder_and_the_index_links_to_them(explored):
     assert "the rest of forward from line" in index
 
 
+def test_what_a_block_looks_at_itself_is_as_without_and_what_its_own_backend_hands_on_is_seen_once(tmp_path):
+    def own_backend(graph, inputs):
+        return compile_fx_inner(graph, inputs)
+
+    def shown(x):
+        return x.sin()
+
+    x = torch.ones(8)
+    uncached = {**FAST, "force_disable_caches": True}
+    with torch._inductor.config.patch(uncached), minicompile.explore(tmp_path) as seen:
+        _, codes = run_and_get_code(torch.compile(shown), x)
+        torch.compile(lambda x: x.sin(), backend=aot_autograd(fw_compiler=own_backend))(x)
+        own = minicompile.capture(torch.cos, x, target="simulated")
+    assert len(codes) == 1
+    assert [len(capture["graphs"]) for capture in seen.captures] == [1, 0, 0]
+    assert seen.unseen == [{"code": "other_door", "count": 2}]
+    assert called(own["graphs"][0]) == {"kernels": 1, "libraries": 0}
+
+
 def test_machine_code_is_shown_where_it_is_asked_for(explored):
     def listings(seen):
         return [kernel.get("listing") for graph in seen.captures[0]["graphs"] for kernel in graph["kernels"]]
@@ -112,6 +135,8 @@ def test_what_ran_eager_though_it_was_given_to_torch_compile_is_said(tmp_path, s
         for block in blocks:
             block(torch.ones(8))
         unreached.encode(torch.ones(8))
+    for capture in seen.captures:
+        check_schema(capture, SCHEMA, "the capture")
     (limit,) = [one for capture in seen.captures for one in capture["warnings"]]
     assert (limit["code"], limit["function"], limit["limit"], limit["value"]) == (
         "limit_reached",
@@ -143,6 +168,20 @@ def test_where_the_compiled_call_is_gone_round_that_is_said_and_not_that_nothing
     check_says(text, says)
     assert "Nothing was compiled" not in text
     assert "Named, compiled" not in text
+
+
+def test_a_graph_that_another_backend_has_is_said_and_no_code_of_this_machine_is_promised_for_it(tmp_path):
+    def elsewhere(x):
+        return x.sin() + 1
+
+    with minicompile.explore(tmp_path) as seen:
+        torch.compile(elsewhere, backend="aot_eager")(torch.ones(8))
+    (capture,) = seen.captures
+    assert [one["code"] for one in capture["warnings"]] == ["went_elsewhere", "no_graph"]
+    check_schema(capture, SCHEMA, "the capture")
+    text = seen.index.read_text()
+    assert "Dynamo made a graph that did not come to torch.compile" in text
+    assert "C++ for this machine" not in text
 
 
 def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data(tmp_path):

@@ -1,16 +1,21 @@
 """Run a Python script, unchanged, and show what torch.compile made in it."""
 
 import argparse
+import builtins
+import concurrent.futures.thread
 import importlib.util
 import multiprocessing
 import os
+import pkgutil
 import runpy
 import sys
+import threading
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 
-from minicompile.exploring import explore
+from minicompile.exploring import explore, say
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 
@@ -39,24 +44,46 @@ def run(arguments: argparse.Namespace) -> int:
                 if arguments.module:
                     runpy.run_module(script, run_name="__main__", alter_sys=True)
                 else:
-                    runpy.run_path(script, run_name="__main__")
-                _end_processes()
-        except Exception as error:
+                    _run_file(script)
+                _end_threads_and_processes()
+        except (SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
             if seen is None:  # nothing ran
                 raise
             trace = _own(error.__traceback__)
             sys.excepthook(type(error), error.with_traceback(trace), trace)
-            return 1
-        except KeyboardInterrupt:
-            return INTERRUPTED
+            return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
         finally:
             if seen is not None and seen.index is not None:
-                print(f"minicompile: {seen.index} tells what was compiled", file=sys.stderr)
+                say(f"minicompile: {seen.index} tells what was compiled")
     return 0
 
 
-def _end_processes() -> None:
-    """Wait for the processes that multiprocessing started, as Python does at its end, so that they are seen whole."""
+def _run_file(script: str) -> None:
+    """Run a script, a folder or an archive as python would: it knows its file by the whole path, also when it has
+    gone to another folder, and its arguments begin with what was typed."""
+    path = os.path.abspath(script)
+    if pkgutil.get_importer(path) is not None or path.endswith(".pyc"):  # a folder, an archive or compiled code
+        runpy.run_path(script, run_name="__main__")
+        return
+    main, before = ModuleType("__main__"), sys.modules["__main__"]
+    loader = SourceFileLoader("__main__", path)
+    main.__dict__.update(__file__=path, __cached__=None, __loader__=loader, __annotations__={}, __builtins__=builtins)
+    sys.modules["__main__"] = main
+    try:
+        exec(compile(loader.get_data(path), path, "exec", dont_inherit=True), main.__dict__)
+    finally:
+        sys.modules["__main__"] = before
+
+
+def _end_threads_and_processes() -> None:
+    """Wait for threads, and for processes that multiprocessing started, as Python does at its end, so that they are
+    seen whole."""
+    pooled = getattr(concurrent.futures.thread, "_threads_queues", {})  # idle ones end when Python tells them to
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread() and thread not in pooled:
+            thread.join()
     for process in multiprocessing.active_children():
         if process.daemon:
             process.terminate()

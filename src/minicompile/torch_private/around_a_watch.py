@@ -9,6 +9,7 @@ __all__ = ["lookup", "owner"]
 
 AROUND_A_WATCH = {
     "codes": PrivateName("torch._dynamo.convert_frame:input_codes", "which functions were compiled before"),
+    "compile_begins": PrivateName("torch._dynamo.callback:on_compile_start", "whether a process compiled anything"),
     "cache_entries": PrivateName(
         "torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", "what was compiled of a function"
     ),
@@ -25,6 +26,7 @@ AROUND_A_WATCH = {
         "torch.compiler._cache:CacheArtifactManager.record_artifact", "what a script saves of what was compiled"
     ),
     "tracing": PrivateName("torch._guards:TracingContext", "what AOT autograd knows of a graph's results"),
+    "metrics": PrivateName("torch._inductor.metrics:get_metric_fields", "kernels that were generated"),
     "counters": PrivateName("torch._dynamo.utils:counters", "hits and misses"),
 }
 NAMES.update(AROUND_A_WATCH)

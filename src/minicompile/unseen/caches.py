@@ -90,14 +90,17 @@ class Caches:
         return {name: _setting(name) for name in (CACHES_OFF, *LOOKS, *choosing)}
 
     def _compile_inner(self, compile_fx_inner: Callable, *args: Any, **kwargs: Any) -> Any:
-        if not self._watchs or self._session is None:
+        # Caches are off around what the watch compiles; a backend of the user's may call this one by itself.
+        if not self._watchs or self._session is None or not _setting(CACHES_OFF):
             return compile_fx_inner(*args, **kwargs)
         before = len(self._session.lowered), len(self._session.warnings)
         with self._on():
             made = compile_fx_inner(*args, **kwargs)
         if before == (len(self._session.lowered), len(self._session.warnings)):  # it came out of the cache
             try:
-                with _uncounted(), owner("config").patch({CACHES_OFF: True}):
+                # what the script has put in the place of the watch's hook has had this code from the cache
+                unheard = mock.patch.object(owner("save_output_code"), "save_output_code", None)
+                with _uncounted(), unheard, owner("config").patch({CACHES_OFF: True}):
                     compile_fx_inner(*args, **kwargs)
             except Exception as error:  # of whatever kind: the script has its code already
                 reason = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -143,8 +146,9 @@ def _uncounted(strides: bool = False) -> Iterator[None]:
     Args:
         strides: AOT autograd learns from it how a graph's results lie.
     """
-    counters = owner("counters").counters
+    counters, metrics = owner("counters").counters, owner("metrics")
     before = {name: dict(of_it) for name, of_it in counters.items()}
+    measured = {name: getattr(metrics, name) for name in metrics.get_metric_fields()}
     context = owner("tracing").TracingContext.try_get()
     known = None if context is None else context.output_strides
     if context is not None and not strides:
@@ -155,8 +159,13 @@ def _uncounted(strides: bool = False) -> Iterator[None]:
         finally:
             if context is not None and not strides:
                 context.output_strides = known
+            ended = counters["aot_autograd"]["ok"] if strides else None  # the script's own compile has ended in it
+            for name, value in measured.items():
+                setattr(metrics, name, value)
             for name in list(counters):
                 counters[name].clear()
                 counters[name].update(before.get(name, {}))
                 if name not in before:
                     del counters[name]
+            if ended is not None:
+                counters["aot_autograd"]["ok"] = ended

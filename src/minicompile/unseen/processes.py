@@ -1,9 +1,10 @@
 """The processes that an explored one starts: each is told to explore itself, and leaves a mark of what became of it.
 
 A folder of marks, which lasts as long as the `explore`, has a file for each process, `PID.json`, with its `state`:
-`started`; `watching`, from where on compiles are seen; `written`, with the folder of its pages. What a process that
-left it at `watching` compiled is known to nobody. The way there is an environment variable and a `sitecustomize` on
-the path of modules, which every Python reads that is started with this environment; a fork is met at the fork.
+`started`; `watching`, from where on compiles are seen, or `unwatched`; `compiling` from the first on; `written`, with
+the folder of its pages. What a process that left it at `compiling` compiled is known to nobody. The way there is an
+environment variable and a `sitecustomize` on the path of modules, which every Python reads that is started with this
+environment; a fork is met at the fork.
 """
 
 import atexit
@@ -30,6 +31,7 @@ from minilab.files import write_text
 VARIABLE = "MINICOMPILE_EXPLORING"
 ENDING = 30.0  # seconds for a process to write what it has begun to write
 OURS = ("minicompile", "minilab")
+INDUCTORS_OWN = "torch/_inductor/"  # in the path of a script of Inductor's, which builds or times its kernels
 
 
 class Processes:
@@ -45,8 +47,9 @@ class Processes:
 
     def mark(self, state: str, **fields: Any) -> None:
         """Say what has become of this process."""
-        if self.run.is_dir():  # the explore may have ended
-            write_text(self.run / f"{os.getpid()}.json", json.dumps({"state": state, **fields}))
+        with contextlib.suppress(OSError):
+            if self.run.is_dir():  # the explore may have ended
+                write_text(self.run / f"{os.getpid()}.json", json.dumps({"state": state, **fields}))
 
     def own_folder(self) -> Path:
         """A folder for what this process compiled, which no other process of this explore has."""
@@ -71,7 +74,7 @@ class Processes:
     def unseen(self) -> int:
         """How many processes may have compiled something that is in no folder."""
         marks = self._marks()
-        unwritten = [mark for mark in marks.values() if mark["state"] in ("watching", "writing")]
+        unwritten = [mark for mark in marks.values() if mark["state"] in ("unwatched", "compiling", "writing")]
         return len(unwritten) + len(self._started - marks.keys())
 
     def wait(self) -> None:
@@ -81,6 +84,10 @@ class Processes:
             mark["state"] == "writing" and _is_alive(number) for number, mark in self._marks().items()
         ):
             time.sleep(0.05)
+
+    def remove(self) -> None:
+        """Take the marks away: nobody waits any more."""
+        shutil.rmtree(self.run, ignore_errors=True)
 
     def _marks(self) -> dict[int, dict]:
         marks = {int(path.stem): json.loads(path.read_text() or '{"state": "started"}') for path in self._files()}
@@ -107,10 +114,13 @@ class Processes:
         @wraps(original)
         def init(started: subprocess.Popen, *args: Any, **kwargs: Any) -> None:
             if kwargs.get("env") is not None:  # an environment of its own, which would tell the process nothing
-                own = self.environment()
-                kwargs["env"] = {**kwargs["env"], **own, "PYTHONPATH": _path(kwargs["env"].get("PYTHONPATH"))}
+                # what an explore within this one has put there stays
+                given = {**self.environment(), **kwargs["env"]}
+                kwargs["env"] = {**given, "PYTHONPATH": _path(kwargs["env"].get("PYTHONPATH"))}
             original(started, *args, **kwargs)
-            if _is_python(args[0] if args else kwargs.get("args")) and not _from_here(sys._getframe(1)):
+            told = (kwargs.get("env") or os.environ).get(VARIABLE)
+            ours = told in (None, self.environment()[VARIABLE])  # not what belongs to an explore within this one
+            if ours and _is_python(args[0] if args else kwargs.get("args")) and not _from_here(sys._getframe(1)):
                 self._started.add(started.pid)
 
         return [mock.patch.dict(os.environ, self.environment()), mock.patch.object(subprocess.Popen, "__init__", init)]
@@ -134,7 +144,7 @@ def processes(folder: Path | None, **settings: Any) -> Iterator[Processes]:
             yield below
     finally:
         if os.getpid() == number:
-            shutil.rmtree(run, ignore_errors=True)
+            below.remove()
 
 
 def of_this_process() -> Processes | None:
@@ -147,12 +157,16 @@ def of_this_process() -> Processes | None:
     return Processes(run, folder and Path(folder), **settings) if run.is_dir() else None
 
 
-def at_the_end(write: Callable[[], None]) -> None:
-    """Have `write` run once before this process ends, however it ends short of a kill that cannot be caught."""
-    done = threading.Lock()
+def at_the_end(write: Callable[[], None]) -> Callable[[], None]:
+    """Have `write` run once before this process ends, however it ends short of a kill that cannot be caught.
+
+    Returns:
+        A function that takes it back.
+    """
+    number, done = os.getpid(), threading.Lock()
 
     def once() -> None:
-        if done.acquire(blocking=False):
+        if os.getpid() == number and done.acquire(blocking=False):  # what is forked off has an end of its own
             write()
 
     leave = os._exit
@@ -161,16 +175,26 @@ def at_the_end(write: Callable[[], None]) -> None:
         once()
         leave(status)
 
+    def ended(number: int, frame: FrameType | None) -> None:  # so ends a worker of a pool, and what `timeout` starts
+        once()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def take_back() -> None:
+        done.acquire(blocking=False)
+        atexit.unregister(once)
+        os._exit = leave if os._exit is leaving else os._exit  # type: ignore[assignment]
+        with contextlib.suppress(ValueError):  # in another thread than the main one
+            if signal.getsignal(signal.SIGTERM) is ended:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     os._exit = leaving  # type: ignore[assignment]
     atexit.register(once)
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-
-        def ended(number: int, frame: FrameType | None) -> None:  # so ends a worker of a pool
-            once()
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
+    now = signal.getsignal(signal.SIGTERM)
+    free = now is signal.SIG_DFL or getattr(now, "__code__", None) is ended.__code__  # not a handler of the user's
+    if free and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, ended)
+    return take_back
 
 
 _after_fork: list[Callable[[], None]] = []
@@ -216,9 +240,12 @@ def _path(before: str | None) -> str:
 
 
 def _is_python(command: Any) -> bool:
-    program = command if isinstance(command, str | bytes | os.PathLike) else (list(command) or [""])[0]
-    name = os.path.basename(os.fsdecode(program))
-    return name.startswith("python") and " " not in name
+    """Whether a command starts a Python that may compile something; those that Inductor starts build its kernels."""
+    given = [command] if isinstance(command, str | bytes | os.PathLike) else list(command or [])
+    words = [os.fsdecode(word) for word in given]
+    name = os.path.basename(words[0]) if words else ""
+    own = any(INDUCTORS_OWN in word and word.endswith(".py") for word in words)
+    return name.startswith("python") and " " not in name and not own
 
 
 def _is_alive(number: int) -> bool:

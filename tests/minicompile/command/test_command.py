@@ -81,6 +81,42 @@ def test_a_module_is_run_and_its_exception_is_shown_as_python_shows_it(tmp_path,
     assert "Error: there is no module mine.no_such" in capfd.readouterr().err
 
 
+def test_a_script_finds_its_file_from_another_folder_and_its_last_thread_is_waited_for(tmp_path, monkeypatch, capfd):
+    (tmp_path / "mine.py").write_text(
+        "import os, sys, threading, time, torch\n"
+        "os.chdir('/')\n"
+        "print(open(__file__).readline()[:6], sys.argv[0])\n"
+        "def late(x): return x.sin()\n"
+        "def begins(): time.sleep(0.3); torch.compile(late, backend='eager')(torch.ones(2))\n"
+        "threading.Thread(target=begins).start()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert command.main(["explore", "--out", "out", "mine.py"]) == 0
+    assert capfd.readouterr().out == "import mine.py\n"
+    assert "<h2>late</h2>" in (tmp_path / "out/index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("last", "status"),
+    [
+        ("sys.stderr = open(os.devnull, 'w'); sys.stderr.close()", 0),
+        ("shutil.rmtree('out'); open('out', 'w').close()", 0),
+        ("os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')", 0),
+        ("raise KeyboardInterrupt", 130),
+        ("class Own(BaseException): pass\nraise Own", 1),
+    ],
+)
+def test_a_script_s_end_is_its_own_whatever_it_leaves_to_write_to(last, status, tmp_path, monkeypatch, capfd):
+    (tmp_path / "mine.py").write_text(f"import os, shutil, sys, torch\n{last}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+    assert command.main(["explore", "--out", "out", "mine.py"]) == status
+    told = capfd.readouterr().err
+    assert "command/explore.py" not in told
+    assert ("Traceback" in told) == (status != 0)
+    assert (tmp_path / "out/index.html").is_file() == ("rmtree" not in last)
+
+
 def test_what_python_cannot_read_is_shown_as_python_shows_it(tmp_path, capfd):
     script = tmp_path / "script.py"
     script.write_text("x = (1,\n")

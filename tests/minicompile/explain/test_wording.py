@@ -8,6 +8,7 @@ from minicompile.explain.summary import summary_html
 from minicompile.explain.wording import Wording
 from minilab.config.check import read_schema
 
+FRAME = {"function": "f", "file": "mine.py", "line": 3}
 WARNINGS = [
     {"code": "not_recorded", "what": "joint", "reason": "KeyError: 7"},
     {"code": "not_built", "what": "0.forward", "reason": "KeyError: 7"},
@@ -20,6 +21,8 @@ WARNINGS = [
     {"code": "not_exported", "what": "exported.pt2", "reason": "a graph break"},
     {"code": "off_unreadable", "names": ["cpp_wrapper"]},
     {"code": "off_untimed", "names": ["benchmark_fusion", "benchmark_combo_kernel"]},
+    {"code": "limit_reached", **FRAME, "limit": "recompile_limit", "value": 8, "reason": "0/7: n == 7"},
+    {"code": "went_elsewhere", **FRAME},
 ]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = str(Path(__file__).resolve().parent)
 VARIABLE = "MINICOMPILE_EXPLORING"  # minicompile.unseen.processes writes it
 DYNAMO = "torch._dynamo"
-INDUCTORS_OWN = "torch/_inductor/compile_worker"  # a process in which Inductor builds kernels
+INDUCTORS_OWN = "torch/_inductor/"  # in the path of a script of Inductor's, which builds or times its kernels
 
 
 class _Begins:
@@ -48,12 +48,14 @@ class _Loader:
         mark = Path(told["run"]) / f"{os.getpid()}.json"
         if not mark.parent.is_dir():
             return
-        mark.write_text('{"state": "watching"}')
-        if told["prefix"] != sys.prefix:  # another installation of Python: the mark tells that nobody watches here
+        mark.write_text('{"state": "unwatched"}')
+        if told["prefix"] != sys.prefix:  # another installation of Python
             return
         sys.path.insert(0, told["source"])  # the lab that explores, whichever is installed
         try:
             exploring = importlib.import_module("minicompile.exploring")
+        except Exception:  # a module of the user's may stand in the place of one that it imports
+            return
         finally:
             sys.path.remove(told["source"])
         exploring.explore_started_process()
@@ -68,7 +70,7 @@ def _users_own() -> None:
         spec.loader.exec_module(module)
 
 
-if VARIABLE in os.environ and not any(INDUCTORS_OWN in word for word in sys.orig_argv):
+if VARIABLE in os.environ and not any(INDUCTORS_OWN in word and word.endswith(".py") for word in sys.orig_argv):
     told = json.loads(os.environ[VARIABLE])
     if Path(told["run"]).is_dir():
         (Path(told["run"]) / f"{os.getpid()}.json").write_text('{"state": "started"}')

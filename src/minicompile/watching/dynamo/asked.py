@@ -21,6 +21,7 @@ from minicompile.torch_private.names import lookup, owner
 from minicompile.watching.choosing.hooking import aside
 
 COMPILED_FUNCTION = "compile_wrapper"  # the frame of torch's that calls a function as compiled; it holds it as `fn`
+COMPILED_AHEAD = "aot_compile"  # and the one that compiles it for inputs that are given, without a call
 OURS = Path(__file__).parents[2]  # what called the model from here is none of its own frames
 NOT_THE_USERS = (str(OURS), str(Path(torch.__file__).parent))
 
@@ -28,7 +29,8 @@ NOT_THE_USERS = (str(OURS), str(Path(torch.__file__).parent))
 class Asked:
     """Fills a list with a record for each model or function that the default backend is asked to compile.
 
-    Of each: `name`, `class`, the `file` and `line` of who asked, `calls`, and whether it was `compiled`.
+    Of each: `name`, `class`, the `file` and `line` of who asked, the line in which a function `begins`, `calls`, and
+    whether it was `compiled`.
     """
 
     def __init__(self, records: list[dict]) -> None:
@@ -63,7 +65,8 @@ class Asked:
     def _note(self, subject: Any) -> None:
         if self._record(subject) is None:
             file, line = _asker()
-            record = {**named(subject), "file": file, "line": line, "calls": 0, "compiled": False}
+            begins = getattr(getattr(subject, "__code__", None), "co_firstlineno", None)
+            record = {**named(subject), "file": file, "line": line, "begins": begins, "calls": 0, "compiled": False}
             self._places[id(subject)] = weakly(subject), record
             self._records.append(record)
 

@@ -19,7 +19,16 @@ from unittest import mock
 from minicompile.torch_private.names import lookup, owner
 from minicompile.watching.choosing.hooking import aside, loaded_modules
 from minicompile.watching.collected import Session
-from minicompile.watching.dynamo.asked import COMPILED_FUNCTION, OURS, Asked, held, named, unwrapped, weakly
+from minicompile.watching.dynamo.asked import (
+    COMPILED_AHEAD,
+    COMPILED_FUNCTION,
+    OURS,
+    Asked,
+    held,
+    named,
+    unwrapped,
+    weakly,
+)
 from minicompile.watching.snapshot import described
 
 TRACE_LOGGER = "torch.__trace"  # what TORCH_TRACE writes goes through it
@@ -144,6 +153,10 @@ class FrameLog:
             made["failure"] = _told(str(metrics.get("fail_reason") or metrics["fail_type"]))[0]
             stack = stack or ([[file, line, metrics["co_name"]]] if file and line else [])
             self._break(str(metrics.get("fail_reason") or metrics["fail_type"]), stack, made, skipped=True)
+        elif metrics.get("graph_op_count") and not made["graphs"]:
+            told = {name: made[name] for name in ("function", "file", "line", "model")}
+            if (warning := {"code": "went_elsewhere", **told}) not in self.session.warnings:
+                self.session.warnings.append(warning)
 
     def _limit_reached(self, compile_id: str, metrics: dict) -> None:
         """Of a compile that was never begun: whether its frame is compiled no more."""
@@ -244,9 +257,10 @@ def _subject() -> tuple[Any, list]:
     given: list = []
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame.f_code.co_name == COMPILED_FUNCTION and frame.f_locals.get("fn") is not None:
-            found = frame.f_locals["fn"]
-            given = [*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values()]
+        if frame.f_code.co_name in (COMPILED_FUNCTION, COMPILED_AHEAD) and frame.f_locals.get("fn") is not None:
+            found, known = frame.f_locals["fn"], frame.f_locals
+            args, kwargs = known.get("example_inputs") or (known.get("args", ()), known.get("kwargs", {}))
+            given = [*args, *kwargs.values()]
         frame = frame.f_back
     return unwrapped(found), given
 
