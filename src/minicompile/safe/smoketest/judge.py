@@ -70,11 +70,9 @@ class Judge:
             reference: eager's from the same state.
             finer: eager's in float32 from the same state, where the arithmetic is coarser than that.
         """
-        wrong = list(self.differences(step, reference, finer))
-        if wrong:
-            if all(one.code == "too_far" and one.place for one in wrong):
-                wrong[0].distances = {one.place or ("", ""): float(str(one.fields["relative"])) for one in wrong}
-            return wrong[0]
+        wrong = self.wrong(step, reference, finer)
+        if wrong is not None:
+            return wrong
         numbers = sorted((*reference.outputs.values(), *reference.gradients.values()), key=Tensor.numel)
         if not any(map(tells, numbers)):
             sentence = (
@@ -115,9 +113,12 @@ class Judge:
         facts = {element for element, _ in reference.facts}
         return [one for one in ELEMENTS if one in facts or (one in KINDS and _numbers(reference, one))]
 
-    def kept(self, step: Step, reference: Step) -> WrongNumbers | None:
-        """Say what is wrong with what the first of several steps leaves behind, where it may make things once."""
-        return next((one for one in self.differences(step, reference) if one.place and one.place[0] in KEPT), None)
+    def wrong(self, step: Step, reference: Step, finer: Step | None = None) -> WrongNumbers | None:
+        """Say what is wrong with a compiled step; None where it is eager's."""
+        wrong = list(self.differences(step, reference, finer))
+        if wrong and all(one.code == "too_far" and one.place for one in wrong):
+            wrong[0].distances = {one.place or ("", ""): float(str(one.fields["relative"])) for one in wrong}
+        return wrong[0] if wrong else None
 
     def differences(self, step: Step, reference: Step, finer: Step | None = None) -> Iterator[WrongNumbers]:
         """Everything that is wrong with a compiled step, the elements of a call in their order."""

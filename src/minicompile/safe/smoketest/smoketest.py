@@ -19,7 +19,7 @@ back; calls of other threads wait meanwhile.
 import logging
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import torch
@@ -172,12 +172,12 @@ class CompileSmoketest:
             outcome.stage = stage
             sign(stage)
 
-        def reference(last: bool) -> tuple[Step, Step | None]:
+        def reference(number: int) -> tuple[Step, Step | None]:
             if eager_apart:
                 eager, outcome.random = call_apart(lambda _: subject.eager_step(then_train=False))
             else:
                 eager, outcome.random = subject.eager_step_taken_back()
-            return eager, self._finer(subject, eager) if last else None
+            return eager, self._finer(subject, eager) if number == self.steps else None
 
         try:
             say("compile")
@@ -306,7 +306,12 @@ class CompileSmoketest:
                         rewind()
                         eager, outcome.random = subject.eager_step(then_train=True)
 
-                    def reference(_last: bool) -> tuple[Step, None]:
+                    def reference(number: int) -> tuple[Step | None, None]:
+                        if number > 1 and not ranks_present():
+                            with suppress(CannotRestore):  # from where training has come to, as far as that can be
+                                return subject.eager_step_taken_back()[0], None
+                        if number not in (1, self.steps):
+                            return None, None
                         rewind()
                         return eager, None
 
@@ -328,22 +333,22 @@ class CompileSmoketest:
         return seen()
 
     def _compiled_steps(
-        self, subject: Subject, say: Say, random: bool, reference: Callable[[bool], tuple[Step, Step | None]]
+        self, subject: Subject, say: Say, random: bool, reference: Callable[[int], tuple[Step | None, Step | None]]
     ) -> None:
-        """Take every compiled step; hold the last against eager's, from the state that it finds.
+        """Take every compiled step, and hold each against eager's from the state that it finds.
 
-        Of the first, what it leaves behind is held against eager's: it makes what a model makes once, such as a cache
-        or a scale taken from the first batch.
+        The first makes what a model makes once, such as a cache; before the last, training has changed what the compile
+        may have frozen.
 
         Args:
-            reference: takes eager's step, and a finer one before the last.
+            reference: takes eager's step of that number, and a finer one before the last.
         """
         outcome = self.outcome
         with dynamo_internals.fallback_random(random or dynamo_internals.draws_as_eager()):
             wrong = None  # raised at the end: ranks that communicate in each step must all take every step
             for number in range(1, self.steps + 1):
                 last = number == self.steps
-                eager, finer = reference(last) if last or number == 1 else (None, None)
+                eager, finer = reference(number)
                 started = time.perf_counter()
                 # What a model makes at its first call, a cache say, may make the second compile again, where a third
                 # shows that it has settled.
@@ -353,7 +358,7 @@ class CompileSmoketest:
                 if step is not None and eager is not None:
                     say("numerics")
                     judge = Judge(subject.model, eager, self.tolerance, self.varying)
-                    wrong = wrong or (judge.difference(step, eager, finer) if last else judge.kept(step, eager))
+                    wrong = wrong or (judge.difference(step, eager, finer) if last else judge.wrong(step, eager))
                     outcome.dtype, outcome.tolerance, outcome.compared = (
                         judge.dtype,
                         judge.tolerance,
