@@ -29,4 +29,4 @@ ELEMENTS = {
 }
 
 # Those of which eager itself may leave something else each time: the hour of a call, say
-MAY_VARY = ("attribute", "batch", "structure")
+MAY_VARY = ("attribute", "batch", "structure", "output", "loss", "gradient")

@@ -2,13 +2,13 @@
 
 `torch.compile` itself hardly ever fails: a compile fails at the first call or at the first `.backward()`,
 and wrong numbers fail nowhere. So the test takes whole steps: forward, loss, backward, `optimizer.step`,
-`zero_grad`. The last one is held against an eager step from the very same state: outputs, loss, gradients and
-buffers must be eager's. By then training has changed what the compile saw, so one that has frozen a parameter or a
-buffer shows as well as a wrong one. From the second step on, a recompile is a failure: the batch is always the same.
+`zero_grad`. Each is held against an eager step from the very same state, in all that a call returns and leaves behind.
+By the last, training has changed what the compile saw, so one that has frozen a parameter or a buffer shows as well as
+a wrong one. From the second step on, a recompile is a failure: the batch is always the same.
 
 The steps are taken in a forked copy of the process (`minicompile.safe.smoketest.apart`): nothing of the caller's is
 touched, whatever it is, a compiler that hangs is killed and one that crashes takes nothing along. Nothing else runs
-there on the good path but the eager step before the last compiled one, which is taken back
+there on the good path but an eager step before each compiled one, which is taken back
 (`minicompile.safe.smoketest.rewind`). Only a step that fails costs more: another copy then says whether eager fails as
 well, or whether there is state that cannot be taken back, in which case the steps are taken again with eager's in a
 copy of its own.
@@ -220,17 +220,18 @@ class CompileSmoketest:
         return isinstance(error, WrongNumbers) and error.place is not None and error.place[0] in MAY_VARY
 
     def _varying(self, subject: Subject) -> set[Fact]:
-        """Of what two eager steps leave differently, each in a copy of the process."""
+        """Of what two eager steps from one state leave differently, each in a copy of the process."""
 
-        def last(_sign: Sign) -> Step:
+        def twice(_sign: Sign) -> set[Fact]:
             subject.drop_gradients()
             with subject.grad_mode():
                 for _ in range(1, self.steps):
                     subject.eager_step(then_train=True)
-                return subject.eager_step(then_train=False)[0]
+                steps = (call_apart(lambda _: subject.eager_step(then_train=False)[0]) for _ in range(2))
+                return self._told_apart(subject, *steps)
 
         try:
-            return self._told_apart(subject, *(call_apart(last, self.time_limit_seconds) for _ in range(2)))
+            return call_apart(twice, self.time_limit_seconds)
         except (CannotFork, ProcessDied, TimeLimitExceeded):
             return set()
 
@@ -358,7 +359,7 @@ class CompileSmoketest:
                 if step is not None and eager is not None:
                     say("numerics")
                     judge = Judge(subject.model, eager, self.tolerance, self.varying)
-                    wrong = wrong or (judge.difference(step, eager, finer) if last else judge.wrong(step, eager))
+                    wrong = wrong or (judge.difference(step, eager, finer) if last else judge.wrong(step, eager, number=number))
                     outcome.dtype, outcome.tolerance, outcome.compared = (
                         judge.dtype,
                         judge.tolerance,
