@@ -91,10 +91,12 @@ class Judge:
         return None
 
     def left_out(self, step: Step) -> list[str]:
-        """What of a step cannot be compared: an iterator that it returns, gradients of a model that is only called."""
-        found = [name for (element, name), fact in step.facts.items() if element == "structure" and fact == ITERATOR]
+        """What of a step cannot be compared: an iterator, gradients of a model that is only called, or of an output that
+        the loss does not come from."""
+        found = [name for (_, name), fact in step.facts.items() if isinstance(fact, str) and fact == ITERATOR]
         if self.sets_up:
             found.append("attributes that are no numbers, which FSDP2 sets up once")
+        found += [f"gradient of {name}, from which the loss does not come" for name in step.unused]
         if step.loss is None and any(step.facts.get(("requires_grad", name)) for name in step.outputs):
             found.append("gradient")
         return found

@@ -14,7 +14,7 @@ from minicompile.batches import call_loss, copied_batch, parameters_of, split_ba
 from minicompile.frozen_state import RandomState
 from minicompile.reach import walk
 from minicompile.safe.installation import eager_calls
-from minicompile.safe.smoketest.outputs import BATCH, Reading, Step, shapes_of
+from minicompile.safe.smoketest.outputs import BATCH, Reading, Step, shapes_of, unused_by
 from minicompile.safe.smoketest.rewind import passes_taken_back
 from minicompile.torch_private.state import tree_map
 from minilab import LabError
@@ -109,10 +109,11 @@ class Subject:
             _refuse_what_is_no_loss(loss)
         elif self.asks_for_gradients():
             loss = _differentiable(output)
+        unused = [] if loss is None or reading is None else unused_by(loss, output)
         if loss is not None:
             say("backward")
             loss.backward()
-        return None if reading is None else reading.read(output, loss)
+        return None if reading is None else reading.read(output, loss, unused)
 
     def asks_for_gradients(self) -> bool:
         """Whether a call of a model that is not trained has something to differentiate: in the batch, say."""
