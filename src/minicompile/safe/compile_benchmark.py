@@ -110,7 +110,7 @@ def benchmark(
     tokens: int | None = None,
     logger: logging.Logger | None = None,
 ) -> Benchmark:
-    """Time `model` eager and compiled on one batch. The model ends as it began, eager; so does all that a step can get at.
+    """Time `model` eager and compiled on one batch. All that a step can get at ends as it began, the model eager.
 
     Args:
         cfg: how to compile; taken as enabled.

@@ -158,8 +158,8 @@ class CacheLimit:
 
 
 def listen_for_cache_limit(listener: Callable[[str, CacheLimit], None]) -> None:
-    """Have the listener told of Dynamo's one warning that it will compile a frame no more, silenced or not: (compile id,
-    `CacheLimit`), the id of the graph whose guard failed last, which tells one model from another of its class."""
+    """Have the listener told of Dynamo's one warning, silenced or not, that it will compile a frame no more: (compile
+    id, `CacheLimit`), the id of the graph whose guard failed last, which tells one model from another of its class."""
     logger = logging.getLogger(CACHE_LIMIT_LOGGER)
     warn = logger.warning
 

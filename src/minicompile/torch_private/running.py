@@ -61,9 +61,8 @@ def everything_eager() -> str | None:
 
 def under_a_mode() -> bool:
     """Whether a mode that looks at every operator, or a transform, is on, under which Dynamo compiles nothing."""
-    return (
-        owner("dispatch_modes")._len_torch_dispatch_stack() > 0 or owner("transforms").peek_interpreter_stack() is not None
-    )
+    transform = owner("transforms").peek_interpreter_stack()
+    return transform is not None or owner("dispatch_modes")._len_torch_dispatch_stack() > 0
 
 
 def by_choice() -> bool:

@@ -91,8 +91,8 @@ class Judge:
         return None
 
     def left_out(self, step: Step) -> list[str]:
-        """What of a step cannot be compared: an iterator, gradients of a model that is only called, or of an output that
-        the loss does not come from."""
+        """What of a step cannot be compared: iterators; gradients of a model that is only called, or of outputs
+        from which the loss does not come."""
         found = [name for (_, name), fact in step.facts.items() if isinstance(fact, str) and fact == ITERATOR]
         if self.sets_up:
             found.append("attributes that are no numbers, which FSDP2 sets up once")

@@ -359,7 +359,9 @@ class CompileSmoketest:
                 if step is not None and eager is not None:
                     say("numerics")
                     judge = Judge(subject.model, eager, self.tolerance, self.varying)
-                    wrong = wrong or (judge.difference(step, eager, finer) if last else judge.wrong(step, eager, number=number))
+                    wrong = wrong or (
+                        judge.difference(step, eager, finer) if last else judge.wrong(step, eager, number=number)
+                    )
                     outcome.dtype, outcome.tolerance, outcome.compared = (
                         judge.dtype,
                         judge.tolerance,
