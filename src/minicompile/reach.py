@@ -222,6 +222,8 @@ def _attributes(value: Any, name: str) -> list[tuple[str, Any]]:
             continue
         place = f"{name}." if name else ""
         held.append((place if module and key in PARTS else f"{place}{key}", item))
+    if isinstance(value, torch.jit.ScriptModule):  # which keeps its tensors where no attribute holds them
+        held += [*value.named_parameters(name), *value.named_buffers(name)]
     return held
 
 
