@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from minicompile.safe.compile_record import CompileReport, compile_report
 from minicompile.safe.installation import eager_calls
 from minicompile.safe.safe_compile import maybe_compile, uncompile
 from minicompile.safe.smoketest.rewind import rewinding
-from minicompile.state.batches import call_loss, copied_batch, split_batch, tensors_of
+from minicompile.state.batches import call_loss, copied_batch, split_batch, storages_of, tensors_of
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
 
@@ -109,7 +110,7 @@ def benchmark(
     tokens: int | None = None,
     logger: logging.Logger | None = None,
 ) -> Benchmark:
-    """Time `model` eager and compiled on one batch. The model ends as it began, eager.
+    """Time `model` eager and compiled on one batch. All that a step can get at ends as it began, the model eager.
 
     Args:
         cfg: how to compile; taken as enabled.
@@ -128,16 +129,17 @@ def benchmark(
     trains = trains and (model.training or loss_fn is not None or optimizer is not None)
     step = _step(model, batch, optimizer, loss_fn, trains)
     uncompile(model)
-    with rewinding(model, optimizer):
-        first = _seconds(step, batch)
+    fresh = partial(copied_batch, batch, storages_of(model, loss_fn))
+    with rewinding(model, optimizer, loss_fn, batch):
+        first = _seconds(step, fresh)
     enabled = CompileConfig(**{**vars(cfg), "enabled": True, "fail_policy": "fallback_eager", "healthcheck": True})
     maybe_compile(model, enabled, logger, batch, loss_fn=loss_fn, optimizer=optimizer)
     started = compile_report(model)
     try:
-        with rewinding(model, optimizer):
+        with rewinding(model, optimizer, loss_fn, batch):
             sides = {"eager": _eager(model, step)} | ({"compiled": step} if started.compiled else {})
-            seconds = _interleaved(sides, batch, steps, warmup)
-            peaks = {name: _peak_bytes(side, batch) for name, side in sides.items()}
+            seconds = _interleaved(sides, fresh, steps, warmup)
+            peaks = {name: _peak_bytes(side, fresh) for name, side in sides.items()}
         report = compile_report(model)
     finally:
         uncompile(model)
@@ -187,8 +189,8 @@ def _synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def _seconds(step: Callable, batch: Any) -> float:
-    batch = copied_batch(batch)
+def _seconds(step: Callable, fresh: Callable[[], Any]) -> float:
+    batch = fresh()
     _synchronise()
     started = time.perf_counter()
     step(batch)
@@ -196,18 +198,18 @@ def _seconds(step: Callable, batch: Any) -> float:
     return time.perf_counter() - started
 
 
-def _interleaved(sides: dict[str, Callable], batch: Any, steps: int, warmup: int) -> dict[str, list[float]]:
+def _interleaved(sides: dict[str, Callable], fresh: Callable, steps: int, warmup: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(warmup + steps):
         for name, side in sides.items():
-            taken = _seconds(side, batch)
+            taken = _seconds(side, fresh)
             if number >= warmup:
                 seconds[name].append(taken)
     return seconds
 
 
-def _peak_bytes(step: Callable, batch: Any) -> int | None:
-    batch = copied_batch(batch)
+def _peak_bytes(step: Callable, fresh: Callable[[], Any]) -> int | None:
+    batch = fresh()
     tensors = [tensor for _, tensor in tensors_of(batch)]
     device: Tensor | None = next((t for t in tensors if t.is_cuda), None)
     if device is not None:

@@ -63,7 +63,8 @@ class CompileReport:
         differences: the largest of each element that is compared by number: output, loss, gradient, batch, buffer,
             attribute.
         compared: what of a call was held against eager's, as `minicompile.safe.call` lists it.
-        not_compared: what was not: what eager leaves otherwise each time; gradients where the model is only called.
+        not_compared: what was not: what eager leaves otherwise each time; iterators; gradients where the model is only
+            called, and those through outputs from which the loss does not come.
         tried_on: name -> dtype and shape of each tensor of the batch on which it was proven; empty without a smoketest.
         tried_steps: training steps, or calls, that the proof took through compiled code.
         in_place: why the smoketest ran in this process; None where it ran in a copy of it, or not at all.

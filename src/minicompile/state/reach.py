@@ -147,7 +147,10 @@ def _held_by(value: Any, name: str) -> Iterable[tuple[str, Any]]:
         except LookupError:
             return ()
     if isinstance(value, Tensor):
-        return () if nn.parameter.is_lazy(value) else [(f"{name}.{hook}", getattr(value, hook, None)) for hook in HOOKS]
+        if nn.parameter.is_lazy(value):
+            return ()
+        held = [(f"{name}.{hook}", getattr(value, hook, None)) for hook in HOOKS]
+        return held + [(f"{name}.{key}", item) for key, item in vars(value).items() if not key.startswith("_")]
     if isinstance(value, types.MethodType):
         return [(name, value.__self__), (name, value.__func__)]
     if isinstance(value, functools.partial):
@@ -219,6 +222,8 @@ def _attributes(value: Any, name: str) -> list[tuple[str, Any]]:
             continue
         place = f"{name}." if name else ""
         held.append((place if module and key in PARTS else f"{place}{key}", item))
+    if isinstance(value, torch.jit.ScriptModule):  # which keeps its tensors where no attribute holds them
+        held += [*value.named_parameters(name), *value.named_buffers(name)]
     return held
 
 

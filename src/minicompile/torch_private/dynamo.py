@@ -157,24 +157,21 @@ class CacheLimit:
         return f"{self.function} reached {self.limit} = {self.value} and compiles no more; last: {self.guard}"
 
 
-class CacheLimitHandler(logging.Handler):
-    """Hears Dynamo's one warning that it will compile a frame no more, and hands on (compile id, `CacheLimit`): the id
-    of the graph whose guard failed last, which tells one model from another of its class."""
+def listen_for_cache_limit(listener: Callable[[str, CacheLimit], None]) -> None:
+    """Have the listener told of Dynamo's one warning, silenced or not, that it will compile a frame no more: (compile
+    id, `CacheLimit`), the id of the graph whose guard failed last, which tells one model from another of its class."""
+    logger = logging.getLogger(CACHE_LIMIT_LOGGER)
+    warn = logger.warning
 
-    def __init__(self, listener: Callable[[str, CacheLimit], None]) -> None:
-        super().__init__(logging.WARNING)
-        self.listener = listener
-
-    def emit(self, record: logging.LogRecord) -> None:
-        match = CACHE_LIMIT.search(record.getMessage())
+    def warning(message: object, *given: object, **more: Any) -> None:
+        match = CACHE_LIMIT.search(str(message) % given if given else str(message))
         if match:
             limit, value, function, reason = match.groups()
             compile_id, _, guard = reason.partition(": ")
-            self.listener(compile_id, CacheLimit(function, limit, int(value), guard))
+            listener(compile_id, CacheLimit(function, limit, int(value), guard))
+        warn(message, *given, **{"stacklevel": 2, **more})
 
-
-def listen_for_cache_limit(listener: Callable[[str, CacheLimit], None]) -> None:
-    logging.getLogger(CACHE_LIMIT_LOGGER).addHandler(CacheLimitHandler(listener))
+    setattr(logger, "warning", warning)  # noqa: B010
 
 
 def is_ddp(model: torch.nn.Module) -> bool:

@@ -229,6 +229,7 @@ NAMES = {
         "torch._dynamo.convert_frame:add_skip_reason", "frames left eager for good", required=False, minors=("2.13",)
     ),
     "dispatch_modes": PrivateName("torch._C:_len_torch_dispatch_stack", "... under a mode, such as one that counts"),
+    "transforms": PrivateName("torch._C._functorch:peek_interpreter_stack", "... or a transform, such as vmap"),
     "stance_set": PrivateName("torch._dynamo.eval_frame:_stance.stance", "whether everything runs eager"),
     "dynamo_off": PrivateName("torch._dynamo.config:disable", "... or nothing is compiled"),
     "tracing_context": PrivateName("torch._guards:TracingContext.try_get", "what a compile has traced and guards"),

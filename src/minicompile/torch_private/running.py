@@ -60,8 +60,14 @@ def everything_eager() -> str | None:
 
 
 def under_a_mode() -> bool:
-    """Whether a mode that looks at every operator is on, under which Dynamo compiles nothing."""
-    return owner("dispatch_modes")._len_torch_dispatch_stack() > 0
+    """Whether a mode that looks at every operator, or a transform, is on, under which Dynamo compiles nothing."""
+    transform = owner("transforms").peek_interpreter_stack()
+    return transform is not None or owner("dispatch_modes")._len_torch_dispatch_stack() > 0
+
+
+def by_choice() -> bool:
+    """Whether calls run eager now for who makes them, and others may not: under a stance, or in an export."""
+    return owner("stance_set").stance not in ("default", "fail_on_recompile") or torch.compiler.is_compiling()
 
 
 def frames_outward() -> Iterator[FrameType]:

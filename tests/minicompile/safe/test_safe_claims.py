@@ -333,6 +333,55 @@ def test_a_limit_that_is_reached_later_is_dated():
     assert report.eager_since is not None
 
 
+def test_a_limit_is_heard_where_torch_s_warnings_are_silenced():
+    model = compiled(MLP(), features(), dynamic=False)
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    try:
+        with torch._dynamo.config.patch(recompile_limit=1):
+            for rows in (6, 3, 2):
+                model(features()[:rows])
+    finally:
+        logging.getLogger("torch").setLevel(logging.NOTSET)
+    report = compile_report(model)
+    assert (report.compiled, [limit.limit for limit in report.cache_limits]) == (True, ["recompile_limit"])
+    assert "skipped" not in report.why_eager.values()
+
+
+def under_a_stance(model, x):
+    with torch.compiler.set_stance("eager_on_recompile"):
+        model(x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, x: torch.export.export(model, (x,)),
+        lambda model, x: torch.compile(model, backend="eager")(x),
+        under_a_stance,
+    ],
+    ids=["export", "another compile", "stance"],
+)
+def test_what_runs_eager_by_choice_says_nothing_of_other_calls(call, caplog):
+    model = compiled(Auto(), features())
+    call(model, features())
+    report = compile_report(model)
+    assert (report.compiled, report.why_eager, warned(caplog)) == (True, {}, [])
+    runs.clear()
+    model(features())
+    assert runs
+
+
+def test_a_transform_that_makes_dynamo_leave_a_model_is_told_at_once():
+    model = compiled(Auto(), features())
+    model(features())
+    torch.func.vmap(model)(features())
+    report = compile_report(model)
+    runs.clear()
+    model(features())
+    assert report.compiled == bool(runs)
+    assert bool(runs) or report.why_eager == {"(model)": "skipped"}
+
+
 @fault(
     "a stance of torch's has everything run eager",
     "torch.compiler.set_stance('force_eager') is set: until it is set back, calls run eager",

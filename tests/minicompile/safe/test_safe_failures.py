@@ -30,6 +30,7 @@ FAILURES = [
     WrongNumbers("off", "too_far", tensor="output", relative=0.01, allowed=1e-4),
     NothingCompiled("nothing", "nothing_compiled"),
     NothingCompared("no number", "nothing_compared"),
+    NothingCompared("no number twice", "nothing_repeats"),
     CannotRestore("stuck", 1, 3, "torch.sparse_coo"),
     ProcessDied("dead", "process_died", how="SIGSEGV"),
     OtherRankFailed("rank 1", "other_rank", rank=1, failure={"code": "nothing_compiled"}),

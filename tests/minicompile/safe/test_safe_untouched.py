@@ -219,6 +219,11 @@ def test_models_of_unusual_kinds_are_compiled_or_left_alone_with_a_sentence(plac
     assert attempt(nn.Linear(8, 4, device="meta"), features().to("meta")).failure["code"] == "nothing_compared"
     torch.compiler.reset()
     assert "TorchScript" in attempt(torch.jit.script(nn.Sequential(nn.Linear(8, 4))), features()).reason
+    torch.compiler.reset()
+    scripted = nn.Sequential(torch.jit.script(nn.Linear(8, 4)), nn.Linear(4, 4))
+    before = [bits(p) for p in scripted.parameters()]
+    attempt(scripted, features())
+    assert [bits(p) for p in scripted.parameters()] == before
 
 
 def test_a_thread_that_serves_the_model_meanwhile_gets_right_answers():

@@ -148,7 +148,7 @@ class Coverage:
     @torch.compiler.disable
     def called(self, notice: Notice) -> tuple[int, running.Hits] | None:
         """Hear that Python calls a module; what is returned tells later what the call has reached."""
-        if running.everything_eager():
+        if running.everything_eager() or running.by_choice():
             return None
         if not running.compiled_calls():
             self._note_round_call(notice)
@@ -189,8 +189,8 @@ class Coverage:
             finally:
                 count = hits.end()
             module = part.module()
-            if module is not None:
-                reached = self._has_reached(type(module), graphs, count)
+            reached = module is not None and self._has_reached(type(module), graphs, count)
+            if module is not None and (reached or not (running.by_choice() or running.compiled_calls())):
                 self._decide(part, module, reached, broke=dynamo_internals.breaks_so_far() > breaks)
                 if reached and vars(module).get(part.slot) is entrance:
                     vars(module)[part.slot] = call

@@ -70,13 +70,19 @@ class Judge:
             reference: eager's from the same state.
             finer: eager's in float32 from the same state, where the arithmetic is coarser than that.
         """
-        wrong = list(self.differences(step, reference, finer))
-        if wrong:
-            if all(one.code == "too_far" and one.place for one in wrong):
-                wrong[0].distances = {one.place or ("", ""): float(str(one.fields["relative"])) for one in wrong}
-            return wrong[0]
-        numbers = sorted((*reference.outputs.values(), *reference.gradients.values()), key=Tensor.numel)
-        if not any(map(tells, numbers)):
+        wrong = self.wrong(step, reference, finer)
+        if wrong is not None:
+            return wrong
+        numbers = {("output", name): one for name, one in reference.outputs.items()}
+        numbers |= {("gradient", name): one for name, one in reference.gradients.items()}
+        told = sorted((one for place, one in numbers.items() if place not in self.varying), key=Tensor.numel)
+        if not any(map(tells, told)):
+            if len(told) < len(numbers):
+                sentence = (
+                    "eager itself gives other numbers in two steps from one state, so that nothing tells a right model "
+                    "from a wrong one; take random numbers from a generator that is seeded."
+                )
+                return NothingCompared(sentence, "nothing_repeats")
             sentence = (
                 "the sample batch gave no number that tells a right model from a wrong one: no output and no gradient "
                 "is finite and other than zero; give a batch of real rows, or a model that returns tensors."
@@ -85,10 +91,12 @@ class Judge:
         return None
 
     def left_out(self, step: Step) -> list[str]:
-        """What of a step cannot be compared: an iterator that it returns, gradients of a model that is only called."""
-        found = [name for (element, name), fact in step.facts.items() if element == "structure" and fact == ITERATOR]
+        """What of a step cannot be compared: iterators; gradients of a model that is only called, or of outputs
+        from which the loss does not come."""
+        found = [name for (_, name), fact in step.facts.items() if isinstance(fact, str) and fact == ITERATOR]
         if self.sets_up:
             found.append("attributes that are no numbers, which FSDP2 sets up once")
+        found += [f"gradient of {name}, from which the loss does not come" for name in step.unused]
         if step.loss is None and any(step.facts.get(("requires_grad", name)) for name in step.outputs):
             found.append("gradient")
         return found
@@ -100,12 +108,11 @@ class Judge:
             distances: place -> relative distance, of everything that was too far.
             eager, finer: the same step in both.
         """
-        noise = self._noise(eager)
         for (kind, name), distance in distances.items():
             ours, theirs = (_numbers(step, kind).get(name) for step in (eager, finer))
             if ours is None or theirs is None or ours.shape != theirs.shape:
                 return False
-            error = largest_relative(dense(theirs).float(), dense(ours), noise if kind == "gradient" else 0.0)
+            error = largest_relative(dense(theirs).float(), dense(ours), *self._allowed(kind, eager))
             if not distance <= min(FARTHEST, EAGER_ERRORS * error):
                 return False
         return True
@@ -115,28 +122,32 @@ class Judge:
         facts = {element for element, _ in reference.facts}
         return [one for one in ELEMENTS if one in facts or (one in KINDS and _numbers(reference, one))]
 
-    def kept(self, step: Step, reference: Step) -> WrongNumbers | None:
-        """Say what is wrong with what the first of several steps leaves behind, where it may make things once.
-
-        NaN and infinity as well, wherever they are: trained with them, eager has them in the next step too.
-        """
-        found = self.differences(step, reference)
-        return next((one for one in found if one.code == "not_finite" or (one.place and one.place[0] in KEPT)), None)
+    def wrong(
+        self, step: Step, reference: Step, finer: Step | None = None, number: int | None = None
+    ) -> WrongNumbers | None:
+        """Say what is wrong with a compiled step, the first or another; None where it is eager's."""
+        wrong = list(self.differences(step, reference, finer))
+        if number == 1:  # Dynamo has a lazy module draw its weights once more
+            wrong = [one for one in wrong if one.place is None or one.place[0] != "random"]
+        if wrong and all(one.code == "too_far" and one.place for one in wrong):
+            wrong[0].distances = {one.place or ("", ""): float(str(one.fields["relative"])) for one in wrong}
+        return wrong[0] if wrong else None
 
     def differences(self, step: Step, reference: Step, finer: Step | None = None) -> Iterator[WrongNumbers]:
         """Everything that is wrong with a compiled step, the elements of a call in their order."""
-        noise = self._noise(reference)
         facts = self._facts(step, reference)
         for element in ELEMENTS:
             if element in KINDS:
                 ours, theirs, fine = (_numbers(one, element) for one in (step, reference, finer))
-                yield from self._compared(element, ours, theirs, fine, noise if element == "gradient" else 0.0)
+                yield from self._compared(element, ours, theirs, fine, *self._allowed(element, reference))
             yield from facts.get(element, ())
 
-    def _noise(self, reference: Step) -> float:
-        """The size below which gradients are rounding noise."""
+    def _allowed(self, kind: str, reference: Step) -> tuple[float, float]:
+        """The size below which numbers are rounding noise, and the tolerance."""
+        if kind != "gradient":
+            return 0.0, self.tolerance
         share = NOISE_SHARE if self.coarse else FINE_NOISE_SHARE
-        return share * root_mean_square(reference.gradients.values())
+        return share * root_mean_square(reference.gradients.values()), GRADIENT_FACTOR * self.tolerance
 
     def _facts(self, step: Step, reference: Step) -> dict[str, list[WrongNumbers]]:
         """What differs of all that is no floating-point number, by element."""
@@ -166,12 +177,12 @@ class Judge:
         reference: dict[str, Tensor],
         finer: dict[str, Tensor],
         noise: float,
+        tolerance: float,
     ) -> Iterator[WrongNumbers]:
         for odd in sorted(ours.keys() ^ reference.keys()):
             if (kind, odd) not in self.varying:
                 sentence = f"{kind} {odd} is there on one side only; the compiled model is wrong."
                 yield _placed(WrongNumbers(sentence, "one_side_only", kind=kind, tensor=odd), kind, odd)
-        tolerance = GRADIENT_FACTOR * self.tolerance if kind == "gradient" else self.tolerance
         for name, tensor in reference.items():
             if name not in ours or (kind, name) in self.varying:
                 continue

@@ -28,6 +28,8 @@ NOISE_SHARE = 0.1  # of the root mean square over all gradients, in coarse arith
 FINE_NOISE_SHARE = 0.01  # in float32 and float64
 FILLED = 1e3  # a constant that is so many times what else a tensor holds was filled in
 FILLS = 2  # such constants that a tensor may hold
+LARGE = 0.1  # of the largest element, from which on one belongs to a tensor's large part
+RESIDUE = 50  # times the tolerance: as much of the large part's size may be in what is left of it where it cancels
 # Of arithmetic coarser than float32: the unit in the last place, relative to the number.
 UNITS = {"tf32": 2**-10, "float16": 2**-10, "bfloat16": 2**-7}
 EAGER_ERRORS = 4  # a compiled tensor may be so many times as far from eager's as eager's is from float32's
@@ -108,7 +110,7 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
     ours, reference = dense(ours), dense(reference)
     if not reference.numel():
         return Difference(name, 0.0)
-    relative = largest_relative(ours, reference, noise)
+    relative = largest_relative(ours, reference, noise, tolerance)
     if relative <= tolerance:  # which NaN and infinity are not
         return Difference(name, relative)
     finite = reference.isfinite()
@@ -121,7 +123,7 @@ def compare(ours: Tensor, reference: Tensor, name: str, tolerance: float, noise:
     ours, reference = (ours, reference) if finite.all() else (ours[finite], reference[finite])
     if not reference.numel():
         return Difference(name, 0.0)
-    relative = largest_relative(ours, reference, noise)
+    relative = largest_relative(ours, reference, noise, tolerance)
     if relative > tolerance:
         off = f"{name} is off by {relative:.3g} of its size, and {tolerance:.3g} is allowed"
         raise WrongNumbers(
@@ -188,11 +190,11 @@ def compare_as_a_whole(
         )
 
 
-def largest_relative(ours: Tensor, reference: Tensor, noise: float) -> float:
+def largest_relative(ours: Tensor, reference: Tensor, noise: float, tolerance: float) -> float:
     """Compute the largest |ours - reference| / (|reference| + rms(reference) + noise); NaN where either holds a NaN.
 
     The root mean square is that of what was computed: a constant far beyond it, which both hold to the bit, was filled
-    in, as a mask is.
+    in, as a mask is. Where numbers are far beyond all others, as where a mask is added, the others have their own.
     """
     size = reference.abs()
     counts = torch.ones_like(size, dtype=torch.bool)
@@ -206,6 +208,9 @@ def largest_relative(ours: Tensor, reference: Tensor, noise: float) -> float:
             break
         counts = rest
     rms = _rms(reference[counts])
+    small = counts & (size < LARGE * size[counts].max())
+    if small.any() and size[counts & ~small].min() > FILLED * _rms(reference[small]):
+        rms = max(_rms(reference[small]), min(1.0, RESIDUE * tolerance) * rms)
     # Where the reference is zero throughout and there is no noise, nothing but zero is allowed.
     allowed = size.add_(max(rms + noise, torch.finfo(torch.float32).tiny))
     return (ours - reference).abs_().div_(allowed).max().item()

@@ -4,7 +4,8 @@ import hashlib
 import random
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any
@@ -14,8 +15,17 @@ from torch import Tensor, nn
 
 from minicompile.state.batches import leaves_of
 from minicompile.state.frozen_state import parts_of
-from minicompile.state.memory import is_strided, span, storage_of, strides_that_count
-from minicompile.state.reach import Binding, has_attributes, is_array, is_exact, is_generator, key_name, walk
+from minicompile.state.memory import flat, is_strided, span, storage_of, strides_that_count
+from minicompile.state.reach import (
+    CONTAINERS,
+    Binding,
+    has_attributes,
+    is_array,
+    is_exact,
+    is_generator,
+    key_name,
+    walk,
+)
 from minicompile.torch_private.state import version_of
 
 BATCH = "\0batch"  # the root of the batch's names, which no attribute of a model has
@@ -29,6 +39,16 @@ WORDS = {  # by element: what the name of a fact begins with
 }
 BITS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 ITERATOR = "an iterator, which is not read"
+SETTINGS: dict[str, Callable[[], Any]] = {  # of the process, or the thread, that a call may leave changed
+    "whether gradients are recorded": torch.is_grad_enabled,
+    "whether autograd looks for anomalies": torch.is_anomaly_enabled,
+    "torch's default dtype": torch.get_default_dtype,
+    "torch's default device": torch.get_default_device,
+    "autocast on the CPU": lambda: (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")),
+    "autocast on the GPU": lambda: (torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")),
+    "whether algorithms are deterministic": torch.are_deterministic_algorithms_enabled,
+    "the precision of float32 products": torch.get_float32_matmul_precision,
+}
 CHUNK = 1 << 20  # elements that are looked at at once
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 LONGEST = 1000  # characters of a text that stands for a value
@@ -44,6 +64,7 @@ class Step:
     Attributes:
         outputs, gradients, buffers, batch, attributes: numbers by name.
         facts: (element, name) -> everything that is no floating-point number: strides, flags, classes, texts.
+        unused: names of outputs from which the loss does not come, so that no gradient went through them.
     """
 
     outputs: dict[str, Tensor]
@@ -53,6 +74,7 @@ class Step:
     batch: dict[str, Tensor] = field(default_factory=dict)
     attributes: dict[str, Tensor] = field(default_factory=dict)
     facts: dict[Fact, Any] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
 
     def copy(self) -> "Step":
         def cloned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -82,6 +104,18 @@ def number_of(value: Any) -> Tensor | None:
     if isinstance(value, float | complex):
         return torch.tensor(value, dtype=torch.complex128 if isinstance(value, complex) else torch.float64)
     return torch.from_numpy(value.copy()) if is_array(value) else None
+
+
+def unused_by(loss: Tensor, output: Any) -> list[str]:
+    """The names of what in an output has a gradient that a loss does not pass back."""
+    seen, waiting = set[tuple[Any, int]](), [(loss.grad_fn, loss.output_nr)]
+    while waiting:
+        place = waiting.pop()
+        if place[0] is not None and place not in seen:
+            seen.add(place)
+            waiting += place[0].next_functions
+    found = ((name, leaf) for name, leaf in leaves_of(output) if isinstance(leaf, Tensor) and leaf.grad_fn is not None)
+    return [name for name, leaf in found if (leaf.grad_fn, leaf.output_nr) not in seen]
 
 
 def shapes_of(value: Any, name: str) -> dict[str, str]:
@@ -118,22 +152,26 @@ class Reading:
         self.sums = {id(tensor): _fingerprint(tensor) for tensor in others}
         self.held = others  # so that no other tensor gets the identity of one
 
-    def read(self, output: Any, loss: Tensor | None) -> Step:
+    def read(self, output: Any, loss: Tensor | None, unused: list[str]) -> Step:
         """Read what the call has returned and left."""
-        step = Step({}, None if loss is None or loss.is_meta else loss.detach(), {}, {})
+        step = Step({}, None if loss is None or loss.is_meta else loss.detach(), {}, {}, unused=unused)
         places: dict[tuple, list[tuple[tuple[int, int], str]]] = {}
+        objects: dict[int, tuple[str, Any]] = {}
         for name, value in walk(self.roots):
             if not (isinstance(value, Binding | type) or name.endswith(".")):
                 self._file(step, name, value, places)
+                objects.setdefault(id(value), (name.replace(BATCH, BATCH[1:]) or "model", value))
         for name, leaf in leaves_of(output):
+            if isinstance(leaf, CONTAINERS) or has_attributes(leaf):  # of a tensor, whose memory it is is what counts
+                step.facts["structure", f"{name} as an object"] = objects.setdefault(id(leaf), (name, leaf))[0]
             if isinstance(leaf, Tensor):
                 self._tensor(step, name, leaf, places)
                 step.facts["structure", name] = _described(leaf)
             elif number_of(leaf) is None:
                 step.facts["structure", name] = _described(leaf)
         step.outputs = _with_values(dict(numbers_of(output)))
-        step.facts["attribute", "whether gradients are recorded"] = torch.is_grad_enabled()
-        step.facts["attribute", "torch's default dtype"] = str(torch.get_default_dtype())
+        for name, setting in SETTINGS.items():
+            step.facts["attribute", name] = str(setting())
         for name, state in _generators():
             step.facts["random", name] = state
         return step
@@ -183,7 +221,8 @@ class Reading:
 
     def _tensor(self, step: Step, name: str, tensor: Tensor, places: dict) -> None:
         """Note what a tensor is besides its numbers."""
-        step.facts["requires_grad", name] = tensor.requires_grad
+        leaf = tensor.requires_grad and tensor.is_leaf
+        step.facts["requires_grad", name] = "True, of a leaf" if leaf else tensor.requires_grad
         if id(tensor) not in self.parameters:
             step.facts["strides", name] = strides_that_count(tensor)
         if is_strided(tensor) and tensor.numel():
@@ -194,11 +233,18 @@ class Reading:
 
 
 def _fingerprint(tensor: Tensor) -> tuple[int, ...] | None:
-    """Sums over the bits of a tensor: others where anything was written that autograd has not seen."""
+    """Sums over the bits of a tensor, and of what lies between its elements: others where anything was written."""
     try:
-        return tuple(_sum_of_bits(part) for part in parts_of(tensor))
+        return tuple(_sum_of_bits(part) for part in ([flat(tensor)] if _has_gaps(tensor) else parts_of(tensor)))
     except RuntimeError:  # a kind of number that cannot be looked at as an integer
         return None
+
+
+def _has_gaps(tensor: Tensor) -> bool:
+    if not is_strided(tensor) or tensor.is_contiguous():
+        return False
+    first, end = span(tensor)
+    return end - first > tensor.numel() * tensor.itemsize
 
 
 def _sum_of_bits(tensor: Tensor) -> int:
@@ -236,6 +282,8 @@ def _described(value: Any) -> Any:
         return f"{kind.__qualname__} of {len(value)}: {' '.join(map(key_name, value))}"
     if isinstance(value, set | frozenset):
         return f"{kind.__qualname__} {sorted(map(repr, filter(_is_plain, value)))} of {len(value)}"
+    if isinstance(value, array) or hasattr(value, "__array_interface__"):  # NumPy's, of texts and objects
+        return f"{kind.__qualname__} of {len(value)}, {_hashed(repr(value.tolist()).encode())}"
     if isinstance(value, Collection) and not isinstance(value, range | bytearray):
         return f"{kind.__qualname__} of {len(value)}"
     if has_attributes(value):

@@ -2,13 +2,13 @@
 
 `torch.compile` itself hardly ever fails: a compile fails at the first call or at the first `.backward()`,
 and wrong numbers fail nowhere. So the test takes whole steps: forward, loss, backward, `optimizer.step`,
-`zero_grad`. The last one is held against an eager step from the very same state: outputs, loss, gradients and
-buffers must be eager's. By then training has changed what the compile saw, so one that has frozen a parameter or a
-buffer shows as well as a wrong one. From the second step on, a recompile is a failure: the batch is always the same.
+`zero_grad`. Each is held against an eager step from the very same state, in all that a call returns and leaves behind.
+By the last, training has changed what the compile saw, so one that has frozen a parameter or a buffer shows as well as
+a wrong one. From the second step on, a recompile is a failure: the batch is always the same.
 
 The steps are taken in a forked copy of the process (`minicompile.safe.smoketest.apart`): nothing of the caller's is
 touched, whatever it is, a compiler that hangs is killed and one that crashes takes nothing along. Nothing else runs
-there on the good path but the eager step before the last compiled one, which is taken back
+there on the good path but an eager step before each compiled one, which is taken back
 (`minicompile.safe.smoketest.rewind`). Only a step that fails costs more: another copy then says whether eager fails as
 well, or whether there is state that cannot be taken back, in which case the steps are taken again with eager's in a
 copy of its own.
@@ -19,7 +19,7 @@ back; calls of other threads wait meanwhile.
 import logging
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import torch
@@ -172,12 +172,12 @@ class CompileSmoketest:
             outcome.stage = stage
             sign(stage)
 
-        def reference(last: bool) -> tuple[Step, Step | None]:
+        def reference(number: int) -> tuple[Step, Step | None]:
             if eager_apart:
                 eager, outcome.random = call_apart(lambda _: subject.eager_step(then_train=False))
             else:
                 eager, outcome.random = subject.eager_step_taken_back()
-            return eager, self._finer(subject, eager) if last else None
+            return eager, self._finer(subject, eager) if number == self.steps else None
 
         try:
             say("compile")
@@ -220,17 +220,18 @@ class CompileSmoketest:
         return isinstance(error, WrongNumbers) and error.place is not None and error.place[0] in MAY_VARY
 
     def _varying(self, subject: Subject) -> set[Fact]:
-        """Of what two eager steps leave differently, each in a copy of the process."""
+        """Of what two eager steps from one state leave differently, each in a copy of the process."""
 
-        def last(_sign: Sign) -> Step:
+        def twice(_sign: Sign) -> set[Fact]:
             subject.drop_gradients()
             with subject.grad_mode():
                 for _ in range(1, self.steps):
                     subject.eager_step(then_train=True)
-                return subject.eager_step(then_train=False)[0]
+                steps = (call_apart(lambda _: subject.eager_step(then_train=False)[0]) for _ in range(2))
+                return self._told_apart(subject, *steps)
 
         try:
-            return self._told_apart(subject, *(call_apart(last, self.time_limit_seconds) for _ in range(2)))
+            return call_apart(twice, self.time_limit_seconds)
         except (CannotFork, ProcessDied, TimeLimitExceeded):
             return set()
 
@@ -306,7 +307,12 @@ class CompileSmoketest:
                         rewind()
                         eager, outcome.random = subject.eager_step(then_train=True)
 
-                    def reference(_last: bool) -> tuple[Step, None]:
+                    def reference(number: int) -> tuple[Step | None, None]:
+                        if number > 1 and not ranks_present():
+                            with suppress(CannotRestore):  # from where training has come to, as far as that can be
+                                return subject.eager_step_taken_back()[0], None
+                        if number not in (1, self.steps):
+                            return None, None
                         rewind()
                         return eager, None
 
@@ -328,22 +334,22 @@ class CompileSmoketest:
         return seen()
 
     def _compiled_steps(
-        self, subject: Subject, say: Say, random: bool, reference: Callable[[bool], tuple[Step, Step | None]]
+        self, subject: Subject, say: Say, random: bool, reference: Callable[[int], tuple[Step | None, Step | None]]
     ) -> None:
-        """Take every compiled step; hold the last against eager's, from the state that it finds.
+        """Take every compiled step, and hold each against eager's from the state that it finds.
 
-        Of the first, what it leaves behind is held against eager's: it makes what a model makes once, such as a cache
-        or a scale taken from the first batch.
+        The first makes what a model makes once, such as a cache; before the last, training has changed what the compile
+        may have frozen.
 
         Args:
-            reference: takes eager's step, and a finer one before the last.
+            reference: takes eager's step of that number, and a finer one before the last.
         """
         outcome = self.outcome
         with dynamo_internals.fallback_random(random or dynamo_internals.draws_as_eager()):
             wrong = None  # raised at the end: ranks that communicate in each step must all take every step
             for number in range(1, self.steps + 1):
                 last = number == self.steps
-                eager, finer = reference(last) if last or number == 1 else (None, None)
+                eager, finer = reference(number)
                 started = time.perf_counter()
                 # What a model makes at its first call, a cache say, may make the second compile again, where a third
                 # shows that it has settled.
@@ -353,7 +359,9 @@ class CompileSmoketest:
                 if step is not None and eager is not None:
                     say("numerics")
                     judge = Judge(subject.model, eager, self.tolerance, self.varying)
-                    wrong = wrong or (judge.difference(step, eager, finer) if last else judge.kept(step, eager))
+                    wrong = wrong or (
+                        judge.difference(step, eager, finer) if last else judge.wrong(step, eager, number=number)
+                    )
                     outcome.dtype, outcome.tolerance, outcome.compared = (
                         judge.dtype,
                         judge.tolerance,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from minicompile.safe.installation import eager_calls
-from minicompile.safe.smoketest.outputs import BATCH, Reading, Step, shapes_of
+from minicompile.safe.smoketest.outputs import BATCH, Reading, Step, shapes_of, unused_by
 from minicompile.safe.smoketest.rewind import passes_taken_back
 from minicompile.state.batches import call_loss, copied_batch, parameters_of, split_batch, storages_of, tensors_of
 from minicompile.state.frozen_state import RandomState
@@ -109,10 +109,11 @@ class Subject:
             _refuse_what_is_no_loss(loss)
         elif self.asks_for_gradients():
             loss = _differentiable(output)
+        unused = [] if loss is None or reading is None else unused_by(loss, output)
         if loss is not None:
             say("backward")
             loss.backward()
-        return None if reading is None else reading.read(output, loss)
+        return None if reading is None else reading.read(output, loss, unused)
 
     def asks_for_gradients(self) -> bool:
         """Whether a call of a model that is not trained has something to differentiate: in the batch, say."""
