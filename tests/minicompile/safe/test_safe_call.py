@@ -213,7 +213,12 @@ class Lies:
         rows,
         around(after=lambda outputs, _: tuple(y.t().contiguous().t() for y in outputs)),
     )
-    requires_grad = (f"requires_grad of output[0]: True compiled, and False eager{WRONG}", Frozen, rows, detached)
+    requires_grad = (
+        f"requires_grad of output[0]: True, of a leaf compiled, and False eager{WRONG}",
+        Frozen,
+        rows,
+        detached,
+    )
     sharing = (
         f"memory of output[1]: its own compiled, and shared with batch, 0 bytes on eager{WRONG}",
         Views,
@@ -398,7 +403,7 @@ def test_random_numbers_that_eager_does_not_draw(draw, says):
         lie("structure", f"structure of output: tuple of 1 compiled, and Tensor eager{WRONG}", lambda y: (y,)),
         lie(
             "structure of an object",
-            f"structure of output.y: Tensor compiled, and not there eager{WRONG}",
+            f"structure of output as an object: output compiled, and not there eager{WRONG}",
             lambda y: SimpleNamespace(y=y),
         ),
     ],
@@ -636,10 +641,11 @@ class WritesLocked(Plain):
 @fault(
     "its call uses up what can be neither copied nor put back, a generator, and the process cannot be copied",
     f"WrongNumbers: output{FAR}",
-    "It stays eager. In a copy of the process it is compared, and the generator stands where it did.",
+    "It stays eager, and what the tries took of the generator is gone. In a copy of the process it is compared, and the "
+    "generator stands where it did.",
 )
 def test_a_call_that_cannot_be_taken_back_stays_eager_unless_the_process_is_copied(place, says):
-    numbers = (float(number) for number in range(9))
+    numbers = (float(number) for number in range(99))
     report = report_of(GoesOn(), (rows(), numbers))
     if place == "in place":
         check_says(report.reason, says)
