@@ -1,9 +1,10 @@
 """What captures, and comparisons of them, say by code, worded in a language: `locale/{language}/capture.yaml`."""
 
-from minicompile.lowering.captured import Capture, Coded, Runs
+from minicompile.lowering.captured import Capture, Coded, Decision, Runs
 from minilab.pages.translations import Translations
 
-KINDS = {"no_graph": "direction", "untied": "what"}  # warnings of several kinds: the field that tells which
+KINDS = {"no_graph": "direction", "untied": "what", "unseen": "what"}  # warnings of several kinds: the field that tells which
+AT_THE_HEAD = ("untried_torch", "unseen")  # warnings that have to be read before anything else
 COUNTED = ("simulated", "real")  # fields that are how many there are of each
 
 
@@ -48,11 +49,24 @@ class Wording:
         names = ", ".join(f"`{buffer}`" for buffer in reason.get("buffers", ()))
         return self._said("fusion", reason, buffers=names if named else self._words("a_buffer"))
 
+    def fusion_of(self, decision: Decision) -> str:
+        """What became of a fusion that was considered, and of both sides where it was refused."""
+        said = self.fusion(decision["reason"])
+        return f"{said} {self._words('joined')}" if decision.get("joined") else said
+
     def warning(self, warning: Coded) -> str:
         """What a capture lacks: one of its `warnings`."""
         code = warning["code"]
         which = f"{code}_{warning[KINDS[code]]}" if code in KINDS else code
-        return self._said("warning", {**warning, "code": which}, names=", ".join(warning.get("names", ())))
+        fields = {"names": ", ".join(warning.get("names", ()))}
+        for side in ("held", "failed"):
+            if side in warning:
+                fields[side] = "; ".join(self._words(f"invariant.{what}") for what in warning[side]) or self._words("none")
+        return self._said("warning", {**warning, "code": which}, **fields)
+
+    def at_the_head(self, capture: Capture) -> list[str]:
+        """What has to be known before anything else is read: a torch that nobody tried, what the hooks passed over."""
+        return [self.warning(one) for one in capture.get("warnings", []) if one["code"] in AT_THE_HEAD]
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""

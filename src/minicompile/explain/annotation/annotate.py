@@ -52,7 +52,7 @@ def annotate(capture: Capture, language: str = "en", *, kernel: str | None = Non
         **wording.filters(),
         "count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value),
     }
-    values["label"] = wording.label(capture)
+    values |= {"label": wording.label(capture), "notes": wording.at_the_head(capture)}
     return _spaced(render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True))
 
 
@@ -78,7 +78,7 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "call": view.call,
         "direction": view.graph["direction"],
         "why": view.words("why.asked") if asked else _why(view),
-        "headline": headline(view),
+        "headline": None if view.call.get("doubted") else headline(view),
         "ordered": facts.ordered(view),
         "choices": [_told(view, fact) for fact in chosen(view)],
         "same_kernel": calls if calls > times(view.call) else None,

@@ -121,7 +121,7 @@ class Guide:
 
     def never_written(self) -> list[dict]:
         """The largest intermediate result of the kernel that never reaches memory."""
-        spared = unwritten(self.compute_nodes())
+        spared = [] if self.call and self.call.get("doubted") else unwritten(self.compute_nodes())
         if not spared:
             return []
         node = max(spared, key=lambda one: one["bytes"] or 0)
@@ -143,9 +143,8 @@ class Guide:
         if any(each["taken"] for each in about) and len(members) > 1:
             named = ", ".join(self.group["members"])
             stops.append(self._stop(line, "fuses", **self._counted(len(members)), members=named))
-        refused = [each for each in about if not each["taken"]] or [
-            each for each in self.graph["decisions"] if not each["taken"]
-        ]
+        apart = [each for each in self.graph["decisions"] if not each["taken"] and not each.get("joined")]
+        refused = [each for each in about if each in apart] or apart
         if refused:
             each = next((each for each in refused if DULL not in " ".join(each["reasons"])), refused[0])
             name = each["first"][0]
