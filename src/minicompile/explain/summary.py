@@ -101,9 +101,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
         ],
         "breaks": [place_told(capture, one) for one in capture["graph_breaks"]],
         "notes": wording.at_the_head(capture),
-        "warnings": [
-            wording.warning(one) for one in capture.get("warnings", []) if one["code"] not in AT_THE_HEAD
-        ],
+        "warnings": [wording.warning(one) for one in capture.get("warnings", []) if one["code"] not in AT_THE_HEAD],
     }
 
 

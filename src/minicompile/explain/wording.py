@@ -3,7 +3,8 @@
 from minicompile.lowering.captured import Capture, Coded, Decision, Runs
 from minilab.pages.translations import Translations
 
-KINDS = {"no_graph": "direction", "untied": "what", "unseen": "what"}  # warnings of several kinds: the field that tells which
+# warnings of several kinds: the field that tells which
+KINDS = {"no_graph": "direction", "untied": "what", "unseen": "what"}
 AT_THE_HEAD = ("untried_torch", "unseen")  # warnings that have to be read before anything else
 COUNTED = ("simulated", "real")  # fields that are how many there are of each
 
@@ -58,10 +59,13 @@ class Wording:
         """What a capture lacks: one of its `warnings`."""
         code = warning["code"]
         which = f"{code}_{warning[KINDS[code]]}" if code in KINDS else code
+        if code == "untried_torch" and not (warning.get("held") or warning.get("failed")):
+            which += "_without_graph"
         fields = {"names": ", ".join(warning.get("names", ()))}
         for side in ("held", "failed"):
             if side in warning:
-                fields[side] = "; ".join(self._words(f"invariant.{what}") for what in warning[side]) or self._words("none")
+                told = [self._words(f"invariant.{what}") for what in warning[side]]
+                fields[side] = "; ".join(told) or self._words("none")
         return self._said("warning", {**warning, "code": which}, **fields)
 
     def at_the_head(self, capture: Capture) -> list[str]:

@@ -79,10 +79,9 @@ def with_doubts(graph: Graph) -> Graph:
             return call
         counts = [graph["groups"][number]["bytes"] for number in call["groups"]]
         counted = None if None in counts else sum(count or 0 for count in counts)
-        are = None if counted is None else "counted"
-        return {
-            **call, "doubted": True, "bytes": counted, "read_bytes": None, "written_bytes": None, "bytes_are": are,
-        }  # type: ignore[typeddict-item] # fmt: skip
+        made: Call = {**call, "doubted": True, "bytes": counted, "read_bytes": None, "written_bytes": None}
+        made["bytes_are"] = None if counted is None else "counted"
+        return made
 
     return {**graph, "calls": [doubted(call) for call in graph["calls"]]}
 

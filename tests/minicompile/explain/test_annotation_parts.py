@@ -257,6 +257,8 @@ def test_where_no_graph_was_compiled_the_lines_at_which_dynamo_stopped_are_told(
     assert f"- Dynamo stopped at model.py:1, `{source['lines'][0].strip()}`: Dynamic shape operator.\n" in annotate(
         capture
     )
+    capture["graph_breaks"] = [{"reason": "Unsupported", "explanation": "Dynamo does not\nsupport it.", "stack": []}]
+    assert "- Dynamo stopped: Unsupported. Dynamo does not support it.\n" in annotate(capture)
     capture["graph_breaks"] = [{"reason": "Unsupported.", "stack": []}]
     assert "- Dynamo stopped: Unsupported.\n" in annotate(capture)
     assert "- Dynamo se detuvo: Unsupported.\n" in annotate(capture, "es")

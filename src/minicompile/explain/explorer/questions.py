@@ -123,10 +123,7 @@ class _Asker:
 
     def never_written(self) -> Iterator[Question]:
         """Why the largest result that no kernel stores is in no memory."""
-        doubted = {name for call in self.graph["calls"] if call.get("doubted") for name in call["aten_nodes"]}
-        if spared := unwritten(
-            node for node in self.graph["nodes"] if node["line"] and node["name"] not in doubted
-        ):
+        if spared := unwritten([node for node in self.graph["nodes"] if node["line"]]):
             node = max(spared, key=lambda one: one["bytes"] or 0)
             line = (self.graph["panes"]["aten"], node["line"] or 0)
             how = self.text(f"never_written.{str(node['fate']).replace(' ', '_')}")
@@ -179,5 +176,7 @@ def questions(capture: Capture, language: str = "en") -> list[Question]:
         language: of question and answer.
     """
     asker = _Asker(capture, language)
+    if any(call.get("doubted") for call in asker.graph["calls"]):  # then it is not known which loops a kernel has
+        return [*asker.chosen()]
     found = [*asker.kernels(), *asker.several(), *asker.chosen(), *asker.refused(), *asker.never_written()]
     return found[:MOST]
