@@ -117,7 +117,8 @@ def kept(targets: Sequence[str], models: Sequence[str]) -> list[Captured]:
     versions = sorted(KEPT.iterdir(), key=_minor)
     paths = {
         (path.name.partition(".")[0], path.parent.name): path  # a newer version's in the place of an older one's
-        for version in versions if _minor(version) <= _minor(KEPT / NEWEST)
+        for version in versions
+        if _minor(version) <= _minor(KEPT / NEWEST)
         for path in sorted(version.glob("*/*.json.xz"))
     }
     return [of_kept(*key, path) for key, path in sorted(paths.items()) if key[0] in models and key[1] in targets]

@@ -22,6 +22,11 @@ def target_of(capture: Capture) -> Coded:
     return made
 
 
+def at_the_head(capture: Capture) -> list[Coded]:
+    """The warnings that come before all else: a torch that nobody tried, what the hooks passed over."""
+    return [one for one in capture.get("warnings", []) if one["code"] in AT_THE_HEAD]
+
+
 class Wording:
     """The sentences of one language.
 
@@ -69,8 +74,8 @@ class Wording:
         return self._said("warning", {**warning, "code": which}, **fields)
 
     def at_the_head(self, capture: Capture) -> list[str]:
-        """What has to be known before anything else is read: a torch that nobody tried, what the hooks passed over."""
-        return [self.warning(one) for one in capture.get("warnings", []) if one["code"] in AT_THE_HEAD]
+        """What has to be known before anything else is read of a capture."""
+        return [self.warning(one) for one in at_the_head(capture)]
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""
@@ -119,6 +124,7 @@ class Wording:
         """All of these by name, for a template."""
         names = (
             "target",
+            "warning",
             "label",
             "fusion",
             "difference",
