@@ -1,9 +1,9 @@
 """Whether the hooks saw what they must have seen, whatever a torch calls its parts and in whatever order it runs them.
 
-Three invariants of a graph: a call runs every scheduler node that has a loop; every store in a kernel's text is a store
-of some node's loop; of every kernel that is made of loops some line is tied to an operation. Where one fails a hook
-passed something over, and what follows from all that a kernel does, its operations, its bytes, what it does not store,
-is then not told of it: the call is `doubted`.
+Four invariants of a graph: a call runs every scheduler node that has a loop; every store in a kernel's text is a store
+of some node's loop; of every kernel that is made of loops some line is tied to an operation; of every graph within the
+graph it is known what calls it. Where one fails a hook passed something over, and what follows from all that a kernel
+does, its operations, its bytes, what it does not store, is then not told of it: the call is `doubted`.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections import defaultdict
 
 from minicompile.lowering.captured import Call, Coded, Graph, Kernel, Link
 
-INVARIANTS = ("scheduler_nodes", "stores", "kernels")
+INVARIANTS = ("scheduler_nodes", "graphs", "stores", "kernels")
 STORES = ("store", "store_reduction", "atomic_add")  # Inductor's names of operations
 STORE = {
     "python": re.compile(r"\btl\.atomic_\w+\(|\bstore\("),
@@ -26,12 +26,15 @@ def invariants(graph: Graph, links: list[Link], code: list[str], *, by_line: boo
         graph: with its kernels and calls.
         links: between the panes of the graph.
         code: the lines of its code pane.
-        by_line: the torch has what ties lines to operations; without it kernels are tied as wholes, and only the
-            first invariant can be asked.
+        by_line: the torch has what ties lines to operations; without it kernels are tied as wholes, and their lines
+            cannot be asked about.
     """
     called = {name for call in graph["calls"] for name in call["scheduler_nodes"]}
     loops = [node["name"] for node in graph["scheduler_nodes"] if node["operations"]]
     found = {"scheduler_nodes": {"of": len(loops), "missing": [name for name in loops if name not in called]}}
+    within = dict.fromkeys(call["within"] for call in graph["calls"] if "within" in call)
+    sites = {name for site in graph.get("subgraph_calls", ()) for name in site["graphs"]}
+    found["graphs"] = {"of": len(within), "missing": [name for name in within if name not in sites]}
     if by_line:
         written = [kernel for kernel in graph["kernels"] if _is_of_loops(graph, kernel)]
         tied = _stores(graph, links)
@@ -75,7 +78,8 @@ def with_doubts(graph: Graph) -> Graph:
     }
 
     def doubted(call: Call) -> Call:
-        if call["kernel"] not in kernels and not groups & {*call["groups"]}:
+        astray = call.get("within") in missing["graphs"]
+        if call["kernel"] not in kernels and not groups & {*call["groups"]} and not astray:
             return call
         counts = [graph["groups"][number]["bytes"] for number in call["groups"]]
         counted = None if None in counts else sum(count or 0 for count in counts)

@@ -82,6 +82,7 @@ NAMES = {
     "cpp_horizontal": PrivateName("torch._inductor.codegen.cpp:CppScheduling.can_fuse_horizontal", "silent refusals"),
     "ir": PrivateName("torch._inductor.ir:ComputedBuffer", "kinds of IR nodes"),
     "extern": PrivateName("torch._inductor.ir:ExternKernel", "library calls"),
+    "subgraph": PrivateName("torch._inductor.ir:Subgraph", "calls of graphs within a graph"),
     "user_triton": PrivateName("torch._inductor.ir:UserDefinedTritonKernel", "a user's Triton kernel"),
     "template": PrivateName("torch._inductor.ir:TemplateBuffer", "templates"),
     "ops_handler": PrivateName("torch._inductor.ops_handler:DefaultHandler", "run a loop body over sets of indices"),

@@ -17,6 +17,7 @@ WARNINGS = [
     {"code": "untied", "graph": "0.forward", "what": "kernel_calls", "names": ["0.forward.3"]},
     {"code": "untied", "graph": "0.forward", "what": "loop_body_operations", "names": ["op3.add"]},
     {"code": "unseen", "graph": "0.forward", "what": "scheduler_nodes", "names": ["op1"]},
+    {"code": "unseen", "graph": "0.forward", "what": "graphs", "names": ["true_graph_0"]},
     {"code": "unseen", "graph": "0.forward", "what": "stores", "names": ["triton_red_0:93"]},
     {"code": "unseen", "graph": "0.forward", "what": "kernels", "names": ["triton_red_0"]},
     {"code": "untried_torch", "minor": "2.99", "held": ["stores", "kernels"], "failed": ["scheduler_nodes"]},
