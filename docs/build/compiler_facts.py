@@ -42,7 +42,7 @@ def compiler_facts(capture: dict) -> dict:
         "library_calls": [call["kernel"] for call in graph["calls"] if call["extern"]],
         "decisions": [
             {key: made[key] for key in ("first", "second", "shared_buffers", "taken")}
-            | {"sentence": wording.fusion(made["reason"])}
+            | {"sentence": wording.fusion_of(made)}
             for made in graph["decisions"]
         ],
         "kernel": kernel["name"],

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo_models import KEPT, NAMES, TARGETS, Captured, Verdict, of_kept
+from zoo_models import KEPT, NAMES, NEWEST, TARGETS, Captured, Verdict, of_kept
 from zoo_proofs import judged
 from zoo_runs import Ran, ran
 
@@ -108,11 +108,17 @@ def _summary(rows: dict[str, dict]) -> str:
     return "\n".join(lines)
 
 
+def _minor(folder: Path) -> list[int]:
+    return [*map(int, folder.name.split("."))]
+
+
 def kept(targets: Sequence[str], models: Sequence[str]) -> list[Captured]:
-    """The captures of what is kept of models, each with the newest torch that it was watched with for a target."""
+    """The captures of what is kept of models, each with the newest torch of which all are kept, or an older one."""
+    versions = sorted(KEPT.iterdir(), key=_minor)
     paths = {
         (path.name.partition(".")[0], path.parent.name): path  # a newer version's in the place of an older one's
-        for version in sorted(KEPT.iterdir(), key=lambda folder: [*map(int, folder.name.split("."))])
+        for version in versions
+        if _minor(version) <= _minor(KEPT / NEWEST)
         for path in sorted(version.glob("*/*.json.xz"))
     }
     return [of_kept(*key, path) for key, path in sorted(paths.items()) if key[0] in models and key[1] in targets]

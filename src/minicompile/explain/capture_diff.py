@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from minicompile.explain.annotation.view import COMPUTED
-from minicompile.explain.wording import target_of
+from minicompile.explain.wording import at_the_head, target_of
 from minicompile.lowering.captured import Call, Capture, Coded, Decision, Graph, Node
 from minicompile.lowering.inner_graphs import bytes_moved, called, told
 
@@ -30,6 +30,7 @@ class _Side:
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.ordered = [node for node in graph["nodes"] if node["op"] == "call_function"]
         self.calls = [call for call in graph["calls"] if not call["extern"]]
+        self.doubted = any(call.get("doubted") for call in self.calls)
         self.source: dict[str, str] = {}
         by_line = {node["line"]: node["name"] for node in self.ordered}
         for link in capture["links"]:
@@ -41,12 +42,12 @@ class _Side:
     def exact(self, node: Node) -> Hashable:
         """Target, inputs' targets and source text."""
         inputs = [self.nodes[name] for name in node["inputs"]]
-        targets = tuple(one["target"] if one["op"] == "call_function" else GRAPH_INPUT for one in inputs)
+        targets = tuple(_operation(one) if one["op"] == "call_function" else GRAPH_INPUT for one in inputs)
         return (*self.loose(node), targets)
 
     def loose(self, node: Node) -> tuple[Hashable, ...]:
         """The same without the inputs, for a node whose producer changed."""
-        return (node["target"], self.source.get(node["name"]))
+        return (_operation(node), self.source.get(node["name"]))
 
     def shown(self, name: str) -> dict:
         node = self.nodes[name]
@@ -70,6 +71,11 @@ class _Side:
         ]
 
 
+def _operation(node: Node) -> str:
+    """A node's target; `_unsafe_view` is `view` without a check, and torches make of one call the one or the other."""
+    return node["target"].replace("._unsafe_", ".")
+
+
 def diff_compiles(a: Capture, b: Capture) -> dict:
     """Compare two captures.
 
@@ -88,6 +94,7 @@ def diff_compiles(a: Capture, b: Capture) -> dict:
         for name in graphs_a
         if name in graphs_b
     ]
+    doubted = any(call.get("doubted") for capture in (a, b) for graph in capture["graphs"] for call in graph["calls"])
     only_a = [name for name in graphs_a if name not in graphs_b]
     only_b = [name for name in graphs_b if name not in graphs_a]
     return {
@@ -98,7 +105,7 @@ def diff_compiles(a: Capture, b: Capture) -> dict:
         "only_a": only_a,
         "only_b": only_b,
         "graphs": graphs,
-        "same": not (only_a or only_b or any(_differs(graph) for graph in graphs)),
+        "same": not (only_a or only_b or doubted or any(_differs(graph) for graph in graphs)),
     }
 
 
@@ -121,6 +128,7 @@ def _identity(capture: Capture) -> dict:
         "target": target_of(capture),
         "device": capture["target"]["device"],
         "torch": capture["environment"]["versions"].get("torch"),
+        **({"warnings": found} if (found := at_the_head(capture)) else {}),
     }
 
 
@@ -159,7 +167,8 @@ def _graph(a: _Side, b: _Side) -> dict:
         "appeared": [b.shown(node["name"]) for node in b.ordered if node["name"] not in matched_b],
         "vanished": [a.shown(node["name"]) for node in a.ordered if node["name"] not in pairs],
         "fates": [_fate(a, b, *pair) for pair in changed],
-        **_kernels(a, b, pairs),
+        # of a kernel of which something was passed over it is not known what it computes
+        **({"fused": [], "rewritten": []} if a.doubted or b.doubted else _kernels(a, b, pairs)),
     }
 
 
@@ -204,6 +213,7 @@ def _fate(a: _Side, b: _Side, name_a: str, name_b: str) -> dict:
             for decision in side.graph["decisions"]
             if side.nodes[name]["fate"] == "materialised"
             and not decision["taken"]
+            and not decision.get("joined")
             and buffer in decision["shared_buffers"]
         ]
     return {"a": a.shown(name_a), "b": b.shown(name_b), "reasons": _each_once(reasons)}

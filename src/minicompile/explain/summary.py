@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from minicompile.explain.wording import Wording
+from minicompile.explain.wording import AT_THE_HEAD, Wording
 from minicompile.lowering.captured import Capture
 from minicompile.lowering.inner_graphs import called, told
 from minicompile.lowering.record import shown_path
@@ -100,7 +100,8 @@ def summary(capture: Capture, language: str = "en") -> dict:
             for one in capture.get("compiles", [])
         ],
         "breaks": [place_told(capture, one) for one in capture["graph_breaks"]],
-        "warnings": [wording.warning(one) for one in capture.get("warnings", [])],
+        "notes": wording.at_the_head(capture),
+        "warnings": [wording.warning(one) for one in capture.get("warnings", []) if one["code"] not in AT_THE_HEAD],
     }
 
 

@@ -1,9 +1,11 @@
 """What captures, and comparisons of them, say by code, worded in a language: `locale/{language}/capture.yaml`."""
 
-from minicompile.lowering.captured import Capture, Coded, Runs
+from minicompile.lowering.captured import Capture, Coded, Decision, Runs
 from minilab.pages.translations import Translations
 
-KINDS = {"no_graph": "direction", "untied": "what"}  # warnings of several kinds: the field that tells which
+# warnings of several kinds: the field that tells which
+KINDS = {"no_graph": "direction", "untied": "what", "unseen": "what"}
+AT_THE_HEAD = ("untried_torch", "unseen")  # warnings that have to be read before anything else
 COUNTED = ("simulated", "real")  # fields that are how many there are of each
 
 
@@ -18,6 +20,11 @@ def target_of(capture: Capture) -> Coded:
         code, date = "stale" if restored["stale"] else "restored", capture["provenance"]["date"][:10]
         made = {"code": code, "target": made, "date": date}
     return made
+
+
+def at_the_head(capture: Capture) -> list[Coded]:
+    """The warnings that come before all else: a torch that nobody tried, what the hooks passed over."""
+    return [one for one in capture.get("warnings", []) if one["code"] in AT_THE_HEAD]
 
 
 class Wording:
@@ -48,11 +55,27 @@ class Wording:
         names = ", ".join(f"`{buffer}`" for buffer in reason.get("buffers", ()))
         return self._said("fusion", reason, buffers=names if named else self._words("a_buffer"))
 
+    def fusion_of(self, decision: Decision) -> str:
+        """What became of a fusion that was considered, and of both sides where it was refused."""
+        said = self.fusion(decision["reason"])
+        return f"{said} {self._words('joined')}" if decision.get("joined") else said
+
     def warning(self, warning: Coded) -> str:
         """What a capture lacks: one of its `warnings`."""
         code = warning["code"]
         which = f"{code}_{warning[KINDS[code]]}" if code in KINDS else code
-        return self._said("warning", {**warning, "code": which}, names=", ".join(warning.get("names", ())))
+        if code == "untried_torch" and not (warning.get("held") or warning.get("failed")):
+            which += "_without_graph"
+        fields = {"names": ", ".join(warning.get("names", ()))}
+        for side in ("held", "failed"):
+            if side in warning:
+                told = [self._words(f"invariant.{what}") for what in warning[side]]
+                fields[side] = "; ".join(told) or self._words("none")
+        return self._said("warning", {**warning, "code": which}, **fields)
+
+    def at_the_head(self, capture: Capture) -> list[str]:
+        """What has to be known before anything else is read of a capture."""
+        return [self.warning(one) for one in at_the_head(capture)]
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""
@@ -101,6 +124,7 @@ class Wording:
         """All of these by name, for a template."""
         names = (
             "target",
+            "warning",
             "label",
             "fusion",
             "difference",

@@ -10,6 +10,7 @@ from typing import Any
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.lowering.choices import chosen
 from minicompile.lowering.coverage import coverage, gaps
+from minicompile.lowering.invariants import invariants, outcome, unseen, with_doubts
 from minicompile.lowering.panes.cpp_assembly import with_cpp_assembly
 from minicompile.lowering.panes.triton_assembly import with_assembly
 from minicompile.lowering.record import Record
@@ -57,7 +58,10 @@ def as_capture(watched: Watched) -> Capture:
     }
     made = _shown(made)
     made["links"] = panes.links()
-    made["warnings"] += gaps(made)
+    made["warnings"] = [
+        {**one, **outcome(graphs)} if one["code"] == "untried_torch" else one for one in made["warnings"]
+    ]
+    made["warnings"] += [*unseen(graphs), *gaps(made)]
     if "restored" in watched:
         made["restored"] = watched["restored"]
     return made
@@ -81,8 +85,12 @@ def _with_machine_code(record: Record) -> list[Graph]:
         elif lowered["instructions"] is not None:
             graph = with_cpp_assembly(graph, lowered["instructions"], record.panes)
         graphs.append({**graph, "code_sha256": code_digest(lowered["code"])})
-    links = record.panes.links()
-    return [{**graph, "coverage": coverage(graph, links)} for graph in graphs]
+    links, panes = record.panes.links(), {pane["id"]: pane["lines"] for pane in record.panes.panes}
+    by_line, found = not record.watched["missing_hooks"], []
+    for graph in graphs:
+        held = invariants(graph, links, panes[graph["panes"]["code"]], by_line=by_line)
+        found.append(with_doubts({**graph, "coverage": coverage(graph, links), "invariants": held}))
+    return found
 
 
 def code_digest(code: str) -> str:

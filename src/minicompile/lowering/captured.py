@@ -126,6 +126,7 @@ class Decision(TypedDict):
     taken: bool
     reasons: list[str]
     reason: Coded
+    joined: NotRequired[bool]  # refused, and yet one call runs both: another fusion brought them together
 
 
 class Assembly(TypedDict):
@@ -194,6 +195,7 @@ class Call(TypedDict):
     bytes_are: Literal["touched", "at_most", "counted"] | None
     within: NotRequired[str]  # the graph within the graph that it stands in
     runs: NotRequired[Runs]  # where that is not once
+    doubted: NotRequired[bool]  # the hooks passed something over (`invariants`), so its kernel's work is not told
 
 
 class Graph(TypedDict):
@@ -215,6 +217,7 @@ class Graph(TypedDict):
     layers: NotRequired[dict[str, str]]
     code_sha256: NotRequired[str]  # what `capture` adds to a graph that is built
     coverage: NotRequired[dict[str, Any]]
+    invariants: NotRequired[dict[str, dict[str, Any]]]
 
 
 class Target(TypedDict):

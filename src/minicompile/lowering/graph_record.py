@@ -329,14 +329,23 @@ class BuiltGraph:
                 )
                 for number, group in enumerate(self.lowered["groups"])
             ],
-            "decisions": [
-                cast(Decision, {**decision, "reason": reason(decision, self.nodes, self.removed)})
-                for decision in self.lowered["decisions"]
-            ],
+            "decisions": self._decisions(calls),
             "kernels": kernels,
             "calls": calls,
             "subgraph_calls": self.sites,
         }
+
+    def _decisions(self, calls: list[Call]) -> list[Decision]:
+        """The fusions that were considered; of those that were refused, which came about all the same, by others."""
+        together = [{*call["scheduler_nodes"]} for call in calls]
+        found = []
+        for decision in self.lowered["decisions"]:
+            made = {**decision, "reason": reason(decision, self.nodes, self.removed)}
+            both = {*decision["first"], *decision["second"]}
+            if not decision["taken"] and any(both <= members for members in together):
+                made["joined"] = True
+            found.append(cast(Decision, made))
+        return found
 
     def _nodes(self) -> list[Node]:
         """The ATen nodes, each with what became of its result."""

@@ -12,8 +12,9 @@ from typing import Any
 
 from minicompile.lowering.captured import Call, Coded, Graph, Runs, SubgraphCall
 
-# Inductor's classes of what calls a graph within the graph, and what such a call is
-CALLS = {"Conditional": "cond", "WhileLoop": "while_loop", "InvokeSubgraph": "region"}
+# Inductor's classes of what calls a graph within the graph, and what such a call is; a torch may name one anew, as 2.14
+# did, and then an invariant fails
+CALLS = {"Conditional": "cond", "Switch": "cond", "WhileLoop": "while_loop", "InvokeSubgraph": "region"}
 CLASS = r"(?ms)^ {4}class %s\(torch\.nn\.Module\):\n +def forward\(self, (.*?)\):\n(.*?)(?=^ {0,4}\S|\Z)"
 TEST = re.compile(
     r"\s*(?:#.*\n\s*)*(\w+): \S+ = torch\.ops\.aten\.lt\.Scalar\((?P<counter>\w+), (?P<end>\d+)\);.*\n\s*return \1\s*"

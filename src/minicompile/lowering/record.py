@@ -70,8 +70,16 @@ class Record:
     def compiles(self) -> list[dict]:
         """The frames that Dynamo compiled, in order, each with its graphs that are in the capture."""
         built = {graph["index"] for graph in self.graphs}
+        breaks = reversed(self.watched["graph_breaks"])  # so that of several in a frame the first is kept
+        stopped = {one["compile"]: one["explanation"] or one["reason"] for one in breaks}
         return [
-            {**one, "file": one["file"] and shown_path(one["file"]), "graphs": [g for g in one["graphs"] if g in built]}
+            {
+                **one,
+                "file": one["file"] and shown_path(one["file"]),
+                "graphs": [g for g in one["graphs"] if g in built],
+                # of a frame that Dynamo stopped in before it had anything to compile, some torches say no more
+                "failure": one["failure"] or (None if one["graphs"] else stopped.get(one["id"])),
+            }
             for one in self._compiles
         ]
 

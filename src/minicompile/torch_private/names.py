@@ -14,7 +14,7 @@ from typing import Any
 
 from minilab import LabError
 
-MINORS = ("2.11", "2.12", "2.13")  # torch's minor versions that the lab supports
+MINORS = ("2.11", "2.12", "2.13", "2.14", "2.15")  # torch's minor versions that the lab supports
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ NAMES = {
     "cpp_horizontal": PrivateName("torch._inductor.codegen.cpp:CppScheduling.can_fuse_horizontal", "silent refusals"),
     "ir": PrivateName("torch._inductor.ir:ComputedBuffer", "kinds of IR nodes"),
     "extern": PrivateName("torch._inductor.ir:ExternKernel", "library calls"),
+    "subgraph": PrivateName("torch._inductor.ir:Subgraph", "calls of graphs within a graph"),
     "user_triton": PrivateName("torch._inductor.ir:UserDefinedTritonKernel", "a user's Triton kernel"),
     "template": PrivateName("torch._inductor.ir:TemplateBuffer", "templates"),
     "ops_handler": PrivateName("torch._inductor.ops_handler:DefaultHandler", "run a loop body over sets of indices"),
@@ -226,7 +227,7 @@ NAMES = {
     "guard_hook": PrivateName("torch._C._dynamo.eval_frame:set_guard_complete_hook", "a call that finds compiled code"),
     "skip_code": PrivateName("torch._dynamo.eval_frame:skip_code", "a frame of the lab's own that Dynamo passes over"),
     "skip_reason": PrivateName(
-        "torch._dynamo.convert_frame:add_skip_reason", "frames left eager for good", required=False, minors=("2.13",)
+        "torch._dynamo.convert_frame:add_skip_reason", "frames left eager for good", required=False, minors=MINORS[2:]
     ),
     "dispatch_modes": PrivateName("torch._C:_len_torch_dispatch_stack", "... under a mode, such as one that counts"),
     "transforms": PrivateName("torch._C._functorch:peek_interpreter_stack", "... or a transform, such as vmap"),

@@ -6,7 +6,8 @@
 3. `IndentedBuffer.writeline` tags each line that is emitted while an operation is being written.
    Inductor compares expressions by their text; what it compares is taken untagged.
 4. `InterpreterShim.run_node` tells which variable holds an operation's result: one that another operation has
-   computed already gets no line of its own, and shares that one's.
+   computed already gets no line of its own, and shares that one's. It tells besides which scheduler nodes are written
+   into which kernel: what `define_kernel` is handed may be the first stage of a kernel alone.
 5. `define_kernel` takes the tags off again before Inductor sees the kernel, so the code that is compiled is
    the same, byte for byte, as without the hooks.
 
@@ -28,6 +29,7 @@ from minicompile.watching.traffic.vector_tails import VectorLoop, VectorLoops
 
 TAG = re.compile(r"[ \t]*(?:/\*|#) ?@op:(?P<node>\w+):(?P<operation>\w+):(?P<block>\d+)(?:\*/)?(?=[ \t]*(?:\n|$))")
 TILE = "alignas("  # a line that declares the tile through which a load or a store transposes
+LOAD = re.compile(r"\bload\(")  # Triton's, by a pointer or a descriptor
 PASSED_ON = ("to_dtype", "identity")  # may return their operand as it is
 
 
@@ -49,6 +51,7 @@ class KernelDefinition:
     scheduler_nodes: list[str]
     in_place: dict[str, str] = field(default_factory=dict)  # buffers that share memory, by the parameter for it
     vector_loops: list[VectorLoop] = field(default_factory=list)  # those in which masks let more through
+    handed: set[Operation] = field(default_factory=set)  # loads that have a line, of what is in a register
 
 
 def split_tags(tagged: str) -> tuple[str, list[tuple[int, Operation]]]:
@@ -84,6 +87,8 @@ class LineHooks:
         self._producers: list[str | None] = []
         # by scheduler node: when, operations, what kind of operation each is, and the variable that holds its result
         self._results: dict[str, list[tuple[int, Operation, str, object]]] = {}
+        # by identity of a kernel that is being written: it, so that it keeps that identity, and what is written into it
+        self._written_into: dict[int, tuple[Any, dict[str, None]]] = {}
         self._counted = itertools.count()
         self._vectors = VectorLoops()
 
@@ -92,13 +97,14 @@ class LineHooks:
         definitions = list(self.definitions)
         self.definitions.clear()
         self._results.clear()
+        self._written_into.clear()
         self._vectors.take()
         return definitions
 
     def patches(self) -> Iterator[AbstractContextManager]:
         """The patches to enter for the time of a compile."""
         for scheduling in ("cpp_scheduling", "triton_scheduling"):
-            yield self._defining(owner(scheduling))
+            yield self._defining(owner(scheduling), scheduling == "triton_scheduling")
         if self.missing:
             return
         yield self._creating_loops()
@@ -224,7 +230,10 @@ class LineHooks:
 
         def run_node(interpreter, node):
             result = original(interpreter, node)
-            current = getattr(virtual.kernel, "current_node", None)
+            kernel = virtual.kernel
+            current = getattr(kernel, "current_node", None)
+            if hasattr(current, "get_name"):
+                self._written_into.setdefault(id(kernel), (kernel, {}))[1][current.get_name()] = None
             if node.op == "call_method" and hasattr(current, "get_name"):
                 operation = Operation(current.get_name(), node.name, id(node.graph))
                 results = result if isinstance(result, tuple) else (result,)
@@ -259,21 +268,40 @@ class LineHooks:
                     shared |= dict.fromkeys((index, operation) for index in lines[written[0]])
         return list(shared)
 
-    def _defining(self, scheduling: Any) -> AbstractContextManager:
+    def _members_of(self, handed: list[Any]) -> list[str]:
+        """The scheduler nodes that were written into the kernel among what `define_kernel` was handed, in order."""
+        written = [self._written_into.get(id(part)) for one in handed for part in _parts(one)]
+        return [name for found in written if found is not None for name in found[1]]
+
+    def _handed(self, source: str, operations: list[tuple[int, Operation]]) -> set[Operation]:
+        """The loads of a Triton kernel whose lines load nothing: they give another shape to what is in a register."""
+        lines, loads = source.lstrip("\n").split("\n"), set()
+        for _, operation, kind, _ in itertools.chain.from_iterable(self._results.values()):
+            loads |= {operation} if kind.startswith("load ") else set()
+        return loads - {operation for index, operation in operations if LOAD.search(lines[index])}
+
+    def _defining(self, scheduling: Any, triton: bool) -> AbstractContextManager:
         original = scheduling.define_kernel
 
         def define_kernel(backend, source, nodes, *args, **kwargs):
             clean, operations = split_tags(source)
             operations = _written(clean, operations)
             name = original(backend, clean, nodes, *args, **kwargs)
-            operations = operations + self._shared(operations, [name for node in nodes for name in _names(node)])
-            members = _members(nodes, operations)
+            given = [name for node in nodes for name in _names(node)]
+            more = [one for one in self._members_of([*args, *kwargs.values()]) if one not in given]
+            operations = operations + self._shared(operations, [*given, *more])
+            members = [*_members(nodes, operations), *more]
             lines, in_place = clean.lstrip("\n").split("\n"), _in_place(backend, *args, *kwargs.values())
-            loops = self._vectors.take()
-            self.definitions.append(KernelDefinition(name, lines, operations, members, in_place, loops))
+            loops, handed = self._vectors.take(), self._handed(clean, operations) if triton else set()
+            self.definitions.append(KernelDefinition(name, lines, operations, members, in_place, loops, handed))
             return name
 
         return mock.patch.object(scheduling, "define_kernel", define_kernel)
+
+
+def _parts(kernel: Any) -> list[Any]:
+    """What a kernel is written in: itself, or the parts of a combined one."""
+    return [kernel, *getattr(kernel, "sub_kernels", ())]
 
 
 def _members(nodes: Any, operations: list[tuple[int, Operation]]) -> list[str]:
@@ -308,7 +336,7 @@ def _in_place(*holders: Any) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for holder in holders:
-        held = [holder, *getattr(holder, "sub_kernels", ()), getattr(holder, "kernel_group", None)]
+        held = [*_parts(holder), getattr(holder, "kernel_group", None)]
         for arguments in [getattr(one, "args", one) for one in held]:
             for buffer, shared in (getattr(arguments, "inplace_buffers", None) or {}).items():
                 if hasattr(shared, "inner_name"):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from minicompile.torch_private.names import NAMES
+from minicompile.torch_private.names import MINORS, NAMES
 from minicompile.torch_private.paths import without_paths
 from minicompile.watching.collected import Session
 from minicompile.watching.dynamo.bytecode import disassembled, rewritten
@@ -53,6 +53,9 @@ def plain(
         one |= {"triton": {}, "instructions": None}
     if machine_code:
         warnings += _add_machine_code(lowered, session, target, options, assembly)
+    minor = ".".join(environment["versions"]["torch"].split(".")[:2])
+    if minor not in MINORS:
+        warnings.append({"code": "untried_torch", "minor": minor})
     graphs = [*session.dynamo, *(one["aten"] for one in lowered)]
     made: dict[str, Any] = {
         "format": FORMAT,

@@ -15,7 +15,6 @@ from minicompile.state.batches import tensors_of
 from minicompile.torch_private.names import owner
 from minicompile.watching.traffic.traffic import counted_by_inductor
 
-WITH_GRAPHS = ("Conditional", "WhileLoop", "InvokeSubgraph")  # Inductor's classes for torch.cond and its like
 TORCH = Path(torch.__file__).parents[1]
 
 
@@ -194,7 +193,7 @@ def scheduler_node(node: Any) -> dict:
     computed = isinstance(ir, kinds.ComputedBuffer)
     extern = isinstance(ir, kinds.ExternKernel)
     kernel = (getattr(ir, "python_kernel_name", None) or getattr(ir, "kernel", None)) if extern else None
-    if type(ir).__name__ in WITH_GRAPHS:
+    if extern and _calls_graphs(ir):  # torch.cond and its like
         kernel = type(ir).__name__
     origin = getattr(ir, "origin_node", None)
     # loops made anew forget that what they read had been changed in place, and bears another name since
@@ -221,6 +220,12 @@ def scheduler_node(node: Any) -> dict:
         "indexing": {name: str(index) for name, index in body.indexing_exprs.items()} if body is not None else {},
     }
     return record
+
+
+def _calls_graphs(ir: Any) -> bool:
+    """Whether a node of Inductor's holds graphs, to call them: branches, or a loop's test and its body."""
+    held = [one for value in vars(ir).values() for one in (value if isinstance(value, list | tuple) else [value])]
+    return any(isinstance(one, owner("ir").Subgraph) for one in held)
 
 
 def loop_operations(body: Any) -> list[dict]:

@@ -257,6 +257,8 @@ def test_where_no_graph_was_compiled_the_lines_at_which_dynamo_stopped_are_told(
     assert f"- Dynamo stopped at model.py:1, `{source['lines'][0].strip()}`: Dynamic shape operator.\n" in annotate(
         capture
     )
+    capture["graph_breaks"] = [{"reason": "Unsupported", "explanation": "Dynamo does not\nsupport it.", "stack": []}]
+    assert "- Dynamo stopped: Unsupported. Dynamo does not support it.\n" in annotate(capture)
     capture["graph_breaks"] = [{"reason": "Unsupported.", "stack": []}]
     assert "- Dynamo stopped: Unsupported.\n" in annotate(capture)
     assert "- Dynamo se detuvo: Unsupported.\n" in annotate(capture, "es")
@@ -326,6 +328,18 @@ SAMPLES = [  # of what the fixtures' kernels do not hold, as torch/_inductor/cod
     ("python", "expressions", "tmp3_mean_next = triton_helpers.welford_reduce(", "Welford's update"),
     ("python", "expressions", "tmp3, tmp4, tmp5 = triton_helpers.welford(", "Welford statistics"),
     ("python", "expressions", "tl.atomic_add(out_ptr0 + (tmp4), tmp6, xmask, sem='relaxed')", "atomic addition"),
+    # of 2.15: a maximum that passes over NaN, and an online softmax with one accumulator a row
+    ("python", "expressions", "tmp4 = triton_helpers.fmax2(tmp3, 1)[:, None].to(tl.float32)", "passes over a NaN"),
+    (
+        "python",
+        "expressions",
+        "_a, _b = triton_helpers.online_softmax_reduce_scalar_combine(",
+        "all that the loop keeps",
+    ),
+    ("python", "expressions", "tmp3, tmp4 = triton_helpers.online_softmax_reduce(", "the block's maxima and sums"),
+    ("python", "structure", "_tmp2_max = tl.full([XBLOCK], float('-inf'), tl.float32)", "for each row"),
+    ("python", "structure", "_tmp2 = tl.full([XBLOCK, R0_BLOCK], 0, tl.float32)", "for each place"),
+    ("python", "structure", "nested_R0_LOCAL_REDUCTION_SIZE: tl.constexpr = 32", "length of a group"),
 ]
 
 
@@ -487,3 +501,11 @@ def test_what_a_kernel_reads_of_its_own_change_in_place_is_its_own():
         changed += sum(entry["content"] != entry["buffer"] for entry in found["own"])
         assert not [entry for entry in found["input"] if entry["content"] in view.written]
     assert changed
+
+
+@pytest.mark.parametrize("maximum", ["max2", "fmax2", "max2_strict"])
+def test_a_softmax_in_one_block_is_not_online_whatever_its_maximum_is_called(maximum):
+    lines = [(1, f"tmp4 = triton_helpers.{maximum}(tmp3, 1)[:, None]"), (2, "tmp9 = tl.sum(tmp8, 1)[:, None]")]
+    assert "No line updates maximum and sum together" in not_as_named("online_softmax_reduce", lines)
+    looped = [*lines, (3, "_a, _b = triton_helpers.online_softmax_reduce_scalar_combine(")]
+    assert not_as_named("online_softmax_reduce", looped) is None

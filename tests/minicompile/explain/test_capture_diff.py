@@ -112,6 +112,23 @@ def test_two_kernels_that_became_one_are_told_with_the_old_reason(a, b):
     assert [entry["reasons"] for entry in fused] == [[SO_IT_IS]] * 2
 
 
+def test_a_view_that_another_torch_lowers_without_a_check_is_the_same_node(a, b):
+    for capture, target in ((a, "aten.view.default"), (b, "aten._unsafe_view.default")):
+        next(node for node in capture["graphs"][0]["nodes"] if node["name"] == "permute")["target"] = target
+    assert compared(a, b)["same"]
+
+
+def test_of_kernels_of_which_something_was_passed_over_nothing_is_said_but_that(a, b):
+    b = split(b)
+    b["warnings"] = [{"code": "unseen", "graph": "0.forward", "what": "scheduler_nodes", "names": ["op7"]}]
+    b["graphs"][0]["calls"][-1]["doubted"] = True
+    found = compared(a, b)
+    assert not found["same"]
+    assert (found["graphs"][0]["fused"], found["graphs"][0]["rewritten"]) == ([], [])
+    assert "> b: In graph 0.forward, something was passed over" in described(found)
+    assert "> b: En el grafo 0.forward" in described(found, "es")
+
+
 def test_views_make_no_kernel_differ(a, b):
     b["graphs"][0]["calls"][-1]["aten_nodes"].append("permute")
     assert compared(a, b)["same"]

@@ -14,9 +14,12 @@ from forks import script
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from torch._inductor.runtime import triton_helpers
+from triton.runtime import JITFunction
 from zoo_models import captured
 
 from minicompile import render_explorer
+from minicompile.explain.annotation.patterns import said
 from minicompile.explain.explorer.highlight import LETTERS, LEXERS, PLAIN, highlight
 from minicompile.explain.explorer.intrinsics import table
 from minicompile.explain.explorer.links import Links, body_links
@@ -405,7 +408,11 @@ def test_every_intrinsic_has_its_words_in_every_language_and_a_pattern_that_find
     [
         ("tmp0 = tl.load(in_ptr0 + (x0), xmask)", "python", "tl_load"),
         ("tmp1 = triton_helpers.max2(tmp0, 1)", "python", "helpers_max2"),
-        ("tmp1 = triton_helpers.div_floor_integer(a, b)", "python", "helpers_other"),
+        ("tmp1 = triton_helpers.max2_strict(tmp0, 1)", "python", "helpers_max2_strict"),
+        ("tmp1 = triton_helpers.fmax2(tmp0, 1)", "python", "helpers_fmax2"),
+        ("tmp1 = triton_helpers.fmaximum(tmp0, tmp2)", "python", "helpers_fmaximum"),
+        ("a, b = triton_helpers.online_softmax_reduce_scalar_combine(a, b, c)", "python", "helpers_online_softmax"),
+        ("tmp1 = triton_helpers.of_a_torch_to_come(a, b)", "python", "helpers_other"),
         ("tmp1 = tl.sum(tmp0, 1)", "python", "tl_sum"),
         ("tmp1 = tl.maximum(tmp0, tmp2)", "python", "tl_maximum"),
         ("auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0);", "cpp", "vec_loadu"),
@@ -416,6 +423,25 @@ def test_every_intrinsic_has_its_words_in_every_language_and_a_pattern_that_find
 def test_an_intrinsic_is_found_by_the_first_pattern_that_has_it(line, language, key):
     matching = [each["key"] for each in table() if each["language"] == language and re.search(each["pattern"], line)]
     assert matching[0] == key
+
+
+def test_every_function_of_the_installed_torch_for_triton_kernels_has_words_of_its_own():
+    jitted = [one for one in vars(triton_helpers).items() if isinstance(one[1], JITFunction)]
+    built_in = [one for one in vars(triton_helpers).items() if getattr(one[1], "__triton_builtin__", False)]
+    names = [name for name, made in [*jitted, *built_in] if made.__module__ == triton_helpers.__name__]
+    offered = [name for name in names if not name.startswith("_")]
+    assert len(offered) > 40
+    python = [entry for entry in table() if entry["language"] == "python"]
+    found = {
+        name: next(entry["key"] for entry in python if re.search(entry["pattern"], f"triton_helpers.{name}("))
+        for name in offered
+    }
+    assert [name for name, key in found.items() if key == "helpers_other"] == []
+    along = [name for name, made in jitted if name in offered and {"dim", "axis"} & {*made.arg_names}]
+    reducing = [name for name in along if name != "select_one"]  # which takes one out, and is no reduction
+    assert len(reducing) > 8
+    line = "    tmp1 = triton_helpers.{}(tmp0, 1)"
+    assert [one for one in reducing if said(line.format(one), "expressions", "python") is None] == []
 
 
 def test_the_page_is_given_the_intrinsics_that_its_kernels_use_and_no_others():

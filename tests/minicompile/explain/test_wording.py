@@ -17,6 +17,12 @@ WARNINGS = [
     {"code": "untied", "graph": "0.forward", "what": "compute_nodes", "names": ["add_1", "mul_2"]},
     {"code": "untied", "graph": "0.forward", "what": "kernel_calls", "names": ["0.forward.3"]},
     {"code": "untied", "graph": "0.forward", "what": "loop_body_operations", "names": ["op3.add"]},
+    {"code": "unseen", "graph": "0.forward", "what": "scheduler_nodes", "names": ["op1"]},
+    {"code": "unseen", "graph": "0.forward", "what": "graphs", "names": ["true_graph_0"]},
+    {"code": "unseen", "graph": "0.forward", "what": "stores", "names": ["triton_red_0:93"]},
+    {"code": "unseen", "graph": "0.forward", "what": "kernels", "names": ["triton_red_0"]},
+    {"code": "untried_torch", "minor": "2.99", "held": ["stores", "kernels"], "failed": ["scheduler_nodes"]},
+    {"code": "untried_torch", "minor": "2.99", "held": [], "failed": []},
     {"code": "no_assembly", "what": "0.forward", "reason": "Triton cannot compile it."},
     {"code": "not_exported", "what": "exported.pt2", "reason": "a graph break"},
     {"code": "off_unreadable", "names": ["cpp_wrapper"]},
@@ -35,7 +41,7 @@ def test_every_kind_of_warning_is_here():
 @pytest.mark.parametrize("warning", WARNINGS, ids=lambda one: f"{one['code']} {one.get('what', '')}")
 def test_a_warning_is_a_sentence_with_all_that_it_knows(warning, language):
     told = Wording(language).warning(warning)
-    named = [warning[key] for key in ("reason", "graph") if key in warning] + warning.get("names", [])
+    named = [warning[key] for key in ("reason", "graph", "minor") if key in warning] + warning.get("names", [])
     assert all(name in told for name in named)
     assert "{" not in told
     assert told[0].isupper() or told.startswith(warning.get("what", " "))

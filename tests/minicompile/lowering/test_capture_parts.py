@@ -259,6 +259,26 @@ def test_every_reason_of_the_installed_torch_has_a_code():
     assert not [words for words in given if "X" in words]
 
 
+def test_reasons_of_torches_that_are_not_installed_have_codes():
+    """Those of 2.14 and 2.15 that 2.13 does not give."""
+    given = [
+        "incompatible reduction contracts",
+        "template fusion does not preserve strict reduction ordering",
+        "reduction fusion does not preserve strict sum ordering",
+        "epilogue is not a unary read of the output buffer",
+        "epilogue's read and write indices differ",
+        "nested reduction append planning failed",
+        "nested reduction append producer placement mismatch",
+        "staged fusion dependency proof failed",
+        "a consumer depends on another producer sub-node",
+        "sub-parent epilogue planning failed",
+        "consumer is not wholly in the sub-parent epilogue",
+        "invalid sub-parent epilogue fusion",
+        "staged reduction plan would be lost",
+    ]
+    assert [words for words in given if reason(decided(words), {}, set())["code"] == "own_words"] == []
+
+
 TTIR = """#loc = loc("/tmp/x/k.py":17:1)
 #loc1 = loc(unknown)
 #loc2 = loc("/site/helpers.py":5:2)

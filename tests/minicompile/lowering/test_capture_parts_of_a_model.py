@@ -35,9 +35,11 @@ def test_a_graph_break_lies_between_its_graphs_on_its_line(cut):
     assert source["lines"][frame["line"] - 1].strip() == "if x.sum().item() > 1e9:"
     below = Links(cut).down[frame["pane"], frame["line"]]
     ends = {place: Links(cut).lines[place].strip() for place in below if place[0].startswith("dynamo")}
-    assert {pane: text.split("(")[0].split()[0] for (pane, _), text in ends.items()} == {
-        "dynamo.0": "return",
-        "dynamo.1": "def",
+    # what the line computes before it stops is in the first graph, too
+    assert {(pane, text.split("(")[0].split()[0]) for (pane, _), text in ends.items()} == {
+        ("dynamo.0", "sum_1:"),
+        ("dynamo.0", "return"),
+        ("dynamo.1", "def"),
     }
 
 
@@ -81,9 +83,9 @@ def test_a_place_that_breaks_the_graph_is_told_once_with_the_ways_to_it_and_grap
     }
     assert place["count"] == sum(way["count"] for way in ways) > len({str(way["stack"]) for way in ways}) == 3
     assert len({way["reason"] for way in ways}) == 2
-    # Dynamo traces graphs without an operation between two prints, of which nothing is lowered
+    # before 2.15 Dynamo traces graphs without an operation between two prints, of which nothing is lowered
     shown = {graph["index"] for graph in made["graphs"]}
-    assert len(shown) < len([pane for pane in made["panes"] if pane["kind"] == "dynamo"])
+    assert len(shown) <= len([pane for pane in made["panes"] if pane["kind"] == "dynamo"])
     named = {way[side] for way in ways for side in ("after", "before")} | {
         n for c in made["compiles"] for n in c["graphs"]
     }
@@ -97,12 +99,12 @@ def test_a_place_that_breaks_the_graph_is_told_once_with_the_ways_to_it_and_grap
 def test_why_dynamo_leaves_a_module_alone_is_told():
     made = made_of(nn.LSTM(4, 4), torch.ones(3, 2, 4))
     assert made["graphs"] == []
-    assert [(one["failure"], one["graphs"]) for one in made["compiles"]] == [
-        ("Attempted to wrap RNN, GRU, or LSTM", [])
-    ]
-    (one,) = made["graph_breaks"]
-    assert one["skipped"]
-    assert one["explanation"] == "Dynamo does not support RNN, GRU, or LSTM."
+    (compiled,), (one,) = made["compiles"], made["graph_breaks"]
+    # before 2.15 Dynamo gives the frame up; since then it breaks the graph at the call, and there is none
+    assert compiled["failure"] == (one["reason"] if one["skipped"] else one["explanation"])
+    assert "RNN, GRU, or LSTM" in compiled["failure"]
+    assert compiled["graphs"] == []
+    assert "Dynamo does not support RNN, GRU, or LSTM." in one["explanation"]
 
 
 def test_recompiles_are_told_with_their_guards():

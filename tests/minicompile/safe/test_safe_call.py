@@ -640,9 +640,9 @@ class WritesLocked(Plain):
 
 @fault(
     "its call uses up what can be neither copied nor put back, a generator, and the process cannot be copied",
-    f"WrongNumbers: output{FAR}",
-    "It stays eager, and what the tries took of the generator is gone. In a copy of the process it is compared, and the "
-    "generator stands where it did.",
+    "NothingCompared: eager itself gives other numbers in two steps from one state, ...",
+    "It stays eager; what was tried has used some of it up. In a copy of the process it is compared, and the generator "
+    "stands where it did.",
 )
 def test_a_call_that_cannot_be_taken_back_stays_eager_unless_the_process_is_copied(place, says):
     numbers = (float(number) for number in range(99))

@@ -52,7 +52,7 @@ def annotate(capture: Capture, language: str = "en", *, kernel: str | None = Non
         **wording.filters(),
         "count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value),
     }
-    values["label"] = wording.label(capture)
+    values |= {"label": wording.label(capture), "notes": wording.at_the_head(capture)}
     return _spaced(render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True))
 
 
@@ -64,7 +64,7 @@ def with_notes(page: str, notes: str, language: str = "en") -> str:
 
 def _library_only(capture: Capture) -> dict:
     graphs = capture["graphs"]
-    stops = [] if graphs else [place_told(capture, one) for one in capture["graph_breaks"]]
+    stops = [place_told(capture, one) for one in capture["graph_breaks"]]
     calls = [call for graph in graphs for call in graph["calls"]]
     inner = [fact for graph in graphs for fact in told(graph)]
     return {"kernel": None, "calls": calls, "inner_graphs": inner, "graphs": len(graphs), "stops": stops}
@@ -78,7 +78,8 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "call": view.call,
         "direction": view.graph["direction"],
         "why": view.words("why.asked") if asked else _why(view),
-        "headline": headline(view),
+        "doubted": view.call.get("doubted", False),
+        "headline": None if view.call.get("doubted") else headline(view),
         "ordered": facts.ordered(view),
         "choices": [_told(view, fact) for fact in chosen(view)],
         "same_kernel": calls if calls > times(view.call) else None,

@@ -110,8 +110,7 @@ def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str
         "scheduler_nodes": nodes,
         "kernels": [packed_kernel(capture, graph, kernel, language) for kernel in graph["kernels"]],
         "decisions": [
-            {**only(decision, DECISION), "sentence": wording.fusion(decision["reason"])}
-            for decision in graph["decisions"]
+            {**only(decision, DECISION), "sentence": wording.fusion_of(decision)} for decision in graph["decisions"]
         ],
     }
 

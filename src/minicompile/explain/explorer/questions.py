@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
-from minicompile.lowering.captured import DTYPE_VIEW, Call, Capture, Coded, Node
+from minicompile.lowering.captured import DTYPE_VIEW, Call, Capture, Coded, Decision, Node
 from minilab.pages.translations import Translations
 
 MOST = 4  # questions of a capture
@@ -56,11 +56,11 @@ class _Asker:
     def kernels(self) -> Iterator[Question]:
         """Why there are so many kernels: what became of the fusions that were tried."""
         decisions = self.graph["decisions"]
-        refused = [each for each in decisions if not each["taken"]]
-        if not refused or not self.graph["kernels"]:
+        refused, apart = [each for each in decisions if not each["taken"]], _apart(decisions)
+        if not apart or not self.graph["kernels"]:
             return
-        code, times = Counter(each["reason"]["code"] for each in refused).most_common(1)[0]
-        one = next(each for each in refused if each["reason"]["code"] == code)
+        code, times = Counter(each["reason"]["code"] for each in apart).most_common(1)[0]
+        one = next(each for each in apart if each["reason"]["code"] == code)
         if line := self._in_groups(*one["first"], *one["second"]):
             fields = {
                 "count": len(self.graph["kernels"]),
@@ -100,8 +100,8 @@ class _Asker:
     def _refused_among(self, calls: Iterable[Call]) -> str:
         """Why two loops of some calls were not fused; nothing where none were tried."""
         members = {name for call in calls for name in call["scheduler_nodes"]}
-        for each in self.graph["decisions"]:
-            if not each["taken"] and {*each["first"], *each["second"]} <= members:
+        for each in _apart(self.graph["decisions"]):
+            if {*each["first"], *each["second"]} <= members:
                 self.told = each["reason"]
                 reason = self.wording.fusion(each["reason"])
                 return self.text(
@@ -111,7 +111,7 @@ class _Asker:
 
     def refused(self) -> Iterator[Question]:
         """Why two of its loops are not one kernel: the refusal that shared most buffers, for the rarest reason."""
-        known = [each for each in self.graph["decisions"] if not each["taken"] and each["reason"]["code"] != UNGIVEN]
+        known = [each for each in _apart(self.graph["decisions"]) if each["reason"]["code"] != UNGIVEN]
         refused = [each for each in known if each["shared_buffers"] and each["reason"] != self.told]
         often = Counter(each["reason"]["code"] for each in refused)
         for each in sorted(refused, key=lambda one: (often[one["reason"]["code"]], -len(one["shared_buffers"])))[:1]:
@@ -159,6 +159,11 @@ def unwritten(nodes: Iterable[Node]) -> list[Node]:
     return [one for one in nodes if one["fate"] in WRITTEN_FOR and one["bytes"] and one["target"] != DTYPE_VIEW]
 
 
+def _apart(decisions: Iterable[Decision]) -> list[Decision]:
+    """The fusions that were refused and came about by no other."""
+    return [each for each in decisions if not each["taken"] and not each.get("joined")]
+
+
 def _code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
@@ -171,5 +176,7 @@ def questions(capture: Capture, language: str = "en") -> list[Question]:
         language: of question and answer.
     """
     asker = _Asker(capture, language)
+    if any(call.get("doubted") for call in asker.graph["calls"]):  # then it is not known which loops a kernel has
+        return [*asker.chosen()]
     found = [*asker.kernels(), *asker.several(), *asker.chosen(), *asker.refused(), *asker.never_written()]
     return found[:MOST]

@@ -106,6 +106,7 @@ def render_explorer(
         language=language,
         model=captures[0]["model"]["name"],
         label=text("page.joint").join(Wording(language).label(each) for each in captures),
+        notes=list(dict.fromkeys(note for each in captures for note in Wording(language).at_the_head(each))),
         base=base_style(),
         style=Markup("\n".join(asset(PACKAGE, name) for name in ("explorer.css", "choices.css"))),
         program=script_text(("minilab.pages", "theme.js"), *((PACKAGE, name) for name in PROGRAM)),

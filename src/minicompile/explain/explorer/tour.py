@@ -40,6 +40,7 @@ class Guide:
         chosen = most_interesting({**capture, "graphs": [graph]})
         self.kernel = chosen.kernel if chosen else None
         self.call = chosen.call if chosen else next(iter(graph["calls"]), None)  # a library's, where there is no kernel
+        self.doubted = bool(self.call and self.call.get("doubted"))
         self.group = graph["groups"][self.call["groups"][0]] if self.call and self.call["groups"] else None
 
     def _stop(self, line: Line, name: str, shows: str | None = None, **fields: Any) -> dict:
@@ -121,7 +122,7 @@ class Guide:
 
     def never_written(self) -> list[dict]:
         """The largest intermediate result of the kernel that never reaches memory."""
-        spared = unwritten(self.compute_nodes())
+        spared = [] if self.doubted else unwritten(self.compute_nodes())
         if not spared:
             return []
         node = max(spared, key=lambda one: one["bytes"] or 0)
@@ -135,7 +136,7 @@ class Guide:
 
     def decisions(self) -> list[dict]:
         """A fusion of this kernel's group that was taken, and the most telling one that was refused."""
-        if not self.group:
+        if not self.group or self.doubted:
             return []
         members = set(self.group["members"])
         about = [each for each in self.graph["decisions"] if members & {*each["first"], *each["second"]}]
@@ -143,9 +144,8 @@ class Guide:
         if any(each["taken"] for each in about) and len(members) > 1:
             named = ", ".join(self.group["members"])
             stops.append(self._stop(line, "fuses", **self._counted(len(members)), members=named))
-        refused = [each for each in about if not each["taken"]] or [
-            each for each in self.graph["decisions"] if not each["taken"]
-        ]
+        apart = [each for each in self.graph["decisions"] if not each["taken"] and not each.get("joined")]
+        refused = [each for each in about if each in apart] or apart
         if refused:
             each = next((each for each in refused if DULL not in " ".join(each["reasons"])), refused[0])
             name = each["first"][0]

@@ -78,7 +78,7 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
         for node in graph.scheduler.nodes
         for member in node.get_nodes()
     }
-    emitted = {(one.scheduler_node, one.name, one.block) for made in definitions for _, one in made.operations}
+    emitted = {one for made in definitions for _, one in made.operations if one not in made.handed}
     defined = {name for made in definitions if made.operations for name in made.scheduler_nodes}
     vector_loops: dict[str, list[VectorLoop]] = defaultdict(list)
     for loop in (loop for made in definitions for loop in made.vector_loops):

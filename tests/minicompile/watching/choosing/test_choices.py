@@ -1,5 +1,7 @@
 """What is seen of Inductor's choices while it compiles: each against what torch itself says of the same compile."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -101,7 +103,9 @@ def test_for_a_gpu_that_is_not_here_candidates_are_listed_and_none_is_timed():
     assert {one["reason"]["code"] for one in choice["candidates"] if one["kind"] != "cutlass"} == {"no_device"}
     assert choice["deferred"]
     (never,) = [one["reason"] for one in choice["candidates"] if one["kind"] == "cutlass"]
-    assert (never["code"], never["condition"]) == ("not_offered", "layout.dtype in allowed_layout_dtypes")  # float32
+    assert never["code"] == "not_offered"
+    # it is of float32, and was not asked for: which of the two is asked first differs between torches
+    assert re.search("layout.dtype in|max_autotune_gemm_backends", never["condition"])
 
 
 def test_without_a_clock_for_what_is_fused_to_a_template_a_choice_is_not_put_off(tuned):

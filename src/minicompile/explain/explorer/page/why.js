@@ -62,7 +62,7 @@ function kernelFacts(app, capture, graph, call) {
     Object.entries(assembly.configuration).map(([name, value]) => `${name} ${value}`).join(", "), assembly.candidates > 1 ? say(`why.candidates.${timed(capture, graph, kernel) ? "timed" : "first"}`, { count: String(assembly.candidates) }) : ""));
   if (rows.length) children.push(...folded(rows, (row) => h("tr", {}, h("th", { scope: "row" }, say(`way.${row.way}`)), h("td", {}, code(row.buffer)), h("td", {}, code(row.index.join("; "))), h("td", {}, row.bytes ? bytesInWords(row.bytes) : "")),
     (all) => table(["", say("why.buffer"), say("why.element"), say("why.size")], all)));
-  if (spared.length) children.push(h("p", {}, say("why.not_stored", { buffers: spared.map((buffer) => `${buffer.name} (${bytesInWords(buffer.bytes)})`).join(", ") })));
+  if (spared.length && !call.doubted) children.push(h("p", {}, say("why.not_stored", { buffers: spared.map((buffer) => `${buffer.name} (${bytesInWords(buffer.bytes)})`).join(", ") })));
   return children;
 }
 
@@ -102,7 +102,7 @@ function summaryOf(capture, pane, number, facts) {
 function overviewCard(app, capture) {
   const graph = capture.graphById.get(app.graph.id);
   if (!graph) return card(capture.target.label, h("p", {}, say("why.not_captured")));
-  const spared = graph.buffers.filter((buffer) => buffer.removed);
+  const spared = graph.calls.some((call) => call.doubted) ? [] : graph.buffers.filter((buffer) => buffer.removed);
   const row = (kernel) => {
     const calls = graph.calls.filter((call) => call.kernel === kernel.name);
     const measured = capture.profile?.kernels?.find((each) => each.name === kernel.name);
