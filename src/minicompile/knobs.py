@@ -31,7 +31,7 @@ class Knob:
 
     Attributes:
         name: what it is called on the command line, in results and in the pages' words.
-        asks: the count that a reader guesses before seeing the answer, one of `minicompile.what_if.COUNTS`.
+        asks: the count that a reader guesses before seeing the answer, one of `minicompile.lowering.counts.COUNTS`.
         targets: what it acts on.
         before, after: Inductor's options on either side, where they are not its own defaults.
         change: what is changed that is no option: `attention`, `dynamic` or None.

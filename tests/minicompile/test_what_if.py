@@ -15,7 +15,8 @@ from what_if_models import code, found
 from minicompile import knobs
 from minicompile import what_if as module
 from minicompile.knobs import KNOBS, knob_for
-from minicompile.what_if import COUNTS, SIDES, what_if
+from minicompile.lowering.counts import COUNTS
+from minicompile.what_if import SIDES, what_if
 from minilab import LabError
 from minilab.config.check import read_schema
 

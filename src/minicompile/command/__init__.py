@@ -18,6 +18,7 @@ COMMANDS = {
     "annotate": "minicompile.command.annotate",
     "diff": "minicompile.command.diff",
     "open": "minicompile.command.open",
+    "over-time": "minicompile.command.over_time",
     "step": "minicompile.step",
     "what-if": "minicompile.what_if",
 }
