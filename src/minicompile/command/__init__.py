@@ -21,6 +21,7 @@ COMMANDS = {
     "over-time": "minicompile.command.over_time",
     "step": "minicompile.step",
     "what-if": "minicompile.what_if",
+    "switches": "minicompile.command.switches",
 }
 
 

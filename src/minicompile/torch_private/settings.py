@@ -1,8 +1,14 @@
-"""Inductor's settings as torch has them where nobody sets any."""
+"""Inductor's settings: what each is where nobody sets it, which of them are switches, and which a compile asks for."""
 
+import enum
 import re
 import sys
-from typing import Any
+import types
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, Union
+from unittest import mock
 
 from minicompile.torch_private.names import owner
 
@@ -10,12 +16,63 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def entries() -> dict[str, Any]:
-    """Each setting of Inductor's by its name, `triton.nested_reduction` say; one that stands for another is none."""
+    """Each setting of Inductor's by its name, `triton.nested_reduction` say, with its default and its type.
+
+    A name that stands for another setting is none, nor is one that torch keeps to itself, which begins with `_`.
+    """
     held = owner("settings")._config
-    return {name: entry for name, entry in held.items() if entry.alias is None}
+    return {
+        name: entry
+        for name, entry in held.items()
+        if entry.alias is None and not any(part.startswith("_") for part in name.split("."))
+    }
 
 
 def defaults() -> dict[str, str]:
     """What each setting is where nobody sets it, as Python writes it, without this environment's paths."""
     texts = {name: repr(entry.default) for name, entry in entries().items() if not callable(entry.default)}
     return {name: ADDRESS.sub("", text).replace(sys.prefix, "...") for name, text in texts.items()}
+
+
+def switches() -> dict[str, list[Any]]:
+    """The settings that are one of a few values, by their types: of each, the values that are not its default."""
+    found = {name: _values(entry.value_type) for name, entry in entries().items()}
+    held = {name: now(name) for name, values in found.items() if values}
+    return {name: [one for one in found[name] if one is not value and one != value] for name, value in held.items()}
+
+
+def now(name: str) -> Any:
+    """What a setting is now."""
+    holder = owner("config")
+    for part in name.split("."):
+        holder = getattr(holder, part)
+    return holder
+
+
+def _values(kind: Any) -> list[Any]:
+    """All values of a type that has a few; none of one that has more."""
+    if kind is bool:
+        return [False, True]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return list(kind)
+    if typing.get_origin(kind) is Literal:
+        return list(typing.get_args(kind))
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        parts = [[None] if part is types.NoneType else _values(part) for part in typing.get_args(kind)]
+        return [one for part in parts for one in part] if all(parts) else []
+    return []
+
+
+@contextmanager
+def asked() -> Iterator[set[str]]:
+    """The names of Inductor's settings that are read while the block runs."""
+    config, kind, names = owner("config"), owner("setting_read"), set[str]()
+    read = kind.__getattr__
+
+    def noted(self: Any, name: str) -> Any:
+        if self is config:
+            names.add(name)
+        return read(self, name)
+
+    with mock.patch.object(kind, "__getattr__", noted):
+        yield names
