@@ -26,6 +26,7 @@ COUNTS = (
 )  # fmt: skip
 OF_FUSION = ("kernels", "generated_launches", "fusions", "bytes")
 OF_MAIN = ("main_lines", "ptx_lines")
+OF_PTX = ("shape", "triton", "triton_too")  # reasons that say nothing of the text
 NESTED = "FusedNestedReductions"  # torch's class of a group in which one reduction is within another
 
 
@@ -130,7 +131,7 @@ def _why(
     if name == "graphs":
         return breaks
     if name in OF_MAIN:
-        return of_main
+        return [why for why in of_main if name == "ptx_lines" or why["code"] not in OF_PTX]
     if before is None or after is None:
         return []
     way = "more" if after > before else "fewer"
@@ -213,13 +214,22 @@ def _of_main(a: Capture, b: Capture, diff: dict, whys: list[Coded]) -> list[Code
     texts = _text(a, main_a), _text(b, main_b)
     names = main_a.kernel["name"], main_b.kernel["name"]
     pairs = {(one["a"], one["b"]) for graph in diff["graphs"] for one in graph["rewritten"]}
-    if texts[0] == texts[1]:
-        tritons = [capture["environment"]["versions"].get("triton") for capture in (a, b)]
-        return [{"code": "triton", "a": tritons[0], "b": tritons[1]}] if tritons[0] != tritons[1] else []
-    if names in pairs:
-        return _texts(*texts)
+    compiled = [_compiled(view) for view in (main_a, main_b)]
+    shaped: list[Coded] = [{"code": "shape", "a": compiled[0], "b": compiled[1]}] if compiled[0] != compiled[1] else []
+    tritons = [capture["environment"]["versions"].get("triton") for capture in (a, b)]
+    if tritons[0] != tritons[1] and all(view.kernel["assembly"] for view in (main_a, main_b)):
+        code = "triton" if texts[0] == texts[1] else "triton_too"
+        shaped.append({"code": code, "a": tritons[0], "b": tritons[1]})
+    if texts[0] == texts[1] or names in pairs:
+        return _texts(*texts) + shaped
     fused = [why for why in whys if names[0] in why.get("a", ()) and names[1] in why.get("b", ())]
-    return fused or [{"code": "other_kernel", "a": names[0], "b": names[1]}]
+    return (fused or [{"code": "other_kernel", "a": names[0], "b": names[1]}]) + shaped
+
+
+def _compiled(view: KernelView) -> str | None:
+    """The blocks, warps and stages with which Triton compiled a kernel, the first of those that it would time."""
+    assembly = view.kernel["assembly"]
+    return assembly and ", ".join(f"{name}={value}" for name, value in sorted(assembly["configuration"].items()))
 
 
 def _text(capture: Capture, view: KernelView) -> str:

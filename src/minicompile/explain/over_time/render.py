@@ -52,12 +52,20 @@ class Words:
             said = [self.text(f"why.{code}.{why['way']}", a=count["a"], b=count["b"])]
         else:
             said = [self.text(f"why.{code}.{why['way']}" if "way" in why else f"why.{code}", **fields)]
-        return said + [self._capture.fusion(reason, named=False) for reason in why.get("reasons", ())]
+        refused = [self._capture.fusion(reason, named=False) for reason in why.get("reasons", ())]
+        return [*said, self.text("why.refused", said=" ".join(refused))] if refused else said
 
     def reasons(self, one: dict) -> list[str]:
         """All of a difference's reasons, each once; one sentence where the captures hold none."""
         said = dict.fromkeys(line for why in one["why"] for line in self.why(why))
         return list(said) or [self.text("no_reason")]
+
+    def grouped(self, step: dict) -> list[tuple[list[str], list[str]]]:
+        """Differences with the same reasons together, and these reasons."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for one in step["differences"]:
+            groups.setdefault(tuple(self.reasons(one)), []).append(self.difference(one))
+        return [(said, list(reasons)) for reasons, said in groups.items()]
 
     def same(self, step: dict, sides: dict[str, str]) -> str | None:
         """That nothing differs, or no count does."""
@@ -108,7 +116,7 @@ def told(found: dict, language: str = "en") -> str:
             lines.append(words.text("failed", version=one["asked"], said=one["failed"]))
             continue
         counted = [
-            f"{words.number(one['counts'][name])} {words.text(f'short.{name}')}"
+            f"{words.text(f'short.{name}')} {words.number(one['counts'][name])}"
             for name in COUNTS
             if one["counts"][name] is not None
         ]
@@ -117,6 +125,6 @@ def told(found: dict, language: str = "en") -> str:
         named = sides(found, step, words)
         lines += ["", words.text("from_to", **named)]
         lines += [f"  {said}" for said in filter(None, [words.same(step, named)])]
-        for one in step["differences"]:
-            lines += [f"  {words.difference(one)}", *(f"    {line}" for line in words.reasons(one))]
+        for differences, reasons in words.grouped(step):
+            lines += [*(f"  {line}" for line in differences), *(f"    {line}" for line in reasons)]
     return "\n".join(lines).replace("`", "")
