@@ -1,8 +1,7 @@
 """Inductor's settings: what each is where nobody sets it, which of them are switches, and which a compile asks for."""
 
 import enum
-import re
-import sys
+import os
 import types
 import typing
 from collections.abc import Iterator
@@ -11,8 +10,6 @@ from typing import Any, Literal, Union
 from unittest import mock
 
 from minicompile.torch_private.names import owner
-
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def entries() -> dict[str, Any]:
@@ -29,9 +26,13 @@ def entries() -> dict[str, Any]:
 
 
 def defaults() -> dict[str, str]:
-    """What each setting is where nobody sets it, as Python writes it, without this environment's paths."""
-    texts = {name: repr(entry.default) for name, entry in entries().items() if not callable(entry.default)}
-    return {name: ADDRESS.sub("", text).replace(sys.prefix, "...") for name, text in texts.items()}
+    """What each setting is where nobody sets it, as Python writes it, but for functions and paths."""
+    held = {name: entry.default for name, entry in entries().items()}
+    return {name: repr(value) for name, value in held.items() if not (callable(value) or _is_path(value))}
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and os.path.isabs(value)
 
 
 def switches() -> dict[str, list[Any]]:
