@@ -182,7 +182,9 @@ def _statements(made: Capture) -> list[list[str]]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command line takes."""
     parser.add_argument("model", metavar="MODEL", help=FORMS)
-    parser.add_argument("knob", metavar="KNOB", help=f"one of {', '.join(KNOBS)}")
+    parser.add_argument(
+        "knob", metavar="KNOB", help=f"one of {', '.join(KNOBS)}, or any switch of Inductor's by its name"
+    )
     parser.add_argument("--target", default="cpu", choices=TARGETS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write KNOB.json and the page KNOB.html there")
     parser.add_argument("--language", default="en", choices=("en", "es"), help="of the page and of what is printed")

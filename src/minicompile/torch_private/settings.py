@@ -37,9 +37,9 @@ def _is_path(value: Any) -> bool:
 
 def switches() -> dict[str, list[Any]]:
     """The settings that are one of a few values, by their types: of each, the values that are not its default."""
-    found = {name: _values(entry.value_type) for name, entry in entries().items()}
-    held = {name: now(name) for name, values in found.items() if values}
-    return {name: [one for one in found[name] if one is not value and one != value] for name, value in held.items()}
+    found = {name: (now(name), _values(entry.value_type)) for name, entry in entries().items()}
+    others = {name: [one for one in all_ if one is not is_ and one != is_] for name, (is_, all_) in found.items()}
+    return {name: values for name, values in others.items() if values}
 
 
 def now(name: str) -> Any:
