@@ -50,14 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
         said = dict.fromkeys(str(one["failed"]) for one in made)
         raise LabError(said.popitem()[0] if len(said) == 1 else "no version has a capture: " + " ".join(said))
     found = over_time(made)
-    there = {one["asked"]: one["capture"] for one in made}
+    there = {one["asked"]: one["capture"] for one in made if one["capture"] is not None}
     for step in found["steps"]:
-        name = f"{step['before']}_{step['after']}.md"
-        write_text(
-            out / name,
-            described(diff_compiles(*(there[step[side]] for side in ("before", "after"))), arguments.language),
-        )
-        step["diff"] = name
+        step["diff"] = f"{step['before']}_{step['after']}.md"
+        diff = diff_compiles(there[step["before"]], there[step["after"]])
+        write_text(out / step["diff"], described(diff, arguments.language))
     write_json(out / "over_time.json", found)
     render_over_time(found, out / "over_time.html", arguments.language)
     print(told(found, arguments.language))
@@ -75,8 +72,13 @@ def _made(one: Wanted, arguments: argparse.Namespace, out: Path, kept: Path) -> 
         print(f"torch {one.version}: {python}", file=sys.stderr)
         watched = captured(python, arguments.model, out / one.version, options)
         with captures(watched) as (capture,):
-            made: Made = {"asked": one.version, "capture": capture, "failed": None, "settings": settings(python)}
-        return {**made, "explorer": f"{one.version}/explorer.html"}
+            made: Made = {"asked": one.version, "capture": capture, "failed": None}
+        made["explorer"] = f"{one.version}/explorer.html"
     except LabError as error:
         print(f"torch {one.version}: {error}", file=sys.stderr)
         return {"asked": one.version, "capture": None, "failed": str(error)}
+    try:
+        made["settings"] = settings(python)
+    except LabError as error:  # a torch whose settings are kept elsewhere: its capture stands
+        print(f"torch {one.version}: its settings cannot be read: {error}", file=sys.stderr)
+    return made

@@ -129,8 +129,8 @@ def interpreter(one: Wanted, folder: Path) -> Path:
 
 def _installed(site: Path | None) -> str | None:
     """The version of torch in a folder of packages, or in this interpreter's; nothing is imported."""
-    where = {} if site is None else {"path": [str(site)]}
-    return next((each.version for each in metadata.distributions(name="torch", **where)), None)
+    path = sys.path if site is None else [str(site)]
+    return next((each.version for each in metadata.distributions(name="torch", path=path)), None)
 
 
 def _kept(one: Wanted, folder: Path) -> Path | None:

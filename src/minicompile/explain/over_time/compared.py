@@ -197,11 +197,11 @@ def _costs(fate: str | None) -> bool:
 
 def _breaks(a: Capture, b: Capture) -> list[Coded]:
     """The graph breaks that one side has alone, in Dynamo's words."""
-    sides = [Counter(one["reason"] for one in capture["graph_breaks"]) for capture in (a, b)]
+    before, after = (Counter(one["reason"] for one in capture["graph_breaks"]) for capture in (a, b))
     return [
         {"code": "break", "way": way, "reason": reason}
-        for way, one, other in (("forth", *reversed(sides)), ("back", *sides))
-        for reason in sorted((one - other).elements())
+        for way, alone in (("forth", after - before), ("back", before - after))
+        for reason in sorted(alone.elements())
     ]
 
 
