@@ -65,6 +65,13 @@ def model(name: str, one: nn.Module, *size: int) -> CapturedModel:
     return CapturedModel(name, one.eval(), (torch.ones(size),))
 
 
+class Both(Products):
+    """A result that is computed in place, and a softmax, in which there is something to fuse."""
+
+    def forward(self, x):
+        return super().forward(x), x.softmax(dim=-1)
+
+
 def test_what_changes_a_model_s_code_is_found_and_what_only_a_later_model_shows_too(monkeypatch):
     given = {
         "size_asserts": [False],  # in every wrapper
@@ -74,7 +81,7 @@ def test_what_changes_a_model_s_code_is_found_and_what_only_a_later_model_shows_
     }
     monkeypatch.setattr(module, "switches", lambda: given)
     small = model("relu", nn.ReLU(), 4, 4)
-    large = model("products", Products(), 8, 32)
+    large = model("products", Both(), 8, 32)
     found = found_switches([small, large], "cpu", at_once=2)
     check_schema(json.loads(json.dumps(found)), read_schema("schemas/switches.schema.yaml"), "switches.json")
     assert {(one["name"], one["model"]) for one in found["changes"]} == {
