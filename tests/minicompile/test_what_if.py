@@ -133,7 +133,7 @@ def test_a_name_that_is_no_knob_is_answered_with_those_that_are():
     [
         ("split_reductions", {"split_reductions": False}),
         ("triton.persistent_reductions", {"triton.persistent_reductions": False}),
-        ("triton.multi_kernel=1", None),  # of a number, which has more than a few values
+        ("max_fusion_size=1", None),  # a number, which has more than a few values
         ("cpp.dynamic_threads=True", {"cpp.dynamic_threads": True}),
         ("split_reductions=Maybe", None),
     ],
