@@ -2,6 +2,7 @@
 
 `softmax_facts`, `float_facts` and `compiler_facts` work out the figures that `concept_pages` sets into `templates/` and
 `figures` draws; `playbook` fills in the generated parts of docs/torch_compile.md and its pages; `config_page` writes
-docs/config.md, `what_if_pages` docs/what_if; `cpu_ladder` keeps what the page on the CPU's ladder quotes of a run here.
+docs/config.md, `what_if_pages` docs/what_if,
+`over_time` docs/over_time.md; `cpu_ladder` keeps what the page on the CPU's ladder quotes of a run here.
 docs/faults.md comes from the tests in tests/faults. No number on those pages is typed by hand.
 """

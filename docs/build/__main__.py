@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, price, what_if_pages
+from docs.build.over_time import page as over_time_page
+from docs.build.over_time import switches as switches_page
 from docs.build.site_explorers import recorded_capture
 from minicompile import capture
 from minicompile.models import tiny_head
@@ -69,6 +71,18 @@ def write_what_if(options: argparse.Namespace) -> None:
     what_if_pages.write_pages(read_json(what_if_pages.DATA), options.docs)
 
 
+def write_over_time(options: argparse.Namespace) -> None:
+    """Write the page on Inductor over time, and keep what it quotes of the comparisons that have been run here."""
+    over_time_page.remember(options.results)
+    over_time_page.write_page(read_json(over_time_page.DATA), options.docs)
+
+
+def write_switches(options: argparse.Namespace) -> None:
+    """Write the page on Inductor's switches, and keep what it quotes of those that have been tried here."""
+    switches_page.remember(options.results)
+    switches_page.write_page(read_json(switches_page.DATA), options.docs)
+
+
 def write_glossary(options: argparse.Namespace) -> None:
     """Write the glossary in each language."""
     for language, file in glossary.FILE.items():
@@ -95,6 +109,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "concepts": write_concepts,
     "playbook": write_playbook,
     "what_if": write_what_if,
+    "over_time": write_over_time,
+    "switches": write_switches,
     "explorer": write_explorer,
 }
 

@@ -1,5 +1,8 @@
 """The knobs of what-if: ten settings of torch.compile that change the code which it writes, in one table.
 
+These ten teach, and have pages. Any other switch of Inductor's can be flipped by its own name; `minicompile switches`
+finds those that change a model's code (`minicompile.switches`).
+
 A knob is flipped from `before`, torch's own setting unless the table says another, to `after`. Most are options of
 Inductor's; two change how the model is compiled instead, and `change` says which of them by a code:
 
@@ -10,6 +13,7 @@ Inductor's; two change how the model is compiled instead, and `change` says whic
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 from minicompile.lowering.captured import Kind
@@ -31,7 +35,7 @@ class Knob:
 
     Attributes:
         name: what it is called on the command line, in results and in the pages' words.
-        asks: the count that a reader guesses before seeing the answer, one of `minicompile.what_if.COUNTS`.
+        asks: the count that a reader guesses before seeing the answer, one of `minicompile.lowering.counts.COUNTS`.
         targets: what it acts on.
         before, after: Inductor's options on either side, where they are not its own defaults.
         change: what is changed that is no option: `attention`, `dynamic` or None.
@@ -71,16 +75,18 @@ KNOBS = {knob.name: knob for knob in TABLE}
 
 
 def knob_for(name: str, target: str) -> Knob:
-    """The knob of that name, for a target that it acts on, in the installed torch.
+    """The knob of that name, for a target that it acts on, in the installed torch; or a switch of Inductor's as one.
+
+    Args:
+        name: of the table, or a switch's, `triton.nested_reduction`, which is flipped; `numerics=strict` says to what.
+        target: what is compiled for.
 
     Raises:
         LabError: there is no such knob; it changes nothing on the target; the installed torch does not have it.
     """
-    if name not in KNOBS:
-        raise LabError(f"no knob is called {name!r}; write one of {', '.join(KNOBS)}.")
     import torch  # here: the workflow lists knobs and needs no torch
 
-    knob = KNOBS[name]
+    knob = KNOBS[name] if name in KNOBS else _switch(name)
     if target not in knob.targets:
         acting = [one.name for one in TABLE if target in one.targets]
         raise LabError(
@@ -96,6 +102,25 @@ def knob_for(name: str, target: str) -> Knob:
             f"{', '.join(knob.minors)}: install one of those."
         )
     return knob
+
+
+def _switch(name: str) -> Knob:
+    """A switch of Inductor's as a knob that nobody wrote words for."""
+    from minicompile.torch_private.settings import switches
+
+    option, given, text = name.partition("=")
+    values = switches().get(option)
+    if not values:
+        raise LabError(
+            f"no knob is called {name!r}; write one of {', '.join(KNOBS)}, or a switch of Inductor's: `minicompile "
+            "switches MODEL` finds those that change a model's code."
+        )
+    chosen = [value for value in values if not given or str(value) == text]
+    if not chosen:
+        told = ", ".join(f"{option}={value}" for value in values)
+        raise LabError(f"the switch {option} cannot be flipped to {text!r}; write {told}.")
+    minor = ".".join(version("torch").split(".")[:2])
+    return Knob(name, "lines", EVERYWHERE, after={option: chosen[0]}, minors=(minor,))
 
 
 def settings(knob: Knob, side: Mapping[str, Any]) -> dict[str, Any]:

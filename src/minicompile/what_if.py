@@ -18,7 +18,7 @@ from minicompile.capturing import capture
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.knobs import KNOBS, Knob, knob_for, settings
 from minicompile.lowering.captured import Capture, Graph
-from minicompile.lowering.inner_graphs import bytes_moved, called
+from minicompile.lowering.counts import code_of, counts, text_of
 from minicompile.models import CHECKPOINT, FORMS, named
 from minicompile.paired import ROUNDS, Samples, judged, paired
 from minicompile.profile.attention import with_fused_attention
@@ -29,7 +29,6 @@ from minilab.files import write_json
 from minimodel.torch_minigpt import Attention
 
 FORMAT = 1
-COUNTS = ("lines", "kernels", "launches", "generated_launches", "library_launches", "bytes", "materialised")
 CHANGES = ("rewritten", "fused", "appeared", "vanished", "fates")
 SIDES = ("before", "after")
 COMMENT = re.compile(r"\s*(?:#(?!pragma|include)|//)")
@@ -73,7 +72,7 @@ def what_if(
             samples = _timed(before, after, positional, by_name, train, rounds)
             timed = {**judged(samples), "samples": samples}
     diff = diff_compiles(*captures)
-    texts = [{_text(one, graph, kernel) for graph, kernel in _kernels(one)} for one in captures]
+    texts = [{text_of(one, graph, kernel) for graph, kernel in _kernels(one)} for one in captures]
     return {
         "format": FORMAT,
         "model": captures[0]["model"],
@@ -148,44 +147,8 @@ def _timed(before: _Side, after: _Side, args: tuple, kwargs: dict, train: bool, 
         return paired(steps[0], steps[1], rounds)
 
 
-def counts(made: Capture) -> dict[str, int | None]:
-    """Count what one compile made, all graphs and directions together.
-
-    Returns:
-        By the names in `COUNTS`: lines of generated code, kernels in it, `launches` (calls of kernels, generated ones
-        and a library's), bytes that these calls read and write (None where one's are not known), and results of ATen
-        nodes that are `materialised` in memory by a generated kernel.
-    """
-    calls = [called(graph) for graph in made["graphs"]]
-    generated, libraries = (sum(one[what] for one in calls) for what in ("kernels", "libraries"))
-    sizes = [bytes_moved(graph) for graph in made["graphs"]]
-    known = [size for size in sizes if size is not None]
-    return {
-        "lines": sum(len(_code(made, graph)) for graph in made["graphs"]),
-        "kernels": sum(len(graph["kernels"]) for graph in made["graphs"]),
-        "launches": generated + libraries,
-        "generated_launches": generated,
-        "library_launches": libraries,
-        "bytes": sum(known) if len(known) == len(sizes) else None,
-        "materialised": sum(node["fate"] == "materialised" for graph in made["graphs"] for node in graph["nodes"]),
-    }
-
-
-def _code(made: Capture, graph: Graph) -> list[str]:
-    return next(pane["lines"] for pane in made["panes"] if pane["id"] == graph["panes"]["code"])
-
-
 def _kernels(made: Capture) -> Iterator[tuple[Graph, Any]]:
     return ((graph, kernel) for graph in made["graphs"] for kernel in graph["kernels"])
-
-
-def _text(made: Capture, graph: Graph, kernel: Any) -> str:
-    """A kernel's text without its name and, of Triton, without what is noted for the launch above the function."""
-    text = "\n".join(_code(made, graph)[kernel["first"] - 1 : kernel["last"]])
-    start = re.search(rf"^def {re.escape(kernel['name'])}\(", text, re.M)
-    heuristics = re.search(r"^@triton_heuristics\.\w+", text, re.M)
-    body = text[start.start() :] if start else text
-    return f"{heuristics[0] if heuristics else ''}\n{body}".replace(kernel["name"], "")
 
 
 def _side(made: Capture, chosen: dict, other_texts: set[str]) -> dict:
@@ -197,11 +160,11 @@ def _side(made: Capture, chosen: dict, other_texts: set[str]) -> dict:
         "graphs": [
             {
                 "id": graph["id"],
-                "lines": _code(made, graph),
+                "lines": code_of(made, graph),
                 "kernels": [
                     {
                         **{key: kernel[key] for key in ("name", "language", "first", "last")},
-                        "changed": _text(made, graph, kernel) not in other_texts,
+                        "changed": text_of(made, graph, kernel) not in other_texts,
                     }
                     for kernel in graph["kernels"]
                 ],
@@ -213,13 +176,15 @@ def _side(made: Capture, chosen: dict, other_texts: set[str]) -> dict:
 
 def _statements(made: Capture) -> list[list[str]]:
     """Each graph's code without comments: these count the process' compiles and quote strides of the IR."""
-    return [[line for line in _code(made, graph) if not COMMENT.match(line)] for graph in made["graphs"]]
+    return [[line for line in code_of(made, graph) if not COMMENT.match(line)] for graph in made["graphs"]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command line takes."""
     parser.add_argument("model", metavar="MODEL", help=FORMS)
-    parser.add_argument("knob", metavar="KNOB", help=f"one of {', '.join(KNOBS)}")
+    parser.add_argument(
+        "knob", metavar="KNOB", help=f"one of {', '.join(KNOBS)}, or any switch of Inductor's by its name"
+    )
     parser.add_argument("--target", default="cpu", choices=TARGETS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write KNOB.json and the page KNOB.html there")
     parser.add_argument("--language", default="en", choices=("en", "es"), help="of the page and of what is printed")

@@ -10,7 +10,7 @@ from recorded_pages import recorded
 from docs.build import __main__ as build
 from docs.build import what_if_pages as pages
 from minicompile.knobs import KNOBS, TABLE
-from minicompile.what_if import counts
+from minicompile.lowering.counts import counts
 
 ROOT = Path(__file__).parents[2]
 DATA = json.loads(pages.DATA.read_text())

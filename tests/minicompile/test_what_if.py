@@ -15,7 +15,8 @@ from what_if_models import code, found
 from minicompile import knobs
 from minicompile import what_if as module
 from minicompile.knobs import KNOBS, knob_for
-from minicompile.what_if import COUNTS, SIDES, what_if
+from minicompile.lowering.counts import COUNTS
+from minicompile.what_if import SIDES, what_if
 from minilab import LabError
 from minilab.config.check import read_schema
 
@@ -121,8 +122,28 @@ def test_a_knob_that_changes_nothing_is_said_to_change_nothing():
 
 
 def test_a_name_that_is_no_knob_is_answered_with_those_that_are():
-    with pytest.raises(LabError, match=r"no knob is called 'fussion'; write one of fusion, .* vectors"):
+    with pytest.raises(
+        LabError, match=r"no knob is called 'fussion'; write one of fusion, .* vectors, or a switch of Inductor's"
+    ):
         knob_for("fussion", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        ("split_reductions", {"split_reductions": False}),
+        ("triton.persistent_reductions", {"triton.persistent_reductions": False}),
+        ("max_fusion_size=1", None),  # a number, which has more than a few values
+        ("cpp.dynamic_threads=True", {"cpp.dynamic_threads": True}),
+        ("split_reductions=Maybe", None),
+    ],
+)
+def test_a_switch_of_inductor_s_is_flipped_by_its_own_name(name, after):
+    if after is None:
+        with pytest.raises(LabError, match=r"; write (?:one of fusion, .*|split_reductions=False)\."):
+            knob_for(name, "simulated")
+    else:
+        assert knob_for(name, "simulated").after == after
 
 
 def test_a_knob_that_acts_elsewhere_is_answered_with_those_that_act_here():

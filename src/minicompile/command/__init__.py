@@ -18,8 +18,10 @@ COMMANDS = {
     "annotate": "minicompile.command.annotate",
     "diff": "minicompile.command.diff",
     "open": "minicompile.command.open",
+    "over-time": "minicompile.command.over_time",
     "step": "minicompile.step",
     "what-if": "minicompile.what_if",
+    "switches": "minicompile.command.switches",
 }
 
 

@@ -45,6 +45,10 @@ NAMES = {
     "detect_fake_mode": PrivateName("torch._guards:detect_fake_mode", "Dynamo's fake mode, for those tensors"),
     "V": PrivateName("torch._inductor.virtualized:V", "the graph, kernel and operation at hand"),
     "config": PrivateName("torch._inductor.config:patch", "caches off, provenance on, passes that look"),
+    "settings": PrivateName("torch._inductor.config:_config", "each setting with its default and its type"),
+    "setting_read": PrivateName(
+        "torch.utils._config_module:ConfigModule.__getattr__", "which settings a compile asks for"
+    ),
     "provenance_level": PrivateName("torch._inductor.config:trace.provenance_tracking_level", "origins of nodes"),
     "pre_fusion": PrivateName("torch._inductor.config:_pre_fusion_custom_pass", "IR before fusion"),
     "joint_pass": PrivateName("torch._inductor.config:joint_custom_pre_pass", "the joint graph"),

@@ -31,6 +31,14 @@ def test_which_way_a_count_went(before, after, way):
     assert direction(before, after) == way
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_switch_without_words_of_its_own_says_what_it_is_set_to(tmp_path, fusion, language):
+    one = {**fusion, "knob": {**fusion["knob"], "name": "triton.some_switch"}}
+    one["after"] = {**fusion["after"], "settings": {"triton.some_switch": "True"}}
+    assert ": triton.some_switch=True\n" in summary(one, language)
+    assert page(tmp_path, one, language).count("triton.some_switch=True") == 4  # twice in a title, once told, once set
+
+
 @pytest.mark.parametrize("verdict", ["faster", "slower", None])
 def test_no_verdict_is_said_within_the_noise(fusion, verdict):
     one = {**fusion, "time": {**TIME, "verdict": verdict}}

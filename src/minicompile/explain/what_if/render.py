@@ -35,6 +35,11 @@ class _Words:
             return self.text("unknown")
         return self.text(f"counted.{label(self.found, name)}", count=value, shown=self.number(value))
 
+    def of_knob(self, what: str) -> str:
+        """The `title` of the knob, or what it `does`; a switch that nobody wrote words for says what it is set to."""
+        key = f"knob.{self.knob}.{what}"
+        return self.text(key) if key in self.text else self.text(f"switch.{what}", setting=self.setting("after"))
+
     def setting(self, side: str) -> str:
         """What one side was compiled with."""
         if change := self.found["knob"]["change"]:
@@ -150,6 +155,8 @@ def summary(found: dict, language: str = "en") -> str:
     lines = [
         f"{name:<{widths[0]}}  {before:>{widths[1]}}  {after:>{widths[2]}}".rstrip() for name, before, after in table
     ]
-    title = words.text(f"knob.{words.knob}.title")
+    title = words.of_knob("title")
     sides = [f"{words.text(f'page.{side}')}: {words.setting(side)}".replace("`", "") for side in SIDES]
-    return "\n".join([f"{found['model']['name']}: {title}", *sides, *lines, words.time(), *words.changes()])
+    return "\n".join(
+        [f"{found['model']['name']}: {title}".replace("`", ""), *sides, *lines, words.time(), *words.changes()]
+    )
