@@ -18,7 +18,6 @@ AROUND_A_WATCH = {
         "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache.try_load",
         "caches as the script has them",
         required=False,
-        minors=("2.13",),
     ),
     "fx_key": PrivateName("torch._inductor.codecache:FxGraphCache.prepare_key", "... under the script's keys"),
     "artifacts": PrivateName(

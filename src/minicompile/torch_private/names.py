@@ -14,7 +14,7 @@ from typing import Any
 
 from minilab import LabError
 
-MINORS = ("2.11", "2.12", "2.13")  # torch's minor versions that the lab supports
+MINORS = ("2.11", "2.12", "2.13", "2.14", "2.15")  # torch's minor versions that the lab is tried with
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ NAMES = {
     "guard_hook": PrivateName("torch._C._dynamo.eval_frame:set_guard_complete_hook", "a call that finds compiled code"),
     "skip_code": PrivateName("torch._dynamo.eval_frame:skip_code", "a frame of the lab's own that Dynamo passes over"),
     "skip_reason": PrivateName(
-        "torch._dynamo.convert_frame:add_skip_reason", "frames left eager for good", required=False, minors=("2.13",)
+        "torch._dynamo.convert_frame:add_skip_reason", "frames left eager for good", required=False, minors=MINORS[2:]
     ),
     "dispatch_modes": PrivateName("torch._C:_len_torch_dispatch_stack", "... under a mode, such as one that counts"),
     "stance_set": PrivateName("torch._dynamo.eval_frame:_stance.stance", "whether everything runs eager"),
