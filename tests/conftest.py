@@ -173,6 +173,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
     if guards := sys.modules.get("torch._dynamo.guards"):
         guards.profile_guard_manager = lambda *_: 0.0  # it empties the processor's cache first, at each compile
+    torch = sys.modules.get("torch")
+    if torch and not torch.accelerator.is_available():
+        # Before anything is traced: of a build for CUDA autograd would start threads then, and tests could try no model
+        # in a copy of their process.
+        torch.ones((), requires_grad=True).backward()
 
 
 def pytest_unconfigure() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import yaml
+from packaging.version import Version
 from torch import nn
 
 from minicompile import validate
@@ -28,11 +29,12 @@ from minicompile.safe.safe_compile import maybe_compile
 from minicompile.safe.smoketest.numerics import TOLERANCES
 from minicompile.torch_private import dynamo as dynamo_internals
 from minilab import LabError
-from minilab.files import write_text
+from minilab.files import read_json, write_text
 
 PART = re.compile(r"<!-- generated: (\S+) -->\n.*?<!-- end -->", re.S)
 LOGS = ("dynamic", "perf_hints", "recompiles", "graph_breaks", "fusion")
 LOGGED_LINES = 6
+ON_TORCH = Path(__file__).parent / "data/on_torch.json"
 KNOWN_FAILURES = Path(__file__).parent / "data/compile_failures.yaml"
 # Two training steps of different lengths and an operation that breaks the graph: enough to make each log speak.
 LOGGED_RUN = """
@@ -254,6 +256,31 @@ def logs() -> str:
     return "\n\n".join(parts)
 
 
+def versions() -> str:
+    """Write what came of the suites on each torch that tests/on_torch.sh has run them on, and name what failed."""
+    known = read_json(ON_TORCH)
+    columns = sorted(known, key=Version)
+    suites = sorted({suite for ran in known.values() for suite in ran})
+    rows = [(suite, *(_came_of(known[torch].get(suite)) for torch in columns)) for suite in suites]
+    failed = [
+        f"- torch {torch}, {suite}: {', '.join(f'`{name}`' for name in known[torch][suite]['failed'])}"
+        for torch in columns
+        for suite in sorted(known[torch])
+        if known[torch][suite]["failed"]
+    ]
+    return "\n\n".join(
+        [markdown_table(("suite", *columns), rows), *(["What failed:", "\n".join(failed)] if failed else [])]
+    )
+
+
+def _came_of(run: dict | None) -> str:
+    if run is None:
+        return "–"
+    count = run["passed"] + len(run["failed"])
+    told = f"{len(run['failed'])} of {count} failed" if run["failed"] else f"{count} passed"
+    return f"{told}, {run['skipped']} skipped, {run['date']}" if run["skipped"] else f"{told}, {run['date']}"
+
+
 def release() -> str:
     """Return the installed torch's release without its build: `2.13.0`."""
     return torch.__version__.split("+")[0]
@@ -269,6 +296,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "modes": modes,
     "failures": failures,
     "logs": logs,
+    "versions": versions,
 }
 
 

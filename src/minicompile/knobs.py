@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 from minicompile.lowering.captured import Kind
-from minicompile.torch_private.names import MINORS, owner
+from minicompile.torch_private.names import owner
 from minilab import LabError
 
 CPU: tuple[Kind, ...] = ("cpu",)
@@ -39,7 +39,6 @@ class Knob:
         targets: what it acts on.
         before, after: Inductor's options on either side, where they are not its own defaults.
         change: what is changed that is no option: `attention`, `dynamic` or None.
-        minors: torch's minor versions that have it.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Knob:
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
     change: str | None = None
-    minors: tuple[str, ...] = MINORS
 
     @property
     def flipped(self) -> list[str]:
@@ -93,13 +91,10 @@ def knob_for(name: str, target: str) -> Knob:
             f"the knob {name} acts on {', '.join(knob.targets)} and not on {target!r}; write one of those targets, or "
             f"another knob: {', '.join(acting)}."
         )
-    minor = ".".join(torch.__version__.split(".")[:2])
     missing = [option for option in {**knob.before, **knob.after} if not _exists(option)]
-    if minor not in knob.minors or missing:
-        lacking = f" and its option {missing[0]}" if missing else ""
+    if missing:
         raise LabError(
-            f"torch {torch.__version__} does not have the knob {name}{lacking}; it is known in "
-            f"{', '.join(knob.minors)}: install one of those."
+            f"torch {torch.__version__} does not have the option {missing[0]} of the knob {name}; write another knob."
         )
     return knob
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from minicompile.profile.refusal import NotProfiled
 from minilab import LabError
 from minilab.files import read_json, write_json
+from minilab.sandbox import autograd
 from minilab.user_code import first_line
 
 # Asking CUDA whether there is a GPU would start a driver in the parent, which no fork survives; NVML starts none.
@@ -115,8 +116,14 @@ def _serve(folder: Path, imports: list[str]) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a child prints is no answer
     for name in imports:
         importlib.import_module(name)
+    anew = autograd.has_started_threads()  # of a module that computes when it is imported
+    if anew:
+        print(f"{autograd.THREADS}: each call begins in a new process, and takes longer to begin.", file=sys.stderr)
     for _ in sys.stdin:
         child = os.fork()
+        if child == 0 and anew:
+            call = f"from {__spec__.name} import _call, Path; _call(Path({str(folder)!r}))"
+            os.execv(sys.executable, [sys.executable, "-c", call])
         if child == 0:
             _call(folder)
         print(os.waitpid(child, 0)[1], file=answers, flush=True)

@@ -14,11 +14,12 @@ from minicompile.safe.coverage.coverage import Coverage
 from minicompile.safe.coverage.notices import RoundCall
 from minicompile.safe.coverage.parts import WHY
 from minicompile.safe.coverage.unguarded import Unguarded
-from minicompile.safe.failures import TimeLimitExceeded
+from minicompile.safe.failures import ForkedProcess, TimeLimitExceeded
 from minicompile.safe.watch import Watch
 from minicompile.torch_private.dynamo import CacheLimit
 from minicompile.torch_private.running import everything_eager
 from minilab import LabError
+from minilab.sandbox import autograd
 
 
 @dataclass
@@ -118,7 +119,7 @@ class SmoketestOutcome:
 
     Attributes:
         stage: `passed`, or where it failed: `eager` (the model itself), `compile`, `forward`, `loss`, `backward`,
-            `optimizer`, `numerics`, `recompile`, `time_limit`.
+            `optimizer`, `numerics`, `recompile`, `time_limit`, `process` (in which no backward pass can run).
         exception: what was raised there; None when it passed.
         compile_seconds: the first compiled step, its compile included.
         step_seconds: the fastest later step; None when there was one step only.
@@ -157,6 +158,9 @@ class SmoketestOutcome:
             self.stage = "time_limit"
         elif isinstance(error, RuntimeError) and "fail_on_recompile" in str(error):
             self.stage = "recompile"
+        elif autograd.is_refused(error):
+            self.stage, self.exception = "process", ForkedProcess()
+            self.exception.__cause__ = error
 
     def timed(self, number: int, seconds: float) -> None:
         """Note what the compiled step of that number took."""

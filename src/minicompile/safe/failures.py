@@ -39,6 +39,17 @@ class WrongNumbers(CompileFailure):
     distances: dict[Place, float] | None = None
 
 
+class ForkedProcess(CompileFailure):
+    """torch refuses every backward pass in this process, an eager one's as well."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this process was forked from one in which autograd had started threads, and torch refuses every backward "
+            "pass in it; start it anew instead, with multiprocessing's spawn say.",
+            "forked_process",
+        )
+
+
 class NothingCompiled(CompileFailure):
     """Every step ran, and none of it through compiled code."""
 

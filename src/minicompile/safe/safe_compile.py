@@ -28,6 +28,7 @@ from minicompile.safe.smoketest.smoketest import CompileSmoketest
 from minicompile.safe.smoketest.steps import Subject
 from minicompile.safe.watch import Found, Watch
 from minicompile.torch_private import dynamo as dynamo_internals
+from minicompile.torch_private import installed
 from minilab import LabError
 
 silent = logging.getLogger(f"{__name__}.silent")
@@ -74,6 +75,7 @@ def maybe_compile(
     if not cfg.enabled:
         return model
     cfg.validate()
+    installed.begin()
     refuse_wrong_kinds(model, logger, loss_fn, optimizer)
     inner = _inner(model)
     if hasattr(inner, "_orig_mod"):

@@ -3,7 +3,7 @@
 They stand apart from it because a recorded compile, which none of them takes part in, would hang on them there.
 """
 
-from minicompile.torch_private.names import MINORS, NAMES, PrivateName, lookup, owner
+from minicompile.torch_private.names import NAMES, PrivateName, lookup, owner
 
 __all__ = ["lookup", "owner"]
 
@@ -19,7 +19,6 @@ AROUND_A_WATCH = {
         "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache.try_load",
         "caches as the script has them",
         required=False,
-        minors=MINORS[2:],
     ),
     "fx_key": PrivateName("torch._inductor.codecache:FxGraphCache.prepare_key", "... under the script's keys"),
     "artifacts": PrivateName(

@@ -9,8 +9,8 @@ import contextlib
 import dis
 import functools
 import inspect
-import itertools
 import operator
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -22,7 +22,8 @@ import torch
 from minicompile.torch_private.names import owner
 
 OTHER = {"cpu": "cuda", "cuda": "cpu"}
-COMPARES = ("COMPARE_OP", "CONTAINS_OP")
+# What follows a name that is compared, alone or as one of several of which some are looked up: ("cpu", other())
+COMPARES = re.compile(r"(COMPARE_OP|((LOAD_\w+ )*BUILD_(TUPLE|LIST|SET) )?CONTAINS_OP)\b")
 CALLS = ("CALL", "PRECALL")  # torch.device("cpu") is compared too
 COMMON = "torch._prims_common"  # decompositions share it
 ON_THE_CPU = "tensor_split"  # the beginning of those whose indices have to be there, and are
@@ -144,9 +145,9 @@ def _asks(function: types.FunctionType) -> bool:
     if function.__name__.startswith(ON_THE_CPU) or all(_other(one) == one for one in function.__code__.co_consts):
         return False
     steps = [step for step in dis.get_instructions(function.__code__) if step.opname not in CALLS]
-    named = [then for step, then in itertools.pairwise(steps)
+    named = [number for number, step in enumerate(steps, 1)
              if step.opname == "LOAD_CONST" and _other(step.argval) != step.argval]  # fmt: skip
-    return all(then.opname in COMPARES for then in named)
+    return all(COMPARES.match(" ".join(then.opname for then in steps[number:])) for number in named)
 
 
 def _other(constant: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from minilab import LabError
 
-MINORS = ("2.11", "2.12", "2.13", "2.14", "2.15")  # torch's minor versions that the lab supports
+MINORS = ("2.11", "2.12", "2.13", "2.14", "2.15")  # torch's minor versions that the lab is tried with
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from unittest import mock
 
 import torch
 
-from minicompile.torch_private import gpu_decompositions, simulated
+from minicompile.torch_private import gpu_decompositions, installed, simulated
 from minicompile.torch_private.names import owner
 from minicompile.watching import user_kernels
 from minicompile.watching.calls import KernelCalls
@@ -243,6 +243,7 @@ def watch(target: str | None = None, replay: Sequence[dict] = ()) -> Iterator[Se
     Yields:
         What has been seen so far; `seconds` and `phases` are complete when the context is left.
     """
+    installed.begin()
     session = Session()
     watcher = _Watcher(session, target, replay)
     session.missing_hooks = watcher.lines.missing

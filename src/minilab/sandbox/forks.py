@@ -18,7 +18,7 @@ from functools import partial
 from pkgutil import resolve_name
 
 from minilab.errors import LabError
-from minilab.sandbox import supervisor
+from minilab.sandbox import autograd, supervisor
 from minilab.sandbox.process import Confined
 
 LONGEST = 1 << 16  # bytes of a request
@@ -115,6 +115,9 @@ class Forked(Confined):
 def serve(talk: socket.socket, function: str) -> None:
     """Fork whenever somebody asks, until nobody can any more."""
     called = resolve_name(function)
+    if autograd.has_started_threads():  # of a module that computes when it is imported
+        print(f"{autograd.THREADS}: {function} begins in a new process each time, and takes longer.", file=sys.stderr)
+        called = partial(begin_anew, function)
     gc.collect()
     gc.freeze()  # what a fork's garbage collector looked through, it would copy
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report for themselves
@@ -130,6 +133,19 @@ def serve(talk: socket.socket, function: str) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
         talk.send(str(child).encode())
+
+
+def begin_anew(function: str, *given: int | str) -> None:
+    """Call a function in a new interpreter, in the place of this process; does not return.
+
+    Args:
+        given: descriptors that it keeps, then its arguments.
+    """
+    kept = [one for one in given if isinstance(one, int)]
+    for descriptor in kept:
+        os.set_inheritable(descriptor, True)
+    call = f"import pkgutil, sys; pkgutil.resolve_name({function!r})(*{kept}, *sys.argv[1:])"
+    os.execv(sys.executable, [sys.executable, "-c", call, *map(str, given[len(kept) :])])
 
 
 def supervised(called, descriptors: Sequence[int], memory_bytes: int, arguments: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import threaded
 
 from minicompile.profile.own_process import Processes, own_processes
 
@@ -50,6 +51,13 @@ def test_nothing_is_left_of_one_call_in_the_next(processes: Processes):
     assert first["calls"] == second["calls"] == 1
     assert len({first["process"], second["process"], os.getpid()}) == 3
     assert first["imported"]
+
+
+def test_where_autograd_has_threads_each_call_begins_anew(monkeypatch: pytest.MonkeyPatch, capfd):
+    monkeypatch.setenv("PYTHONPATH", f"{Path(threaded.__file__).parent}:{SRC}")
+    with own_processes(("threaded",), time_limit_seconds=60) as processes:
+        assert processes.run("threaded:is_new").value is True
+    assert "each call begins in a new process" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,21 @@ def test_it_is_given_descriptors_and_arguments_and_is_heard():
     os.close(reading)
 
 
+def test_a_server_with_threads_of_autograd_s_begins_each_call_anew(capfd):
+    reading, writing = os.pipe()
+    with (
+        ForkServer(
+            "threaded:writes", {"PYTHONPATH": f"{os.path.dirname(HERE)}{os.pathsep}{VARIABLES['PYTHONPATH']}"}
+        ) as server,
+        Forked(server, ["two", "words"], 0, (writing,)) as forked,
+    ):
+        assert forked.wait(60) == Ending(0)
+    os.close(writing)
+    assert os.read(reading, 100) == b"True two words"
+    os.close(reading)
+    assert "threaded:writes begins in a new process each time" in capfd.readouterr().err
+
+
 def test_each_way_of_ending_is_told(server: ForkServer):
     with Forked(server, ["returns"], 0, ()) as returns, Forked(server, ["crashes"], 0, ()) as crashes:
         assert returns.wait(60) == Ending(0)

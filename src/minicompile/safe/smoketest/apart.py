@@ -6,7 +6,8 @@ function changes there, hangs on or crashes with stays there; its result, or its
 The copy has the calling thread alone, and would wait for threads that it does not have: those of OpenMP are given up
 before the fork, and the copy forgets those with which Inductor compiles; new ones start when they are needed. A copy
 that waits for a lock which another thread held takes no processor time: it is ended, and `StoodStill` says so, unless
-the call is patient.
+the call is patient. Autograd's threads cannot be given up: where they run there is no copy, and they are kept from
+starting where that can be done.
 """
 
 import contextlib
@@ -33,6 +34,7 @@ from torch import Tensor
 
 from minicompile.safe.failures import CompileFailure, TimeLimitExceeded
 from minicompile.torch_private import dynamo as dynamo_internals
+from minilab.sandbox import autograd
 
 T = TypeVar("T")
 STILL_SECONDS = 20.0  # without processor time: whoever compiles or computes takes some
@@ -74,6 +76,8 @@ def why_not(tensors: Iterable[Tensor] = ()) -> str | None:
         return "a forked process cannot share the accelerator"
     if dist.is_available() and dist.is_initialized():
         return "a forked process is no rank of its process group"
+    if autograd.has_started_threads():
+        return autograd.THREADS
     if any(_shared(tensor) for tensor in tensors):
         return "its tensors are in memory that is shared with other processes"
     return None
@@ -92,6 +96,17 @@ def _pause_openmp() -> None:
     for path in {path for path in loaded if re.search(r"/lib(g|i)?omp\d*[-.\w]*\.so", path)}:
         if ctypes.CDLL(path).omp_pause_resource_all(OMP_PAUSE_SOFT) != 0:
             raise CannotFork("OpenMP cannot pause its threads here")
+
+
+def _begin_autograd() -> bool:
+    """Begin autograd, and say whether it has done so without threads; then it never starts any.
+
+    It starts them at the first backward pass, for the devices that it knows of by then, and tracing has it know of
+    eight that are not there (`minilab.sandbox.autograd`). So the pass comes first where nothing has been traced yet.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        torch.zeros((), device="cpu", requires_grad=True).backward()
+    return not autograd.has_started_threads()
 
 
 class Sign:
@@ -113,11 +128,14 @@ def call_apart(function: Callable[[Sign], T], seconds: float | None = None, *, p
         patient: wait for a copy that takes no processor time.
 
     Raises:
-        CannotFork: there is no copy, it stood still, or its result cannot be pickled.
+        CannotFork: there is no copy, it stood still, torch refused it a backward pass for being a copy, or its result
+            cannot be pickled.
         TimeLimitExceeded: it took longer than `seconds`.
         ProcessDied: it ended with a signal or an exit status; attribute `stage` has the last stage that it gave.
         BaseException: what the function raised, with its traceback in the other process as its cause.
     """
+    if autograd.has_started_threads():
+        raise CannotFork(autograd.THREADS)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()  # or both processes write what has been buffered
@@ -156,9 +174,11 @@ def _be_the_copy(function: Callable[[Sign], Any], connection: Connection, parent
         gc.freeze()  # what the collector looks through, it writes to, and the copy would get pages of its own
         said: tuple[str, Any]
         try:
+            if not torch.accelerator.is_available():
+                connection.send_bytes(pickle.dumps(("begun", _begin_autograd())))
             said = ("value", function(Sign(connection)))
         except BaseException as error:
-            said = ("raised", packed(error))
+            said = ("raised", packed(CannotFork(autograd.THREADS) if autograd.is_refused(error) else error))
         try:
             message = pickle.dumps(said)
         except Exception as error:
@@ -178,6 +198,9 @@ def _answer(process: int, connection: Connection, seconds: float | None, patient
             kind, value = _received(connection)
             if kind == "stage":
                 stage = value
+            elif kind == "begun":
+                if value:  # nothing had been traced when the copy was made: here too autograd may begin
+                    _begin_autograd()
             elif kind == "value":
                 return value
             elif kind == "raised":

@@ -20,7 +20,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -46,6 +46,9 @@ from minicompile.safe.smoketest.time_limit import time_limit
 from minicompile.state.frozen_state import CannotRestore
 from minicompile.state.reach import reached
 from minicompile.torch_private import dynamo as dynamo_internals
+from minilab.sandbox import autograd
+
+T = TypeVar("T")
 
 
 class CompileSmoketest:
@@ -192,6 +195,8 @@ class CompileSmoketest:
         except CannotRestore as raised:
             outcome.stage, error = "numerics", packed(raised)
         except Exception as raised:
+            if autograd.is_refused(raised):
+                raise CannotFork(autograd.THREADS) from raised
             outcome.failed(raised)
             error, outcome.exception = packed(raised), None
         outcome.random |= dynamo_internals.draws_as_eager()
@@ -200,17 +205,13 @@ class CompileSmoketest:
     def _takes_back(self, subject: Subject) -> bool:
         """Whether an eager step that was taken back leaves another one its numbers, after all but one of the steps."""
 
-        def twice(_sign: Sign) -> bool:
-            subject.drop_gradients()
-            with subject.grad_mode():
-                for _ in range(1, self.steps):
-                    subject.eager_step(then_train=True)
-                first = subject.eager_step_taken_back()[0]
-                again = subject.eager_step(then_train=False)[0]
+        def twice() -> bool:
+            first = subject.eager_step_taken_back()[0]
+            again = subject.eager_step(then_train=False)[0]
             return Judge(subject.model, first, self.tolerance).difference(again, first) is None
 
         try:
-            return call_apart(twice, self.time_limit_seconds)
+            return self._last_apart(subject, twice)
         except (CannotRestore, ProcessDied, TimeLimitExceeded):
             return False
 
@@ -220,20 +221,34 @@ class CompileSmoketest:
         return isinstance(error, WrongNumbers) and error.place is not None and error.place[0] in MAY_VARY
 
     def _varying(self, subject: Subject) -> set[Fact]:
-        """Of what two eager steps from one state leave differently, each in a copy of the process."""
+        """Of what two eager steps from one state leave differently."""
 
-        def twice(_sign: Sign) -> set[Fact]:
+        def once() -> Step:
+            return subject.eager_step(then_train=False)[0]
+
+        def twice() -> set[Fact]:
+            try:
+                steps = call_apart(lambda _: once()), call_apart(lambda _: once())
+            except CannotFork:  # this copy may not be copied again: in it then, as far as a step can be taken back
+                steps = subject.eager_step_taken_back()[0], once()
+            return self._told_apart(subject, *steps)
+
+        try:
+            return self._last_apart(subject, twice)
+        except (CannotFork, CannotRestore, ProcessDied, TimeLimitExceeded):
+            return set()
+
+    def _last_apart(self, subject: Subject, last: Callable[[], T]) -> T:
+        """What `last` makes of the last step, after eager ones, in a copy of the process."""
+
+        def steps(_sign: Sign) -> T:
             subject.drop_gradients()
             with subject.grad_mode():
                 for _ in range(1, self.steps):
                     subject.eager_step(then_train=True)
-                steps = (call_apart(lambda _: subject.eager_step(then_train=False)[0]) for _ in range(2))
-                return self._told_apart(subject, *steps)
+                return last()
 
-        try:
-            return call_apart(twice, self.time_limit_seconds)
-        except (CannotFork, ProcessDied, TimeLimitExceeded):
-            return set()
+        return call_apart(steps, self.time_limit_seconds)
 
     def _told_apart(self, subject: Subject, first: Step, second: Step) -> set[Fact]:
         found = Judge(subject.model, first, self.tolerance).differences(second, first)
@@ -242,17 +257,10 @@ class CompileSmoketest:
     def _explained(self, subject: Subject, distances: dict[Place, float]) -> bool:
         """Whether float32 itself explains how far a compiled step was off: eager's is as far from float64's."""
 
-        def both(_sign: Sign) -> bool:
-            subject.drop_gradients()
-            with subject.grad_mode():
-                for _ in range(1, self.steps):
-                    subject.eager_step(then_train=True)
-                eager = subject.eager_step_taken_back()[0]
-                finer = call_apart(lambda _: subject.finer_step(torch.float64))
-            return Judge(subject.model, eager, self.tolerance).explains(distances, eager, finer)
-
         try:
-            return call_apart(both, self.time_limit_seconds)
+            eager = self._last_apart(subject, lambda: subject.eager_step(then_train=False)[0])
+            finer = self._last_apart(subject, lambda: subject.finer_step(torch.float64))
+            return Judge(subject.model, eager, self.tolerance).explains(distances, eager, finer)
         except (Exception, TimeLimitExceeded):  # operations that know no float64
             return False
 
