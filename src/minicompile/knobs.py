@@ -13,7 +13,6 @@ Inductor's; two change how the model is compiled instead, and `change` says whic
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 from minicompile.lowering.captured import Kind
@@ -114,8 +113,7 @@ def _switch(name: str) -> Knob:
     if not chosen:
         told = ", ".join(f"{option}={value}" for value in values)
         raise LabError(f"the switch {option} cannot be flipped to {text!r}; write {told}.")
-    minor = ".".join(version("torch").split(".")[:2])
-    return Knob(name, "lines", EVERYWHERE, after={option: chosen[0]}, minors=(minor,))
+    return Knob(name, "lines", EVERYWHERE, after={option: chosen[0]})
 
 
 def settings(knob: Knob, side: Mapping[str, Any]) -> dict[str, Any]:
