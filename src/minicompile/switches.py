@@ -36,6 +36,7 @@ NO_CODE = re.compile(r"\s*(?:#(?!pragma|include)|//|inductor_meta=)")
 KERNEL = re.compile(r"^\w+ = async_compile\.", re.M)
 SLOWER = 20  # times as long as the model's own compile may a try take, and never less than MINUTE
 MINUTE = 60.0
+FIRST = 900.0  # seconds that a compile with nothing set may take
 
 Value = tuple[str, Any]  # a switch's name, and what it is set to
 
@@ -114,7 +115,7 @@ def _as_it_is(model: CapturedModel, target: str) -> tuple[dict, float, set[str]]
     began = time.perf_counter()
     tries = []
     for _ in range(2):
-        (one,) = _in_turn(model, target, [{}], float("inf"), 1)
+        (one,) = _in_turn(model, target, [{}], FIRST, 1)
         if isinstance(one, str):
             raise LabError(f"model {model.name} does not compile with nothing set: {one}; mend the model.")
         for name in one["modules"] - sys.modules.keys():  # else each try would import them, which takes longest
@@ -168,6 +169,7 @@ def _in_turn(
 
 def _told(pipe: Connection, work: Callable[[], dict]) -> None:
     """In a try's process: what comes of it, in a folder of its own, since some switches write traces, or to stderr."""
+    torch.set_num_threads(1)  # OpenMP's other threads are not in a fork, which would wait for them for ever
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     try:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from minicompile.state.memory import flat, is_strided, overlapping
 from minicompile.state.reach import CONTAINERS, Binding, Reached, attributes_of, reached, slots_of
+from minicompile.state.settings import Settings
 from minicompile.torch_private.state import sparse_parts, versions_kept
 from minilab import LabError
 
@@ -262,6 +263,7 @@ class FrozenState:
             *map(_Contents, tensors),
             *map(_Array, found.arrays),
             self.random,
+            Settings(),
         ]
 
     def restore(self) -> None:

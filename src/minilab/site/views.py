@@ -24,6 +24,7 @@ from minilab.site.states import (
 
 MADE = "results/"  # files below it are made by the lab, all others are written by hand
 READABLE = (".html", ".md")
+REASONS = 3  # of a stale result that are told; its own file has them all
 HEADING = re.compile(r"^# (.+)$", re.M)
 
 
@@ -228,7 +229,12 @@ class Lab:
     def reasons(self, state: State) -> list[str]:
         """Word why a result is stale or out of date."""
         language = self.text.language
-        return [reason if isinstance(reason, str) else worded(reason, language) for reason in state.reasons]
+        said = [reason if isinstance(reason, str) else worded(reason, language) for reason in state.reasons]
+        return (
+            said
+            if len(said) <= REASONS + 1
+            else [*said[:REASONS], self.text("more_reasons", count=len(said) - REASONS)]
+        )
 
     def says(self, state: State) -> str:
         """Say where a result comes from, in a sentence."""

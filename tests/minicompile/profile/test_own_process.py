@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import threaded
 
 from minicompile.profile.own_process import Processes, own_processes
 
@@ -54,7 +53,8 @@ def test_nothing_is_left_of_one_call_in_the_next(processes: Processes):
 
 
 def test_where_autograd_has_threads_each_call_begins_anew(monkeypatch: pytest.MonkeyPatch, capfd):
-    monkeypatch.setenv("PYTHONPATH", f"{Path(threaded.__file__).parent}:{SRC}")
+    # `threaded` is not imported here, where it would begin its thread for all tests that follow
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[2] / 'minilab'}:{SRC}")
     with own_processes(("threaded",), time_limit_seconds=60) as processes:
         assert processes.run("threaded:is_new").value is True
     assert "each call begins in a new process" in capfd.readouterr().err

@@ -5,7 +5,7 @@ import random
 import re
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any
@@ -26,6 +26,7 @@ from minicompile.state.reach import (
     key_name,
     walk,
 )
+from minicompile.state.settings import SETTINGS
 from minicompile.torch_private.state import version_of
 
 BATCH = "\0batch"  # the root of the batch's names, which no attribute of a model has
@@ -39,16 +40,6 @@ WORDS = {  # by element: what the name of a fact begins with
 }
 BITS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 ITERATOR = "an iterator, which is not read"
-SETTINGS: dict[str, Callable[[], Any]] = {  # of the process, or the thread, that a call may leave changed
-    "whether gradients are recorded": torch.is_grad_enabled,
-    "whether autograd looks for anomalies": torch.is_anomaly_enabled,
-    "torch's default dtype": torch.get_default_dtype,
-    "torch's default device": torch.get_default_device,
-    "autocast on the CPU": lambda: (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")),
-    "autocast on the GPU": lambda: (torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")),
-    "whether algorithms are deterministic": torch.are_deterministic_algorithms_enabled,
-    "the precision of float32 products": torch.get_float32_matmul_precision,
-}
 CHUNK = 1 << 20  # elements that are looked at at once
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 LONGEST = 1000  # characters of a text that stands for a value
@@ -170,7 +161,7 @@ class Reading:
             elif number_of(leaf) is None:
                 step.facts["structure", name] = _described(leaf)
         step.outputs = _with_values(dict(numbers_of(output)))
-        for name, setting in SETTINGS.items():
+        for name, (setting, _) in SETTINGS.items():
             step.facts["attribute", name] = str(setting())
         for name, state in _generators():
             step.facts["random", name] = state
