@@ -84,10 +84,10 @@ SLOW = (
     r"minikernel/judge/test_judge_bench\.py::test_what_is_wrong.*\[(wrong_when|remembers_by_f|crashes|slows)",
     r"minikernel/model/block/test_forward_block\.py::test_every_size_is_the_model",
     r"minikernel/model/block/test_forward_block\.py::test_the_kernels_compile_for",  # the emulator compiles them too
-    r"minikernel/ops/test_native\.py::test_it_builds_here",
+    r"minikernel/ops/operator/test_native\.py::test_it_builds_here",
     r"minikernel/ops/ladder/test_softmax_triton_textbook\.py::test_it_passes_the_proof",
     r"minikernel/ops/cpu/test_cpu_build\.py::test_the_compiler_is_the_one",
-    r"minikernel/ops/test_operator\.py::test_a_fake_cuda_tensor",  # builds it as well
+    r"minikernel/ops/operator/test_operator\.py::test_a_fake_cuda_tensor",  # builds it as well
     r"minikernel/model/test_native_launch\.py",
     r"minikernel/model/test_forward\.py::.*\[in C\+\+",
     r"minikernel/ops/test_softmax_properties\.py::test_the_triton_properties_hold_in_its_interpreter",
