@@ -179,7 +179,8 @@ def _told(pipe: Connection, work: Callable[[], dict]) -> None:
             os.chdir("/")
         pipe.send(made)
     except BaseException as error:  # of any kind: it is the try's result
-        pipe.send(f"{type(error).__name__}: {error}".strip().splitlines()[0][:200])
+        said = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        pipe.send(re.sub(r" \(/[^)]*\)", "", said)[:200])  # without the file of a module, which is another elsewhere
 
 
 def _once(model: CapturedModel, target: str, options: dict) -> dict:
