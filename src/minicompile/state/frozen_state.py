@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from minicompile.state.memory import flat, is_strided, overlapping
 from minicompile.state.reach import CONTAINERS, Binding, Reached, attributes_of, reached, slots_of
 from minicompile.state.settings import Settings
-from minicompile.torch_private.state import sparse_parts, versions_kept
+from minicompile.torch_private.tensors import sparse_parts, versions_kept
 from minilab import LabError
 
 COMPRESSED = {

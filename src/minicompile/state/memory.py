@@ -5,7 +5,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from minicompile.torch_private.state import is_view
+from minicompile.torch_private.tensors import is_view
 
 ALIGNMENT = 64  # bytes: a copy begins where its original does, as far as vector instructions and guards can see
 

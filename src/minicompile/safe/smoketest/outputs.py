@@ -27,7 +27,7 @@ from minicompile.state.reach import (
     walk,
 )
 from minicompile.state.settings import SETTINGS
-from minicompile.torch_private.state import version_of
+from minicompile.torch_private.tensors import version_of
 
 BATCH = "\0batch"  # the root of the batch's names, which no attribute of a model has
 WORDS = {  # by element: what the name of a fact begins with

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from minicompile.state.frozen_state import CannotRestore, FrozenState, frozen
 from minicompile.state.reach import reached
 from minicompile.torch_private import dynamo as dynamo_internals
-from minicompile.torch_private.state import version_of
-from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call
+from minicompile.torch_private.tensors import COMPILED_CALL, uncompiled_call, version_of
 
 PATIENCE_SECONDS = 10.0  # for calls of the model that other threads had begun
 

@@ -16,7 +16,7 @@ from minicompile.safe.smoketest.rewind import passes_taken_back
 from minicompile.state.batches import call_loss, copied_batch, parameters_of, split_batch, storages_of, tensors_of
 from minicompile.state.frozen_state import RandomState
 from minicompile.state.reach import walk
-from minicompile.torch_private.state import tree_map
+from minicompile.torch_private.tensors import tree_map
 from minilab import LabError
 
 Say = Callable[[str], None]  # told the stage of a step that begins
