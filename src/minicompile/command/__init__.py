@@ -13,6 +13,7 @@ from types import ModuleType
 from minilab import LabError
 
 COMMANDS = {
+    "show": "minicompile.command.show",
     "explore": "minicompile.command.explore",
     "capture": "minicompile.command.capture",
     "annotate": "minicompile.command.annotate",

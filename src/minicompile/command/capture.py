@@ -3,12 +3,17 @@
 import argparse
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
+
+import torch
 
 from minicompile.exploring import write_pages
 from minicompile.lowering.capture import as_capture
 from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
 from minicompile.watching.model import TARGETS, call_arguments, watch_model
+from minicompile.watching.watched import Watched
 from minilab import LabError
+from minilab.device import cpp_compiler, has_cpp_compiler
 from minilab.pages.translations import LANGUAGES
 
 
@@ -24,22 +29,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     model = named(arguments.model, arguments.checkpoint)
-    if arguments.target == "cuda":
-        model = model.to("cuda")
     asked = {"train": arguments.train, "dynamic": arguments.dynamic}
     settings = {**model.settings, **{name: True for name, given in asked.items() if given}}
-    try:
-        watched = watch_model(model.module, model.inputs, target=arguments.target, assembly=True, **settings)
-    except LabError:
-        raise
-    except Exception:
-        _refuse_what_fails_eager(model)
-        raise  # what torch.compile alone cannot do
+    watched = watched_at_command(model, f"model {model.name}", target=arguments.target, assembly=True, **settings)
     folder = arguments.out or Path("explored") / model.name
     print(write_pages([(watched, as_capture(watched))], folder, arguments.language))
 
 
-def _refuse_what_fails_eager(model: CapturedModel) -> None:
+def watched_at_command(model: CapturedModel, what: str, *, target: str, **settings: Any) -> Watched:
+    """Watch the compile of a model that somebody names at a command; `watch_model` says which `settings` there are.
+
+    Raises:
+        LabError: the target is not here, no C++ compiler is, or the model fails without torch.compile too; the
+            sentence calls it `what`. What torch.compile alone cannot do keeps its exception.
+    """
+    if target == "cpu" and not has_cpp_compiler():
+        raise LabError(
+            f"torch.compile needs a C++ compiler for this CPU, and {cpp_compiler()} is not here; install g++, name "
+            "another in CXX, or ask for --target simulated, which builds no C++."
+        )
+    if target == "cuda" and torch.cuda.is_available():  # where it is not, watch_model says so
+        model = model.to("cuda")
+    try:
+        return watch_model(model.module, model.inputs, target=target, **settings)
+    except LabError:
+        raise
+    except Exception:
+        _refuse_what_fails_eager(model, what)
+        raise
+
+
+def _refuse_what_fails_eager(model: CapturedModel, what: str) -> None:
     """Call the model without torch.compile. Raises `LabError` where that fails as well."""
     args, kwargs = call_arguments(model.module, model.inputs, model.kwargs)
     try:
@@ -47,6 +67,5 @@ def _refuse_what_fails_eager(model: CapturedModel) -> None:
     except Exception as error:
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise LabError(
-            f"model {model.name} fails without torch.compile too: {shorten(said, 200, placeholder=' …')}; mend the "
-            "model or its inputs."
+            f"{what} fails without torch.compile too: {shorten(said, 200, placeholder=' …')}; mend it or its inputs."
         ) from error
