@@ -7,6 +7,7 @@ modules of the package find. Each subcommand is a module with a docstring, whose
 
 import argparse
 import importlib
+import os
 import sys
 from types import ModuleType
 
@@ -25,13 +26,18 @@ COMMANDS = {
     "switches": "minicompile.command.switches",
 }
 
+ENOUGH_SEEN = 141  # the exit status of a program that nobody reads on, as a shell gives it
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="minicompile", description="What torch.compile makes of a model.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = COMMANDS.keys() & set(given[:1]) or COMMANDS  # of one command its module alone is imported
+    if given[:1] == ["--version"]:
+        asked = set()
     for name in COMMANDS:
         if name in asked:
             _added(subparsers, name, importlib.import_module(COMMANDS[name]))
@@ -39,10 +45,15 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if getattr(chosen, "out", None) is not None:
             importlib.import_module("minicompile.exploring").made_folder(chosen.out)
-        return int(importlib.import_module(COMMANDS[chosen.command]).run(chosen) or 0)
+        status = int(importlib.import_module(COMMANDS[chosen.command]).run(chosen) or 0)
+        sys.stdout.flush()
+        return status
     except LabError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
+        return ENOUGH_SEEN
 
 
 def _added(subparsers: "argparse._SubParsersAction", name: str, module: ModuleType) -> None:

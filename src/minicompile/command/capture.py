@@ -55,16 +55,16 @@ def watched_at_command(model: CapturedModel, what: str, *, target: str, **settin
     except LabError:
         raise
     except Exception:
-        _refuse_what_fails_eager(model, what)
+        refuse_what_fails_eager(model, what)
         raise
 
 
-def _refuse_what_fails_eager(model: CapturedModel, what: str) -> None:
+def refuse_what_fails_eager(model: CapturedModel, what: str) -> None:
     """Call the model without torch.compile. Raises `LabError` where that fails as well."""
     args, kwargs = call_arguments(model.module, model.inputs, model.kwargs)
     try:
         model.module(*args, **kwargs)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise LabError(
             f"{what} fails without torch.compile too: {shorten(said, 200, placeholder=' …')}; mend it or its inputs."

@@ -21,13 +21,14 @@ from pygments.token import Comment
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minicompile.command.capture import watched_at_command
+from minicompile.command.capture import refuse_what_fails_eager, watched_at_command
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import headline
 from minicompile.explain.annotation.lines import COMMENT, commented
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.wording import Wording
+from minicompile.exploring import made_folder
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
 from minicompile.models import SEED, CapturedModel
@@ -57,10 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     text, wanted = arguments.expression, arguments.open
+    if wanted:
+        made_folder(PAGE.parent)
     torch.manual_seed(SEED)
     inputs = tuple(_input(one) for one in arguments.inputs)
     with tempfile.TemporaryDirectory() as folder:
         model = CapturedModel(shorten(text, 60, placeholder=" …"), _evaluated(text, Path(folder)), inputs)
+        refuse_what_fails_eager(model, "the expression")  # first, since torch.compile logs what it stumbles over
         try:
             watched = watched_at_command(
                 model, "the expression", target=arguments.target, name=model.name, machine_code=wanted, assembly=wanted
