@@ -10,6 +10,7 @@ import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def pins(name: str) -> dict[str, str]:
@@ -20,17 +21,17 @@ def pins(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["cpu", "gpu"])
 def test_pins_lie_within_what_the_package_asks_for(name: str):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["gpu"]])
+    asked = [*PROJECT["tool"]["minigpt-lab"]["dependencies"]]
+    asked += [one for extra in ("workflow", "gpu") for one in PROJECT["project"]["optional-dependencies"][extra]]
     pinned = pins(name)
-    for requirement in asked:
+    for requirement in map(Requirement, asked):
         if requirement.name in pinned:
             assert requirement.specifier.contains(pinned[requirement.name]), requirement
 
 
 def test_a_newer_torch_installs_beside_the_lab():
     """`minicompile` names a torch that it was not tried with; a cap would have a resolver pull a user's torch down."""
-    asked = map(Requirement, tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
+    asked = map(Requirement, PROJECT["tool"]["minigpt-lab"]["dependencies"])
     for requirement in asked:
         if requirement.name in ("torch", "triton"):
             assert requirement.specifier.contains("99.0"), requirement

@@ -8,7 +8,9 @@ modules of the package find. Each subcommand is a module with a docstring, whose
 import argparse
 import importlib
 import os
+import platform
 import sys
+from importlib import metadata
 from types import ModuleType
 
 from minilab import LabError
@@ -24,8 +26,10 @@ COMMANDS = {
     "step": "minicompile.step",
     "what-if": "minicompile.what_if",
     "switches": "minicompile.command.switches",
+    "doctor": "minicompile.command.doctor",
 }
 
+PROJECT = "minigpt-lab"  # as it is installed
 ENOUGH_SEEN = 141  # the exit status of a program that nobody reads on, as a shell gives it
 
 
@@ -54,6 +58,17 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
         return ENOUGH_SEEN
+
+
+def version() -> str:
+    """The lab's version, and torch's and Python's, as they are installed: nothing is imported."""
+    found = {}
+    for name in (PROJECT, "torch"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "that is not installed"
+    return f"{found[PROJECT]} (torch {found['torch']}, Python {platform.python_version()})"
 
 
 def _added(subparsers: "argparse._SubParsersAction", name: str, module: ModuleType) -> None:

@@ -15,9 +15,8 @@ from textwrap import shorten
 import pygments
 import torch
 from pygments.formatters import TerminalFormatter
-from pygments.formatters.terminal import TERMINAL_COLORS
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment
+from pygments.token import Comment, Keyword, Number, String, Token
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -40,6 +39,14 @@ from minilab.user_code import first_line
 KNOWN = {"torch": torch, "F": F, "nn": nn, "math": math}  # names that an expression may use
 DTYPES = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
 INPUT = re.compile(r"(?P<sizes>scalar|\d+(?:x\d+)*)(?::(?P<dtype>\w+))?", re.ASCII)
+COLOURS = {  # in the code as a terminal shows it; what explains it stands out
+    Token: ("", ""),
+    Comment: ("cyan", "cyan"),
+    Comment.Preproc: ("", ""),
+    Keyword: ("blue", "blue"),
+    String: ("yellow", "yellow"),
+    Number: ("magenta", "magenta"),
+}
 MOST_DIMENSIONS = 64  # that a tensor of torch's may have
 PAGE = Path("explored/expression/explorer.html")
 
@@ -111,7 +118,7 @@ def _input(text: str) -> Tensor:
     named = INPUT.fullmatch(text)
     if named is None:
         raise LabError(
-            f"{text!r} is no input; write its sizes, and a dtype if it is not float32: 512x600, 600:bfloat16, or scalar."
+            f"{text!r} is no input; write sizes, and a dtype if it is not float32: 512x600, 600:bfloat16, or scalar."
         )
     name = named["dtype"] or "float32"
     if name not in DTYPES:
@@ -160,6 +167,5 @@ def _print(lines: list[str], language: str) -> None:
     """Print code; a terminal that somebody looks at gets it in colours (no-color.org)."""
     text = "\n".join(lines) + "\n"
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        colours = {**TERMINAL_COLORS, Comment: ("cyan", "cyan"), Comment.Preproc: ("blue", "brightblue")}
-        text = pygments.highlight(text, get_lexer_by_name(language), TerminalFormatter(colorscheme=colours))
+        text = pygments.highlight(text, get_lexer_by_name(language), TerminalFormatter(colorscheme=COLOURS))
     print(text, end="")

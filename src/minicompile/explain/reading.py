@@ -12,7 +12,7 @@ from minilab import LabError
 from minilab.config.check import check_schema, read_schema
 from minilab.files import read_object
 
-SCHEMA = Path(__file__).parents[3] / "schemas/capture.schema.yaml"  # in a checkout; an installed package has none
+SCHEMA = "schemas/capture.schema.yaml"
 ADVICE = "write it again with `minicompile capture`, or name another file."
 FORMS = "a watched.json.xz or a capture.json"
 
@@ -46,9 +46,8 @@ def captures(*paths: Path) -> Iterator[list[Capture]]:
         raise
     except Exception:
         for path, capture in zip(paths, found, strict=True):
-            if SCHEMA.is_file():
-                held = {name: value for name, value in capture.items() if name != "restored"}
-                check_schema(held, read_schema(SCHEMA), str(path), ADVICE)
+            held = {name: value for name, value in capture.items() if name != "restored"}
+            check_schema(held, read_schema(SCHEMA), str(path), ADVICE)
         raise
 
 

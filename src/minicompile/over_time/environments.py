@@ -186,7 +186,7 @@ def _made(one: Wanted, home: Path) -> Path:
 def _beside_torch() -> list[str]:
     """What the lab requires but torch, as pip takes it."""
     if PROJECT.is_file():
-        stated = tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
+        stated = tomllib.loads(PROJECT.read_text())["tool"]["minigpt-lab"]["dependencies"]
     else:
         stated = [text for text in metadata.requires("minigpt-lab") or [] if "extra ==" not in text]
     return [text for text in stated if Requirement(text).name != "torch"]

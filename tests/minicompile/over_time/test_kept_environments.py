@@ -92,7 +92,7 @@ def wheels(tmp_path, monkeypatch) -> Path:
         )
         wheel.writestr("torch-9.9.0.dist-info/RECORD", "")
     project = tmp_path / "pyproject.toml"
-    project.write_text('[project]\ndependencies = ["torch>=2.11,<2.14"]\n')
+    project.write_text('[tool.minigpt-lab]\ndependencies = ["torch>=2.11,<2.14"]\n')
     monkeypatch.setattr(environments, "PROJECT", project)
     for name, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null"}.items():
         monkeypatch.setenv(name, value)
