@@ -68,7 +68,7 @@ class Machine:
             ("Triton's code for an H200 that is not here (--target simulated)", self.broken or _no_triton()),
             ("torch.compile for a GPU (--target cuda)", self._no_cuda() or _no_triton()),
             ("the lab's kernels on a GPU (minikernel)", self._no_cuda() or self._too_old() or self._lacking("gpu")),
-            ("the workflow (snakemake)", self._lacking("workflow") or _no_checkout()),
+            ("the workflow (snakemake)", _no_checkout() or self._lacking("workflow")),
             ("the workflow on a cluster (profiles/slurm)", self._lacking("slurm")),
         ]
 
@@ -122,8 +122,7 @@ class Machine:
         try:
             lacking = [said for one in required(extra) if (said := _is_not_there(one))]
         except metadata.PackageNotFoundError:
-            return (
-                f"{PROJECT} lies on Python's path and is not installed, so what it needs is not known: pip install -e ."
+            return f"{PROJECT} is on Python's path and not installed, so what it needs is not known: pip install -e ."
             )
         if not lacking:
             return None
@@ -160,7 +159,9 @@ def _no_triton() -> str | None:
 
 
 def _no_checkout() -> str | None:
-    return None if Path("Snakefile").is_file() else "It runs in a clone of the lab, and this folder has no Snakefile."
+    if Path("Snakefile").is_file():
+        return None
+    return "It runs in a clone of the lab, and this folder has no Snakefile: clone it, and pip install -e . there."
 
 
 def _libraries_of_cuda() -> list[str]:

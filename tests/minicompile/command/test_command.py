@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -156,6 +157,15 @@ def test_a_capture_is_explained_and_compared(tiny, capsys):
     assert "softmax" in capsys.readouterr().out
     assert command.main(["diff", str(tiny), str(tiny), "--json"]) == 0
     assert '"same": true' in capsys.readouterr().out
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_in_silence(tiny):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        command_line = [sys.executable, "-m", "minicompile", "annotate", str(tiny)]
+        done = subprocess.run(command_line, stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (command.ENOUGH_SEEN, "")
 
 
 @pytest.mark.parametrize(
