@@ -123,7 +123,6 @@ class Machine:
             lacking = [said for one in required(extra) if (said := _is_not_there(one))]
         except metadata.PackageNotFoundError:
             return f"{PROJECT} is on Python's path and not installed, so what it needs is not known: pip install -e ."
-            )
         if not lacking:
             return None
         return f"It needs {', '.join(lacking)}: pip install '{PROJECT}{f'[{extra}]' if extra else ''}'."
