@@ -1,0 +1,14 @@
+"""Show what the records hold, on one page (rule first_look)."""
+
+from pathlib import Path
+
+from minicompile.report.first_look.page import write_first_look
+from minilab.script import run
+
+
+def main(job):
+    write_first_look(job.params.config, Path(job.output.page))
+
+
+if __name__ == "__main__":
+    run(main, globals().get("snakemake"))
