@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from minicompile.report.first_look.page import write_first_look
+from minicompile.report.first_look.records import recorded
 from minilab.script import run
 
 
 def main(job):
-    write_first_look(job.params.config, Path(job.output.page))
+    config = job.params.config
+    write_first_look(recorded(config), config, Path(job.output.page))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from minicompile.report.first_look.page import PAGE, write_first_look
+from minicompile.report.first_look.records import recorded
 from minilab.config.check import check_config, read_schema
 from minilab.errors import LabError
 from minilab.pages.translations import LANGUAGES
@@ -27,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise LabError(f"there is no {CONFIG} in {Path.cwd()}; run it in the lab's folder, as `git clone` made it.")
         config = read_yaml(CONFIG)
         check_config(config, read_schema("schemas/config.schema.yaml"))
-        write_first_look(config, given.page, given.language)
+        write_first_look(recorded(config), config, given.page, given.language)
     except LabError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1

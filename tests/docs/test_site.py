@@ -29,8 +29,7 @@ def test_every_page_that_the_readme_leads_to_is_there_and_no_link_is_dead(built)
     assert {"index.html", "explorers.html", "docs/concepts/memory_bound.html", "docs/what_if/fusion.html"} <= {
         str(path.relative_to(built)) for path in pages
     }
-    # an explorer's page finds its lines by itself: tests/browser/test_site_browser.py
-    dead = {str(page): [link for link in dead_links(page) if "explorer.html#" not in link] for page in pages}
+    dead = {str(page): dead_links(page) for page in pages}
     assert {page: links for page, links in dead.items() if links} == {}
 
 

@@ -3,13 +3,14 @@
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from markupsafe import Markup
 
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.explorer.questions import questions
 from minicompile.report.first_look.findings import findings
-from minicompile.report.first_look.records import Card, Recorded, recorded
+from minicompile.report.first_look.records import Card, Recorded
 from minikernel.report import roofline_plot
 from minikernel.report.model.timeline import timeline_page
 from minilab.files import read_object, write_text
@@ -63,38 +64,28 @@ class Words:
         }
 
 
-def write_first_look(config: dict, page: Path = PAGE, language: str | None = None) -> None:
-    """Write the page, the explorer and the timeline, from the records alone.
+def write_first_look(held: Recorded, config: dict, page: Path = PAGE, language: str | None = None) -> None:
+    """Write the page, the explorer and the timeline.
 
     Args:
+        held: what the records hold.
         config: the whole configuration.
         page: the page's file; the other two go into a folder beside it that has its name without the ending.
         language: of all of it; the configuration's by default.
-
-    Raises:
-        LabError: there are no records here, or one is not what was published.
     """
-    held = recorded(config)
-    words = Words(language or config["language"])
-    beside, template = (
-        page.with_suffix(""),
-        environment(PACKAGE, words.language, autoescape=True, trim_blocks=True, lstrip_blocks=True),
-    )
+    words, beside = Words(language or config["language"]), page.with_suffix("")
+    template = environment(PACKAGE, words.language, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template.filters["code"] = with_code
     html = template.get_template("first_look.html").render(
         text=words.own,
         lab=words.lab,
         language=words.language,
-        texts=[written(prompt) for prompt in PROMPTS],
+        **summary(held, words.own),
+        origins=[words.origin(one.of) for one in findings(held)],
         checkpoint=checkpoint_view(config, words),
-        findings=[
-            {"says": words.own(f"finding.{one.code}", **one.fields), "origin": words.origin(one.of)}
-            for one in findings(held)
-        ],
         cards=[card_view(card, words) for card in held.cards],
         explorer=draw_explorer(held, beside / "explorer.html", words.language),
-        timeline=draw_timeline(held, beside / "timeline.html", page, words.language),
-        commands=[{"run": command, "says": words.own(f"next.{name}")} for command, name in COMMANDS.items()],
+        timeline=draw_timeline(held, beside / "timeline.html", page, words),
         read=[{"path": path, **words.origin(made)} for path, made in held.read.items()],
         base=base_style(),
         style=Markup(asset("minilab.site", "lab.css") + asset(PACKAGE, "first_look.css")),
@@ -102,6 +93,15 @@ def write_first_look(config: dict, page: Path = PAGE, language: str | None = Non
         themes=embedded_json({name: words.lab(f"program.{name}") for name in ("light", "dark")}),
     )
     write_text(page, html)
+
+
+def summary(held: Recorded, text: Translations) -> dict[str, Any]:
+    """What can be said without a picture: the `texts` that MiniGPT writes, the `sentences` found, `commands` to run."""
+    return {
+        "texts": [written(prompt) for prompt in PROMPTS],
+        "sentences": [text(f"finding.{one.code}", **one.fields) for one in findings(held)],
+        "commands": [{"run": command, "says": text(f"next.{name}")} for command, name in COMMANDS.items()],
+    }
 
 
 def written(prompt: str) -> dict[str, str]:
@@ -149,11 +149,10 @@ def draw_explorer(held: Recorded, path: Path, language: str) -> dict | None:
     return {"address": address, "model": held.capture["model"]["name"], "more": len(asked) - 1, **first}
 
 
-def draw_timeline(held: Recorded, path: Path, page: Path, language: str) -> str | None:
+def draw_timeline(held: Recorded, path: Path, page: Path, words: Words) -> str | None:
     """Write the timeline, whose way back is to the page; return its address from there."""
     if held.model is None or not held.model["timelines"]:
         return None
-    back = Translations("minicompile.report", "first_look", language)("back")
-    html = WAY_BACK.sub(f'<a href="../{page.name}" target="_top">{back}</a>', timeline_page(held.model, language))
-    write_text(path, html)
+    back = f'<a href="../{page.name}" target="_top">{words.own("back")}</a>'
+    write_text(path, WAY_BACK.sub(back, timeline_page(held.model, words.language)))
     return f"{path.parent.name}/{path.name}"
