@@ -136,7 +136,9 @@ def test_what_is_stale_is_said_to_be(kernels_alone, tmp_path, stale):
 def test_a_checkpoint_that_other_parameters_would_make_is_said_to_be_stale():
     other = {**CONFIG, "training": {**CONFIG["training"], "seed": 43}}
     changed = set(checkpoint_view(other, Words("en"))["origin"]["reasons"])
-    assert changed - set(checkpoint_view(CONFIG, Words("en"))["origin"]["reasons"]) == {"parameter training has changed"}
+    assert changed - set(checkpoint_view(CONFIG, Words("en"))["origin"]["reasons"]) == {
+        "parameter training has changed"
+    }
 
 
 @pytest.mark.parametrize(
