@@ -80,7 +80,7 @@ def write_first_look(held: Recorded, config: dict, page: Path = PAGE, language: 
         text=words.own,
         lab=words.lab,
         language=words.language,
-        **summary(held, words.own),
+        **summary(held, words),
         origins=[words.origin(one.of) for one in findings(held)],
         checkpoint=checkpoint_view(config, words),
         cards=[card_view(card, words) for card in held.cards],
@@ -95,12 +95,12 @@ def write_first_look(held: Recorded, config: dict, page: Path = PAGE, language: 
     write_text(page, html)
 
 
-def summary(held: Recorded, text: Translations) -> dict[str, Any]:
+def summary(held: Recorded, words: Words) -> dict[str, Any]:
     """What can be said without a picture: the `texts` that MiniGPT writes, the `sentences` found, `commands` to run."""
     return {
         "texts": [written(prompt) for prompt in PROMPTS],
-        "sentences": [text(f"finding.{one.code}", **one.fields) for one in findings(held)],
-        "commands": [{"run": command, "says": text(f"next.{name}")} for command, name in COMMANDS.items()],
+        "sentences": [words.own(f"finding.{one.code}", **one.fields) for one in findings(held)],
+        "commands": [{"run": command, "says": words.own(f"next.{name}")} for command, name in COMMANDS.items()],
     }
 
 
