@@ -1,7 +1,9 @@
 """The static site: what it holds, where its links lead, and that nothing of it comes from a server."""
 
 import json
+import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -50,6 +52,19 @@ def test_an_explorer_of_a_stale_record_says_so(shown, monkeypatch):
         found = site_explorers.recorded_capture(folder)["restored"]
         assert found["stale"] is bool(found["reasons"])
         assert stale is any(reason["code"].startswith("source") for reason in found["reasons"])
+
+
+def test_what_is_published_is_made_by_the_script_that_ci_runs():
+    steps = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text())["jobs"]["site"]["steps"]
+    (run,) = [shlex.split(step["run"]) for step in steps if "run" in step]
+    assert run[0] in (ROOT / ".ci/run").read_text()
+    assert os.access(ROOT / run[0], os.X_OK)
+    assert [step["with"]["path"] for step in steps if "upload-pages" in step.get("uses", "")] == [run[1]]
+    rules = "".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
+    reports = [target for target in run if target.startswith("results/")]
+    assert len(reports) >= 5
+    assert [target for target in reports if f'"{target}"' not in rules] == []  # each is what a rule makes
+    assert [target for target in reports if not any(Path(target).match(one) for one in site.BUILT)] == []
 
 
 def test_nothing_comes_from_a_server(built):
