@@ -7,6 +7,7 @@ MkDocs and its theme Material make the HTML, with a search that needs no network
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,7 @@ WORKER = Path(__file__).parent / "data/iframe-worker.js"  # lets the search run 
 FETCHED = "https://unpkg.com/iframe-worker/shim"  # where Material would have it from
 SHOWN = (".html", ".png", ".svg", ".css", ".js")  # as they are; any other file becomes a page of its text
 BUILT = ("results/2?/*.md", "results/PHASE_*.md")
+MARKDOWN = re.compile(r'href="((?:[^":#?]*/)?)([^":#?/]+)\.md"')
 SETTINGS = {
     "plugins": ["search", "offline"],
     "use_directory_urls": False,
@@ -144,6 +146,11 @@ def rewritten(page: Path, text: str, opened: Mapping[Path, str]) -> str:
     return text
 
 
+def leading_to_pages(html: str) -> str:
+    """A page of the lab's own with its links to Markdown files leading to what MkDocs makes of those."""
+    return MARKDOWN.sub(lambda found: f'href="{found[1]}{"index" if found[2] == "README" else found[2]}.html"', html)
+
+
 def code_page(path: Path, text: str) -> str:
     """A file of code as a page, which a search finds after pages of words."""
     language = {".cu": "cuda", ".cuh": "cuda", ".smk": "python", ".cff": "yaml"}.get(path.suffix, path.suffix[1:])
@@ -193,12 +200,14 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if path == FIRST_LOOK:
             config = read_yaml(root / "config.yaml")
-            write_first_look(recorded(config), config, target, language)
+            write_first_look(recorded(config), config, target, language, home="../index.html")
         elif path.suffix == ".md":
             text = rewritten(path, (root / path).read_text(), opened)
             write_text(target, start_page(here.values(), text, language) if path == Path(START) else text)
         elif target.name != path.name:
             write_text(target, code_page(path, (root / path).read_text()))
+        elif path not in here and path.suffix == ".html":
+            write_text(target, leading_to_pages((root / path).read_text()))
         elif path not in here:
             shutil.copyfile(root / path, target)
     write_text(sources / EXPLORERS, explorers_page(here.values(), language))

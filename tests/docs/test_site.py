@@ -39,6 +39,7 @@ def test_every_page_that_the_readme_leads_to_is_there_and_no_link_is_dead(built)
 def test_the_first_look_stands_where_the_docs_have_what_markdown_can_show_of_it(built):
     page = (built / "docs/first_look.html").read_text()
     assert re.search(r'<iframe src="first_look/explorer\.html#ask/\w+"', page)
+    assert 'href="../index.html"' in page
     assert 'href="docs/first_look.html"' in (built / "index.html").read_text()
     assert 'href="first_look.html"' in (built / "docs/index.html").read_text()
 
@@ -76,6 +77,20 @@ def test_nothing_comes_from_a_server(built):
 def test_a_file_of_code_that_a_page_links_is_a_page(built):
     assert "naive.cu.html" in (built / "docs/concepts/reducing_a_row.html").read_text()
     assert "__global__" in (built / "src/minikernel/ops/cuda/naive.cu.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("href", "leads_to"),
+    [
+        ("README.md", "index.html"),
+        ("../24/README.md", "../24/index.html"),
+        ("CONTEST.md", "CONTEST.html"),
+        ("a/README.html", "a/README.html"),
+        ("https://a.example/README.md", "https://a.example/README.md"),
+    ],
+)
+def test_a_page_of_the_labs_own_leads_to_pages(href, leads_to):
+    assert site.leading_to_pages(f'<a href="{href}">there</a>') == f'<a href="{leads_to}">there</a>'
 
 
 def test_the_navigation_is_the_contents_of_the_docs():

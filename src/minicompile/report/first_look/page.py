@@ -64,7 +64,9 @@ class Words:
         }
 
 
-def write_first_look(held: Recorded, config: dict, page: Path = PAGE, language: str | None = None) -> None:
+def write_first_look(
+    held: Recorded, config: dict, page: Path = PAGE, language: str | None = None, home: str | None = None
+) -> None:
     """Write the page, the explorer and the timeline.
 
     Args:
@@ -72,6 +74,7 @@ def write_first_look(held: Recorded, config: dict, page: Path = PAGE, language: 
         config: the whole configuration.
         page: the page's file; the other two go into a folder beside it that has its name without the ending.
         language: of all of it; the configuration's by default.
+        home: the address, from the page, of the lab's pages, where the page is one of them.
     """
     words, beside = Words(language or config["language"]), page.with_suffix("")
     template = environment(PACKAGE, words.language, autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -80,6 +83,7 @@ def write_first_look(held: Recorded, config: dict, page: Path = PAGE, language: 
         text=words.own,
         lab=words.lab,
         language=words.language,
+        home=home,
         **summary(held, words),
         origins=[words.origin(one.of) for one in findings(held)],
         checkpoint=checkpoint_view(config, words),
