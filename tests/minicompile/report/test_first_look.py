@@ -11,9 +11,8 @@ from links import dead_links
 from minicompile.report.first_look.findings import findings
 from minicompile.report.first_look.page import PROMPTS, Words, checkpoint_view, write_first_look
 from minicompile.report.first_look.records import recorded
-from minilab import LabError
+from minilab import LabError, first_look
 from minilab.files import read_object
-from minilab.first_look import main
 from minilab.pages.translations import LANGUAGES
 from minimodel.writing import command
 
@@ -141,6 +140,22 @@ def test_a_checkpoint_that_other_parameters_would_make_is_said_to_be_stale():
     }
 
 
+def test_an_installed_package_shows_what_it_brings_and_judges_no_record(tmp_path, monkeypatch):
+    brought, here = tmp_path / "lab", tmp_path / "here"
+    for name in ("config.yaml", "results/recorded", "schemas"):
+        (brought / name).parent.mkdir(parents=True, exist_ok=True)
+        (brought / name).symlink_to(ROOT / name)
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(first_look, "BROUGHT", brought)
+    assert first_look.main(["--page", "look.html"]) == 0
+    html = (here / "look.html").read_text()
+    assert re.findall(r'class="state (\w+)"', html) == ["not_asked"] * html.count('is known in a clone of the lab.">')
+    assert html.count('class="state not_asked"') > 10
+    assert "(stale)" not in html
+    assert {path.name for path in here.rglob("*.html")} == {"look.html", "explorer.html", "timeline.html"}
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [
@@ -155,7 +170,7 @@ def test_elsewhere_than_in_the_lab_it_is_one_sentence(tmp_path, monkeypatch, cap
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert main([]) == 1
+    assert first_look.main([]) == 1
     shown = capsys.readouterr()
     assert not shown.out
     assert re.match(f"Error: .*{said}", shown.err)

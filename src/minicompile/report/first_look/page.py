@@ -10,7 +10,7 @@ from markupsafe import Markup
 from minicompile.explain.explorer import render_explorer
 from minicompile.explain.explorer.questions import questions
 from minicompile.report.first_look.findings import findings
-from minicompile.report.first_look.records import Card, Recorded
+from minicompile.report.first_look.records import Card, Recorded, is_checkout
 from minikernel.report import roofline_plot
 from minikernel.report.model.timeline import timeline_page
 from minilab.files import read_object, write_text
@@ -21,7 +21,7 @@ from minilab.plan import LOOKED_AT
 from minilab.records.provenance import stale_reasons
 from minilab.site.contents import data_url
 from minilab.site.render import with_code
-from minilab.site.states import RESTORED, STALE, State
+from minilab.site.states import NOT_ASKED, RESTORED, STALE, State
 from minilab.site.views import reasons_of, said_of
 from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.opening import load_checkpoint
@@ -52,8 +52,12 @@ class Words:
         self.lab = Translations("minilab", "lab", language)
 
     def origin(self, made: dict) -> dict:
-        """What the page says of where a restored artefact comes from, as the front door does."""
+        """What the page says of where a restored artefact comes from: as the front door does, where it is known whether
+        it is stale."""
         provenance, restored = made["provenance"], made["restored"]
+        if restored["stale"] is None:
+            says = self.own("unjudged.says", date=provenance["date"][:10], device=provenance["device"])
+            return {"kind": NOT_ASKED, "badge": self.own("unjudged.badge"), "says": says, "reasons": []}
         kind = STALE if restored["stale"] else RESTORED
         state = State(kind, provenance["date"][:10], provenance["device"], tuple(restored["reasons"]))
         return {
@@ -125,7 +129,8 @@ def checkpoint_view(config: dict, words: Words) -> dict:
     """What is said of the checkpoint that writes: its description, and what has changed since it was trained."""
     described = read_object(SHIPPED.with_suffix(".json"))
     made = described["provenance"]
-    reasons = stale_reasons(made, {name: config[name] for name in made["params"]}, results=False)
+    today = {name: config[name] for name in made["params"]}
+    reasons = stale_reasons(made, today, results=False) if is_checkout() else []
     origin = words.origin({"provenance": made, "restored": {"stale": bool(reasons), "reasons": reasons}})
     says = words.own("written.trained", date=made["date"][:10], excess=described["excess_percent"] / 100)
     return {**described, "origin": {**origin, "says": says}}
@@ -138,7 +143,7 @@ def card_view(card: Card, words: Words) -> dict:
         roofline_plot.draw([card.panel], svg.with_suffix(".png"), svg, words.language)
         picture = data_url(svg.read_bytes(), "image/svg+xml")
     behind = [card.of[name] for name in LOOKED_AT if name in card.of]
-    worst = max(behind, key=lambda made: made["restored"]["stale"])
+    worst = max(behind, key=lambda made: bool(made["restored"]["stale"]))
     return {"name": card.panel["name"], "picture": picture, "origin": words.origin(worst)}
 
 

@@ -10,9 +10,11 @@ from minicompile.profile.conclusions import profiled
 from minicompile.watching.watched import checked
 from minikernel.report.roofline import panel
 from minilab import LabError
+from minilab.files import read_object
 from minilab.plan import Plan
 from minilab.records.artefact import RECORDED
 from minilab.records.params import kind_of
+from minilab.records.provenance import provenances
 from minilab.records.restore import restore
 
 
@@ -40,25 +42,42 @@ class Recorded(NamedTuple):
     read: dict[str, dict]
 
 
+def is_checkout() -> bool:
+    """Whether code lies here that records can be held against; elsewhere nothing tells if they are stale."""
+    return Path("src").is_dir()
+
+
 def recorded(config: dict) -> Recorded:
     """Read the records under `results/recorded`, those of devices that are here among them.
 
     Args:
         config: the whole configuration.
 
+    Returns:
+        What they hold; outside of a checkout `stale` is None in each.
+
     Raises:
         LabError: there are none, or one is not what was published, or stale where `records.stale` is `fail`.
     """
     plan = Plan(config, measured=[])
+    judged = is_checkout()
     read: dict[str, dict] = {}
     of: dict[str, dict[str, dict]] = defaultdict(dict)  # device -> name of an artefact -> what its record holds
     for entry, at in plan.looked_at:
-        today = {
-            kernel: (params, entry.digests(config, {**at, "kernel": kernel}))
-            for kernel, params in plan.measured_with(entry, at).items()
-        }
-        made = restore(entry.record(**at), entry, f"{RECORDED}/{at['device']}", today, config["records"]["stale"])
-        read[entry.record(**at)] = of[at["device"]][entry.name] = made
+        path = entry.record(**at)
+        if judged:
+            measured_with = plan.measured_with(entry, at)
+            today = {
+                kernel: (params, entry.digests(config, {**at, "kernel": kernel}))
+                for kernel, params in measured_with.items()
+            }
+        else:
+            made = provenances(read_object(path))
+            today = {kernel: (one["params"], one["sources"]) for kernel, one in made.items()}
+        made = restore(path, entry, f"{RECORDED}/{at['device']}", today, config["records"]["stale"])
+        if not judged:
+            made["restored"]["stale"] = None
+        read[path] = of[at["device"]][entry.name] = made
     headline = config["roofline"]["headline"]
     cards = [
         Card(panel(held["ceilings"], held["bench"], headline[kind_of(device)], held.get("head")), held)
