@@ -4,6 +4,7 @@ A slug is the hardware's own name in lower case: `cpu-amd-epyc`, `h200`, `geforc
 heavy is imported, because Snakemake asks at parse time, on laptops and on login nodes.
 """
 
+import logging
 import os
 import platform
 import re
@@ -116,6 +117,15 @@ def cpp_compiler() -> str:
 def has_cpp_compiler() -> bool:
     """Whether C++ can be built here: torch.compile's kernels, and the lab's own for a CPU."""
     return shutil.which(cpp_compiler()) is not None
+
+
+def do_without_cuda() -> None:
+    """Leave out what torch's CUDA build warns of in each process that compiles, without a GPU: it changes nothing."""
+    logging.getLogger("torch.utils.cpp_extension").addFilter(_is_worth_saying)
+
+
+def _is_worth_saying(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("No CUDA runtime is found")
 
 
 def usable_cores() -> int:

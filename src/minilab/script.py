@@ -23,6 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from minilab.device import do_without_cuda
 from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
 from minilab.inputs import look_at_inputs
@@ -81,6 +82,7 @@ def set_up_logging(log: str | None, job: str) -> None:
         handlers.append(LogFile(log, "a" if is_inside() else "w"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.captureWarnings(True)
+    do_without_cuda()
 
 
 class LogFile(logging.FileHandler):

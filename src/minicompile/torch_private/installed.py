@@ -11,9 +11,9 @@ from packaging.version import Version
 
 from minicompile.torch_private.names import MINORS
 from minilab import LabError
+from minilab.device import do_without_cuda
 
 log = logging.getLogger(__name__)
-NO_RUNTIME = "No CUDA runtime is found"
 
 
 def untried(version: str) -> str | None:
@@ -49,11 +49,6 @@ def begin() -> None:
     """
     import torch
 
-    logging.getLogger("torch.utils.cpp_extension").addFilter(_is_worth_saying)
+    do_without_cuda()
     if sentence := untried(torch.__version__):
         log.warning(sentence)
-
-
-def _is_worth_saying(record: logging.LogRecord) -> bool:
-    """Leave out what a build for CUDA warns of in each process that compiles, without a GPU: it changes nothing."""
-    return not str(record.msg).startswith(NO_RUNTIME)

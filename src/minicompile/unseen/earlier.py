@@ -10,7 +10,7 @@ import functools
 import gc
 import re
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any, TypedDict
 
 import torch
@@ -111,8 +111,8 @@ def _is_inductors(graph: Any) -> bool:
             return True
         if isinstance(one, FunctionType):  # not its globals, through which everything can be reached
             below = [*(cell.cell_contents for cell in one.__closure__ or () if _filled(cell)), one.__dict__]
-        elif isinstance(one, functools.partial | list | tuple | dict | MethodType | staticmethod):
-            below = gc.get_referents(one)
+        elif isinstance(one, functools.partial | list | tuple | dict | MethodType | BuiltinMethodType | staticmethod):
+            below = gc.get_referents(one)  # of a method what it is bound to
         elif isinstance(one, type) and issubclass(one, torch.autograd.Function):  # one is made for each trained graph
             below = list(vars(one).values())
         elif isinstance(one, torch.Tensor | torch.fx.GraphModule | type):
