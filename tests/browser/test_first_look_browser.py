@@ -3,22 +3,13 @@
 from pathlib import Path
 
 import pytest
-import yaml
+import recorded_pages
 from test_accessibility import in_every_look, violations
-
-from minicompile.report.first_look.page import write_first_look
-from minicompile.report.first_look.records import recorded
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def page(once) -> Path:
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    return (
-        once("first_look", lambda folder: write_first_look(recorded(config), config, folder / "look.html"))
-        / "look.html"
-    )
+    return once("first_look", recorded_pages.first_look) / "look.html"
 
 
 def framed(opened, number: int):
