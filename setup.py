@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parent
-ALONG = {"schemas": "minilab/schemas"}  # folder of a checkout -> in the wheel
+ALONG = ("schemas", "exercises", "config.yaml")  # of a checkout, for `minilab.config.check.brought`
 
 
 class BuildAlong(build_py):
@@ -43,9 +43,14 @@ class BuildAlong(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            for folder, place in ALONG.items():
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(ROOT / folder, Path(self.build_lib, place), ignore=ignored, dirs_exist_ok=True)
+            along = Path(self.build_lib, "minilab/along")
+            along.mkdir(exist_ok=True)
+            for name in ALONG:
+                if (ROOT / name).is_file():
+                    shutil.copy(ROOT / name, along)
+                else:
+                    left = shutil.ignore_patterns("__pycache__")
+                    shutil.copytree(ROOT / name, along / name, ignore=left, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

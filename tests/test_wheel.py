@@ -19,7 +19,8 @@ import numpy
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("src", "schemas", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+ALONG = ("schemas", "exercises", "config.yaml")
+PARTS = ("src", *ALONG, "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 NO_SNAKEMAKE = "import sys; sys.modules['snakemake'] = None"
 
 # Everything that can be imported, and what reads the files that came along.
@@ -38,13 +39,12 @@ assert all(module.__file__.startswith(sys.prefix) for name, module in sys.module
 
 import torch
 from minikernel import softmax
-from minilab.config.check import SCHEMAS, read_schema
+from minilab.config.check import read_schema
 from minimodel import NumpyMiniGPT, save_checkpoint
 from minimodel.numpy_minigpt import MiniGPTConfig
 
 x = torch.randn(4, 600)
 assert torch.equal(softmax(x, dim=-1), torch.softmax(x, -1))
-assert sorted(path.name for path in SCHEMAS.iterdir()) == SCHEMAS_HERE
 assert read_schema("schemas/capture.schema.yaml")["type"] == "object"
 tokens = ["<pad>", "<bos>", "<unk>", "I", "walked", "Yesterday", ".", "!"]
 config = MiniGPTConfig(vocab_size=len(tokens), block_size=8, n_layer=1, n_head=2, n_embd=16)
@@ -138,15 +138,15 @@ def test_a_wheel_asks_for_the_library_and_an_installation_in_place_for_the_workf
 
 def test_every_file_of_the_packages_and_what_lies_beside_them_is_in_the_wheel(source, wheel):
     here = {str(path.relative_to(source / "src")) for path in (source / "src").rglob("*") if path.is_file()}
-    here |= {f"minilab/schemas/{path.name}" for path in (source / "schemas").iterdir()}
+    along = [path for name in ALONG for path in (source / name, *(source / name).rglob("*")) if path.is_file()]
+    here |= {f"minilab/along/{path.relative_to(source)}" for path in along}
     with ZipFile(wheel) as held:
         there = {name for name in held.namelist() if ".dist-info/" not in name}
     assert there == {name for name in here if ".egg-info/" not in name}
 
 
 def test_what_is_installed_works_outside_of_any_checkout(run):
-    schemas = sorted(path.name for path in (ROOT / "schemas").iterdir())
-    used = run("python", "-c", USE.replace("SCHEMAS_HERE", repr(schemas)))
+    used = run("python", "-c", USE)
     shown = run("minicompile", "show", "lambda x: torch.softmax(x, -1)", "4x600", "--target", "simulated")
     assert said(run("minicompile", "--version")).startswith("minicompile 0.")
     assert "This is softmax over the last axis of 4x600" in said(shown)
@@ -154,6 +154,8 @@ def test_what_is_installed_works_outside_of_any_checkout(run):
     assert said(used) == "used\n"
     wrote = run("minigpt", "--checkpoint", "model.npz", "Yesterday I", "--tokens", "2", "--seed", "1")
     assert said(wrote).startswith("Yesterday I")
+    assert said(run("python", "-m", "minikernel")) == "exercises/README.md says how to begin.\n"
+    assert "exercises/01_textbook.py" in said(run("python", "-m", "minikernel", "textbook"))
     told = said(doctor)
     assert "the library's packages: works\n" in told
     assert "the workflow (snakemake): does not work here. It runs in a clone of the lab" in told

@@ -10,7 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minikernel.exercise.exercises import Exercise
+from minikernel.exercise.marks import Marks
 from minikernel.judge.starting import FORKED, WAITING
+from minikernel.measure.caches import own_caches
+from minilab.device import torch_device
 from minilab.sandbox.forks import ForkServer
 
 if TYPE_CHECKING:
@@ -37,3 +41,22 @@ def workshop(hidden: tuple[Path, ...] = (), memory_bytes: int = 1 << 62) -> Iter
             yield Workshop(server, Path(folder), hidden, memory_bytes)
         finally:
             torch.set_num_threads(before)
+
+
+def marked(exercise: Exercise, source: str, device: str, limits: dict[str, int], bench: dict) -> Marks:
+    """Mark what somebody filled in.
+
+    Args:
+        exercise: which one.
+        source: the file.
+        device: slug of the hardware that it runs on.
+        limits: seconds, of a `proof` and of a `bench`.
+        bench: how it is timed, as the config's bench says.
+    """
+    with own_caches(), workshop() as place:
+        from minikernel.exercise.exercise import Setting, add_times, mark
+
+        setting = Setting(place, torch_device(device), limits, "proof.time_limit_seconds", bench)
+        marks = mark(exercise, source, setting)
+        add_times(marks, source, setting)
+        return marks

@@ -17,15 +17,20 @@ from minilab.config.plausible import Problem, sizes_that_nothing_holds, values_t
 from minilab.errors import ConfigError, LabError
 from minilab.yaml_files import own_yaml
 
-PACKAGE = Path(__file__).parents[1]  # an installed one brings the schemas; in a checkout they lie beside `src`
-SCHEMAS = PACKAGE / "schemas" if (PACKAGE / "schemas").is_dir() else PACKAGE.parents[1] / "schemas"
+PACKAGE = Path(__file__).parents[1]
+
+
+def brought(name: str) -> Path:
+    """A file or folder that lies beside `src` in a checkout, and that an installed package brings along (setup.py)."""
+    inside = PACKAGE / "along" / name
+    return inside if inside.exists() else PACKAGE.parents[1] / name
 
 
 def read_schema(path: str | Path) -> dict:
     """Read a JSON Schema written in YAML. Of one that is not there under its path, `schemas/lock.schema.yaml` say
     outside of a checkout, the lab's own of that name is read."""
     path = Path(path)
-    return own_yaml((path if path.is_file() else SCHEMAS / path.name).read_bytes())
+    return own_yaml((path if path.is_file() else brought("schemas") / path.name).read_bytes())
 
 
 def check_schema(value: object, schema: dict, where: str, advice: str | None = None) -> None:
