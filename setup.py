@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parent
-ALONG = ("schemas", "exercises", "config.yaml")  # of a checkout, for `minilab.config.check.brought`
+ALONG = ("schemas", "exercises", "config.yaml", "results/recorded")  # of a checkout, at the same place in minilab/lab
 
 
 class BuildAlong(build_py):
@@ -43,14 +43,14 @@ class BuildAlong(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            along = Path(self.build_lib, "minilab/along")
-            along.mkdir(exist_ok=True)
+            lab = Path(self.build_lib, "minilab/lab")
+            lab.mkdir(exist_ok=True)
             for name in ALONG:
                 if (ROOT / name).is_file():
-                    shutil.copy(ROOT / name, along)
+                    shutil.copy(ROOT / name, lab)
                 else:
                     left = shutil.ignore_patterns("__pycache__")
-                    shutil.copytree(ROOT / name, along / name, ignore=left, dirs_exist_ok=True)
+                    shutil.copytree(ROOT / name, lab / name, ignore=left, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).parents[1]
 
 def brought(name: str) -> Path:
     """A file or folder that lies beside `src` in a checkout, and that an installed package brings along (setup.py)."""
-    inside = PACKAGE / "along" / name
+    inside = PACKAGE / "lab" / name
     return inside if inside.exists() else PACKAGE.parents[1] / name
 
 
