@@ -142,7 +142,7 @@ def test_every_snippet_runs(path: Path, tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / part).symlink_to(ROOT / part)
     monkeypatch.chdir(tmp_path)
-    namespace: dict = {"__name__": "snippet"}
+    namespace: dict = {"__name__": "__main__"}  # the snippets of a page, one after the other, are one file
     for snippet in snippets(path.read_text()):
         exec(compile(snippet, str(path), "exec"), namespace)
 
