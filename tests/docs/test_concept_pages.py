@@ -187,4 +187,7 @@ def test_configuration_in_the_how_to_s_fits_the_schema(path: Path):
     for snippet in re.findall(r"^```yaml\n(.*?)^```", path.read_text(), re.S | re.M):
         entries = yaml.safe_load(snippet)
         section = "kernels" if "under kernels" in snippet else None
+        replaced = re.search("in place of the line (.*)", snippet)  # a key that stands twice is refused
+        assert replaced is None or f"\n{replaced[1]}" in (ROOT / "config.yaml").read_text()
+        assert section or replaced or not entries.keys() & CONFIG.keys()
         check_schema({**CONFIG, **({section: entries} if section else entries)}, schema, path.name)
