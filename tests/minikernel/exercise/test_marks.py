@@ -176,7 +176,7 @@ def test_no_hint_is_about_a_mistake_that_nothing_shows():
 def test_what_a_step_allows_stands_beside_what_was_counted():
     marks = ladder(exercise="row", predicted=ANSWERED, traffic={"reads": 3.0})
     said = why_in_words(steps(marks)[3], "row.py")
-    assert said == "at 4 x 600 each element is read 3 times and written 1 times; at most 1.05 and 1.05 are allowed"
+    assert said == "at 4 x 600 reads of each element: 3 of at most 1.05, writes: 1 of at most 1.05"
 
 
 def test_the_terminal_s_last_words_are_the_verdict_the_steps_and_what_to_try():
