@@ -10,11 +10,13 @@ import importlib
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from importlib import metadata
 from types import ModuleType
 
 from minilab import LabError
 
+TARGETS = {"cpu": "C++", "cuda": "Triton, on the GPU here", "simulated": "Triton for an H200 that is not here"}
 COMMANDS = {
     "show": "minicompile.command.show",
     "explore": "minicompile.command.explore",
@@ -33,10 +35,16 @@ PROJECT = "minigpt-lab"  # as it is installed
 ENOUGH_SEEN = 141  # the exit status of a program that nobody reads on, as a shell gives it
 
 
+def add_target(parser: argparse.ArgumentParser, among: Iterable[str] = tuple(TARGETS)) -> None:
+    """Add the option --target, which takes one of `TARGETS`."""
+    said = ", ".join(f"{target} ({what})" for target, what in TARGETS.items() if target in among)
+    parser.add_argument("--target", default="cpu", choices=tuple(among), help=f"compile for {said}; default: cpu")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="minicompile", description="What torch.compile makes of a model.")
+    parser = argparse.ArgumentParser(prog="minicompile", description="Show what torch.compile makes of a model.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = COMMANDS.keys() & set(given[:1]) or COMMANDS  # of one command its module alone is imported

@@ -20,6 +20,7 @@ from pygments.token import Comment, Keyword, Number, String, Token
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from minicompile.command import add_target
 from minicompile.command.capture import refuse_what_fails_eager, watched_at_command
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
@@ -31,7 +32,6 @@ from minicompile.exploring import made_folder
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.captured import Capture
 from minicompile.models import SEED, CapturedModel
-from minicompile.watching.model import TARGETS
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 from minilab.user_code import first_line
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", nargs="*", metavar="INPUT", help="sizes, and a dtype if not float32: 512x600, 600:bfloat16, scalar"
     )
-    parser.add_argument("--target", default="cpu", choices=TARGETS, help="C++, or Triton for a GPU (default: cpu)")
+    add_target(parser)
     parser.add_argument("--open", action="store_true", help=f"write the explorer to {PAGE} and open it in a browser")
     parser.add_argument("--language", choices=LANGUAGES, default="en", help="of what is said")
 
