@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     parser = argparse.ArgumentParser(prog="python -m minikernel", description=(__doc__ or "").split(":")[0] + ".")
     parser.add_argument("exercise", nargs="?", choices=exercises(), help="the one to mark; without, all are laid out")
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of what is said")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of what is said")
     given = parser.parse_args(arguments)
     try:
         lay_out(Path(FOLDER))

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_target(parser)
     parser.add_argument("--open", action="store_true", help=f"write the explorer to {PAGE} and open it in a browser")
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of what is said")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of what is said")
 
 
 def run(arguments: argparse.Namespace) -> None:
