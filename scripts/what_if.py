@@ -20,7 +20,7 @@ def main(job):
 
         from minicompile.models import build
         from minicompile.watching.model import SIMULATED_DEVICE
-        from minicompile.what_if import what_if
+        from minicompile.flipping import what_if
 
         target = "simulated" if device == SIMULATED_DEVICE else kind_of(device)
         place = torch_device(device) if target == "cuda" else "cpu"
