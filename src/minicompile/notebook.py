@@ -48,25 +48,24 @@ def _framed(render: Callable, made: Any) -> str:
 
 @wraps(capturing.capture)
 def capture(*args: Any, **kwargs: Any) -> ShownCapture:
-    _refuse(capturing.capture, args, kwargs)
+    _refuse("capture", capturing.capture, args, kwargs)
     return ShownCapture(capturing.capture(*args, **kwargs))
 
 
 @wraps(flipping.what_if)
 def what_if(*args: Any, **kwargs: Any) -> ShownWhatIf:
-    _refuse(flipping.what_if, args, kwargs)
+    _refuse("what_if", flipping.what_if, args, kwargs)
     return ShownWhatIf(flipping.what_if(*args, **kwargs))
 
 
-def _refuse(function: Callable, args: tuple, given_by_name: dict) -> None:
-    given = signature(function).bind(*args, **given_by_name).arguments
+def _refuse(called: str, function: Callable, args: tuple, by_name: dict) -> None:
+    given = signature(function).bind(*args, **by_name).arguments
     model, keywords, settings = (given.get(name) for name in ("model", "kwargs", "options"))
     if not callable(model) or (isinstance(model, type) and issubclass(model, nn.Module)):
         kind = f"the class {model.__name__}" if isinstance(model, type) else f"of type {type(model).__name__}"
         raise LabError(f"the model to capture is {kind}; give an nn.Module or a function.")
     for name, value in (("kwargs", keywords), ("options", settings)):
         if value is not None and not isinstance(value, dict):
-            called = function.__name__
             raise LabError(f"{name} of {called} is of type {type(value).__name__}; give a dictionary, or nothing.")
 
 

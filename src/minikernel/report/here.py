@@ -1,7 +1,7 @@
 """`roofline`: where softmaxes lie beneath the limits of this machine, measured now, in a call and a picture.
 
-The workflow's bench proves each kernel first, times it longer and keeps every sample: what is published comes from there.
-This one is for looking, in a notebook or a shell.
+The workflow's bench proves each kernel first, times it longer and keeps every sample: what is published comes from
+there. This one is for looking, in a notebook or a shell.
 """
 
 import tempfile
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import torch
@@ -73,9 +74,10 @@ def roofline(
     at = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     params = {"shapes": [list(shape)], "dtype": "float32", "launches": launches, "warmup": WARMUP, "seed": SEED}
     given = {REFERENCE: by_name[REFERENCE], **kernels}
+    rows: list[Any]
     if at.type == "cpu":
         name = cpu_device()
-        rows = bench_on_cpu(given, params, _silent)
+        rows = [*bench_on_cpu(given, params, _silent)]
     else:
         name = slug(gpu_names()[at.index or 0])
         rows = [
