@@ -22,7 +22,7 @@ from minikernel.measure.timing import last_level_cache_bytes
 from minikernel.ops.ladder.table import kernels as by_name
 from minikernel.report.roofline import panel
 from minikernel.report.roofline_plot import draw
-from minilab.device import cpu_device, gpu_names, hardware, slug
+from minilab.device import cpu_device, cpu_name, slug
 
 WARMUP, SEED = 2, 42
 
@@ -76,10 +76,11 @@ def roofline(
     given = {REFERENCE: by_name[REFERENCE], **kernels}
     rows: list[Any]
     if at.type == "cpu":
-        name = cpu_device()
+        gpu, name = None, cpu_device()
         rows = [*bench_on_cpu(given, params, _silent)]
     else:
-        name = slug(gpu_names()[at.index or 0])
+        gpu = {"name": torch.cuda.get_device_name(at)}
+        name = slug(gpu["name"])
         rows = [
             row for kernel, softmax in given.items()
             for row in bench_kernel(kernel, softmax, _untuned, params, str(at), _silent)
@@ -90,7 +91,7 @@ def roofline(
         "l2_gb_per_s": [copy_rate(int(last_level_cache_bytes(at) * sizes["cache_fraction"]), at, resident=True)],
         "fp32_tflop_per_s": [matrix_rate(sizes["matrix"], torch.float32, at)],
     }
-    provenance = {"device": name, "hardware": hardware(name), "date": datetime.now(UTC).isoformat()}
+    provenance = {"device": name, "hardware": {"cpu": cpu_name(), "gpu": gpu}, "date": datetime.now(UTC).isoformat()}
     bench = {"provenance": provenance, "rows": rows}
     ceilings = {**ceilings_of(rates), "datasheet": datasheet(name)}
     return Roofline(panel(ceilings, bench, list(shape)), {row["kernel"]: row for row in rows})
