@@ -55,6 +55,7 @@ localrules:
     phase_reports,
     dag,
     lab_page,
+    first_look,
 
 
 rule all:

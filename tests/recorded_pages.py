@@ -6,17 +6,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import yaml
 from numbers_of_a_page import Source
 
 from minicompile.lowering.capture import as_capture
 from minicompile.lowering.simulated_vs_real import compare_with_real
 from minicompile.profile.conclusions import profiled
+from minicompile.report.first_look.page import write_first_look
+from minicompile.report.first_look.records import recorded as recorded_for_a_first_look
 from minicompile.watching.watched import read_watched
 from minilab.files import read_json
 
 RECORD = Path(__file__).parents[1] / "results/recorded/h200"
 FRESH = {"restored": {"from": "results/recorded/h200", "stale": False, "reasons": []}}
 GPU, CPU = ("h200", "NVIDIA H200"), ("cpu-a", "A Chip")  # what pages call them
+
+
+def first_look(folder: Path) -> None:
+    """Write the first look at the records into a folder, as look.html; for the fixture `once`."""
+    config = yaml.safe_load((RECORD.parents[2] / "config.yaml").read_text())
+    write_first_look(recorded_for_a_first_look(config), config, folder / "look.html", "en")
 
 
 class Page(NamedTuple):

@@ -33,6 +33,11 @@ def write_concepts(options: argparse.Namespace) -> None:
     concept_pages.write_pages(concept_pages.facts(options.record, config, captured), options.docs)
 
 
+def write_first_look(options: argparse.Namespace) -> None:
+    """Write what a first look at the records shows, but for what only its own page can show."""
+    write_text(options.docs / "first_look.md", concept_pages.first_look(concept_pages.read_config(options.config)))
+
+
 def write_cpu_ladder(options: argparse.Namespace) -> None:
     """Write the page on the CPU's ladder and its picture, from the run under results/, or from the last one kept."""
     headline = concept_pages.read_config(options.config)["roofline"]["headline"]["cpu"]
@@ -105,6 +110,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "config": write_config,
     "faults": write_faults,
     "glossary": write_glossary,
+    "first_look": write_first_look,
     "cpu_ladder": write_cpu_ladder,
     "concepts": write_concepts,
     "playbook": write_playbook,

@@ -10,8 +10,11 @@ from docs.build.figures import FIGURES, draw
 from docs.build.float_facts import float_facts
 from docs.build.model_facts import model_facts
 from docs.build.softmax_facts import softmax_facts
+from minicompile.report.first_look.page import Words, summary
+from minicompile.report.first_look.records import recorded
 from minilab.files import write_text
 from minilab.pages import templates, translations
+from minilab.records.artefact import RECORDED
 
 PAGES = (
     "memory_bound",
@@ -52,6 +55,13 @@ def page(name: str, facts: dict) -> str:
     environment.filters |= {"us": microseconds, "times": times, "percent": percent, "exponent": exponent}
     environment.filters["number"] = number
     return environment.get_template(f"{name}.md").render(**facts)
+
+
+def first_look(config: dict) -> str:
+    """Render the page of a first look, as Markdown."""
+    held = recorded(config)
+    shown = {"name": held.cards[0].panel["name"], "record": f"{RECORDED}/{held.cards[0].panel['device']}"}
+    return page("first_look", {**shown, **summary(held, Words("en"))})
 
 
 def write_pages(facts: dict, docs: Path) -> None:

@@ -1,12 +1,13 @@
 """The lab's pages as a static site: `python -m docs.build.site site/`, then open `site/index.html`.
 
 What belongs to it is computed: the README, what it links to, and so on from page to page; the reports and explorers
-that have been built here; the recorded explorers. A file of code that a page links to becomes a page. MkDocs and its
-theme Material make the HTML, with a search that needs no network and no server.
+that have been built here; the recorded explorers; the first look. A file of code that a page links to becomes a page.
+MkDocs and its theme Material make the HTML, with a search that needs no network and no server.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,16 +23,23 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from docs.build.site_explorers import EXPLORERS, draw, explorers, explorers_page, start_page, words
+from minicompile.report.first_look.page import write_first_look
+from minicompile.report.first_look.records import recorded
 from minilab import LabError
 from minilab.files import write_text
 from minilab.pages.translations import LANGUAGES
+from minilab.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
 START, CONTENTS, EXERCISES = "README.md", "docs/README.md", "exercises/README.md"
+FIRST_LOOK = Path(
+    "docs/first_look.md"
+)  # what of the first look Markdown can show; here the page itself takes its place
 WORKER = Path(__file__).parent / "data/iframe-worker.js"  # lets the search run where a page is opened as a file
 FETCHED = "https://unpkg.com/iframe-worker/shim"  # where Material would have it from
 SHOWN = (".html", ".png", ".svg", ".css", ".js")  # as they are; any other file becomes a page of its text
-BUILT = ("results/24/*.md", "results/25/*.md", "results/PHASE_*.md")
+BUILT = ("results/2?/*.md", "results/PHASE_*.md")
+MARKDOWN = re.compile(r'href="((?:[^":#?]*/)?)([^":#?/]+)\.md"')
 SETTINGS = {
     "plugins": ["search", "offline"],
     "use_directory_urls": False,
@@ -116,11 +124,13 @@ def reachable(root: Path, starts: Iterable[Path]) -> list[Path]:
 
 def as_page(path: Path) -> Path:
     """Where a file lies in the site's sources: code becomes `NAME.md`."""
+    if path == FIRST_LOOK:
+        return path.with_suffix(".html")
     return path if path.suffix in (".md", *SHOWN) else path.with_name(f"{path.name}.md")
 
 
 def rewritten(page: Path, text: str, opened: Mapping[Path, str]) -> str:
-    """A page's text with its links to files of code leading to the pages that those become.
+    """A page's text with its links to files leading to the pages that those become.
 
     Args:
         page: the page.
@@ -130,10 +140,15 @@ def rewritten(page: Path, text: str, opened: Mapping[Path, str]) -> str:
     for _, href in links(text):
         target, parts = target_of(page, href), urlsplit(href)
         if target is not None and as_page(target) != target:
-            text = text.replace(f"]({href})", f"]({parts.path}.md)")
+            text = text.replace(f"]({href})", f"]({parts.path.removesuffix(target.name)}{as_page(target).name})")
         elif target is not None and target in opened and not parts.fragment:
             text = text.replace(f"]({href})", f"]({parts.path}#ask/{opened[target]})")
     return text
+
+
+def leading_to_pages(html: str) -> str:
+    """A page of the lab's own with its links to Markdown files leading to what MkDocs makes of those."""
+    return MARKDOWN.sub(lambda found: f'href="{found[1]}{"index" if found[2] == "README" else found[2]}.html"', html)
 
 
 def code_page(path: Path, text: str) -> str:
@@ -162,7 +177,7 @@ def contents(root: Path, reports: list[Path], language: str) -> list[dict]:
                 target = target_of(Path(CONTENTS), href)
                 if target is not None and target.suffix == ".md":
                     sections.setdefault(heading, []).append({called[:1].upper() + called[1:]: str(target)})
-    listed: list[dict] = [{say("lab"): START}, {say("pages"): CONTENTS}]
+    listed: list[dict] = [{say("lab"): START}, {say("first_look"): str(as_page(FIRST_LOOK))}, {say("pages"): CONTENTS}]
     listed += [{name: pages} for name, pages in sections.items()]
     listed += [{say("exercises"): EXERCISES}, {say("explorers"): EXPLORERS}]
     return listed + ([{say("reports"): [str(page) for page in reports]}] if reports else [])
@@ -183,14 +198,19 @@ def gather(root: Path, folder: Path, language: str = "en") -> None:
     for path in reachable(root, [Path(START), Path(CONTENTS), *reports]):
         target = sources / as_page(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".md":
+        if path == FIRST_LOOK:
+            config = read_yaml(root / "config.yaml")
+            write_first_look(recorded(config), config, target, language, home="../index.html")
+        elif path.suffix == ".md":
             text = rewritten(path, (root / path).read_text(), opened)
-            write_text(target, start_page(root, text, language) if path == Path(START) else text)
+            write_text(target, start_page(here.values(), text, language) if path == Path(START) else text)
         elif target.name != path.name:
             write_text(target, code_page(path, (root / path).read_text()))
+        elif path not in here and path.suffix == ".html":
+            write_text(target, leading_to_pages((root / path).read_text()))
         elif path not in here:
             shutil.copyfile(root / path, target)
-    write_text(sources / EXPLORERS, explorers_page(root, language))
+    write_text(sources / EXPLORERS, explorers_page(here.values(), language))
     settings = {
         "site_name": "MiniGPT Lab",
         "docs_dir": "sources",

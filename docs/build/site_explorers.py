@@ -1,6 +1,6 @@
 """The site's way into the explorers: which there are, and the questions and lines at which links open them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,9 @@ from minicompile.profile.conclusions import profiled
 from minicompile.watching.watched import read_watched
 from minilab.files import read_object
 from minilab.pages.translations import Translations
+from minilab.records.artefact import artefact_recorded_at
+from minilab.records.restore import flattened, reasons_by_kernel, todays
+from minilab.yaml_files import read_yaml
 
 EXPLORERS = "explorers.md"
 RECORDED, BUILT = "results/recorded/*/25/*/watched.json.xz", "results/25/*/*/capture.json"
@@ -60,15 +63,25 @@ def explorers(root: Path, language: str) -> Iterator[Explorer]:
 
 def recorded_capture(folder: Path) -> Any:
     """The capture that follows from what a record's folder holds of a compile."""
-    watched = read_watched(folder / "watched.json.xz")
-    restored = {"from": str(folder), "stale": False, "reasons": []}
-    return {**as_capture(watched), "provenance": watched["provenance"], "restored": restored}
+    path = folder / "watched.json.xz"
+    watched = read_watched(path)
+    return {**as_capture(watched), "provenance": watched["provenance"], "restored": _restored(path, watched)}
+
+
+def _restored(path: Path, made: Mapping[str, Any]) -> dict[str, Any]:
+    """What restoring a record adds to it: where it is from, and what has changed since. `made` is what it holds."""
+    recorded, device = path.parents[3], path.parents[2]  # .../recorded/DEVICE/25/MODEL/NAME.json.xz
+    entry, wildcards = artefact_recorded_at(path, recorded) or (None, {})
+    today = todays(entry, read_yaml("config.yaml"), wildcards) if entry else {}
+    reasons = flattened(reasons_by_kernel(dict(made), today, device, results=False))
+    return {"from": str(path.parent), "stale": bool(reasons), "reasons": reasons}
 
 
 def _profile(folder: Path) -> dict[str, Any] | None:
-    samples, built = folder / "profile_samples.json.xz", folder / "profile.json"
-    if samples.is_file():
-        return {**profiled(read_object(samples)), "restored": {"from": str(folder)}}
+    path, built = folder / "profile_samples.json.xz", folder / "profile.json"
+    if path.is_file():
+        samples = read_object(path)
+        return {**profiled(samples), "restored": _restored(path, samples)}
     return read_object(built) if built.is_file() else None
 
 
@@ -77,16 +90,16 @@ def address(explorer: Explorer, question: Question) -> str:
     return f"{explorer.page}#ask/{question.name}"
 
 
-def explorers_page(root: Path, language: str) -> str:
+def explorers_page(shown: Iterable[Explorer], language: str) -> str:
     """A page that opens each explorer at its questions, and at each of the things to see in it.
 
     Args:
-        root: the lab.
+        shown: the explorers of the site.
         language: of the sentences.
     """
     say = words(language)
     text = f"# {say('explorers')}\n\n{say('about')}\n"
-    for one in explorers(root, language):
+    for one in shown:
         text += f"\n## {one.title}\n\n"
         text += "".join(f"- [{each.question}]({address(one, each)}) {each.answer}\n" for each in one.questions)
         text += f"\n{say('seen')}\n\n"
@@ -101,10 +114,10 @@ def draw(explorer: Explorer, language: str, target: Path) -> None:
     render_explorer(explorer.capture, target, profile=explorer.profile, language=language)
 
 
-def start_page(root: Path, text: str, language: str) -> str:
+def start_page(shown: Iterable[Explorer], text: str, language: str) -> str:
     """The site's first page: the README, and in it, before its first heading, the questions of each explorer."""
     say, asked = words(language), ""
-    for one in explorers(root, language):
+    for one in shown:
         if one.questions:
             asked += f"{say('asked', title=one.title)}\n\n"
             asked += "".join(f"- [{each.question}]({address(one, each)})\n" for each in one.questions) + "\n"

@@ -16,6 +16,7 @@ from minilab.records.provenance import provenances
 SIMULATED_FOR = "h200"  # the GPU that the simulated one stands in for
 SIMULATED = f"simulated-{SIMULATED_FOR}"  # Triton for a GPU that is not here: none is needed, nothing is run
 TRITON_ONLY = ("minigpt_swapped",)  # the lab's Triton kernel in it has no CPU code
+LOOKED_AT, COMPILES = ("ceilings", "bench", "head"), ("watched", "profile_samples")  # of a device, of a model on it
 PROFILED = ("tiny_head", "minigpt")  # of the lab's own models; a user's all are
 
 
@@ -262,6 +263,21 @@ class Plan:
         before = {path for one in made.values() if isinstance(one, dict) for path in _files_of(one)}
         today = {path for kernel in made for path in entry.sources(self.config, {**wildcards, "kernel": kernel})}
         return sorted({path for path in before if Path(path).exists()} | today)
+
+    @cached_property
+    def looked_at(self) -> list[tuple[Artefact, dict[str, str]]]:
+        """The records that a first look shows, each as its entry and wildcards: softmax's on every device, GPUs first,
+        and of the first GPU one compile, MiniGPT's where it has that, and the whole model.
+        """
+        of_kernels = [(name, {"device": device}) for device in sorted(self.recorded, key=is_cpu) for name in LOOKED_AT]
+        compiles: list[tuple[str, dict[str, str]]] = []
+        for device in self.headline_gpu:
+            models = dict.fromkeys(("minigpt", *self.captured))
+            model = next((name for name in models if self.has("watched", model=name, device=device)), None)
+            compiles += [(name, {"model": model, "device": device}) for name in COMPILES if model]
+            compiles.append(("model_contest", {"device": device}))
+        found = [(artefact(name), wildcards) for name, wildcards in (*of_kernels, *compiles)]
+        return [(entry, wildcards) for entry, wildcards in found if Path(entry.record(**wildcards)).exists()]
 
     def measured_with(self, entry: Artefact, wildcards: Mapping[str, str]) -> dict:
         """Today's measuring parameters to hold a record against: by kernel for the bench, under "" for any other."""

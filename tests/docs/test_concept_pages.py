@@ -50,6 +50,12 @@ def test_every_page_is_what_its_sources_say_today(name: str, facts: dict):
     assert pages.page(name, facts) == (DOCS / "concepts" / f"{name}.md").read_text(), RENEW
 
 
+def test_the_page_of_a_first_look_is_what_the_records_say_today():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        assert pages.first_look(CONFIG) == (DOCS / "first_look.md").read_text(), "run `python -m docs.build first_look`"
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn_from_what_its_sources_say_today(name: str, facts: dict):
     if FIGURES[name][1] == "compiler" and is_of_another_torch(facts):

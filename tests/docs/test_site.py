@@ -1,7 +1,9 @@
 """The static site: what it holds, where its links lead, and that nothing of it comes from a server."""
 
 import json
+import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -9,11 +11,12 @@ import pytest
 import yaml
 from links import dead_links
 
-from docs.build import site
+from docs.build import site, site_explorers
 from minicompile.lowering.capture import as_capture
 from minicompile.watching.watched import read_watched
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
+from minilab.records.artefact import Artefact
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,9 +32,40 @@ def test_every_page_that_the_readme_leads_to_is_there_and_no_link_is_dead(built)
     assert {"index.html", "explorers.html", "docs/concepts/memory_bound.html", "docs/what_if/fusion.html"} <= {
         str(path.relative_to(built)) for path in pages
     }
-    # an explorer's page finds its lines by itself: tests/browser/test_site_browser.py
-    dead = {str(page): [link for link in dead_links(page) if "explorer.html#" not in link] for page in pages}
+    dead = {str(page): dead_links(page) for page in pages}
     assert {page: links for page, links in dead.items() if links} == {}
+
+
+def test_the_first_look_stands_where_the_docs_have_what_markdown_can_show_of_it(built):
+    page = (built / "docs/first_look.html").read_text()
+    assert re.search(r'<iframe src="first_look/explorer\.html#ask/\w+"', page)
+    assert 'href="../index.html"' in page
+    assert 'href="docs/first_look.html"' in (built / "index.html").read_text()
+    assert 'href="first_look.html"' in (built / "docs/index.html").read_text()
+
+
+def test_an_explorer_of_a_stale_record_says_so(shown, monkeypatch):
+    explorer = next(one for one in shown[0] if one.page.parent.name == "tiny_head")
+    folder = ROOT / explorer.page.parent
+    assert explorer.capture["restored"] == site_explorers.recorded_capture(folder)["restored"]
+    for digests, stale in (({}, True), (explorer.capture["provenance"]["sources"], False)):
+        monkeypatch.setattr(Artefact, "digests", lambda *given, digests=digests: digests)
+        found = site_explorers.recorded_capture(folder)["restored"]
+        assert found["stale"] is bool(found["reasons"])
+        assert stale is any(reason["code"].startswith("source") for reason in found["reasons"])
+
+
+def test_what_is_published_is_made_by_the_script_that_ci_runs():
+    steps = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text())["jobs"]["site"]["steps"]
+    (run,) = [shlex.split(step["run"]) for step in steps if "run" in step]
+    assert run[0] in (ROOT / ".ci/run").read_text()
+    assert os.access(ROOT / run[0], os.X_OK)
+    assert [step["with"]["path"] for step in steps if "upload-pages" in step.get("uses", "")] == [run[1]]
+    rules = "".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
+    reports = [target for target in run if target.startswith("results/")]
+    assert len(reports) >= 5
+    assert [target for target in reports if f'"{target}"' not in rules] == []  # each is what a rule makes
+    assert [target for target in reports if not any(Path(target).match(one) for one in site.BUILT)] == []
 
 
 def test_nothing_comes_from_a_server(built):
@@ -45,27 +79,54 @@ def test_a_file_of_code_that_a_page_links_is_a_page(built):
     assert "__global__" in (built / "src/minikernel/ops/cuda/naive.cu.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("href", "leads_to"),
+    [
+        ("README.md", "index.html"),
+        ("../24/README.md", "../24/index.html"),
+        ("CONTEST.md", "CONTEST.html"),
+        ("a/README.html", "a/README.html"),
+        ("https://a.example/README.md", "https://a.example/README.md"),
+    ],
+)
+def test_a_page_of_the_labs_own_leads_to_pages(href, leads_to):
+    assert site.leading_to_pages(f'<a href="{href}">there</a>') == f'<a href="{leads_to}">there</a>'
+
+
 def test_the_navigation_is_the_contents_of_the_docs():
     sections = {name: pages for entry in site.contents(ROOT, [], "en") for name, pages in entry.items()}
-    assert list(sections) == ["The lab", "Pages", "Concepts", "How to", "Reference", "Exercises", "Explorers"]
+    assert list(sections) == [
+        "The lab",
+        "A first look",
+        "Pages",
+        "Concepts",
+        "How to",
+        "Reference",
+        "Exercises",
+        "Explorers",
+    ]
     assert {"Why softmax is memory-bound": "docs/concepts/memory_bound.md"} in sections["Concepts"]
     reports = [Path("results/24/README.md")]
     assert site.contents(ROOT, reports, "en")[-1] == {"Reports": ["results/24/README.md"]}
 
 
-def test_each_stop_of_a_tour_is_a_link_into_its_explorer():
-    for language in ("en", "es"):
-        links = list(site.links(site.explorers_page(ROOT, language)))
-        assert len(links) >= 5
-        assert all(re.search(r"explorer\.html#(\d+/[\w.]+:\d+|ask/\w+)$", href) for _, href in links)
+@pytest.fixture(scope="module", params=LANGUAGES)
+def shown(request) -> tuple[list, str]:
+    """The explorers of the site, and a language."""
+    return list(site.explorers(ROOT, request.param)), request.param
 
 
-def test_the_first_page_opens_each_explorer_at_its_questions(built):
-    for language in ("en", "es"):
-        links = list(site.links(site.start_page(ROOT, "# The lab\n", language)))
-        asked = [href for words, href in links if words.endswith("?")]
-        assert len(asked) >= 2
-        assert all(re.search(r"explorer\.html#ask/\w+$", href) for href in asked)
+def test_each_stop_of_a_tour_is_a_link_into_its_explorer(shown):
+    links = list(site.links(site.explorers_page(*shown)))
+    assert len(links) >= 5
+    assert all(re.search(r"explorer\.html#(\d+/[\w.]+:\d+|ask/\w+)$", href) for _, href in links)
+
+
+def test_the_first_page_opens_each_explorer_at_its_questions(built, shown):
+    links = list(site.links(site.start_page(shown[0], "# The lab\n", shown[1])))
+    asked = [href for words, href in links if words.endswith("?")]
+    assert len(asked) >= 2
+    assert all(re.search(r"explorer\.html#ask/\w+$", href) for href in asked)
     page = (built / "index.html").read_text()
     assert re.search(r'href="results/recorded/\w+/25/minigpt/explorer.html#ask/kernels">Why \d+ kernels here', page)
 

@@ -109,9 +109,10 @@ class Caches:
         return made
 
     def _look_up(self, try_load: Callable, *args: Any, **kwargs: Any) -> Any:
-        made, config = self._under_own_settings(try_load, *args, **kwargs)
+        answer = self._under_own_settings(try_load, *args, **kwargs)
+        made = answer[0] if isinstance(answer, tuple) else answer  # torch 2.11 gives no settings with it
         if made is None or not self._watchs or self._session is None:
-            return made, config
+            return answer
         # Found: what Inductor made of it is looked up again graph by graph, where each can be lowered for the watch.
         self._found = True
         if (context := owner("tracing").TracingContext.try_get()) is not None and context.output_strides:

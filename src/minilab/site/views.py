@@ -49,6 +49,19 @@ def memory(megabytes: float | None, text: Translations) -> str:
     return text("rule.at_least", memory=said)
 
 
+def reasons_of(state: State, text: Translations) -> list[str]:
+    """Word why a result is stale or out of date."""
+    said = [reason if isinstance(reason, str) else worded(reason, text.language) for reason in state.reasons]
+    return said if len(said) <= REASONS + 1 else [*said[:REASONS], text("more_reasons", count=len(said) - REASONS)]
+
+
+def said_of(state: State, text: Translations) -> str:
+    """Say where a result comes from, in a sentence."""
+    if state.kind in (RESTORED, STALE):
+        return text(f"says.{state.kind}", date=state.date, device=state.device)
+    return text(f"says.{state.kind}", **({} if state.kind == MISSING else {"date": state.date}))
+
+
 class Lab:
     """Everything that the page shows, for one state of the workflow and its results.
 
@@ -219,28 +232,12 @@ class Lab:
         return {
             "label": " · ".join(job.wildcards.values()) or job.rule.name,
             "state": state.kind,
-            "says": self.says(state),
-            "reasons": self.reasons(state),
+            "says": said_of(state, self.text),
+            "reasons": reasons_of(state, self.text),
             "time": duration(state.seconds, self.text),
             "memory": memory(state.megabytes, self.text),
             "outputs": [self.reading(output.path) for output in job.outputs],
         }
-
-    def reasons(self, state: State) -> list[str]:
-        """Word why a result is stale or out of date."""
-        language = self.text.language
-        said = [reason if isinstance(reason, str) else worded(reason, language) for reason in state.reasons]
-        return (
-            said
-            if len(said) <= REASONS + 1
-            else [*said[:REASONS], self.text("more_reasons", count=len(said) - REASONS)]
-        )
-
-    def says(self, state: State) -> str:
-        """Say where a result comes from, in a sentence."""
-        if state.kind in (RESTORED, STALE):
-            return self.text(f"says.{state.kind}", date=state.date, device=state.device)
-        return self.text(f"says.{state.kind}", **({} if state.kind == MISSING else {"date": state.date}))
 
 
 def file_table(lab: Lab) -> dict:
@@ -266,8 +263,8 @@ def file_table(lab: Lab) -> dict:
                 tuple(number[path] for path in job.inputs if not path.startswith(MADE)), len(written)
             ),
             "state": state.kind,
-            "says": lab.says(state),
-            "reasons": lab.reasons(state),
+            "says": said_of(state, lab.text),
+            "reasons": reasons_of(state, lab.text),
             "time": None if state.seconds is None else duration(state.seconds, lab.text),
             "memory": None if state.megabytes is None else memory(state.megabytes, lab.text),
         }

@@ -1,4 +1,7 @@
-"""The command `minigpt`: the trained model writes on after a prompt, a word at a time."""
+"""The command `minigpt`: the trained model writes on after a prompt, a word at a time.
+
+It is the lab's own where that is built, in the current folder, and else the one that the package brings along.
+"""
 
 import argparse
 import difflib
@@ -11,19 +14,20 @@ from typing import TYPE_CHECKING
 from minilab import LabError
 from minimodel.tokenizer import PIECE, UNK, Tokenizer
 from minimodel.writing.sampling import Sampling
+from minimodel.writing.shipped import BUILT, SHIPPED
 
 if TYPE_CHECKING:
     from minimodel.numpy_minigpt import NumpyMiniGPT
     from minimodel.torch_minigpt import GrammarMiniGPT
 
-CHECKPOINT = Path("results/17/checkpoint.npz")
 RUNGS = ("numpy", "torch")
 SENTENCE_ENDS = ".?!"
+SAMPLES = 5  # words that are named of a vocabulary
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    parser = argparse.ArgumentParser(prog="minigpt", description=(__doc__ or "").split(": ", 1)[1])
+    parser = argparse.ArgumentParser(prog="minigpt", description=(__doc__ or "").split(": ", 1)[1].split("\n")[0])
     parser.add_argument("prompt", nargs="?", default="", help='e.g. "Yesterday I"; none begins a sentence')
     parser.add_argument("--sentences", type=int, default=1, metavar="N", help="to end after (default: 1)")
     parser.add_argument("--tokens", type=int, metavar="N", help="at most (default: what the model has room for)")
@@ -31,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest words only")
     parser.add_argument("--seed", type=int, default=0, help="of the draws; the same seed writes the same text")
     parser.add_argument("--with", choices=RUNGS, default=RUNGS[0], dest="rung", help="what computes the model")
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT, metavar="FILE", help=f"default: {CHECKPOINT}")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help=f"default: {BUILT} once it is built, else the package's own"
+    )
     given = parser.parse_args(arguments)
     try:
         return _run(given)
@@ -50,14 +56,14 @@ def _run(given: argparse.Namespace) -> int:
     sampling = Sampling(given.temperature, given.top_k, given.seed)
     if given.sentences < 1:
         raise LabError(f"--sentences is {given.sentences}; ask for at least 1.")
-    if not given.checkpoint.exists():
+    path = given.checkpoint or (BUILT if BUILT.exists() else SHIPPED)
+    if not path.exists():
         raise LabError(
-            f"{given.checkpoint} does not exist; train the model with `snakemake --cores 4 {CHECKPOINT}`, or name "
-            "another with --checkpoint."
+            f"{path} does not exist; train the model with `snakemake --cores 4 {BUILT}`, or leave --checkpoint out."
         )
-    checkpoint = load_checkpoint(given.checkpoint)
+    checkpoint = load_checkpoint(path)
     if checkpoint.tokens is None:
-        raise LabError(f"{given.checkpoint} holds no vocabulary, and its ids are no words; save it with `tokens`.")
+        raise LabError(f"{path} holds no vocabulary, and its ids are no words; save it with `tokens`.")
     tokenizer = Tokenizer(checkpoint.tokens)
     prompt = _encoded(tokenizer, given.prompt)
     room = checkpoint.config.block_size - len(prompt)
@@ -69,7 +75,9 @@ def _run(given: argparse.Namespace) -> int:
     # without <bos>, which nobody wrote
     written = _shown(tokenizer, prompt[1:], (int(newest[0]) for newest in tokens), given.sentences)
     seconds = time.perf_counter() - began
-    print(f"{written} tokens, {written / seconds:.0f} tokens/s, written with {given.rung}", file=sys.stderr)
+    by = f" by the package's own checkpoint ({SHIPPED.with_suffix('.json')} says how it was trained)"
+    said = f"{written} tokens, {written / seconds:.0f} tokens/s, written with {given.rung}"
+    print(said + by * (path == SHIPPED), file=sys.stderr)
     return 0
 
 
@@ -93,7 +101,9 @@ def _encoded(tokenizer: Tokenizer, text: str) -> list[int]:
         # <unk> is in the vocabulary, and was never seen in training: it would write nonsense
         if piece == UNK or piece not in tokenizer.tokens:
             near = difflib.get_close_matches(piece, tokenizer.tokens, 3)
-            hint = f"write {' or '.join(near)}" if near else f"its {len(tokenizer)} words are in results/17/vocab.json"
+            known = [word for word in tokenizer.tokens if word.isalpha()]
+            some = ", ".join(known[:: max(1, len(known) // SAMPLES)][:SAMPLES])
+            hint = f"write {' or '.join(near)}" if near else f"it knows {len(known)} words, such as {some}"
             raise LabError(f"the model does not know {piece[:60]!r}; {hint}.")
     return tokenizer.encode(text, bos=True)
 
