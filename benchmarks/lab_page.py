@@ -11,7 +11,7 @@ from pathlib import Path
 
 from page_visits import print_figures, visits
 
-LIMITS = {"page, MB": 1.0, "until it answers, s": 0.5}
+LIMITS = {"page, MB": 0.8, "until it answers, s": 0.5}
 ACTIONS = {
     "a file with all that it is made of, s": "choose(data.files[data.jobs.at(-1).makes[0]][0])",
     "search, s": "search('softmax')",

@@ -18,7 +18,7 @@ import torch
 READS = None  # how often an element is read from memory: of x, and of the result before it is written
 WRITES = None  # how often an element is written to memory
 MEGABYTES = None  # so many megabytes, read and written, where x is 4096 x 600 float32
-SHARE_OF_COPY = None  # the share of a copy's bandwidth that this leaves at most: bytes of x and result over those moved
+SHARE_OF_COPY = None  # at most so much of a copy's speed: the bytes of x and of the result, divided by all bytes moved
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:

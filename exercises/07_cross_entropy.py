@@ -20,7 +20,7 @@ import triton.language as tl
 READS = None  # how often an element of x is loaded
 WRITES = None  # how many elements are stored for each of x: is it nearer to 1 or to 0?
 MEGABYTES = None  # so many megabytes, read and written, where x is 4096 x 600 float32
-SHARE_OF_COPY = None  # the share of a copy's bandwidth that this leaves at most: bytes of x over those moved
+SHARE_OF_COPY = None  # at most so much of a copy's speed: the bytes of x, divided by all bytes moved
 
 
 def cross_entropy(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,8 @@
 # Needs: exercises/; the record of a GPU where none is here, for the roofline of one's own softmax. No training.
 # Makes: results/exercise/REPORT.md; results/exercise/{exercise}/{REPORT.md,marks.json}; results/exercise/mine/roofline.png.
 
+from minilab.files import read_object
+
 HERE = devices_here()[0]
 SHOWN_GPU = [gpu for gpu in plan.recorded if not is_cpu(gpu)][:1] if is_cpu(HERE) else []
 EXERCISES = refusing(chosen)(config["exercise"])
@@ -77,6 +79,7 @@ rule exercise:
     """Say where a learner stands: every exercise with what has become of it, and what to do next."""
     input:
         marks=expand("results/exercise/{exercise}/marks.json", exercise=EXERCISES),
+        others=[one.source for name, one in exercises().items() if name not in EXERCISES and Path(one.source).is_file()],
         picture="results/exercise/mine/roofline.png" if has_a_roofline(EXERCISES) else [],
         lib=code("scripts/exercise.py"),
     output:
@@ -94,3 +97,15 @@ rule exercise:
         language=lookup(within=config, dpath="language"),
     script:
         "../scripts/exercise.py"
+
+
+onsuccess:
+    # A learner's verdict is the last on the terminal, below what Snakemake says of its jobs.
+    if any(job.rule.name == "exercise" for job in workflow.dag.jobs):
+        from minikernel.report.exercise_report import told
+
+        for name in EXERCISES:
+            folder = f"results/exercise/{name}"
+            marks = read_object(f"{folder}/marks.json")
+            print("", told(marks, f"{folder}/REPORT.md", config["language"]), sep="\n", file=sys.stderr)
+        print(file=sys.stderr)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, price, what_if_pages
+from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, price, readme, what_if_pages
 from docs.build.over_time import page as over_time_page
 from docs.build.over_time import switches as switches_page
 from docs.build.site_explorers import recorded_capture
@@ -50,6 +50,11 @@ def write_playbook(options: argparse.Namespace) -> None:
     playbook.remember_failures()
     for page in [options.docs / "torch_compile.md", *sorted((options.docs / "torch_compile").glob("*.md"))]:
         write_text(page, playbook.refresh(page.read_text()))
+
+
+def write_readme(options: argparse.Namespace) -> None:
+    """Write the figures in the README, which lies beside the folder of the pages."""
+    write_text(options.docs.parent / readme.README, readme.written(readme.README.read_text()))
 
 
 def write_config(options: argparse.Namespace) -> None:
@@ -107,6 +112,7 @@ def print_price(options: argparse.Namespace) -> None:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "readme": write_readme,
     "config": write_config,
     "faults": write_faults,
     "glossary": write_glossary,

@@ -311,10 +311,10 @@ def refresh(text: str, parts: dict[str, Callable[[], str]] | None = None) -> str
     Raises:
         LabError: the page asks for a part that there is not.
     """
-    unknown = sorted(set(parts_of(text)) - set(PARTS))
+    chosen = PARTS if parts is None else parts
+    unknown = sorted(set(parts_of(text)) - {*PARTS, *chosen})
     if unknown:
         raise LabError(f"the page asks for the generated part {unknown[0]!r}; there are {', '.join(PARTS)}.")
-    chosen = PARTS if parts is None else parts
 
     def replace(match: re.Match) -> str:
         name = match[1]

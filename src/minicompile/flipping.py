@@ -1,4 +1,4 @@
-"""`what_if`: a model compiled twice with one knob flipped, and what that changed, side by side.
+"""Compile a model twice with one knob flipped, and show side by side what that changed.
 
 Both sides are captured, so that lines, kernels, launches, bytes and intermediates are counted in the code itself; on a
 device that is here the two are then timed in turn. The knobs are those of `minicompile.knobs`.
@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from minicompile.capturing import capture
+from minicompile.command import add_target
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.knobs import KNOBS, Knob, knob_for, settings
 from minicompile.lowering.captured import Capture, Graph
@@ -24,7 +25,7 @@ from minicompile.paired import ROUNDS, Samples, judged, paired
 from minicompile.profile.attention import with_fused_attention
 from minicompile.torch_private.names import owner
 from minicompile.torch_private.profiling import fresh_caches, inductor_options
-from minicompile.watching.model import TARGETS, call_arguments
+from minicompile.watching.model import call_arguments
 from minilab.files import write_json
 from minimodel.torch_minigpt import Attention
 
@@ -185,10 +186,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "knob", metavar="KNOB", help=f"one of {', '.join(KNOBS)}, or any switch of Inductor's by its name"
     )
-    parser.add_argument("--target", default="cpu", choices=TARGETS)
+    add_target(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write KNOB.json and the page KNOB.html there")
-    parser.add_argument("--language", default="en", choices=("en", "es"), help="of the page and of what is printed")
-    parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"of the trained MiniGPT (default: {CHECKPOINT})")
+    parser.add_argument("--language", default="en", choices=("en", "es"), help="language of page and output")
+    parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"MiniGPT's weights (default: {CHECKPOINT})")
 
 
 def run(arguments: argparse.Namespace) -> None:

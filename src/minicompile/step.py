@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable
 
 from minicompile.capturing import capture
+from minicompile.command import add_target
 from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
 from minicompile.torch_private.stepping import operation_names, origins, stopping
-from minicompile.watching.model import TARGETS
 from minilab import LabError
 
 
@@ -125,9 +125,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OPERATION",
         help="e.g. aten._softmax, or by its overload aten.sum.default",
     )
-    parser.add_argument("--target", default="cpu", choices=TARGETS)
+    add_target(parser)
     parser.add_argument("--every", action="store_true", help="stop at each part and each decision, not at the first")
-    parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"of the trained MiniGPT (default: {CHECKPOINT})")
+    parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"MiniGPT's weights (default: {CHECKPOINT})")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -234,6 +234,14 @@ def test_a_line_of_the_kernels_structure_is_called_so(opened, pages):
     assert "structure of cpp_fused__softmax_0" in why(opened)
 
 
+def test_a_pane_is_wide_enough_to_be_read(opened, pages):
+    opened.go(pages / "cpu.html")
+    widths_ = opened.page.locator("section.pane").evaluate_all("(all) => all.map((one) => one.clientWidth)")
+    assert len(widths_) == 3
+    assert min(widths_) >= 300  # of 1,280
+
+
+@pytest.mark.parametrize("opened", widths(1600), indirect=True)
 def test_arrows_and_letters_move_within_a_pane_and_between_panes(opened, pages):
     opened.go(pages / "cpu.html")
     line(opened, "ATen", "aten.amax.default").click()
@@ -246,6 +254,7 @@ def test_arrows_and_letters_move_within_a_pane_and_between_panes(opened, pages):
     assert opened.page.evaluate("document.activeElement.getAttribute('aria-label')") == "ATen"
 
 
+@pytest.mark.parametrize("opened", widths(1600), indirect=True)
 def test_tab_reaches_every_pane_and_an_active_line_is_announced(opened, pages):
     opened.go(pages / "cpu.html")
     seen = set()

@@ -34,6 +34,11 @@ def files_under(door, title):
 
 
 def open_rule(door, name):
+    """Open a rule, and what it is folded into, as a reader does."""
+    for fold in ("#behind", ".rules"):
+        summary = door.page.locator(f"{fold}:not([open]):has(#rule-{name}) > summary")
+        if summary.count():
+            summary.click()
     door.page.locator(f"#rule-{name} > summary").click()
 
 
@@ -90,7 +95,21 @@ def test_the_pictures_of_a_report_are_found(door):
     assert picture.evaluate("(image) => image.naturalWidth") == 1200
 
 
+@pytest.mark.parametrize(
+    "opened", [{"viewport": {"width": w, "height": h}} for w, h in ((390, 844), (800, 900), (1440, 900))], indirect=True
+)
+def test_three_things_to_click_are_above_the_fold_and_what_is_long_is_folded(door):
+    ends = door.page.locator(".choices li").evaluate_all(
+        "(all) => all.map((one) => one.getBoundingClientRect().bottom)"
+    )
+    assert len(ends) == 3
+    assert max(ends) <= door.page.viewport_size["height"]
+    assert door.page.locator("main details[open]").count() == 0
+    assert not door.page.locator("#graph svg").first.is_visible()
+
+
 def test_the_graph_leads_to_a_rule(door):
+    door.page.locator("#graph > summary").click()
     door.page.locator("#graph .drawing a", has_text="roofline").first.click()
     door.page.locator("#rule-roofline[open]").wait_for()
 
@@ -132,6 +151,9 @@ def test_all_is_there_without_javascript(browser, page):
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(page.as_uri())
+    for fold in ("#behind", ".rules"):
+        for one in tab.locator(f"{fold} > summary").all():
+            one.click()
     assert [tab.locator(f"#rule-{rule.name} .says").is_visible() for rule in RULES] == [True] * len(RULES)
     context.close()
 
@@ -139,7 +161,7 @@ def test_all_is_there_without_javascript(browser, page):
 def test_print_opens_every_rule_and_leaves_the_controls_out(door):
     door.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     door.page.emulate_media(media="print")
-    assert door.page.locator("details.rule:not([open])").count() == 0
+    assert door.page.locator("main details:not([open])").count() == 0
     assert not door.page.locator("#finder").is_visible()
     assert not door.page.locator("#theme").is_visible()
 

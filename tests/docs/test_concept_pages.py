@@ -148,7 +148,7 @@ def test_every_snippet_runs(path: Path, tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / part).symlink_to(ROOT / part)
     monkeypatch.chdir(tmp_path)
-    namespace: dict = {"__name__": "snippet"}
+    namespace: dict = {"__name__": "__main__"}  # the snippets of a page, one after the other, are one file
     for snippet in snippets(path.read_text()):
         exec(compile(snippet, str(path), "exec"), namespace)
 
@@ -193,4 +193,7 @@ def test_configuration_in_the_how_to_s_fits_the_schema(path: Path):
     for snippet in re.findall(r"^```yaml\n(.*?)^```", path.read_text(), re.S | re.M):
         entries = yaml.safe_load(snippet)
         section = "kernels" if "under kernels" in snippet else None
+        replaced = re.search("in place of the line (.*)", snippet)  # a key that stands twice is refused
+        assert replaced is None or f"\n{replaced[1]}" in (ROOT / "config.yaml").read_text()
+        assert section or replaced or not entries.keys() & CONFIG.keys()
         check_schema({**CONFIG, **({section: entries} if section else entries)}, schema, path.name)

@@ -37,7 +37,7 @@ def test_the_page_says_what_the_run_says(data: Path):
     assert "| 21 | 4.29x | 95.2 % |" in page
     assert "takes 16 cycles an element. That of `vectors` takes 0.8, because" in page
     assert "A call of `threads` meets 10,000 page faults." in page
-    assert "A copy that stores so takes 80 % of the time of a plain one here." in page
+    assert "A copy with such stores takes 80 % of the time of a plain one here." in page
 
 
 def test_a_run_without_page_faults_or_with_counters_is_told_otherwise(tmp_path: Path, data: Path):
@@ -47,7 +47,7 @@ def test_a_run_without_page_faults_or_with_counters_is_told_otherwise(tmp_path: 
     cpu_ladder.remember(tmp_path / "results", HEADLINE, data)
     page = concept_pages.page("cpu_ladder", {"ladder": cpu_ladder.ladder_facts(data)})
     assert "No rung met page faults in this run" in page
-    assert "A copy that stores so" not in page
+    assert "A copy with such stores" not in page
 
 
 def test_a_run_without_rungs_changes_nothing(tmp_path: Path, data: Path):

@@ -313,7 +313,7 @@ def gpu_bench(triton_us: float = 95.0, **changes) -> dict:
 def ladder(**changes) -> dict:
     """The marks of a right softmax of one's own in one pass, timed, with some of them changed."""
     case = {"case": "random", "rows": 5, "cols": 600, "error": 1e-7, "reason": None}
-    traffic = {"rows": 4, "reads": 1.0, "writes": 1.0, "launches": 1, "tile": 1024, "operations": {}}
+    traffic = {"rows": 4, "reads": 1.0, "writes": 1.0, "launches": 1, "tile": 1024, "operations": {}, "moved": {}}
     timed = {
         "rows": 64, "cols": 600, "ratio_to_reference": 1.0, "noise_floor": 0.01, "fraction_of_copy": 0.95,
         "median_us": 5.0, "launches": 100,

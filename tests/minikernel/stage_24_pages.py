@@ -9,7 +9,7 @@ import artefacts
 from numbers_of_a_page import Source
 from recorded_pages import CPU, GPU, Page, elsewhere, recorded
 
-from minikernel.exercise.marks import LEAST_NOISE, wrong_cases
+from minikernel.exercise.marks import LEAST_NOISE, exercise_of, wrong_cases
 from minikernel.measure.choice import HOST_US, WORTH
 from minikernel.report.contest_report import explanations, with_heads
 from minikernel.report.exercise_report import report as exercise
@@ -193,6 +193,9 @@ def exercise_page() -> Page:
         "noise at least": [LEAST_NOISE],
         "megabytes": [(row["reads"] + row["writes"]) * 4096 * 600 * 4 / 1e6 for row in predicted["traffic"]],
         "steps": [1, 2, 3, 4, 5],
+        "reads and writes that are allowed": [
+            most for marks in all_marks for most in (exercise_of(marks).reads, exercise_of(marks).writes)
+        ],
     }
     return Page(
         lambda language: "\n".join(exercise(one, "h200", "roofline.png", language) for one in all_marks),

@@ -43,6 +43,8 @@ def test_they_are_not_part_of_all(lab: Lab):
 def test_what_is_not_begun_says_where_to_begin(marked: Lab):
     said = (marked.root / "exercise.txt").read_text()
     assert "`exercises/01_textbook.py` is not filled in yet" in said
+    last = said.split("(100%) done")[-1]  # on the terminal, where a learner looks
+    assert "\n\nExercise 1, the formula, safe: not begun (exercises/01_textbook.py)\n" in last
     folder = marked.root / "results/exercise"
     page = (folder / "REPORT.md").read_text()
     assert page.count("not begun") == len(exercises())

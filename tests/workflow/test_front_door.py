@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from links import dead_links
 
 PAGE = "lab_page results/lab.html"
-LARGEST = 600_000  # bytes; 538,445 where this was written, and 628,614 in a lab of the shipped configuration
+LARGEST = 650_000  # bytes; 606,603 where this was written. The shipped configuration may take 800,000
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,12 @@ modules of the package find. Each subcommand is a module with a docstring, whose
 import argparse
 import importlib
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 
 from minilab import LabError
 
+TARGETS = {"cpu": "C++", "cuda": "Triton, on the GPU here", "simulated": "Triton for an H200 that is not here"}
 COMMANDS = {
     "explore": "minicompile.command.explore",
     "capture": "minicompile.command.capture",
@@ -25,10 +27,16 @@ COMMANDS = {
 }
 
 
+def add_target(parser: argparse.ArgumentParser, among: Iterable[str] = tuple(TARGETS)) -> None:
+    """Add the option --target, which takes one of `TARGETS`."""
+    said = ", ".join(f"{target} ({what})" for target, what in TARGETS.items() if target in among)
+    parser.add_argument("--target", default="cpu", choices=tuple(among), help=f"compile for {said}; default: cpu")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="minicompile", description="What torch.compile makes of a model.")
+    parser = argparse.ArgumentParser(prog="minicompile", description="Show what torch.compile makes of a model.")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = COMMANDS.keys() & set(given[:1]) or COMMANDS  # of one command its module alone is imported
     for name in COMMANDS:

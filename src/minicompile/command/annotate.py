@@ -11,9 +11,11 @@ from minilab.pages.translations import LANGUAGES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("capture", type=Path, metavar="CAPTURE", help=FORMS)
     parser.add_argument(
-        "--kernel", metavar="NAME", help="a kernel's name in the generated code (default: what moves the most)"
+        "--kernel",
+        metavar="NAME",
+        help="a kernel's name in the generated code (default: the one that moves the most)",
     )
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the explanation")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the explanation")
 
 
 def run(arguments: argparse.Namespace) -> None:

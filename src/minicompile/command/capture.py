@@ -4,10 +4,11 @@ import argparse
 from pathlib import Path
 from textwrap import shorten
 
+from minicompile.command import add_target
 from minicompile.exploring import write_pages
 from minicompile.lowering.capture import as_capture
 from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
-from minicompile.watching.model import TARGETS, call_arguments, watch_model
+from minicompile.watching.model import call_arguments, watch_model
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 
@@ -15,11 +16,13 @@ from minilab.pages.translations import LANGUAGES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=FORMS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: explored/MODEL)")
-    parser.add_argument("--target", default="cpu", choices=TARGETS)
-    parser.add_argument("--train", action="store_true", help="the backward pass too")
-    parser.add_argument("--dynamic", action="store_true", help="sizes are symbols from the start")
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT, help=f"of MiniGPT (default: {CHECKPOINT})")
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the pages")
+    add_target(parser)
+    parser.add_argument("--train", action="store_true", help="compile the backward pass too")
+    parser.add_argument("--dynamic", action="store_true", help="take all sizes as symbols from the start")
+    parser.add_argument(
+        "--checkpoint", type=Path, default=CHECKPOINT, help=f"MiniGPT's weights (default: {CHECKPOINT})"
+    )
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the pages")
 
 
 def run(arguments: argparse.Namespace) -> None:

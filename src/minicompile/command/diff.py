@@ -12,9 +12,9 @@ from minilab.pages.translations import LANGUAGES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", type=Path, metavar="BEFORE", help=FORMS)
-    parser.add_argument("after", type=Path, metavar="AFTER", help="another one")
-    parser.add_argument("--json", action="store_true", help="as data (schemas/diff_compiles.schema.yaml)")
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the text")
+    parser.add_argument("after", type=Path, metavar="AFTER", help="the capture to compare with it")
+    parser.add_argument("--json", action="store_true", help="print it as data (schemas/diff_compiles.schema.yaml)")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the text")
 
 
 def run(arguments: argparse.Namespace) -> None:

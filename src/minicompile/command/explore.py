@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=OUT, metavar="DIR", help=f"where to write (default: {OUT}; a folder for each rank)"
     )
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the pages")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the pages")
     parser.add_argument("--assembly", action="store_true", help="show the machine code of the kernels too")
     parser.add_argument("-m", action="store_true", dest="module", help="SCRIPT is a module, as with python -m")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file, run as python would run it")

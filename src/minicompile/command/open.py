@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("capture", type=Path, metavar="CAPTURE", help=FORMS)
     parser.add_argument("--page", type=Path, metavar="PATH", help="what to write (default: explorer.html beside it)")
     parser.add_argument("--no-browser", action="store_true", help="write the page only")
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the page")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the page")
 
 
 def run(arguments: argparse.Namespace) -> None:

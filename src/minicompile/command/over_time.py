@@ -4,8 +4,8 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import get_args
 
+from minicompile.command import add_target
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.over_time import over_time, render_over_time, told
@@ -13,7 +13,6 @@ from minicompile.explain.over_time.compared import Made
 from minicompile.explain.reading import captures
 from minicompile.over_time.environments import Wanted, interpreter, kept_in, wanted
 from minicompile.over_time.running import captured, settings
-from minicompile.watching.watched import Kind
 from minilab import LabError
 from minilab.files import write_json, write_text
 from minilab.pages.translations import LANGUAGES
@@ -31,13 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: explored/over_time/MODEL)")
     parser.add_argument(
-        "--environments", type=Path, metavar="DIR", help=f"where an environment for each is kept (default: {kept_in()})"
+        "--environments",
+        type=Path,
+        metavar="DIR",
+        help=f"where the environments are kept (default: {kept_in()})",
     )
-    parser.add_argument("--target", default="cpu", choices=get_args(Kind))
-    parser.add_argument("--train", action="store_true", help="the backward pass too")
-    parser.add_argument("--dynamic", action="store_true", help="sizes are symbols from the start")
-    parser.add_argument("--checkpoint", type=Path, help="of MiniGPT, as `minicompile capture` takes it")
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the pages and of what is printed")
+    add_target(parser)
+    parser.add_argument("--train", action="store_true", help="compile the backward pass too")
+    parser.add_argument("--dynamic", action="store_true", help="take all sizes as symbols from the start")
+    parser.add_argument("--checkpoint", type=Path, help="weights of MiniGPT, as `minicompile capture` takes them")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of pages and output")
 
 
 def run(arguments: argparse.Namespace) -> int:

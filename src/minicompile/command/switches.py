@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from minicompile.command import add_target
 from minicompile.models import CHECKPOINT, FORMS, named
 from minicompile.switches import found_switches
 from minilab.files import write_json
@@ -11,11 +12,13 @@ from minilab.pages.translations import LANGUAGES, Translations
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL", help=f"{FORMS}; the smallest first")
-    parser.add_argument("--target", default="cpu", choices=("cpu", "simulated"))
-    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="tries side by side (default: 1)")
+    add_target(parser, ("cpu", "simulated"))
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="tries at the same time (default: 1)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write switches.json there")
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT, help=f"of MiniGPT (default: {CHECKPOINT})")
-    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of what is printed")
+    parser.add_argument(
+        "--checkpoint", type=Path, default=CHECKPOINT, help=f"MiniGPT's weights (default: {CHECKPOINT})"
+    )
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the output")
 
 
 def run(arguments: argparse.Namespace) -> None:

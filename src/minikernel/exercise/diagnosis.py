@@ -58,27 +58,27 @@ def _hint(name: str) -> Coded:
 
 
 def _about_cases(marks: Marks) -> Iterator[str]:
-    """What the wrong cases look like together, then each by itself."""
+    """What the wrong cases look like together; the first by itself where they look like nothing that is known."""
     wrong = wrong_cases(marks)
     if not wrong:
         return
     looks = Counter(row["reason"]["mistake"] for row in wrong if "mistake" in row["reason"])
     kinds = {row["reason"]["code"] for row in wrong}
     pattern = _pattern(marks, wrong)
-    if pattern in SURE:
-        yield pattern
-    elif _raises_always(marks):
+    if pattern not in SURE and _raises_always(marks):
         yield "raises"
         return
-    yield from (hint for kind, hint in hints_by_reason("failed").items() if kind in kinds)
-    if looks:
-        yield looks.most_common(1)[0][0]
-    if pattern:
-        yield pattern
-    if {row["reason"]["code"] for row in wrong} == {"not_kept"}:
-        yield "kept"
-    known = known_cases(exercise_of(marks).operation)
-    yield from (known[name].hint for name in known if name in {row["case"] for row in wrong})
+    failed = [hint for kind, hint in hints_by_reason("failed").items() if kind in kinds]
+    if pattern in SURE:
+        said = [pattern, *failed]
+    elif looks:
+        said = [*failed, looks.most_common(1)[0][0]]
+    else:
+        said = [*failed, *([pattern] if pattern else []), *(["kept"] if kinds == {"not_kept"} else [])]
+    yield from said
+    if not said:  # a hint of one case is a guess, and a second guess sends to a mistake that nobody made
+        known = known_cases(exercise_of(marks).operation)
+        yield next(known[name].hint for name in known if name in {row["case"] for row in wrong})
 
 
 def _raises_always(marks: Marks) -> bool:

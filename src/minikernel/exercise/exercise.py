@@ -8,7 +8,7 @@ learner's own process, and decides no verdict on what is right.
 import logging
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +26,7 @@ from minikernel.judge.subject import Subject
 from minikernel.proof.proof import SEED
 from minikernel.reasons import in_words
 
-NAME = "mine"  # what figures and sentences call what a learner wrote
+NAME = "mine"  # what figures call what a learner wrote; sentences call it by its exercise
 NEVER_RUNS = ("not_compiled", "no_compiler")  # reasons that no other case can change
 LAUNCHES, WARMUP = 9, 1
 MOST_NAMES, LONGEST = 50, 80  # of operations that are told, and characters of each
@@ -66,7 +66,8 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
         the function says that it is not written yet; `predicted`: as `answers.Answers`; `ended`: the reason why the
         proof did not end, or None; `cases`: a row for each case with case, rows, cols, error (None where wrong),
         reason (None where right); `traffic`: rows as `traffic.Traffic` with rows and cols, of the operations how often
-        each was called, none where nothing was counted; `timed`: no rows yet, and `untimed`: no reason why.
+        each was called and what all its calls `moved`, none where nothing was counted; `timed`: no rows yet, and
+        `untimed`: no reason why.
     """
     answers = answers_in(source)
     device = setting.device if exercise.means in ("triton", "any") else "cpu"
@@ -76,9 +77,9 @@ def mark(exercise: Exercise, source: str, setting: Setting) -> Marks:
     entry = {"source": os.path.abspath(source), "function": exercise.operation}
     seconds, knob = setting.seconds["proof"], setting.knob
     if device != "cpu":
-        with KernelProcess(NAME, device, seconds, knob, COMPILED, setting.workshop) as on_a_gpu:
+        with KernelProcess(exercise.name, device, seconds, knob, COMPILED, setting.workshop) as on_a_gpu:
             marks |= _cases(exercise, on_a_gpu, entry)
-    with KernelProcess(NAME, "cpu", seconds, knob, workshop=setting.workshop) as process:
+    with KernelProcess(exercise.name, "cpu", seconds, knob, workshop=setting.workshop) as process:
         if device == "cpu":
             marks |= _cases(exercise, process, entry)
         if not is_right(marks) or not is_predicted(marks):
@@ -116,9 +117,9 @@ def _cases(exercise: Exercise, process: KernelProcess, entry: dict) -> dict[str,
     """Try every case; what the marks hold of `cases`, `ended` and `unfilled`."""
     marked: list[dict] = []
     try:
-        process.load(NAME, entry)
+        process.load(exercise.name, entry)
         operation = OPERATIONS[exercise.operation]
-        subject = Subject(process, NAME, operation.tolerance, operation=operation)
+        subject = Subject(process, exercise.name, operation.tolerance, operation=operation)
         rounds = ROUNDS.get(exercise.means) if process.device == "cpu" else None
         for judged in judge_cases(subject, [], cases_of(exercise.operation), rounds):
             reason = judged.reason or {"code": ""}
@@ -138,20 +139,31 @@ def _traffic(exercise: Exercise, process: KernelProcess, entry: dict) -> list[di
     generator = torch.Generator().manual_seed(SEED)
     operation, rows = OPERATIONS[exercise.operation], []
     try:
-        process.load(NAME, entry)
+        process.load(exercise.name, entry)
         process.place("count")
-        subject = Subject(process, NAME, operation.tolerance, operation=operation)
+        subject = Subject(process, exercise.name, operation.tolerance, operation=operation)
         for shape in exercise.counted:
             laid = subject.lay(torch.randn(shape, generator=generator))
             cache_bytes = exercise.cache_kib << 10
-            told = process.ask("traffic", name=NAME, x=laid.x, more=laid.more, cache_bytes=cache_bytes)
+            told = process.ask("traffic", name=exercise.name, x=laid.x, more=laid.more, cache_bytes=cache_bytes)
             figures = {name: process.figure(told, name) for name in ("reads", "writes", "launches", "tile")}
             whole = {name: int(figures[name]) for name in ("launches", "tile")}
             names = told.get("operations")
             operations = Counter(str(name)[:LONGEST] for name in (names if isinstance(names, list) else []))
             called = dict(operations.most_common(MOST_NAMES))
-            rows.append({"rows": shape[0], "cols": shape[1], **figures, **whole, "operations": called})
+            moved = _moved(process, told.get("moved"), called)
+            rows.append({"rows": shape[0], "cols": shape[1], **figures, **whole, "operations": called, "moved": moved})
     except (Failed, Gone) as failure:
         log.info("what it moves was not counted: %s", in_words(failure.reason))
         return []
     return rows
+
+
+def _moved(process: KernelProcess, told: object, called: Iterable[str]) -> dict[str, list[float]]:
+    """What each operation read and wrote, of those that were called, as far as the process tells it in numbers."""
+    known = told if isinstance(told, dict) else {}
+    pairs = {name: known[name] for name in called if isinstance(known.get(name), list) and len(known[name]) == 2}
+    return {
+        name: [process.figure(dict(zip(("reads", "writes"), pair, strict=True)), side) for side in ("reads", "writes")]
+        for name, pair in pairs.items()
+    }

@@ -167,6 +167,7 @@ def _traffic(marks: Marks) -> tuple[bool | None, Coded]:
     if exercise.operations and sum(row["operations"].values()) > exercise.operations * row["rows"]:
         return False, {"code": "calls", "calls": sum(row["operations"].values()), "rows": row["rows"]}
     few = row["reads"] <= exercise.reads and row["writes"] <= exercise.writes
+    said |= {"most_reads": exercise.reads, "most_writes": exercise.writes}
     return few, {"code": "behind_a_cache" if exercise.cache_kib else "passes", **said}
 
 
@@ -216,6 +217,8 @@ def verdict(marks: Marks, with_speed: bool = True) -> str:
         return "unfilled"
     if marks["ended"]:
         return "unjudged" if marks["ended"]["code"] in NOT_HERE else "ended"
+    if not marks["cases"]:
+        return "unmarked"
     if not is_right(marks):
         return "wrong"
     if not done.get("predicted", True):

@@ -32,6 +32,7 @@ class Traffic(NamedTuple):
         launches: Triton kernels launched, each over its whole grid.
         tile: elements of the largest piece that a Triton program loads or stores at once; 0 where none does.
         operations: names of PyTorch's operations that moved data, as often as they did.
+        moved: what all calls of each of these read and wrote, as multiples of the input's bytes, without a cache.
     """
 
     reads: float
@@ -39,6 +40,7 @@ class Traffic(NamedTuple):
     launches: int
     tile: int
     operations: list[str]
+    moved: dict[str, list[float]]
 
 
 class _Counter(TorchDispatchMode):
@@ -49,6 +51,7 @@ class _Counter(TorchDispatchMode):
         self.memory = memory
         self.launches = self.tile = 0
         self.operations: list[str] = []
+        self.moved: dict[str, list[float]] = {}  # bytes
         self._shared = [(one.data_ptr(), one.data_ptr() + one.numel() * one.element_size()) for one in shared]
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -63,18 +66,21 @@ class _Counter(TorchDispatchMode):
         only_written = {part.name for part in schema.arguments if part.kwarg_only and part.alias_info}  # out=
         read = _tensors((args, {key: value for key, value in kwargs.items() if key not in only_written}))
         self.operations.append(name)
+        moved = self.moved.setdefault(name, [0, 0])
         for tensor in read[1:] if name.startswith(OVERWRITES) else read:
-            self._touch(tensor, READ)
+            moved[0] += self._touch(tensor, READ)
         for tensor in results:
-            self._touch(tensor, WRITE)
+            moved[1] += self._touch(tensor, WRITE)
         return result
 
-    def _touch(self, tensor: torch.Tensor, kind: int) -> None:
-        """Count the elements that a tensor really has: what `expand` repeats counts once."""
+    def _touch(self, tensor: torch.Tensor, kind: int) -> int:
+        """Count the elements that a tensor really has, and return their bytes: what `expand` repeats counts once."""
         sizes = [size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride]
-        if tensor.numel():
-            n_bytes = int(np.prod(sizes, dtype=np.int64)) * tensor.element_size()
-            self.memory.touch(tensor.data_ptr(), n_bytes, kind)
+        if not tensor.numel():
+            return 0
+        n_bytes = int(np.prod(sizes, dtype=np.int64)) * tensor.element_size()
+        self.memory.touch(tensor.data_ptr(), n_bytes, kind)
+        return n_bytes
 
     def touch_addresses(self, addresses: np.ndarray, element_bytes: int, kind: int) -> None:
         """Count what a Triton program loads or stores; operands that all rows share lie in any cache."""
@@ -161,4 +167,6 @@ def count_traffic(
     memory.flush()
     size = x.numel() * x.element_size()
     operations = sorted(counter.operations)
-    return Traffic(memory.read_bytes / size, memory.written_bytes / size, counter.launches, counter.tile, operations)
+    moved = {name: [part / size for part in parts] for name, parts in sorted(counter.moved.items())}
+    read, written = memory.read_bytes / size, memory.written_bytes / size
+    return Traffic(read, written, counter.launches, counter.tile, operations, moved)

@@ -15,7 +15,8 @@ from minilab.pages.translations import Translations, is_number
 
 # How a number of a sentence is written, where not as it is.
 FORMS = {
-    "calls": ",", "cols": ",", "most": ",", "moved": ".3g", "noise": ".1%", "ratio": ".2f", "reads": ".3g",
+    "calls": ",", "cols": ",", "most": ",", "most_reads": ".3g", "most_writes": ".3g",
+    "moved": ".3g", "noise": ".1%", "ratio": ".2f", "reads": ".3g",
     "rows": ",", "share": ".0%", "tile": ",", "writes": ".3g",
 }  # fmt: skip
 PREDICTED = {"reads": ".3g", "writes": ".3g", "megabytes": ",.1f", "share_of_copy": ".0%"}
@@ -74,6 +75,7 @@ def _values(marks: Marks, language: str) -> dict[str, Any]:
         ],
         "advice": advice_in_words(marks, language),
         "verdict": text(f"ladder.verdict.{verdict(marks)}"),
+        "marked": bool(marks["cases"] or marks["ended"]),
     }
 
 
@@ -132,6 +134,23 @@ def ladder(all_marks: Sequence[Marks], language: str = "en") -> str:
     """
     values = {"text": words(language), "exercises": [_values(marks, language) for marks in all_marks]}
     return _rendered("exercise_ladder", values, language)
+
+
+def told(marks: Marks, report: str, language: str = "en") -> str:
+    """What a learner reads in a terminal: what has become of an exercise, its steps, and what to try next.
+
+    Args:
+        marks: of the exercise.
+        report: path of its report.
+        language: of the words.
+    """
+    said, text = _values(marks, language), words(language)
+    head = f"{said['title']}: {said['verdict']}"
+    if marks["unfilled"]:
+        return f"{head} ({marks['source']})"
+    steps_ = [f"  {number}. {step}: {done} ({why})" for number, (step, done, why) in enumerate(said["steps"], 1)]
+    advice = [text("told.next", advice=sentence) for sentence in said["advice"]]
+    return "\n".join([head, *steps_, *advice, text("told.all", report=report)])
 
 
 def _rendered(page: str, values: dict[str, Any], language: str) -> str:

@@ -1,4 +1,4 @@
-"""Where a reader begins: what to look at first, second and third, and then; `locale/*/lab.yaml` says why."""
+"""Where a reader begins: three things to click, and what comes after them; `locale/*/lab.yaml` says why."""
 
 import re
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from pathlib import Path
 from minilab.site.account import Job, match
 from minilab.site.states import BUILT, State
 
+EXERCISES = "exercises/README.md"
 # Name of the sentence -> patterns of the file that it is about; the first file that is there is shown.
 FIRST: dict[str, tuple[str, ...]] = {
-    "roofline": ("results/24/roofline.png",),
-    "kernels": ("results/24/README.md",),
+    "kernels": ("results/24/README.md", "results/24/roofline.png"),
     "explorer": ("results/25/minigpt/{device}/explorer.html", "results/25/{model}/{device}/explorer.html"),
+    "exercise": (EXERCISES,),
 }
 THEN: dict[str, tuple[str, ...]] = {
     "compiler": ("results/25/REPORT.md",),
     "model": ("results/26/README.md",),
     "timeline": ("results/26/timeline.html",),
     "survey": ("results/25/DISTRIBUTED.md",),
-    "exercise": ("exercises/README.md",),
 }
 INDEX = Path("docs/README.md")  # names the concept pages in the order in which they are read
 CONCEPT = re.compile(r"\]\((concepts/\w+\.md)\)")

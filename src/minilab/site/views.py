@@ -8,7 +8,7 @@ from urllib.parse import quote
 from minilab.pages.translations import Translations
 from minilab.records.words import worded
 from minilab.site.account import Job, Rule, match, wildcards_of
-from minilab.site.begin import FIRST, THEN, concepts, found
+from minilab.site.begin import EXERCISES, FIRST, THEN, concepts, found
 from minilab.site.contents import read_caption, report_html, thumbnail
 from minilab.site.states import (
     BUILT,
@@ -91,7 +91,7 @@ class Lab:
         }
         made = [output.path for job in jobs for output in job.outputs if Path(output.path).exists()]
         self.concepts = concepts()
-        written = [path for path in (*self.concepts, *THEN["exercise"]) if Path(path).exists()]
+        written = [path for path in (*self.concepts, EXERCISES) if Path(path).exists()]
         self.reports = {path: report_html(path, page) for path in (*made, *written) if path.endswith(".md")}
 
     def _page_title(self, name: str) -> str:
@@ -139,14 +139,18 @@ class Lab:
         return {"path": path, "address": self.address(path), "title": self.title_of(path), "link": self.link(path)}
 
     def begin(self) -> dict[str, list[dict]]:
-        """Choose what a reader looks at `first`, in order, and `then`, each with its sentence, and the `concepts`."""
+        """Choose what a reader clicks `first`, and `then`, each with its title and sentence, and the `concepts`."""
 
         def chosen(readings: dict[str, tuple[str, ...]]) -> list[dict]:
             paths = {name: found(patterns, self.jobs, self.states) for name, patterns in readings.items()}
-            return [self.reading(path) | {"says": self.text(f"first.{name}")} for name, path in paths.items() if path]
+            return [
+                self.reading(path) | {"name": name, "says": self.text(f"first.{name}")}
+                for name, path in paths.items()
+                if path
+            ]
 
         return {
-            "first": chosen(FIRST),
+            "first": [one | {"title": self.text(f"begin.{one['name']}")} for one in chosen(FIRST)],
             "then": chosen(THEN),
             "concepts": [self.reading(path) for path in self.concepts],
         }
@@ -168,14 +172,17 @@ class Lab:
             ),
             key=lambda made: made[1],
         )
+        readings = [self.reading(path) for _, path in own if path.endswith(READABLE)]
+        pictures = [self._picture(job, path) for job, path in own if path.endswith(".png")]
         return {
             "name": name,
             "title": self.stage_words(f"{name}.title"),
             "learn": self.stage_words(f"{name}.learn"),
             "rules": rules,
             "states": self._states(name),
-            "readings": [self.reading(path) for _, path in own if path.endswith(READABLE)],
-            "pictures": [self._picture(job, path) for job, path in own if path.endswith(".png")],
+            "readings": readings,
+            "pictures": pictures,
+            "shows": bool(readings or pictures),  # something to look at; the others work behind these
         }
 
     def _states(self, stage: str) -> list[tuple[str, int]]:

@@ -1,6 +1,8 @@
 """The command: its subcommands, their help, and what they refuse."""
 
+import argparse
 import gzip
+import importlib
 import json
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import pytest
 
 from minicompile import command, models
 from minicompile.explain.reading import captures
+from minicompile.watching.model import TARGETS
 from minilab.config.check import read_schema
 
 DATA = Path(__file__).parents[1] / "data"
@@ -32,6 +35,18 @@ def tiny(tmp_path):
     path = tmp_path / "capture.json"
     path.write_bytes(gzip.decompress((DATA / "tiny_head_cpu.json.gz").read_bytes()))
     return path
+
+
+@pytest.mark.parametrize("name", command.COMMANDS)
+def test_every_option_says_what_it_does_and_begins_with_no_preposition(name):
+    parser = argparse.ArgumentParser()
+    importlib.import_module(command.COMMANDS[name]).add_arguments(parser)
+    said = {action.dest: action.help or "" for action in parser._actions}
+    assert [dest for dest, help_ in said.items() if not help_ or help_.startswith(("of ", "to "))] == []
+
+
+def test_the_targets_that_the_help_explains_are_those_that_there_are():
+    assert tuple(command.TARGETS) == TARGETS
 
 
 @pytest.mark.parametrize("name", command.COMMANDS)

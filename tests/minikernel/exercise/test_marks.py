@@ -5,7 +5,8 @@ from artefacts import ladder
 
 from minikernel.exercise.diagnosis import next_steps
 from minikernel.exercise.marks import is_faster, moved, predictions, steps, verdict
-from minikernel.report.exercise_report import advice_in_words, report, why_in_words
+from minikernel.report.exercise_report import advice_in_words, report, told, why_in_words
+from minikernel.report.exercise_report import ladder as page_of
 
 ANSWERED = {"reads": 1, "writes": 1, "megabytes": 19.66, "share_of_copy": 0.95}
 OPERATIONS = {"aten::exp": 1, "aten::sum": 1}
@@ -23,6 +24,10 @@ def wrong(case: str, cols: int = 600, code: str = "wrong", **more) -> dict:
 
 def right(case: str, cols: int = 600) -> dict:
     return {"case": case, "rows": 5, "cols": cols, "error": 1e-7, "reason": None}
+
+
+def hints(*cases: dict, exercise: str = "textbook") -> list[str]:
+    return [one["name"] for one in next_steps(ladder(exercise=exercise, cases=list(cases), predicted=ANSWERED))]
 
 
 def first_hint(*cases: dict, exercise: str = "textbook", **more) -> str:
@@ -159,6 +164,33 @@ def test_what_was_wrong_before_a_crash_explains_it():
 )  # fmt: skip
 def test_which_cases_are_wrong_says_why(hint: str, cases: list[dict]):
     assert first_hint(*cases) == hint
+
+
+def test_no_hint_is_about_a_mistake_that_nothing_shows():
+    of_values = [wrong(case) for case in ("spread", "far from zero", "rows apart", "masked", "NaN, inf and extremes")]
+    assert hints(right("random"), *of_values) == ["maximum"]
+    assert hints(right("random"), wrong("masked"), wrong("NaN, inf and extremes")) == ["minus_infinity"]
+    assert hints(wrong("random", mistake="base"), wrong("masked", mistake="base")) == ["base"]
+
+
+def test_what_a_step_allows_stands_beside_what_was_counted():
+    marks = ladder(exercise="row", predicted=ANSWERED, traffic={"reads": 3.0})
+    said = why_in_words(steps(marks)[3], "row.py")
+    assert said == "at 4 x 600 reads of each element: 3 of at most 1.05, writes: 1 of at most 1.05"
+
+
+def test_the_terminal_s_last_words_are_the_verdict_the_steps_and_what_to_try():
+    said = told(ladder(exercise="textbook", predicted=ANSWERED, cases=[wrong("spread")]), "REPORT.md").splitlines()
+    assert said[0] == "Exercise 1, the formula, safe: wrong on some rows"
+    assert said[3] == "  3. right on every row, in every layout: no (0 of 1 cases are right)"
+    assert said[-2].startswith("Next: ")
+    assert said[-1] == "All of it: REPORT.md"
+
+
+def test_one_that_was_not_marked_now_is_said_to_be_that():
+    begun = ladder(exercise="textbook", cases=[], traffic=[], timed=[])
+    assert verdict(begun) == "unmarked"
+    assert "| `mine.py` | begun, not marked in this run | – |" in page_of([begun])
 
 
 def test_small_errors_everywhere_are_of_low_precision():

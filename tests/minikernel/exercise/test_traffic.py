@@ -27,3 +27,4 @@ def test_each_operation_reads_its_operands_and_writes_its_result(function, reads
     assert (traffic.reads, traffic.writes) == pytest.approx((reads, writes))
     assert traffic.operations == operations
     assert traffic.launches == 0
+    assert traffic.moved == {name: pytest.approx([reads, writes]) for name in operations}

@@ -111,12 +111,11 @@ async function unpackReports() {
 function followAddress() {
   const hash = decodeURIComponent(location.hash);
   if (hash.startsWith("#file=")) choose(hash.slice(6), false);
-  if (!hash.startsWith("#rule-")) return;
   const rule = at(hash.slice(1));
-  if (!rule) return;
-  rule.open = true;
+  if (!rule?.closest("details")) return;
+  for (let one = rule; one; one = one.parentElement.closest("details")) one.open = true; // it may lie in folds
   rule.scrollIntoView({ block: "start" });
-  rule.querySelector("summary").focus({ preventScroll: true });
+  rule.querySelector("summary")?.focus({ preventScroll: true });
 }
 
 const MOST_HITS = 30;
@@ -148,7 +147,7 @@ function clicked(event) {
     if (!link.closest("#panel")) opener = link;
     if (choose(link.dataset.file)) history.replaceState(null, "", `#file=${encodeURIComponent(link.dataset.file)}`);
     else location.href = link.href; // a file that no job names, such as a script
-  } else if (link.hash === location.hash && link.hash.startsWith("#rule-")) {
+  } else if (link.hash && link.hash === location.hash) {
     followAddress(); // the address stays as it is, so nothing else would
   }
 }
@@ -183,10 +182,10 @@ at("panel-close").addEventListener("click", close);
 addEventListener("hashchange", followAddress);
 let opened = []; // for the printer, and closed again behind it
 addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details.rule:not([open])")];
-  for (const rule of opened) rule.open = true;
+  opened = [...document.querySelectorAll("main details:not([open])")];
+  for (const one of opened) one.open = true;
 });
-addEventListener("afterprint", () => { for (const rule of opened) rule.open = false; });
+addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
 unpackReports().catch(() => {}).finally(() => { // reports are files too: without them the page goes on
   followAddress();
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds since the page was asked for

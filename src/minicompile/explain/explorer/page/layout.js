@@ -2,7 +2,7 @@
 
 // Open at first, as many as the window has room for: of one capture, and of two.
 const OPEN_FIRST = [["source", "code", "aten", "ir_after", "groups", "dynamo", "sass"], ["code", "source", "aten", "groups"]];
-const NARROWEST = 270, STRIP = 32, STACK = 100; // pixels: an open column, a closed one, several closed ones piled up
+const NARROWEST = 320, STRIP = 32, STACK = 100; // pixels: an open column that can be read, a closed one, several closed ones piled up
 const PILED = 3; // as many neighbours that are closed are piled up
 const LEAST = 120, STEP = 0.05; // pixels that a pane keeps; the part of two panes' width that an arrow key moves
 

@@ -1,0 +1,68 @@
+"""The figures in the README: what the record of the whole model holds, and how many statements were held to the code.
+
+The README is written by hand but for these two parts; `python -m docs.build readme` writes them again.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import fill
+
+from docs.build.concept_pages import number
+from docs.build.playbook import refresh
+from minikernel.report.model.views import shown
+from minilab.errors import LabError
+from minilab.files import read_json
+
+README, MODEL = Path("README.md"), Path("results/recorded/h200/26/model.json")
+WIDTH = 120  # columns
+EXPLAINED = Path(__file__).parent / "data/explained_models.json"
+
+
+def rounded(value: float) -> str:
+    """Write a rate with three digits: `128,000`."""
+    return number(float(f"{value:.3g}"), ",.0f")
+
+
+def one_launch(record: Path = MODEL) -> str:
+    """Say how fast one text is written in one launch, beside the compiled model.
+
+    Raises:
+        LabError: the record has no such timing.
+    """
+    made = read_json(record)
+    alone = {row["rung"]: row for row in made["generate"] if row["sequences"] == 1 and row["dtype"] == "float32"}
+    if not {"one", "compile"} <= alone.keys():
+        raise LabError(f"{record} has no text that was written alone by `one` and `compile`; measure stage 26 again.")
+    one, compiled = alone["one"], alone["compile"]
+    same = "Each word is the one that PyTorch's eager model writes." if one["same_tokens"] == 1 else ""
+    return "### A text in one launch\n\n" + fill(
+        "MiniGPT writes a whole text in one launch of one kernel. "
+        f"On one {shown(made).name} it writes **{rounded(one['tokens_per_s'])} tokens a second**, one text at a time; "
+        f"`torch.compile` with CUDA graphs writes {rounded(compiled['tokens_per_s'])} "
+        f"(measured on {made['provenance']['date'][:10]}). {same}",
+        WIDTH,
+    )
+
+
+def explained(data: Path = EXPLAINED) -> str:
+    """Say how many statements about compiled models were held against the generated code, and how many it refutes."""
+    rows = {key: row for key, row in read_json(data)["rows"].items() if row["captured"]}
+    models = {key.split(".")[0] for key in rows}
+    false = sum(len(row["false"]) for row in rows.values())
+    refuted = f"**{number(false)} {'was' if false == 1 else 'were'} refuted**" if false else "**none was refuted**"
+    held = sum(row["held"] for row in rows.values())
+    return "### Statements about a compile, with their evidence\n\n" + fill(
+        "What the lab says about a compile is checked by a second, independent method, against the code that the "
+        f"compiler wrote: {number(held, ',')} statements about {number(len(models))} models, of which {refuted}. "
+        "[The table](docs/explained_models.md) has each model. Byte counts come from the memory addresses that the "
+        "kernels really read and write.",
+        WIDTH,
+    )
+
+
+PARTS: dict[str, Callable[[], str]] = {"one_launch": one_launch, "explained": explained}
+
+
+def written(text: str) -> str:
+    """Return the README with its figures written again."""
+    return refresh(text, PARTS)
