@@ -18,9 +18,9 @@ def main(job):
     with own_caches():  # before torch is imported: some of what it reads, it reads once
         import torch
 
+        from minicompile.flipping import what_if
         from minicompile.models import build
         from minicompile.watching.model import SIMULATED_DEVICE
-        from minicompile.what_if import what_if
 
         target = "simulated" if device == SIMULATED_DEVICE else kind_of(device)
         place = torch_device(device) if target == "cuda" else "cpu"

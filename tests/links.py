@@ -37,7 +37,9 @@ def _heading(text: str) -> str:
 
 def _read(path: Path) -> _Page:
     text, page = path.read_text(), _Page()
-    if path.suffix == ".md":
+    if path.suffix == ".ipynb":
+        text = "\n\n".join("".join(c["source"]) for c in json.loads(text)["cells"] if c["cell_type"] == "markdown")
+    if path.suffix in (".md", ".ipynb"):
         tokens = MarkdownIt("commonmark").enable("table").parse(text)
         page.feed(MarkdownIt("commonmark").enable("table").render(text))
         headings = [tokens[index + 1].content for index, token in enumerate(tokens) if token.type == "heading_open"]

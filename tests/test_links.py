@@ -16,9 +16,9 @@ BUILT_ELSEWHERE = "results/recorded/"  # reports there link to what lay beside t
 
 
 def read_by_people() -> list[str]:
-    """Markdown and pages of the checkout, and those that were built in it."""
+    """Markdown, notebooks and pages of the checkout, and those that were built in it."""
     tracked = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.ipynb"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -35,7 +35,7 @@ MARKS = {
 
 
 def kept(found: dict) -> dict:
-    """What the pages quote of one what-if, as `minicompile.what_if.what_if` returns it."""
+    """What the pages quote of one what-if, as `minicompile.flipping.what_if` returns it."""
     lines = {side: [line for graph in found[side]["graphs"] for line in graph["lines"]] for side in SIDES}
     return {
         "torch": found["torch"],

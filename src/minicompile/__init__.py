@@ -12,6 +12,7 @@ CompileSmoketest(steps).run(model, batch, ...)    training steps held against ea
 ShapeStabilizer(buckets)                          sequences padded to a few lengths
 benchmark(model, cfg, batch)                      eager and compiled, timed in one run
 capture(model, args), annotate(capture), render_explorer(capture, path)   the lowering, line by line
+what_if(model, args, knob)                        both sides of one knob of the compiler's, counted and timed
 with explore(folder) as seen: ...                 the same of whatever a block of code compiles
 """
 
@@ -33,6 +34,7 @@ HOMES = {
     "maybe_compile": "minicompile.safe.safe_compile",
     "render_explorer": "minicompile.notebook",
     "uncompile": "minicompile.safe.safe_compile",
+    "what_if": "minicompile.notebook",
 }
 
 __all__ = sorted(HOMES)

@@ -8,12 +8,13 @@ softmax(x, dim=-1)        F.softmax by the best kernel for the tensor's device a
 kernels["fused"](x)       one kernel by name, over the last axis
 linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel (minikernel.ops.lm_head)
 minigpt_forward(m, ids)   MiniGPT's logits or probabilities, in one launch (minikernel.model.forward)
+roofline({"mine": f})     this machine's limits and f beneath them, measured and drawn (minikernel.report.here)
 generate(model, ids, n)   the n tokens after a prompt, in one launch (minikernel.model.generate.launch)
 """
 
 import importlib
 
-__all__ = ["generate", "kernels", "linear_softmax", "load_user_kernel", "minigpt_forward", "softmax"]
+__all__ = ["generate", "kernels", "linear_softmax", "load_user_kernel", "minigpt_forward", "roofline", "softmax"]
 
 # Imported when they are asked for, and named by strings: a job that uses one does not depend on the others.
 HOMES = {
@@ -22,6 +23,7 @@ HOMES = {
     "linear_softmax": "minikernel.ops.lm_head",
     "load_user_kernel": "minikernel.ops.registry",
     "minigpt_forward": "minikernel.model.forward",
+    "roofline": "minikernel.report.here",
     "softmax": "minikernel.ops.operator.operator",
 }
 

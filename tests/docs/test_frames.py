@@ -28,12 +28,14 @@ PRODUCT = "arith.muli"
 
 def pieces(path):
     """The pieces of Python in a file: its blocks, its cells, or all of it."""
+    if path.suffix not in (".md", ".ipynb", ".py"):
+        return []
     text = path.read_text()
     if path.suffix == ".md":
         return re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
     if path.suffix == ".ipynb":
         return ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-    return [text] if path.suffix == ".py" else []
+    return [text]
 
 
 FOUND = {

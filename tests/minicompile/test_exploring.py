@@ -197,12 +197,19 @@ def test_a_capture_shows_itself_in_a_notebook_and_is_plain_data(tmp_path):
         assert "Dynamo does not support RNN, GRU, or LSTM." in text
 
 
+def test_a_what_if_shows_its_page_in_a_notebook_and_is_plain_data():
+    found = minicompile.what_if(torch.relu, (torch.ones(4),), "fusion", target="simulated")
+    assert '<iframe srcdoc="&lt;!doctype html&gt;' in found._repr_html_()
+    assert json.loads(json.dumps(found)) == found
+
+
 @pytest.mark.parametrize(
     ("misuse", "sentence"),
     [
         (lambda: minicompile.capture("model", torch.ones(2)), "the model to capture is of type str"),
         (lambda: minicompile.capture(None), "the model to capture is of type NoneType"),
         (lambda: minicompile.capture(Halves, torch.ones(2)), "the model to capture is the class Halves"),
+        (lambda: minicompile.what_if(Halves(), (), "fusion", kwargs=["a"]), "kwargs of what_if is of type list"),
         (lambda: minicompile.capture(Halves(), (), [torch.ones(2)]), "kwargs of capture is of type list"),
         (lambda: minicompile.capture(Halves(), (), options=["a"]), "options of capture is of type list"),
         (lambda: minicompile.annotate(None), "what was given is no capture but of type NoneType"),

@@ -12,11 +12,11 @@ from jsonschema import Draft202012Validator
 from torch import nn
 from what_if_models import code, found
 
+from minicompile import flipping as module
 from minicompile import knobs
-from minicompile import what_if as module
+from minicompile.flipping import SIDES, what_if
 from minicompile.knobs import KNOBS, knob_for
 from minicompile.lowering.counts import COUNTS
-from minicompile.what_if import SIDES, what_if
 from minilab import LabError
 from minilab.config.check import read_schema
 

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from minicompile.what_if import what_if
+from minicompile.flipping import what_if
 from minimodel.numpy_minigpt import MiniGPTConfig
 from minimodel.torch_minigpt import Attention
 

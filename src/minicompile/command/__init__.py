@@ -26,7 +26,7 @@ COMMANDS = {
     "open": "minicompile.command.open",
     "over-time": "minicompile.command.over_time",
     "step": "minicompile.step",
-    "what-if": "minicompile.what_if",
+    "what-if": "minicompile.flipping",
     "switches": "minicompile.command.switches",
     "doctor": "minicompile.command.doctor",
 }

@@ -251,7 +251,8 @@ def test_a_model_that_fails_by_itself_is_blamed_in_one_sentence(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("import torch\ndef make(): return torch.nn.Linear(3, 3), (torch.ones(2, 4),)\n")
     assert command.main(["capture", "mine.py:make"]) == 1
-    assert "Error: model mine fails without torch.compile too: RuntimeError: mat1 and mat2" in capsys.readouterr().err
+    said = capsys.readouterr().err.replace("addmm: ", "")  # which torch 2.15 begins with
+    assert "Error: model mine fails without torch.compile too: RuntimeError: mat1 and mat2" in said
 
 
 def test_a_command_takes_the_keys_of_a_model_that_the_workflow_takes():

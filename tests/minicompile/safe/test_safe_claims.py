@@ -280,7 +280,7 @@ class Scale(nn.Module):
 
 
 @fault(
-    "Dynamo leaves the model for good, because it was called under a mode of torch's",
+    "Dynamo leaves the model for good, because it was called under a mode of torch's (before torch 2.14)",
     "calls run eager since ...: Dynamo skips the frame",
     "`compiled` is false; `torch.compiler.reset()` has it compiled again.",
 )
@@ -295,8 +295,10 @@ def test_a_model_that_dynamo_left_under_a_mode_is_said_to_run_eager(kind, mode, 
         model(features())
     runs.clear()
     model(features())
-    assert not runs
     report = compile_report(model)
+    if runs:  # from torch 2.14 on it is left for the calls under the mode alone
+        assert (report.compiled, report.why_eager) == (True, {})
+        return
     assert (report.compiled, report.stage, report.why_eager) == (False, "later", {"(model)": "skipped"})
     assert report.eager_since in report.reason
     check_says(report.reason, says)

@@ -117,7 +117,7 @@ def render_what_if(found: dict, path: str | Path, language: str = "en") -> None:
     """Write the page of one what-if.
 
     Args:
-        found: as `minicompile.what_if.what_if` returns it (schemas/what_if.schema.yaml).
+        found: as `minicompile.flipping.what_if` returns it (schemas/what_if.schema.yaml).
         path: of the HTML file.
         language: of the page.
     """
