@@ -5,11 +5,11 @@ from pathlib import Path
 import yaml
 
 from docs.build import cpu_ladder
-from docs.build.compiler_facts import compiler_facts
+from docs.build.facts.compiler_facts import compiler_facts
+from docs.build.facts.float_facts import float_facts
+from docs.build.facts.model_facts import model_facts
+from docs.build.facts.softmax_facts import softmax_facts
 from docs.build.figures import FIGURES, draw
-from docs.build.float_facts import float_facts
-from docs.build.model_facts import model_facts
-from docs.build.softmax_facts import softmax_facts
 from minicompile.report.first_look.page import Words, summary
 from minicompile.report.first_look.records import recorded
 from minilab.files import write_text

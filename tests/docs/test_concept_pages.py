@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from docs.build import concept_pages as pages
-from docs.build import float_facts as floats
-from docs.build.compiler_facts import compiler_facts
+from docs.build.facts import float_facts as floats
+from docs.build.facts.compiler_facts import compiler_facts
+from docs.build.facts.softmax_facts import softmax_facts
 from docs.build.figures import FIGURES, draw, drawn_from
-from docs.build.softmax_facts import softmax_facts
 from minikernel.exercise.traffic import count_traffic
 from minikernel.proof.proof import adversarial_cases
 from minilab.files import read_json

@@ -6,7 +6,7 @@ import pytest
 from model_artefact import model_artefact
 
 from docs.build import concept_pages
-from docs.build.model_facts import model_facts
+from docs.build.facts.model_facts import model_facts
 
 
 def test_waits_are_clocks_over_the_clock_s_rate(tmp_path):

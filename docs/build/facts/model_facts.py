@@ -8,7 +8,7 @@ from minikernel.report.model.stage_26 import place_view
 from minikernel.report.model.views import shown
 from minilab.files import read_json
 
-COSTS = Path(__file__).parent / "data/kernel_costs.yaml"
+COSTS = Path(__file__).parents[1] / "data/kernel_costs.yaml"
 
 
 def model_facts(record: Path) -> dict:
