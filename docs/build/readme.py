@@ -52,10 +52,11 @@ def explained(data: Path = EXPLAINED) -> str:
     refuted = f"**{number(false)} {'was' if false == 1 else 'were'} refuted**" if false else "**none was refuted**"
     held = sum(row["held"] for row in rows.values())
     return "### Statements about a compile, with their evidence\n\n" + fill(
-        "What the lab says about a compile is checked by a second, independent method, against the code that the "
-        f"compiler wrote: {number(held, ',')} statements about {number(len(models))} models, of which {refuted}. "
-        "[The table](docs/explained_models.md) has each model. Byte counts come from the memory addresses that the "
-        "kernels really read and write.",
+        "What the lab says about a compile is held against the code that the compiler wrote: "
+        f"{number(held, ',')} statements about {number(len(models))} models, of which {refuted}. "
+        "[The table](docs/explained_models.md) has each model. Which kernel computes what is taken from the compiler's "
+        "own notes, and on other models some were found to mislead. Byte counts come from the memory addresses that "
+        "the kernels really read and write.",
         WIDTH,
     )
 
