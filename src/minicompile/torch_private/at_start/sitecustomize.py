@@ -15,14 +15,18 @@ from pathlib import Path
 HERE = str(Path(__file__).resolve().parent)
 VARIABLE = "MINICOMPILE_EXPLORING"  # minicompile.unseen.processes writes it
 DYNAMO = "torch._dynamo"
+INDUCTOR, COMPILE_FX = "torch._inductor", "torch._inductor.compile_fx"
 INDUCTORS_OWN = "torch/_inductor/"  # in the path of a script of Inductor's, which builds or times its kernels
 
 
 class _Begins:
-    """Finds Dynamo as it would be found, and begins to watch once it is imported."""
+    """Finds a module, Dynamo first, as it would be found, and begins to watch once it is imported."""
+
+    def __init__(self, awaited):
+        self.awaited = awaited
 
     def find_spec(self, name, path=None, target=None):
-        if name != DYNAMO:
+        if name != self.awaited:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -44,6 +48,10 @@ class _Loader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
+        # torch 2.11 imports Dynamo in the middle of Inductor's package, from which nothing can be imported until later
+        if module.__name__ == DYNAMO and _is_being_imported(INDUCTOR) and COMPILE_FX not in sys.modules:
+            sys.meta_path.insert(0, _Begins(COMPILE_FX))
+            return
         told = json.loads(os.environ[VARIABLE])
         mark = Path(told["run"]) / f"{os.getpid()}.json"
         if not mark.parent.is_dir():
@@ -61,6 +69,10 @@ class _Loader:
         exploring.explore_started_process()
 
 
+def _is_being_imported(name) -> bool:
+    return getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False)
+
+
 def _users_own() -> None:
     """Run the sitecustomize that this file stands in front of."""
     sys.path[:] = [folder for folder in sys.path if folder != HERE]
@@ -74,5 +86,5 @@ if VARIABLE in os.environ and not any(INDUCTORS_OWN in word and word.endswith(".
     told = json.loads(os.environ[VARIABLE])
     if Path(told["run"]).is_dir():
         (Path(told["run"]) / f"{os.getpid()}.json").write_text('{"state": "started"}')
-        sys.meta_path.insert(0, _Begins())
+        sys.meta_path.insert(0, _Begins(DYNAMO))
 _users_own()
