@@ -263,7 +263,7 @@ def versions() -> str:
     suites = sorted({suite for ran in known.values() for suite in ran})
     rows = [(suite, *(_came_of(known[torch].get(suite)) for torch in columns)) for suite in suites]
     failed = [
-        f"- torch {torch}, {suite}: {', '.join(f'`{name}`' for name in known[torch][suite]['failed'])}"
+        f"- torch {torch}, {suite}:\n" + ",\n".join(f"  `{name}`" for name in known[torch][suite]["failed"])
         for torch in columns
         for suite in sorted(known[torch])
         if known[torch][suite]["failed"]

@@ -26,8 +26,8 @@ from typing import Any
 from minilab.device import do_without_cuda
 from minilab.errors import LabError
 from minilab.gpu_lock import gpu_lock
-from minilab.inputs import look_at_inputs
 from minilab.machine_failure import sentence_about
+from minilab.records.inputs import look_at_inputs
 from minilab.records.sources.content import noting
 from minilab.sandbox.job import is_inside, run_inside, run_outside, say
 from minilab.yaml_files import parse_yaml, read_yaml

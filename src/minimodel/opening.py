@@ -3,7 +3,7 @@
 `minimodel.checkpoint` and `minimodel.port` say what the files mean and verify every array; records of measurements
 depend on them. Here is what stands in front of both: sizes, dtypes and shapes are read from the files' headers alone
 and held against the model's before an array or a layer is made. `load_checkpoint` and `load_port` are the public
-ones; every job of the workflow has its inputs looked at too (`minilab.inputs`).
+ones; every job of the workflow has its inputs looked at too (`minilab.records.inputs`).
 """
 
 from pathlib import Path

@@ -37,9 +37,9 @@ from PIL import Image
 from minilab.config.check import check_config, read_schema
 from minilab.config.options import as_the_schema_says
 from minilab.files import read_object
-from minilab.inputs import look_at_inputs
 from minilab.records.artefact import TABLE
 from minilab.records.checksums import NAME, read_sums, write_sums
+from minilab.records.inputs import look_at_inputs
 from minilab.records.restore import restore
 from minilab.records.store import content_sha256, read_artefact
 from minilab.records.verify import verify

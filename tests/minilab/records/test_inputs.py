@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from minilab import LabError
-from minilab.inputs import look_at_inputs
+from minilab.records.inputs import look_at_inputs
 from minilab.records.store import write_artefact
 from minilab.script import run
 
