@@ -38,5 +38,7 @@ def test_a_run_takes_the_place_of_the_last_one_and_is_told_in_the_table(tmp_path
         "",
         "What failed:",
         "",
-        "- torch 2.9.0, minicompile/safe: `test_safe_call::test_two[a]`, `test_safe_cost::test_four`",
+        "- torch 2.9.0, minicompile/safe:",
+        "  `test_safe_call::test_two[a]`,",
+        "  `test_safe_cost::test_four`",
     ]
