@@ -85,9 +85,10 @@ def save(figure: Figure, png: str | Path, svg: str | Path) -> None:
 def draw_legend(axes: Axes, parts: Sequence[str], text: Translations, side: Literal["left", "right"] = "left") -> None:
     """Parts by their colours, side by side, from one side of the axes on."""
     axes.set_axis_off()
+    loc: Literal["center left", "center right"] = "center left" if side == "left" else "center right"
     swatches = [Patch(color=PARTS[part], label=text(f"part.{part}")) for part in parts]
     legend = axes.legend(
-        handles=swatches, ncols=len(parts), loc="center left" if side == "left" else "center right", frameon=False, fontsize=10.5, borderpad=0,
+        handles=swatches, ncols=len(parts), loc=loc, frameon=False, fontsize=10.5, borderpad=0,
         borderaxespad=0, handlelength=1, handleheight=1, handletextpad=0.4, columnspacing=0.9,
     )  # fmt: skip
     legend.set_in_layout(False)
