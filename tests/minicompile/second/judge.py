@@ -1,0 +1,572 @@
+"""Judges a page's sentences by the texts of its graph: each form by a rule of its own; what has no rule is unread."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from second.operations import MADE, SCANS, SIGNS, may_be, operation_of, unnamed
+from second.reasons import reason
+from second.sentences import Sentence, sentences
+from second.texts import BUFFER, ITEM_BYTES, CallText, GraphTexts, KernelText, Node
+
+CODE = re.compile(r"`([^`]+)`")
+VIEWS = {"view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "slice", "select", "alias"}
+VIEWS |= {"as_strided", "detach", "split", "split_with_sizes", "unfold", "diagonal", "unbind", "getitem", "_unsafe_view"}
+VIEWS |= {"rev", "flip", "broadcast_in_dim", "view_of", "real", "view_as_real", "convert_element_type", "_to_copy"}
+SAME_ORDER = {"clone", "copy_", "view", "reshape", "squeeze", "unsqueeze", "alias", "detach", "getitem"}
+INNER = {"cond", "while_loop", "invoke_subgraph", "map_impl"}
+ELSEWHERE = {"written to memory", "computed by a library's kernel", "begun by a library's kernel and finished here"}
+ARITHMETIC = re.compile(r"tmp\w+ [-+*/] tmp|(?:libdevice|tl_math)\.\w+\(|\.(?:exp|log|tanh|cos|sin|sqrt|erf)\(")
+REDUCES = re.compile(r"tl\.(?:sum|max|min|reduce|associative_scan)\(|triton_helpers\.(?:max2|min2|any|prod|welford"
+                     r"|sort\w*|\w*index|promote_to)\(|vec_reduce_all")  # fmt: skip
+BY_TYPE = {
+    "sum": r"sum|\+|welford",
+    "max": r"max",
+    "min": r"min",
+    "prod": r"prod|\*",
+    "any": r"any|\|",
+    "argmax": r"max",
+    "argmin": r"min",
+    "welford_reduce": r"welford|sum",
+    "welford_combine": r"welford",
+    "online_softmax_reduce": r"online_softmax|exp",
+    "xor_sum": r"xor|\^",
+    "dot": r"dot",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a sentence: `held`, `false` with its cause, or `unread`."""
+
+    sentence: Sentence
+    verdict: str
+    cause: str = ""
+
+
+class Page:
+    """A page about one call, and the texts that it is held against."""
+
+    def __init__(self, text: str, texts: GraphTexts) -> None:
+        self.text, self.texts = text, texts
+        self.sentences = sentences(text)
+        match = re.search(r"It is called on line (\d+) of", text)
+        self.call: CallText | None = texts.calls.get(int(match[1])) if match else None
+        named = re.match(r"# `(\w+)`, explained", text)
+        self.kernel: KernelText | None = texts.kernels.get(named[1]) if named else None
+        rows = [_cells(one.text) for one in self.sentences if one.section == 1 and one.kind == "row"]
+        self.rows = {cells[1]: cells for cells in rows if len(cells) == 5}  # by node: operation, node, result, ...
+        self.absent = {
+            cells[1]: cells
+            for one in self.sentences
+            if one.section == 5 and one.kind == "row" and len(cells := _cells(one.text)) == 5
+        }
+        self.users_own = "a Triton kernel of the user's own, and Inductor only calls it" in text
+        self.doubted = "## 1." not in text
+
+    @property
+    def operations(self) -> set[str]:
+        """The operations that section 1 lists."""
+        return {_base(cells[0]) for cells in self.rows.values()}
+
+    def given(self, pointer: str) -> str | None:
+        """What the wrapper passes for a parameter."""
+        if not self.kernel or not self.call or pointer not in self.kernel.parameters:
+            return None
+        place = self.kernel.parameters.index(pointer)
+        return self.call.arguments[place] if place < len(self.call.arguments) else None
+
+    def judged(self) -> list[Finding]:
+        """What became of each sentence."""
+        made = [self._judge(one) for one in self.sentences]
+        return made + self._left_out()
+
+    def _judge(self, one: Sentence) -> Finding:
+        for form, rule in FORMS:
+            if match := form.search(one.text):
+                cause = rule(self, one, match)
+                if cause is not None:
+                    return Finding(one, "false" if cause else "held", cause)
+        return Finding(one, "unread")
+
+    def _left_out(self) -> list[Finding]:
+        """Sections 2 and 3 name every pointer that the kernel reads or writes."""
+        made = []
+        if not self.kernel or self.users_own or self.doubted or "ties no line of this kernel" in self.text:
+            return made
+        if "is a template of torch's" in self.text:
+            return made
+        for section, touched in ((2, self.kernel.loaded), (3, self.kernel.stored)):
+            told = " ".join(one.text for one in self.sentences if one.section == section)
+            for pointer in touched:
+                said = Sentence(section, "text", f"section {section} names all of its memory")
+                found = re.search(rf"\b{pointer}\b", told)
+                made.append(Finding(said, "held" if found else "false", "" if found else f"{pointer} is not named"))
+        return made
+
+    # The rules: none means that the sentence cannot be judged, an empty text that it holds, a text why it is false.
+
+    def label(self, one: Sentence, match: re.Match) -> str | None:
+        """Target: C++ for the CPU or Triton, as the kernels' texts and the wrapper's allocations are."""
+        triton = "Triton for" in one.text
+        wrong = [name for name, kernel in self.texts.kernels.items() if (kernel.language == "triton") != triton]
+        if wrong:
+            return f"{wrong[0]} is {'C++' if triton else 'Triton'}"
+        if triton and any(" = empty_strided_cpu(" in text for text in self.texts.wrapper[40:]):
+            return "the wrapper allocates memory of the CPU: empty_strided_cpu"
+        return ""
+
+    def steps(self, one: Sentence, match: re.Match) -> str | None:
+        """A headline: each step has a line that can be it, and an order that the lines allow."""
+        steps = [re.sub(r" \(\d+ times\)$", "", step) for step in match[1].split(", ")]
+        steps = [operation_of(step) for step in steps if not re.fullmatch(r"\d+ more", step)]
+        if not self.kernel or any("rest of" in step for step in steps):
+            return None
+        if any(step in ("max", "min") for step in steps):
+            some = [base for base in steps if base in ("max", "min")]
+            if "and its position" in match[1] and not re.search(r"index|arg(?:max|min)|IndexValue", self.kernel.text):
+                return f"nothing in the kernel's text finds the position of the {some[0]}imum"
+        if cause := self._moves_only(set(steps)):
+            return cause
+        if cause := next((cause for base in steps if (cause := self._no_line(base))), ""):
+            return cause
+        if "copy into an input" in match[1] and (cause := self._copied_into_no_input()):
+            return cause
+        if "among others" not in one.text and (cause := self._unnamed()):
+            return cause
+        return self._order(steps)
+
+    def _no_line(self, base: str) -> str:
+        lines = self.kernel.text.split("\n")
+        if base in SIGNS and not any(may_be(base, text) for text in lines if "_meta=" not in text and text):
+            return f"no line of the kernel's text can be `{base}`"
+        return ""
+
+    def _moves_only(self, operations: set[str]) -> str:
+        """A kernel of constants and stores computes nothing but what makes constants."""
+        body = self.kernel.body.values()
+        if any("load" in text or "tmp" in text and re.search(r"tmp\w+ [-+*/<>&|^]|\(tmp", text.split("=", 1)[-1])
+               and "store(" not in text for text in body):  # fmt: skip
+            return ""
+        if self.kernel.loaded or not self.kernel.stored:
+            return ""
+        computing = sorted(operations - MADE - VIEWS - {"where", "gather"})
+        if self.kernel.language == "triton" and computing and not re.search(r"\bx\d|rand", self._values()):
+            return f"the kernel loads nothing and stores constants alone, so it does not compute `{computing[0]}`"
+        return ""
+
+    def _values(self) -> str:
+        """What is assigned to names that hold values."""
+        body = self.kernel.body.values()
+        return "\n".join(text for text in body if re.match(r"\s+(?:auto )?_?tmp\w+ = ", text))
+
+    def _unnamed(self) -> str:
+        named = self.operations | {one for said in self.sentences if "It also computes" in said.text
+                                   for name in CODE.findall(said.text) if (one := self._target(name))}  # fmt: skip
+        if not named or self.users_own:
+            return ""
+        body = [text for text in self.kernel.body.values() if not re.match(r"\s+tl\.(store|atomic)", text)]
+        text = unnamed(body, named)
+        return f"no operation that is named computes the line {text}" if text else ""
+
+    def _target(self, name: str) -> str | None:
+        node = self.texts.nodes.get(name)
+        return node.base if node else None
+
+    def _copied_into_no_input(self) -> str:
+        copies = [one for one in self.rows if _base(self.rows[one][0]) == "copy_"]
+        for name in copies:
+            node = self.texts.nodes.get(name)
+            if node and node.operands and self.texts.nodes[node.operands[0]].target != "placeholder":
+                return f"{name} copies into {node.operands[0]}, which is no input of the graph"
+        return ""
+
+    def _order(self, steps: list[str]) -> str | None:
+        if "[&]" in self.kernel.text or not all(base in SIGNS for base in steps):
+            return "" if len(steps) < 2 else None
+        lines = self.kernel.statements
+        found = {base: [one for one in lines if may_be(base, one.text) and _is_value(one)] for base in set(steps)}
+        for place, later in enumerate(steps):
+            for earlier in steps[:place]:
+                pairs = [(a, b) for a in found[earlier] for b in found[later] if a is not b]
+                if earlier == later or not pairs or {one.number for one in found[earlier]} & {
+                    one.number for one in found[later]
+                }:
+                    continue
+                if all(b.number in a.before for a, b in pairs):
+                    return f"each line that can be `{earlier}` needs one that can be `{later}`"
+        return ""
+
+    def exhaustive(self, one: Sentence, match: re.Match) -> str | None:
+        """How many operations: as many as the table has rows, and no line is left that none of them computes."""
+        if match.lastindex and int(match[1].replace(",", "")) != len(self.rows):
+            return f"the table has {len(self.rows)} rows"
+        return self._unnamed() if self.kernel else None
+
+    def no_operation(self, one: Sentence, match: re.Match) -> str | None:
+        """That it computes nothing: no line computes with values, and no constant is stored."""
+        if not self.kernel:
+            return None
+        found = next((text.strip() for text in self._values().split("\n") if ARITHMETIC.search(text)), None)
+        if found and "ATen operation's that it did not load" not in one.text:
+            return f"the kernel has {found}"
+        if not self.kernel.loaded and self.kernel.stored and "fills memory" not in one.text:
+            return "the kernel loads nothing and stores a constant: it fills memory"
+        return ""
+
+    def row(self, one: Sentence, match: re.Match) -> str | None:
+        """A row of section 1: size and dtype as the graph has them, and a fate that the texts allow."""
+        cells = _cells(one.text)
+        if len(cells) != 5:
+            return None
+        base, name, result, _, became = cells[0], cells[1], cells[2], cells[3], cells[4]
+        base, node = _base(base), self.texts.nodes.get(name)
+        if self.kernel:
+            if cause := self._no_line(base) if became not in ELSEWHERE - {"written to memory"} else "":
+                return cause
+            if cause := self._moves_only({base}):
+                return cause
+        if node and node.size is not None and (size := re.match(r"(\d+(?:x\d+)*) ", result + " ")):
+            if [int(part) for part in size[1].split("x")] != node.size:
+                return f"the graph's {name} has size {node.size}"
+        if became == "computed by a library's kernel":
+            return self._library(base)
+        if became.startswith(("part of its", "used at once", "was a buffer", "no code")):
+            return self._stored(base, name)
+        return "" if node else None
+
+    def _library(self, base: str) -> str | None:
+        if base in INNER:
+            return f"{base} calls graphs within this one, whose kernels Inductor writes"
+        called = [text for text in self.texts.wrapper if "extern_kernels." in text or "torch.ops." in text]
+        called = [text for text in called if " = torch.ops.inductor." not in text]
+        if not called:
+            return "the wrapper calls no library"
+        if base in SIGNS and base not in ("sort", "mul", "cumsum", "cumprod", "scatter_reduce", "index_put_") and not any(
+            re.search(rf"\b_?{base}\w*\b", text.split("#")[0]) for text in called
+        ):
+            return f"no library's call in the wrapper is `{base}`"
+        return ""
+
+    def _stored(self, base: str, name: str) -> str | None:
+        """Whether what is said to be in no memory is stored by the one line that can be it."""
+        node, kernel = self.texts.nodes.get(name), self.kernel
+        if not node or not kernel:
+            return None
+        if base == "copy_" and node.operands:
+            memory = self.texts.memory(node.operands[0])
+            for pointer in kernel.stored:
+                if self.given(pointer) in memory and node.operands[0].startswith(("arg", "primals")):
+                    return f"{pointer} is {self.given(pointer)}, which {name} changes, and the kernel stores to it"
+        same = [one for one, cells in self.rows.items() if _base(cells[0]) == base]
+        if base not in SIGNS or len(same) != 1 or base in ("where", "sum", "mean", "index", "pow", "convert_element_type"):
+            return ""
+        lines = [one for one in kernel.statements if one.target and may_be(base, one.text) and _is_value(one)]
+        lines = [one for one in lines if not re.search(r"\btmp\w+ = .*(?:tl\.full|static_cast)", one.text)]
+        if len({one.target for one in lines}) != 1 or kernel.language != "triton":
+            return ""
+        target = lines[0].target
+        for one in kernel.statements:
+            found = one.pointer and re.search(r", (tmp\w+), ", one.text + ", ")
+            if found and found[1] == target and POINTER.fullmatch(one.pointer) and "store" in one.text:
+                if self._elements(one.pointer) == node.elements and not self._reordered(one.pointer, name):
+                    return f"line {one.number} stores {target}, the one line that can be it, whole: {one.text.strip()}"
+        return ""
+
+    def _elements(self, pointer: str) -> int | None:
+        given = self.given(pointer) or ""
+        if given in self.texts.sizes and self.texts.sizes[given] is not None:
+            product = 1
+            for length in self.texts.sizes[given]:
+                product *= length
+            return product
+        node = self.texts.nodes.get(given)
+        return node.elements if node else None
+
+    def _reordered(self, pointer: str, name: str) -> bool:
+        """Whether the page says that what is stored is another operation's result, which moves elements."""
+        for said in self.sentences:
+            match = re.search(r"result of `[^`]*` \(`(\w+)`\)", said.text)
+            if said.section == 3 and match and re.search(rf"`{pointer}\b", said.text):
+                return bool(self._between(match[1], name) - SAME_ORDER)
+        return False
+
+    def _between(self, name: str, origin: str, depth: int = 12) -> set[str]:
+        """The operations on a way from one node back to another; none where there is no way."""
+        node = self.texts.nodes.get(name)
+        if node is None or name == origin or not depth:
+            return set()
+        for operand in node.operands:
+            if operand == origin or (found := self._between(operand, origin, depth - 1)):
+                return {node.base} | (found if operand != origin else set())
+        return set()
+
+    def absent_row(self, one: Sentence, match: re.Match) -> str | None:
+        """A row of section 5: what no kernel stores."""
+        cells = _cells(one.text)
+        if len(cells) != 5 or not self.kernel:
+            return None
+        node = self.texts.nodes.get(cells[1])
+        if node and node.elements is not None and node.dtype in ITEM_BYTES and cells[3] != "not known":
+            if int(cells[3].replace(",", "")) != node.elements * ITEM_BYTES[node.dtype]:
+                return f"{cells[1]} has {node.elements} elements of {node.dtype}"
+        return self._stored(_base(cells[0]), cells[1])
+
+    def views(self, one: Sentence, match: re.Match) -> str | None:
+        """Each view is of what the kernel computes, reads or writes, or of what a view of that is made of."""
+        if not self.kernel:
+            return None
+        known = set(self.rows)
+        for said in self.sentences:
+            if said.section in (2, 3) and said.kind == "item":
+                known |= set(CODE.findall(said.text))
+                known |= {name for text in CODE.findall(said.text) for name in self.texts.memory(text)}
+        roots = {root for name in known & set(self.texts.nodes) for root in self._roots(name)}
+        for name in CODE.findall(match[1]):
+            if name not in self.texts.nodes:
+                continue
+            if name not in known and not self._roots(name) & roots and not self._descends(name, known):
+                return f"`{name}` is a view of {', '.join(sorted(self._roots(name)))}, which the kernel has nothing of"
+        return ""
+
+    def _roots(self, name: str) -> set[str]:
+        """What a node is a view of, in the end."""
+        node = self.texts.nodes.get(name)
+        if node is None or node.base not in VIEWS or not node.operands:
+            return {name}
+        return {root for operand in node.operands[:1] for root in self._roots(operand)}
+
+    def _descends(self, name: str, known: set[str]) -> bool:
+        """Whether something that the kernel computes has a view as operand, through other views."""
+        users = [node for node in self.texts.nodes.values() if name in node.operands]
+        return any(
+            user.name in known and user.name in self.rows or user.base in VIEWS and self._descends(user.name, known)
+            for user in users
+        )
+
+    def elsewhere(self, one: Sentence, match: re.Match) -> str | None:
+        """Another kernel on a line of the wrapper, which is called there."""
+        call = self.texts.calls.get(int(match[2]))
+        if not call:
+            return f"line {match[2]} calls no kernel"
+        if call.kernel != match[1]:
+            return f"line {match[2]} calls {call.kernel}"
+        kernel = self.texts.kernels[call.kernel]
+        for name in CODE.findall(match[3]):
+            base = self._target(name)
+            if base in SIGNS and not any(may_be(base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
+                return f"no line of {call.kernel} can be `{name}`"
+        return ""
+
+    def only_calls(self, one: Sentence, match: re.Match) -> str | None:
+        """A user's kernel stands for the operation that calls it, and for no other."""
+        for name in CODE.findall(match[1]):
+            base = self._target(name)
+            if base and not base.startswith("triton_kernel_wrapper") and base not in VIEWS - {"slice", "view"}:
+                return f"`{name}` is {base}, which a user's kernel is not called for"
+        return ""
+
+    def access(self, one: Sentence, match: re.Match) -> str | None:
+        """What is read or written: the line has the pointer, the wrapper passes that buffer, and it has that size."""
+        if not self.kernel or one.section not in (2, 3):
+            return None
+        buffer, what, size = match[1], match[2], match[3]
+        read = one.section == 2
+        touched = self.kernel.loaded if read else self.kernel.stored
+        for pointer, lines in re.findall(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)", one.text):
+            if not POINTER.fullmatch(pointer):
+                continue
+            for line in lines.split(", "):
+                if int(line) not in touched.get(pointer, []):
+                    return f"line {line} does not {'read' if read else 'write'} {pointer}: {self._at(int(line))}"
+            given = self.given(pointer)
+            if given and given not in self.texts.memory(buffer) and not self._view_of(given, buffer):
+                return f"the wrapper passes {given} as {pointer}"
+        if size and (known := self._bytes(buffer)) is not None and int(size.replace(",", "")) != known:
+            return f"{buffer} has {known} bytes"
+        if "eturns it" in one.text and not self._returned(buffer):
+            return f"the wrapper returns {', '.join(sorted(self.texts.returned))}, and not {buffer}"
+        return self._holds(buffer, what)
+
+    def _at(self, line: int) -> str:
+        return self.kernel.lines.get(line, "").strip()
+
+    def _view_of(self, given: str, buffer: str) -> bool:
+        names = self.texts.memory(buffer)
+        return any(re.search(rf"\b{name}\b", given) or given in self.texts.alias_of_view(name) for name in names)
+
+    def _bytes(self, buffer: str) -> int | None:
+        node, sizes = self.texts.nodes.get(buffer), self.texts.sizes
+        if node and node.elements is not None and node.dtype in ITEM_BYTES:
+            return node.elements * ITEM_BYTES[node.dtype]
+        items = {"torch.float32": 4, "torch.int64": 8, "torch.bfloat16": 2, "torch.bool": 1, "torch.float64": 8}
+        if sizes.get(buffer) is None or self.texts.dtypes.get(buffer) not in items:
+            return None
+        product = items[self.texts.dtypes[buffer]]
+        for length in sizes[buffer]:
+            product *= length
+        return product
+
+    def _returned(self, buffer: str) -> bool:
+        names = self.texts.memory(buffer)
+        names = names | {alias for name in names for alias in self.texts.alias_of_view(name)}
+        returned = self.texts.returned
+        if any("_partitions" in text or "partition_" in text for text in self.texts.wrapper[60:]):
+            return True
+        return bool(names & returned)
+
+    def _holds(self, buffer: str, what: str) -> str | None:
+        """`the result of NODE`: as many elements, and no library's call has left out a part of it."""
+        if what.startswith("an input of the graph"):
+            node = self.texts.nodes.get(buffer)
+            return "" if node and node.target == "placeholder" else f"{buffer} is no input of the graph"
+        match = re.match(r"the result of `([^`]*)` \(`(\w+)`\)", what)
+        node = self.texts.nodes.get(match[2]) if match else None
+        if not node:
+            return None
+        size = self.texts.sizes.get(buffer)
+        if size is not None and node.elements is not None:
+            product = 1
+            for length in size:
+                product *= length
+            if product != node.elements:
+                return f"{buffer} has {product} elements and {node.name} has {node.elements}"
+        if self._without_bias(buffer, node):
+            return f"the wrapper's convolution into {buffer} has bias=None, and {node.name} has a bias"
+        return ""
+
+    def _without_bias(self, buffer: str, node: Node) -> bool:
+        if node.base != "convolution" or len(node.operands) < 3 or buffer in self.texts.taken_over:
+            return False
+        return any(re.match(rf"\s+{buffer} = extern_kernels\.convolution\(.*bias=None", one) for one in self.texts.wrapper)
+
+    def no_result(self, one: Sentence, match: re.Match) -> str | None:
+        """Buffers that are said to hold no operation's result: not a convolution that is finished in place."""
+        judged = None
+        for buffer in re.findall(r"`(buf\d+)`", match[1]):
+            begun = self.texts.taken_over.get(buffer, buffer)
+            finished = rf"\s+{begun} = extern_kernels\.convolution\(.*bias=None"
+            if any(re.match(finished, text) for text in self.texts.wrapper):
+                return f"{buffer} is the convolution in {begun} with its bias added"
+            if not self.kernel.loaded:
+                return f"the kernel fills {buffer} with a constant, which is an operation's whole result"
+        return judged
+
+    def nothing_read(self, one: Sentence, match: re.Match) -> str | None:
+        """`This kernel is given nothing to read`."""
+        if not self.kernel:
+            return None
+        some = [name for name in self.kernel.loaded if not name.startswith("out_ptr")]
+        return f"it reads {', '.join(some)}" if some else ""
+
+    def none_reduced(self, one: Sentence, match: re.Match) -> str | None:
+        """`None: no scheduler node in this kernel is a reduction, a scan or a sort.`"""
+        if not self.kernel:
+            return None
+        found = next((text for text in self.kernel.body.values() if REDUCES.search(text)), None)
+        if found:
+            return f"the kernel has {found.strip()}"
+        step = next((base for base in self.operations & SCANS), None)
+        headline = next((said.text for said in self.sentences if "in this order" in said.text), "")
+        return f"the same page says that it computes {step}" if step and step in headline else ""
+
+    def scan(self, one: Sentence, match: re.Match) -> str | None:
+        """A scan or a sort is of operations that scan or sort."""
+        names = re.findall(r"`([^`]+)` \(`(\w+)`", one.text)
+        wrong = [name for target, name in names if _base(target) not in SCANS]
+        return f"`{wrong[0]}` is no scan and no sort" if wrong else ""
+
+    def reduction(self, one: Sentence, match: re.Match) -> str | None:
+        """A reduction of a type has a line of that type."""
+        sign = BY_TYPE.get(match[1])
+        if not sign or not self.kernel:
+            return None
+        return "" if re.search(sign, "\n".join(self.kernel.body.values())) else f"no line reduces by {match[1]}"
+
+    def parameter(self, one: Sentence, match: re.Match) -> str | None:
+        """`in_ptr0 is buf3`, beside the signature."""
+        given = self.given(match[1])
+        if not given or not BUFFER.fullmatch(match[2]):
+            return None
+        if given in self.texts.memory(match[2]) or self._view_of(given, match[2]):
+            return ""
+        return f"the wrapper passes {given} as {match[1]}"
+
+    def refused(self, one: Sentence, match: re.Match) -> str | None:
+        """A reason for not fusing."""
+        return reason(self.texts, self.call, match[1], match[2], noted=one.noted)
+
+    def pattern(self, one: Sentence, match: re.Match) -> str | None:
+        """A pattern put nodes in the place of others: one node is put in one place, and it is in this graph."""
+        after = CODE.findall(match[1])
+        others = [said.text for said in self.sentences if said.text != one.text and " in the place of " in said.text]
+        for text in others:
+            if match[1] in text:
+                return f"another sentence puts {match[1]} in another place"
+        return "" if any(name in self.texts.nodes for name in after) else None
+
+    def called(self, one: Sentence, match: re.Match) -> str | None:
+        """`It is called on line N`."""
+        if not self.call:
+            return f"line {match[1]} calls no kernel"
+        return "" if not self.kernel or self.call.kernel == self.kernel.name else f"line {match[1]} calls another kernel"
+
+    def many_calls(self, one: Sentence, match: re.Match) -> str | None:
+        """`The same code serves N calls`."""
+        if not self.kernel or any("while" in text for text in self.texts.wrapper):
+            return None
+        count = Counter(call.kernel for call in self.texts.calls.values())[self.kernel.name]
+        regions = sum(text.startswith("def ") for text in self.texts.wrapper) > 3
+        return None if regions else ("" if count == int(match[1]) else f"the wrapper has {count} such calls")
+
+
+POINTER = re.compile(r"(?:in_out|in|out|ws)_ptr\d*")
+Rule = Callable[[Page, Sentence, re.Match], str | None]
+FORMS: list[tuple[re.Pattern, Rule]] = [
+    (re.compile(form), rule)
+    for form, rule in (
+        (r"^Model `[^`]*`.*; .*(?:Triton for|C\+\+ for).*; torch", Page.label),
+        (r"^This kernel computes(?:, among others and)?,? in this order: (.*)\.$", Page.steps),
+        (r"^This is .* over .*: (.*)\.$", Page.steps),
+        (r"^This kernel computes .* over .*, and more: (.*)\.$", Page.steps),
+        (r"^It is called on line (\d+)", Page.called),
+        (r"^The same code serves (\d+) calls", Page.many_calls),
+        (r"^([\d,]+) operations are in this one kernel", Page.exhaustive),
+        (r"^Nothing was fused here: the kernel computes one ATen operation alone", Page.exhaustive),
+        (r"computes no ATen operation|ties the kernel to no ATen operation that|it only (?:copies|fills)", Page.no_operation),
+        (r"^This kernel computes nothing new", Page.no_operation),
+        (r"a Triton kernel of the user's own, and Inductor only calls it, for (.*)\.$", Page.only_calls),
+        (r"^Views, which change indices and cost no code: (.*)\.$", Page.views),
+        (r"^(op\d+.*?): (Not fused.*)$", Page.refused),
+        (r"^`(\w+)` on line (\d+): (.*)\.$", Page.elsewhere),
+        (r"^`(\w+)`, (.*?)(?: \(([\d,]+) bytes?\))?: `\w+.*?` on lines? ", Page.access),
+        (r"^The kernel also writes what is no ATen operation's result: (.*)\.$", Page.no_result),
+        (r"^This kernel is given nothing to read", Page.nothing_read),
+        (r"^None: no scheduler node in this kernel is a reduction", Page.none_reduced),
+        (r"^A (?:sort|scan)\b.*: op\d+", Page.scan),
+        (r"^[A-Z].*: `(\w+)` in op\d+", Page.reduction),
+        (r" put (.*) in the place of ", Page.pattern),
+        (r"^\d+: (\w+ptr\d*) is (\w+)", Page.parameter),
+        (r"^\| `[^|]*` \| `\w+` \|[^|]*\| .* \|", lambda page, one, match: (
+            page.row(one, match) if one.section == 1 else page.absent_row(one, match))),
+    )
+]  # fmt: skip
+
+
+def _cells(text: str) -> list[str]:
+    cells = re.split(r"(?<!\\) ?\| ?", text.strip().strip("|").strip())
+    return [re.sub(r"^`([^`]*)`$", r"\1", one.strip()) for one in cells]
+
+
+def _base(target: str) -> str:
+    parts = target.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] in ("aten", "prims") else parts[-1]
+
+
+def _became(cells: list[str] | None) -> str:
+    return re.sub(r" as `\w+`$", "", cells[4]) if cells else ""
+
+
+def _is_value(one: object) -> bool:
+    return bool(re.search(r"tmp|store|atomic", one.text)) and "mask" != one.target
