@@ -113,7 +113,7 @@ class Page:
         wrong = [name for name, kernel in self.texts.kernels.items() if (kernel.language == "triton") != triton]
         if wrong:
             return f"{wrong[0]} is {'C++' if triton else 'Triton'}"
-        if triton and any(" = empty_strided_cpu(" in text for text in self.texts.wrapper[40:]):
+        if triton and any(re.match(r"\s+\w+ = empty_strided_cpu\(", text) for text in self.texts.wrapper):
             return "the wrapper allocates memory of the CPU: empty_strided_cpu"
         return ""
 
@@ -326,6 +326,8 @@ class Page:
         for name in CODE.findall(match[1]):
             if name not in self.texts.nodes:
                 continue
+            if all(self._constant(root) for root in self._roots(name)):
+                continue
             if name not in known and not self._roots(name) & roots and not self._descends(name, known):
                 return f"`{name}` is a view of {', '.join(sorted(self._roots(name)))}, which the kernel has nothing of"
         return ""
@@ -336,6 +338,11 @@ class Page:
         if node is None or node.base not in VIEWS or not node.operands:
             return {name}
         return {root for operand in node.operands[:1] for root in self._roots(operand)}
+
+    def _constant(self, name: str) -> bool:
+        """Whether a node follows from no input, so that it may be in the text as an index."""
+        node = self.texts.nodes.get(name)
+        return node is None or node.target != "placeholder" and all(self._constant(one) for one in node.operands)
 
     def _descends(self, name: str, known: set[str]) -> bool:
         """Whether something that the kernel computes has a view as operand, through other views."""

@@ -86,7 +86,7 @@ SIGNS = {
     "index_put_": SET_BY_INDEX,
     "gather": BY_INDEX,
     "index": BY_INDEX + r"|load|\w+ptr\d*\[",
-    "embedding": BY_INDEX,
+    "embedding": BY_INDEX + r"|load",
     "triton_kernel_wrapper_mutation": r"(?!)",
     "triton_kernel_wrapper_functional": r"(?!)",
     "flex_attention": r"tl\.dot|gemm|flex",

@@ -9,7 +9,7 @@ NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(")
 CALLED = re.compile(r"^\s+(?:\w+ = )?(\w+?)(?:\.run)?\((.*?)(?:, stream=\w+)?\)$")
 ASSIGNED = re.compile(r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)(\w+)(?:: [\w.]+)? = (.*?);?$")
-STORED = re.compile(r"tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= |atomic_\w+(?:<\w+>)?\(&?(\w+)")
+STORED = re.compile(r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|transpose_mxn<.*?\(\w+ptr\d* \+ .*, (\w+ptr\d*|local_\w+) \+ |tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= |atomic_\w+(?:<\w+>)?\(&?(\w+)")
 POINTERS = re.compile(r"\b((?:in_out|in|out|ws)_ptr\d*)\b")
 BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\w+|tangents_\w+)\b")
 NODE = re.compile(r"^\s+(\w+)(?:: \"(\w+)\[([^\]]*)\](?:\[[^\]]*\])?\S*\")? = (?:torch\.ops\.)?([\w.<>]+)\((.*?)\)(?:;.*)?$")
@@ -95,9 +95,9 @@ class KernelText:
             if pointer and "=" in text and self.language == "cpp" and "store(" not in text:
                 read = text.split("= ", 1)[-1] if " = " in text else text
             elif pointer:
-                read = ""
+                read = text.split(f", {pointer} +")[0] if "transpose_mxn" in text else ""
             for name in set(POINTERS.findall(read)):
-                if re.search(rf"load\w*\({name}\b|\b{name}\[|\({name} \+|bucketize\w*\(.*\b{name}\b", read):
+                if re.search(rf"descriptor\({name}\b|load\w*\({name}\b|\b{name}\[|\({name} \+|bucketize\w*\(.*\b{name}\b", read):
                     found.setdefault(name, []).append(number)
         return found
 
@@ -172,6 +172,8 @@ class GraphTexts:
         layouts = re.findall(r"(buf\d+)\.layout = \w+\([^)]*?(torch\.\w+), size=\[([^\]]*)\]", scheduled)
         self.sizes = {name: _numbers(size) for name, _, size in layouts}
         self.dtypes = {name: dtype for name, dtype, _ in layouts}
+        if any(re.match(r"def (?!call\b)\w+_graph_\w*\(|def subgraph|def repeated", text) for text in self.wrapper):
+            self.sizes, self.dtypes, self.operations = {}, {}, {}  # inner graphs print the same names again
         changed = re.findall(r"(buf\d+)\.mutations = \[([^\]]*)\]", scheduled)
         self.changes = {name: re.findall(r"'(\w+)'", some) for name, some in changed}
 
@@ -188,8 +190,12 @@ class GraphTexts:
         return made
 
     def _nodes(self, aten: str) -> dict[str, Node]:
-        made = {}
+        made: dict[str, Node] = {}
+        outer, within = made, None
         for text in aten.split("\n"):
+            if match := re.match(r"\s*class (\w+)\(torch", text):  # graphs within this one have names of their own
+                within = f"{match[1]}." if within is not None else ""
+                made = outer if not within else {}
             if text.lstrip().startswith("def forward("):
                 for name, dtype, size in INPUT.findall(text):
                     made[name] = Node(name, "placeholder", dtype, _numbers(size), [], "")
@@ -198,7 +204,9 @@ class GraphTexts:
                 operands = [one for one in NAME.findall(arguments) if one in made]
                 sized = _numbers(size) if size is not None else None
                 made[name] = Node(name, target, dtype, sized, operands, arguments)
-        return made
+            if within:
+                outer |= {within + name: node for name, node in made.items()}
+        return outer
 
     def _operations(self, scheduled: str) -> dict[str, dict[str, set[str]]]:
         """By operation of the scheduler, the dependencies that it prints, each whole."""
@@ -207,7 +215,7 @@ class GraphTexts:
             for name in dict.fromkeys(re.findall(r"^(op\d+)\.(?:writes|snodes|unmet)", part, re.M)):
                 written = re.search(rf"^{name}\.writes =(.*?)(?=^op\d+\.)", part, re.M | re.S)
                 read = re.search(rf"^{name}\.unmet_dependencies =(.*?)^op\d+\.min", part, re.M | re.S)
-                deps = re.compile(r"(?:Memory|Star|Weak)Dep\(.*?(?:\}|mode=\w+|is_fake=\w+)[^)]*\)")
+                deps = re.compile(r"(?:Memory|Star|Weak)Dep\(.*?(?:\}|mode='?\w+'?|is_fake=\w+)[^)]*\)")
                 loops = re.search(rf"^{name}\.group\.iteration = (.*)$", part, re.M)
                 made[name] = {
                     "loops": {loops[1]} if loops else set(),
@@ -235,7 +243,7 @@ class GraphTexts:
     @cached_property
     def taken_over(self) -> dict[str, str]:
         """Of a buffer that has an earlier one's memory, that earlier one's name."""
-        return dict(re.findall(r"^\s+(buf\d+) = (\w+); del \2", "\n".join(self.wrapper), re.M))
+        return dict(re.findall(r"^\s+(\w*buf\d+) = (\w+); del \2", "\n".join(self.wrapper), re.M))
 
     @cached_property
     def returned(self) -> set[str]:
