@@ -59,9 +59,9 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
         both = writes[0] & reads[1]
         if not both:
             return f"the second reads {', '.join(sorted(reads[1]))}, and the first writes {', '.join(sorted(writes[0]))}"
-        same = _deps(texts, one, "writes") & _deps(texts, two, "reads")
+        written = _deps(texts, one, "writes")
         loops = _deps(texts, one + two, "loops")
-        if len(loops) == 1 and all(any(_named(dep) == name for dep in same) for name in both):
+        if len(loops) == 1 and all(dep in written for dep in _deps(texts, two, "reads") if _named(dep) in both):
             return f"the second reads {', '.join(sorted(both))} by the very index by which the first writes it"
         return ""
     if "has to wait until the first has read" in said or "which the other reads as it was before" in said:
