@@ -8,6 +8,7 @@ that has no rule, or that its rule cannot judge, is unread: it is never counted 
 
 import argparse
 import importlib.util
+import inspect
 import os
 import sys
 import tempfile
@@ -85,6 +86,7 @@ def _compiled(names: list[str], targets: list[str], folder: Path) -> Iterator[tu
     from minicompile.lowering.capture import as_capture
     from minicompile.watching.model import watch_model
 
+    verified = {"verify": True} if "verify" in inspect.signature(watch_model).parameters else {}
     for path in sorted(folder.glob("*.py")):
         if names and path.stem not in names:
             continue
@@ -103,7 +105,7 @@ def _compiled(names: list[str], targets: list[str], folder: Path) -> Iterator[tu
                     model, inputs = getattr(module, make)()
                     with mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None):
                         watched = watch_model(
-                            model, inputs, target=target, train=train, name=path.stem, machine_code=False
+                            model, inputs, target=target, train=train, name=path.stem, machine_code=False, **verified
                         )
                     yield f"{path.stem}{'.train' if make == 'make_train' else ''}", target, as_capture(watched)
                 except Exception as error:  # a refusal is told, and the others are read
