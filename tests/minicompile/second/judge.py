@@ -428,8 +428,8 @@ class Page:
         if what.startswith("an input of the graph"):
             node = self.texts.nodes.get(buffer)
             return "" if node and node.target == "placeholder" else f"{buffer} is no input of the graph"
-        match = re.match(r"the result of `([^`]*)` \(`(\w+)`\)", what)
-        node = self.texts.nodes.get(match[2]) if match else None
+        match = re.match(r"the result of `([^`]*)` \(`(\w+)`\)(?=, as `(\w+)`)?", what)
+        node = self.texts.nodes.get(match[3] or match[2]) if match else None
         if not node:
             return None
         size = self.texts.sizes.get(buffer)
