@@ -12,14 +12,26 @@ from second.texts import BUFFER, ITEM_BYTES, CallText, GraphTexts, KernelText, N
 
 CODE = re.compile(r"`([^`]+)`")
 VIEWS = {"view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "slice", "select", "alias"}
-VIEWS |= {"as_strided", "detach", "split", "split_with_sizes", "unfold", "diagonal", "unbind", "getitem", "_unsafe_view"}
+VIEWS |= {
+    "as_strided",
+    "detach",
+    "split",
+    "split_with_sizes",
+    "unfold",
+    "diagonal",
+    "unbind",
+    "getitem",
+    "_unsafe_view",
+}
 VIEWS |= {"rev", "flip", "broadcast_in_dim", "view_of", "real", "view_as_real", "convert_element_type", "_to_copy"}
 SAME_ORDER = {"clone", "copy_", "view", "reshape", "squeeze", "unsqueeze", "alias", "detach", "getitem"}
 INNER = {"cond", "while_loop", "invoke_subgraph", "map_impl"}
 ELSEWHERE = {"written to memory", "computed by a library's kernel", "begun by a library's kernel and finished here"}
 ARITHMETIC = re.compile(r"tmp\w+ [-+*/] tmp|(?:libdevice|tl_math)\.\w+\(|\.(?:exp|log|tanh|cos|sin|sqrt|erf)\(")
-REDUCES = re.compile(r"tl\.(?:sum|max|min|reduce|associative_scan)\(|triton_helpers\.(?:max2|min2|any|prod|welford"
-                     r"|sort\w*|\w*index|promote_to)\(|vec_reduce_all")  # fmt: skip
+REDUCES = re.compile(
+    r"tl\.(?:sum|max|min|reduce|associative_scan)\(|triton_helpers\.(?:max2|min2|any|prod|welford"
+    r"|sort\w*|\w*index|promote_to)\(|vec_reduce_all"
+)
 BY_TYPE = {
     "sum": r"sum|\+|welford",
     "max": r"max",
@@ -146,8 +158,15 @@ class Page:
     def _moves_only(self, operations: set[str]) -> str:
         """A kernel of constants and stores computes nothing but what makes constants."""
         body = self.kernel.body.values()
-        if any("load" in text or "tmp" in text and re.search(r"tmp\w+ [-+*/<>&|^]|\(tmp", text.split("=", 1)[-1])
-               and "store(" not in text for text in body):  # fmt: skip
+        if any(
+            "load" in text
+            or (
+                "tmp" in text
+                and re.search(r"tmp\w+ [-+*/<>&|^]|\(tmp", text.split("=", 1)[-1])
+                and "store(" not in text
+            )
+            for text in body
+        ):
             return ""
         if self.kernel.loaded or not self.kernel.stored:
             return ""
@@ -162,8 +181,13 @@ class Page:
         return "\n".join(text for text in body if re.match(r"\s+(?:auto )?_?tmp\w+ = ", text))
 
     def _unnamed(self) -> str:
-        named = self.operations | {one for said in self.sentences if "It also computes" in said.text
-                                   for name in CODE.findall(said.text) if (one := self._target(name))}  # fmt: skip
+        named = self.operations | {
+            one
+            for said in self.sentences
+            if "It also computes" in said.text
+            for name in CODE.findall(said.text)
+            if (one := self._target(name))
+        }
         if not named or self.users_own:
             return ""
         body = [text for text in self.kernel.body.values() if not re.match(r"\s+tl\.(store|atomic)", text)]
@@ -190,9 +214,11 @@ class Page:
         for place, later in enumerate(steps):
             for earlier in steps[:place]:
                 pairs = [(a, b) for a in found[earlier] for b in found[later] if a is not b]
-                if earlier == later or not pairs or {one.number for one in found[earlier]} & {
-                    one.number for one in found[later]
-                }:
+                if (
+                    earlier == later
+                    or not pairs
+                    or {one.number for one in found[earlier]} & {one.number for one in found[later]}
+                ):
                     continue
                 if all(b.number in a.before for a, b in pairs):
                     return f"each line that can be `{earlier}` needs one that can be `{later}`"
@@ -243,8 +269,10 @@ class Page:
         called = [text for text in called if " = torch.ops.inductor." not in text]
         if not called:
             return "the wrapper calls no library"
-        if base in SIGNS and base not in ("sort", "mul", "cumsum", "cumprod", "scatter_reduce", "index_put_") and not any(
-            re.search(rf"\b_?{base}\w*\b", text.split("#")[0]) for text in called
+        if (
+            base in SIGNS
+            and base not in ("sort", "mul", "cumsum", "cumprod", "scatter_reduce", "index_put_")
+            and not any(re.search(rf"\b_?{base}\w*\b", text.split("#")[0]) for text in called)
         ):
             return f"no library's call in the wrapper is `{base}`"
         return ""
@@ -260,7 +288,11 @@ class Page:
                 if self.given(pointer) in memory and node.operands[0].startswith(("arg", "primals")):
                     return f"{pointer} is {self.given(pointer)}, which {name} changes, and the kernel stores to it"
         same = [one for one, cells in self.rows.items() if _base(cells[0]) == base]
-        if base not in SIGNS or len(same) != 1 or base in ("where", "sum", "mean", "index", "pow", "convert_element_type"):
+        if (
+            base not in SIGNS
+            or len(same) != 1
+            or base in ("where", "sum", "mean", "index", "pow", "convert_element_type")
+        ):
             return ""
         lines = [one for one in kernel.statements if one.target and may_be(base, one.text) and _is_value(one)]
         lines = [one for one in lines if not re.search(r"\btmp\w+ = .*(?:tl\.full|static_cast)", one.text)]
@@ -328,6 +360,8 @@ class Page:
                 continue
             if all(self._constant(root) for root in self._roots(name)):
                 continue
+            if any(self._library_made(root) for root in self._roots(name)):
+                continue
             if name not in known and not self._roots(name) & roots and not self._descends(name, known):
                 return f"`{name}` is a view of {', '.join(sorted(self._roots(name)))}, which the kernel has nothing of"
         return ""
@@ -339,16 +373,23 @@ class Page:
             return {name}
         return {root for operand in node.operands[:1] for root in self._roots(operand)}
 
+    def _library_made(self, root: str) -> bool:
+        """Whether the kernel is given what a library's call has made for an operation, perhaps not yet finished."""
+        base = self._target(root)
+        given = self.call.arguments if self.call and base not in (None, "placeholder") else []
+        made = [rf"\s+{name} = extern_kernels\.{base}\(" for name in given if BUFFER.fullmatch(name)]
+        return any(re.match(one, text) for one in made for text in self.texts.wrapper)
+
     def _constant(self, name: str) -> bool:
         """Whether a node follows from no input, so that it may be in the text as an index."""
         node = self.texts.nodes.get(name)
-        return node is None or node.target != "placeholder" and all(self._constant(one) for one in node.operands)
+        return node is None or (node.target != "placeholder" and all(self._constant(one) for one in node.operands))
 
     def _descends(self, name: str, known: set[str]) -> bool:
         """Whether something that the kernel computes has a view as operand, through other views."""
         users = [node for node in self.texts.nodes.values() if name in node.operands]
         return any(
-            user.name in known and user.name in self.rows or user.base in VIEWS and self._descends(user.name, known)
+            (user.name in known and user.name in self.rows) or (user.base in VIEWS and self._descends(user.name, known))
             for user in users
         )
 
@@ -362,7 +403,9 @@ class Page:
         kernel = self.texts.kernels[call.kernel]
         for name in CODE.findall(match[3]):
             base = self._target(name)
-            if base in SIGNS and not any(may_be(base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
+            if base in SIGNS and not any(
+                may_be(base, text) for text in kernel.text.split("\n") if "_meta=" not in text
+            ):
                 return f"no line of {call.kernel} can be `{name}`"
         return ""
 
@@ -446,7 +489,9 @@ class Page:
     def _without_bias(self, buffer: str, node: Node) -> bool:
         if node.base != "convolution" or len(node.operands) < 3 or buffer in self.texts.taken_over:
             return False
-        return any(re.match(rf"\s+{buffer} = extern_kernels\.convolution\(.*bias=None", one) for one in self.texts.wrapper)
+        return any(
+            re.match(rf"\s+{buffer} = extern_kernels\.convolution\(.*bias=None", one) for one in self.texts.wrapper
+        )
 
     def no_result(self, one: Sentence, match: re.Match) -> str | None:
         """Buffers that are said to hold no operation's result: not a convolution that is finished in place."""
@@ -517,7 +562,9 @@ class Page:
         """`It is called on line N`."""
         if not self.call:
             return f"line {match[1]} calls no kernel"
-        return "" if not self.kernel or self.call.kernel == self.kernel.name else f"line {match[1]} calls another kernel"
+        return (
+            "" if not self.kernel or self.call.kernel == self.kernel.name else f"line {match[1]} calls another kernel"
+        )
 
     def many_calls(self, one: Sentence, match: re.Match) -> str | None:
         """`The same code serves N calls`."""
@@ -541,7 +588,10 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^The same code serves (\d+) calls", Page.many_calls),
         (r"^([\d,]+) operations are in this one kernel", Page.exhaustive),
         (r"^Nothing was fused here: the kernel computes one ATen operation alone", Page.exhaustive),
-        (r"computes no ATen operation|ties the kernel to no ATen operation that|it only (?:copies|fills)", Page.no_operation),
+        (
+            r"computes no ATen operation|ties the kernel to no ATen operation that|it only (?:copies|fills)",
+            Page.no_operation,
+        ),
         (r"^This kernel computes nothing new", Page.no_operation),
         (r"a Triton kernel of the user's own, and Inductor only calls it, for (.*)\.$", Page.only_calls),
         (r"^Views, which change indices and cost no code: (.*)\.$", Page.views),
@@ -555,10 +605,12 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^[A-Z].*: `(\w+)` in op\d+", Page.reduction),
         (r" put (.*) in the place of ", Page.pattern),
         (r"^\d+: (\w+ptr\d*) is (\w+)", Page.parameter),
-        (r"^\| `[^|]*` \| `\w+` \|[^|]*\| .* \|", lambda page, one, match: (
-            page.row(one, match) if one.section == 1 else page.absent_row(one, match))),
+        (
+            r"^\| `[^|]*` \| `\w+` \|[^|]*\| .* \|",
+            lambda page, one, match: (page.row(one, match) if one.section == 1 else page.absent_row(one, match)),
+        ),
     )
-]  # fmt: skip
+]
 
 
 def _cells(text: str) -> list[str]:
@@ -576,4 +628,4 @@ def _became(cells: list[str] | None) -> str:
 
 
 def _is_value(one: object) -> bool:
-    return bool(re.search(r"tmp|store|atomic", one.text)) and "mask" != one.target
+    return bool(re.search(r"tmp|store|atomic", one.text)) and one.target != "mask"

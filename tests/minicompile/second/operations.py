@@ -12,9 +12,7 @@ DIVIDED = r" / |//| \* |reciprocal|div\w*\(|>>"
 LARGEST = r"max\w*\(|max\w*<| > |\bclamp|relu|fmax"
 LEAST = r"min\w*\(|min\w*<| < |\bclamp|fmin"
 CHOSEN = r"where\(|blendv|\?| if |masked"
-SET_BY_INDEX = (
-    r"atomic_\w+|(?:store\(\w+ \+ .*?tmp)|\w+ptr\d*\[.*?tmp.*?\] = |\.store\(\w+ \+ .*?tmp|" + CHOSEN
-)
+SET_BY_INDEX = r"atomic_\w+|(?:store\(\w+ \+ .*?tmp)|\w+ptr\d*\[.*?tmp.*?\] = |\.store\(\w+ \+ .*?tmp|" + CHOSEN
 BY_INDEX = r"load\w*\(\w+ \+ .*?tmp|ptr\d*\[.*?tmp|" + CHOSEN
 EXPONENTIAL = r"exp"
 SIGNS = {
@@ -120,9 +118,32 @@ WORDS = {
     "fill with one value": "full",
 }
 MADE = {"full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "empty", "new_zeros", "new_full", "new_ones"}
-MADE |= {"iota", "arange", "scalar_tensor", "eye", "clone", "copy_", "copy", "expand", "fill", "fill_", "constant_pad_nd"}
+MADE |= {
+    "iota",
+    "arange",
+    "scalar_tensor",
+    "eye",
+    "clone",
+    "copy_",
+    "copy",
+    "expand",
+    "fill",
+    "fill_",
+    "constant_pad_nd",
+}
 MADE |= {"zeros_", "lift_fresh_copy", "new_empty", "_to_copy", "convert_element_type", "empty_strided", "rand", "randn"}
-SCANS = {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "argsort", "topk", "associative_scan", "msort"}
+SCANS = {
+    "cumsum",
+    "cumprod",
+    "cummax",
+    "cummin",
+    "logcumsumexp",
+    "sort",
+    "argsort",
+    "topk",
+    "associative_scan",
+    "msort",
+}
 # what a line does with values, told by its text; to each class, the operations that may bring it into a kernel
 DOES = {
     "+": r"tmp\w+ \+ (?!tl\.)tmp|\bfma",
@@ -137,15 +158,33 @@ SIMPLE = set(SIGNS) - {"pow", "triton_kernel_wrapper_mutation", "triton_kernel_w
 SIMPLE -= {"expm1", "log1p", "index", "scatter_reduce", "prod", "sort", "mean", "var_mean"}
 SIMPLE |= {"clone", "copy_", "convert_element_type", "full"}
 BRINGS = {
-    "+": {"add", "sum", "rsub", "sub", "cumsum", "scatter_add", "index_put", "index_put_", "scatter", "gather",
-          "embedding", "cumprod", "sigmoid", "argmax", "argmin", "mul", "floor", "scatter_upon_const_tensor"},
+    "+": {
+        "add",
+        "sum",
+        "rsub",
+        "sub",
+        "cumsum",
+        "scatter_add",
+        "index_put",
+        "index_put_",
+        "scatter",
+        "gather",
+        "embedding",
+        "cumprod",
+        "sigmoid",
+        "argmax",
+        "argmin",
+        "mul",
+        "floor",
+        "scatter_upon_const_tensor",
+    },
     "cos": {"cos"},
     "tanh": {"tanh"},
     "exp": {"exp", "exp2", "sigmoid", "tanh"},
     "log": {"log", "log2", "log10"},
     "erf": {"erf"},
     "sqrt": {"sqrt", "rsqrt"},
-}  # fmt: skip
+}
 
 
 def operation_of(step: str) -> str:

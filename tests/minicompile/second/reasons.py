@@ -51,14 +51,18 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
         both = (writes[0] | changed[0]) & reads[1] | (writes[1] | changed[1]) & reads[0]
         return f"one writes {sorted(both)[0]}, which the other reads" if both else ""
     if "No buffer is read or written by both" in said:
-        loaded = [{_named(dep) for dep in _deps(texts, some, "reads") if dep.startswith("Memory")} for some in (one, two)]
+        loaded = [
+            {_named(dep) for dep in _deps(texts, some, "reads") if dep.startswith("Memory")} for some in (one, two)
+        ]
         touched = [_whole(texts, loaded[side] | writes[side]) for side in (0, 1)]
         both = {name for name in touched[0] & touched[1] if name.startswith(("arg", "primals", "buf"))}
         return f"both touch {sorted(both)[0]}" if both else ""
     if "The second reads what the first writes" in said:
         both = writes[0] & reads[1]
         if not both:
-            return f"the second reads {', '.join(sorted(reads[1]))}, and the first writes {', '.join(sorted(writes[0]))}"
+            return (
+                f"the second reads {', '.join(sorted(reads[1]))}, and the first writes {', '.join(sorted(writes[0]))}"
+            )
         written = _deps(texts, one, "writes")
         loops = _deps(texts, one + two, "loops")
         if len(loops) == 1 and all(dep in written for dep in _deps(texts, two, "reads") if _named(dep) in both):

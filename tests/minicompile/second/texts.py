@@ -8,13 +8,31 @@ from functools import cached_property
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(")
 CALLED = re.compile(r"^\s+(?:\w+ = )?(\w+?)(?:\.run)?\((.*?)(?:, stream=\w+)?\)$")
-ASSIGNED = re.compile(r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)(\w+)(?:: [\w.]+)? = (.*?);?$")
-STORED = re.compile(r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|transpose_mxn<.*?\(\w+ptr\d* \+ .*, (\w+ptr\d*|local_\w+) \+ |tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= |atomic_\w+(?:<\w+>)?\(&?(\w+)")
+ASSIGNED = re.compile(
+    r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)(\w+)(?:: [\w.]+)? = (.*?);?$"
+)
+STORED = re.compile(
+    r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|transpose_mxn<.*?\(\w+ptr\d* \+ .*, (\w+ptr\d*|local_\w+) \+ |tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= |atomic_\w+(?:<\w+>)?\(&?(\w+)"
+)
 POINTERS = re.compile(r"\b((?:in_out|in|out|ws)_ptr\d*)\b")
 BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\w+|tangents_\w+)\b")
-NODE = re.compile(r"^\s+(\w+)(?:: \"(\w+)\[([^\]]*)\](?:\[[^\]]*\])?\S*\")? = (?:torch\.ops\.)?([\w.<>]+)\((.*?)\)(?:;.*)?$")
+NODE = re.compile(
+    r"^\s+(\w+)(?:: \"(\w+)\[([^\]]*)\](?:\[[^\]]*\])?\S*\")? = (?:torch\.ops\.)?([\w.<>]+)\((.*?)\)(?:;.*)?$"
+)
 INPUT = re.compile(r"(\w+): \"(\w+)\[([^\]]*)\]")
-ITEM_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "u32": 4, "bf16": 2, "f16": 2, "i16": 2, "i8": 1, "u8": 1, "b8": 1}
+ITEM_BYTES = {
+    "f64": 8,
+    "i64": 8,
+    "f32": 4,
+    "i32": 4,
+    "u32": 4,
+    "bf16": 2,
+    "f16": 2,
+    "i16": 2,
+    "i8": 1,
+    "u8": 1,
+    "b8": 1,
+}
 
 
 @dataclass
@@ -74,7 +92,7 @@ class KernelText:
                 continue
             target = match[1] if match and not pointer else None
             one = Statement(number, text, target, pointer)
-            used = {name for name in NAME.findall(match[2] if target else text)}
+            used = set(NAME.findall(match[2] if target else text))
             for name in used:
                 repeated = name.startswith(("tmp_acc", "_tmp")) or "ptr" in name or "local_buffer" in name
                 some = by_name.get(name, [])
@@ -97,7 +115,9 @@ class KernelText:
             elif pointer:
                 read = text.split(f", {pointer} +")[0] if "transpose_mxn" in text else ""
             for name in set(POINTERS.findall(read)):
-                if re.search(rf"descriptor\({name}\b|load\w*\({name}\b|\b{name}\[|\({name} \+|bucketize\w*\(.*\b{name}\b", read):
+                if re.search(
+                    rf"descriptor\({name}\b|load\w*\({name}\b|\b{name}\[|\({name} \+|bucketize\w*\(.*\b{name}\b", read
+                ):
                     found.setdefault(name, []).append(number)
         return found
 
