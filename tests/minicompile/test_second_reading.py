@@ -1,4 +1,4 @@
-"""The second reading finds each kind of false sentence that it can, in texts written by hand, and holds the right ones."""
+"""The second reading finds each kind of false sentence that it can, in texts by hand, and holds the right ones."""
 
 import re
 
@@ -125,14 +125,18 @@ def _row(target: str, name: str, became: str = "written to memory", size: str = 
 
 LIBRARY = "computed by a library's kernel"
 INLINED, FREE = "part of its consumers' loops; it never was a buffer", "op0 with op7: Not fused. "
+CHANGED = "`in_out_ptr0 + x0` on line @tmp0 = tl.load(in_out_ptr0@"
+STORED = "`out_ptr0 + x0` on line @out_ptr0 + (x0), tmp2@"
+COS, EXP = _row("aten.cos.default", "cos"), _row("aten.exp.default", "exp", INLINED)
+MUL = _row("aten.mul.Tensor", "mul", INLINED)
 FUSED, READ, WRITTEN, ORDERED = "## 1. F\n", "## 2. R\n", "## 3. W\n", "## 4. O\n"
 LABEL = "Model `m`; {}; torch 2.13."
 KINDS = {
     "A: a line of no named operation": (
         "first",
-        f"{STEPS}`cos`.\n\n{FUSED}{_row('aten.cos.default', 'cos')}",
+        f"{STEPS}`cos`.\n\n{FUSED}{COS}",
         "tmp1 = tl_math.exp(tmp0)",
-        f"{STEPS}exponential, `cos`.\n\n{FUSED}{_row('aten.exp.default', 'exp', INLINED)}\n{_row('aten.cos.default', 'cos')}",
+        f"{STEPS}exponential, `cos`.\n\n{FUSED}{EXP}\n{COS}",
     ),
     "A: what a user's kernel is called for": (
         "add_",
@@ -154,7 +158,7 @@ KINDS = {
     ),
     "B: a convolution without its bias": (
         "second",
-        f"{READ}- `buf1`, the result of `aten.convolution.default` (`convolution`) (128 bytes): `in_out_ptr0 + x0` on line @tmp0 = tl.load(in_out_ptr0@",
+        f"{READ}- `buf1`, the result of `aten.convolution.default` (`convolution`) (128 bytes): {CHANGED}",
         "bias=None",
         f"{READ}- `arg2_1`, an input of the graph (32 bytes): `in_ptr0 + x0` on line @tmp1 = tl.load(in_ptr0@",
     ),
@@ -178,9 +182,9 @@ KINDS = {
     ),
     "E: another's views": (
         "first",
-        f"{FUSED}{_row('aten.cos.default', 'cos')}\n\nViews, which change indices and cost no code: `view`.",
+        f"{FUSED}{COS}\n\nViews, which change indices and cost no code: `view`.",
         "`view` is a view of scatter_add",
-        f"{FUSED}{_row('aten.cos.default', 'cos')}\n\nViews, which change indices and cost no code: `view_1`.",
+        f"{FUSED}{COS}\n\nViews, which change indices and cost no code: `view_1`.",
     ),
     "F: changed in place": (
         "first",
@@ -211,7 +215,7 @@ KINDS = {
         "third",
         f"{STEPS}copy into an input.\n\n{FUSED}{_row('aten.copy_.default', 'copy__1')}",
         "copies into clone",
-        f"{STEPS}copy into an input.\n\n{FUSED}{_row('aten.mul.Tensor', 'mul', INLINED)}\n{_row('aten.copy_.default', 'copy_')}",
+        f"{STEPS}copy into an input.\n\n{FUSED}{MUL}\n{_row('aten.copy_.default', 'copy_')}",
     ),
     "K: a copy_ in no memory": (
         "third",
@@ -246,9 +250,9 @@ KINDS = {
     ),
     "S: returned": (
         "first",
-        f"{WRITTEN}- `buf0`, the result of `aten.cos.default` (`cos`) (128 bytes): `out_ptr0 + x0` on line @out_ptr0 + (x0), tmp2@. The graph returns it.",
+        f"{WRITTEN}- `buf0`, the result of `aten.cos.default` (`cos`) (128 bytes): {STORED}. The graph returns it.",
         "and not buf0",
-        f"{WRITTEN}- `buf0`, the result of `aten.cos.default` (`cos`) (128 bytes): `out_ptr0 + x0` on line @out_ptr0 + (x0), tmp2@.",
+        f"{WRITTEN}- `buf0`, the result of `aten.cos.default` (`cos`) (128 bytes): {STORED}.",
     ),
     "T: one pattern, two places": (
         "first",
@@ -260,13 +264,13 @@ KINDS = {
         "first",
         f"{FUSED}{_row('aten.cos.default', 'cos', INLINED)}",
         "stores tmp2",
-        f"{FUSED}{_row('aten.cos.default', 'cos')}",
+        f"{FUSED}{COS}",
     ),
     "a size": (
         "first",
         f"{FUSED}{_row('aten.cos.default', 'cos', size='4x9 float32')}",
         "[4, 8]",
-        f"{FUSED}{_row('aten.cos.default', 'cos')}",
+        f"{FUSED}{COS}",
     ),
     "a parameter": ("second", "```\n# 5: in_ptr0 is buf0\n```", "passes arg2_1", "```\n# 5: in_ptr0 is arg2_1\n```"),
 }
@@ -293,7 +297,7 @@ def test_c_plus_plus_under_the_heading_of_triton():
 def test_memory_that_no_sentence_names_is_told():
     found = _read(
         "second",
-        f"{FUSED}{READ}- `buf1`, what op1 yields (128 bytes): `in_out_ptr0 + x0` on line @tmp0 = tl.load(in_out_ptr0@",
+        f"{FUSED}{READ}- `buf1`, what op1 yields (128 bytes): {CHANGED}",
     )
     assert any(one.cause == "in_ptr0 is not named" for one in found.values())
 

@@ -253,9 +253,9 @@ class Page:
                 return cause
             if cause := self._moves_only({base}):
                 return cause
-        if node and node.size is not None and (size := re.match(r"(\d+(?:x\d+)*) ", result + " ")):
-            if [int(part) for part in size[1].split("x")] != node.size:
-                return f"the graph's {name} has size {node.size}"
+        size = re.match(r"(\d+(?:x\d+)*) ", result + " ")
+        if node and node.size is not None and size and [int(part) for part in size[1].split("x")] != node.size:
+            return f"the graph's {name} has size {node.size}"
         if became == "computed by a library's kernel":
             return self._library(base)
         if became.startswith(("part of its", "used at once", "was a buffer", "no code")):
@@ -301,9 +301,10 @@ class Page:
         target = lines[0].target
         for one in kernel.statements:
             found = one.pointer and re.search(r", (tmp\w+), ", one.text + ", ")
-            if found and found[1] == target and POINTER.fullmatch(one.pointer) and "store" in one.text:
-                if self._elements(one.pointer) == node.elements and not self._reordered(one.pointer, name):
-                    return f"line {one.number} stores {target}, the one line that can be it, whole: {one.text.strip()}"
+            if not found or found[1] != target or not POINTER.fullmatch(one.pointer) or "store" not in one.text:
+                continue
+            if self._elements(one.pointer) == node.elements and not self._reordered(one.pointer, name):
+                return f"line {one.number} stores {target}, the one line that can be it, whole: {one.text.strip()}"
         return ""
 
     def _elements(self, pointer: str) -> int | None:
@@ -340,9 +341,9 @@ class Page:
         if len(cells) != 5 or not self.kernel:
             return None
         node = self.texts.nodes.get(cells[1])
-        if node and node.elements is not None and node.dtype in ITEM_BYTES and cells[3] != "not known":
-            if int(cells[3].replace(",", "")) != node.elements * ITEM_BYTES[node.dtype]:
-                return f"{cells[1]} has {node.elements} elements of {node.dtype}"
+        known = node.elements is not None and ITEM_BYTES.get(node.dtype) if node else None
+        if known and cells[3] != "not known" and int(cells[3].replace(",", "")) != node.elements * known:
+            return f"{cells[1]} has {node.elements} elements of {node.dtype}"
         return self._stored(_base(cells[0]), cells[1])
 
     def views(self, one: Sentence, match: re.Match) -> str | None:

@@ -11,8 +11,10 @@ CALLED = re.compile(r"^\s+(?:\w+ = )?(\w+?)(?:\.run)?\((.*?)(?:, stream=\w+)?\)$
 ASSIGNED = re.compile(
     r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)(\w+)(?:: [\w.]+)? = (.*?);?$"
 )
-STORED = re.compile(
-    r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|transpose_mxn<.*?\(\w+ptr\d* \+ .*, (\w+ptr\d*|local_\w+) \+ |tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= |atomic_\w+(?:<\w+>)?\(&?(\w+)"
+STORED = re.compile(  # Triton's forms, then C++'s
+    r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ "
+    r"|transpose_mxn<.*?\(\w+ptr\d* \+ .*, (\w+ptr\d*|local_\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= "
+    r"|atomic_\w+(?:<\w+>)?\(&?(\w+)"
 )
 POINTERS = re.compile(r"\b((?:in_out|in|out|ws)_ptr\d*)\b")
 BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\w+|tangents_\w+)\b")
