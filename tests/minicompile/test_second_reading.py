@@ -266,6 +266,24 @@ KINDS = {
         "stores tmp2",
         f"{FUSED}{COS}",
     ),
+    "bytes that no buffer has": (
+        "first",
+        "The kernel's loads reach 256 bytes of memory and its stores 128, each once: it moves 384 bytes.",
+        "have 128 bytes",
+        "The kernel's loads reach 128 bytes of memory and its stores 128, each once: it moves 256 bytes.",
+    ),
+    "a line that has it not": (
+        "first",
+        f"{ORDERED}- `tl.sum` adds up along one axis (line @tl_math.cos@).",
+        "has no tl.sum",
+        f"{ORDERED}- `tmp2` is the cosine (line @tl_math.cos@).",
+    ),
+    "what a line reads": (
+        "second",
+        "```\n# @tmp1 = tl.load(in_ptr0@: aten.add (add): reads buf0[p0]\n```",
+        "passes arg2_1",
+        "```\n# @tmp1 = tl.load(in_ptr0@: aten.add (add): reads arg2_1[p0]\n```",
+    ),
     "a size": (
         "first",
         f"{FUSED}{_row('aten.cos.default', 'cos', size='4x9 float32')}",

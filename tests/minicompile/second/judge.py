@@ -546,6 +546,52 @@ class Page:
             return ""
         return f"the wrapper passes {given} as {match[1]}"
 
+    def on_its_lines(self, one: Sentence, match: re.Match) -> str | None:
+        """What is told of lines that are named: each has what the sentence quotes."""
+        lines = [int(number) for number in re.findall(r"\d+", match[1])]
+        if not self.kernel or one.section not in (2, 4) or not all(line in self.kernel.lines for line in lines):
+            return None
+        quoted = [text for text in CODE.findall(one.text) if re.fullmatch(r"[\w.]+", text)]
+        wrong = [(text, line) for text in quoted for line in lines if text not in self.kernel.lines[line]]
+        return f"line {wrong[0][1]} has no {wrong[0][0]}: {self._at(wrong[0][1])}" if wrong else "" if quoted else None
+
+    def line_reads(self, one: Sentence, match: re.Match) -> str | None:
+        """`N: ... reads BUFFER[...]` beside a line: it has a pointer at which the wrapper passes that buffer."""
+        line, does, buffer = int(match[1]), match[2], match[3]
+        if not self.kernel or line not in self.kernel.lines:
+            return None
+        touched = self.kernel.loaded if does == "reads" else self.kernel.stored
+        pointers = [pointer for pointer, lines in touched.items() if line in lines]
+        if not pointers:
+            return None if "local_buffer" in self._at(line) else f"the line {does} no pointer: {self._at(line)}"
+        given = [one for pointer in pointers if (one := self.given(pointer))]
+        if not given:
+            return None
+        if any(one in self.texts.memory(buffer) or self._view_of(one, buffer) for one in given):
+            return ""
+        return f"the wrapper passes {', '.join(given)} there"
+
+    def reached(self, one: Sentence, match: re.Match) -> str | None:
+        """The bytes that loads and stores reach: no more than the buffers have that the wrapper passes for them."""
+        read, written, moved = (int(text.replace(",", "")) for text in match.groups())
+        if read + written != moved:
+            return f"{read} and {written} are {read + written}"
+        if not self.kernel or self.users_own:
+            return None
+        for told, touched in ((read, self.kernel.loaded), (written, self.kernel.stored)):
+            sizes = {given: self._bytes(given) for pointer in touched if (given := self.given(pointer))}
+            if not sizes or len(sizes) < len({self.given(pointer) for pointer in touched}) or None in sizes.values():
+                return None
+            if told > sum(sizes.values()):
+                return f"{', '.join(sizes)} have {sum(sizes.values())} bytes"
+        return ""
+
+    def together(self, one: Sentence, match: re.Match) -> str | None:
+        """The sum of the bytes of section 5's table."""
+        known = [cells[3].replace(",", "") for cells in self.absent.values() if cells[3] != "not known"]
+        total = sum(map(int, known))
+        return "" if total == int(match[1].replace(",", "")) else f"the rows have {total} bytes"
+
     def refused(self, one: Sentence, match: re.Match) -> str | None:
         """A reason for not fusing."""
         return reason(self.texts, self.call, match[1], match[2], noted=one.noted)
@@ -606,6 +652,13 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^[A-Z].*: `(\w+)` in op\d+", Page.reduction),
         (r" put (.*) in the place of ", Page.pattern),
         (r"^\d+: (\w+ptr\d*) is (\w+)", Page.parameter),
+        (r"^(\d+): .*\b(reads|writes) (\w+)\[", Page.line_reads),
+        (r"\(lines? ([\d, ]+)\)\.$", Page.on_its_lines),
+        (
+            r"^The kernel's loads reach ([\d,]+) bytes of memory and its stores ([\d,]+), each .* moves ([\d,]+)",
+            Page.reached,
+        ),
+        (r"^(?:Together they|Those whose bytes are known) have ([\d,]+) bytes?\.", Page.together),
         (
             r"^\| `[^|]*` \| `\w+` \|[^|]*\| .* \|",
             lambda page, one, match: (page.row(one, match) if one.section == 1 else page.absent_row(one, match)),
