@@ -20,6 +20,7 @@ from pathlib import Path
 from second.judge import Finding, Page
 from second.texts import GraphTexts
 
+PANES = ("code", "aten", "ir_before", "ir_after")
 TARGETS = ("cpu", "simulated")
 
 
@@ -61,7 +62,7 @@ def read_capture(capture: dict, reading: Reading, name: str) -> None:
 
     panes = {one["id"]: "\n".join(one["lines"]) for one in capture["panes"]}
     for graph in capture["graphs"]:
-        texts = GraphTexts(*(panes.get(graph["panes"].get(pane), "") for pane in ("code", "aten", "ir_before")))
+        texts = GraphTexts(*(panes.get(graph["panes"].get(pane), "") for pane in PANES))
         for call in graph["calls"]:
             if not call["extern"]:
                 page = annotate(capture, kernel=call["id"])

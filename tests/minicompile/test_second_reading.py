@@ -116,7 +116,7 @@ def _read(kernel: str, said: str, code: str = "") -> dict[str, Finding]:
     lines = code.split("\n")
     said = re.sub(r"@(.*?)@", lambda text: str(1 + next(n for n, one in enumerate(lines) if text[1] in one)), said)
     page = f"# `{kernel}`, explained\n\nIt is called on line {line} of the forward graph's generated code.\n\n{said}\n"
-    return {one.sentence.text: one for one in read_page(page, GraphTexts(code, ATEN, SCHEDULED))}
+    return {one.sentence.text: one for one in read_page(page, GraphTexts(code, ATEN, SCHEDULED, SCHEDULED))}
 
 
 def _row(target: str, name: str, became: str = "written to memory", size: str = "4x8 float32") -> str:

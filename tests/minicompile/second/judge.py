@@ -364,6 +364,8 @@ class Page:
             if any(self._library_made(root) for root in self._roots(name)):
                 continue
             if name not in known and not self._roots(name) & roots and not self._descends(name, known):
+                if "among others" in self.text or "values were found in no line" in self.text:
+                    return None  # what it is a view of may be computed and not named
                 return f"`{name}` is a view of {', '.join(sorted(self._roots(name)))}, which the kernel has nothing of"
         return ""
 

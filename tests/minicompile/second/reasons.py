@@ -63,9 +63,13 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
             return (
                 f"the second reads {', '.join(sorted(reads[1]))}, and the first writes {', '.join(sorted(writes[0]))}"
             )
-        written = _deps(texts, one, "writes")
-        loops = _deps(texts, one + two, "loops")
-        if len(loops) == 1 and all(dep in written for dep in _deps(texts, two, "reads") if _named(dep) in both):
+        merged = texts.merged
+        if not all(name in merged and merged[name]["loops"] for name in one + two):
+            return None
+        written = {dep for name in one for dep in merged[name]["writes"]}
+        loops = {loop for name in one + two for loop in merged[name]["loops"]}
+        read = {dep for name in two for dep in merged[name]["reads"] if _named(dep) in both}
+        if len(loops) == 1 and read and read <= written:
             return f"the second reads {', '.join(sorted(both))} by the very index by which the first writes it"
         return ""
     if "has to wait until the first has read" in said or "which the other reads as it was before" in said:

@@ -183,14 +183,15 @@ class GraphTexts:
     Args:
         code: the generated code, kernels and wrapper.
         aten: the ATen graph.
-        scheduled: Inductor's IR as its scheduler prints it.
+        scheduled: Inductor's IR as its scheduler prints it, before fusion.
+        fused: the same after fusion, in which loops are merged that need not be apart.
     """
 
-    def __init__(self, code: str, aten: str, scheduled: str) -> None:
+    def __init__(self, code: str, aten: str, scheduled: str, fused: str = "") -> None:
         self.code, self.lines = code, code.split("\n")
         self.kernels = self._kernels()
         self.nodes = self._nodes(aten)
-        self.operations = self._operations(scheduled)
+        self.operations, self.merged = self._operations(scheduled), self._operations(fused)
         layouts = re.findall(r"(buf\d+)\.layout = \w+\([^)]*?(torch\.\w+), size=\[([^\]]*)\]", scheduled)
         self.sizes = {name: _numbers(size) for name, _, size in layouts}
         self.dtypes = {name: dtype for name, dtype, _ in layouts}
