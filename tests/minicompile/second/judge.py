@@ -580,7 +580,8 @@ class Page:
             return f"{read} and {written} are {read + written}"
         if not self.kernel or self.users_own:
             return None
-        for told, touched in ((read, self.kernel.loaded), (written, self.kernel.stored)):
+        added = {pointer for pointer in self.kernel.stored if "atomic" in self.kernel.text}  # which reads it as well
+        for told, touched in ((read, {*self.kernel.loaded, *added}), (written, self.kernel.stored)):
             sizes = {given: self._bytes(given) for pointer in touched if (given := self.given(pointer))}
             if not sizes or len(sizes) < len({self.given(pointer) for pointer in touched}) or None in sizes.values():
                 return None
