@@ -237,7 +237,7 @@ class Page:
         found = next((text.strip() for text in self._values().split("\n") if ARITHMETIC.search(text)), None)
         if found and "ATen operation's that it did not load" not in one.text:
             return f"the kernel has {found}"
-        if not self.kernel.loaded and self.kernel.stored and "fills memory" not in one.text:
+        if not self.kernel.loaded and self.kernel.stored and "only fills memory" not in self.text:
             return "the kernel loads nothing and stores a constant: it fills memory"
         return ""
 

@@ -266,7 +266,8 @@ class GraphTexts:
     @cached_property
     def taken_over(self) -> dict[str, str]:
         """Of a buffer that has an earlier one's memory, that earlier one's name."""
-        return dict(re.findall(r"^\s+(\w*buf\d+) = (\w+); del \2", "\n".join(self.wrapper), re.M))
+        taken = r"^\s+(\w*buf\d+) = (?:reinterpret_tensor\()?(\w+)\b.*; del \2\b"
+        return dict(re.findall(taken, "\n".join(self.wrapper), re.M))
 
     @cached_property
     def returned(self) -> set[str]:
