@@ -13,8 +13,8 @@ ASSIGNED = re.compile(
 )
 STORED = re.compile(  # Triton's forms, then C++'s
     r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ "
-    r"|transpose_mxn<.*?\(\w+ptr\d* \+ .*, (\w+ptr\d*|local_\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= "
-    r"|atomic_\w+(?:<\w+>)?\(&?(\w+)"
+    r"|transpose_mxn<.*, (\w+ptr\d*|local_\w+) \+ |(?:^|\s)(\w+)\[.*?\] [-+*|&]?= "
+    r"|atomic_\w+(?:<[^>]*>)?\(&?(\w+)"
 )
 POINTERS = re.compile(r"\b((?:in_out|in|out|ws)_ptr\d*)\b")
 BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\w+|tangents_\w+)\b")
