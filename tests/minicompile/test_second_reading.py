@@ -43,6 +43,7 @@ BODIES = {
         "tmp0 = tl.load(in_ptr0 + (x0), xmask)",
         "tmp1 = tl.load(in_ptr1 + (x0), xmask)",
         "tmp2 = tmp0 * tmp1",
+        "xindex = xoffset + tl.arange(0, XBLOCK)",
         "tmp3 = triton_helpers.max2(tmp2, 1)",
         "tl.store(out_ptr0 + (x0), tmp3, xmask)",
     ),

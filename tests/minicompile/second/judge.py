@@ -137,7 +137,9 @@ class Page:
             return None
         if any(step in ("max", "min") for step in steps):
             some = [base for base in steps if base in ("max", "min")]
-            if "and its position" in match[1] and not re.search(r"index|arg(?:max|min)|IndexValue", self.kernel.text):
+            if "and its position" in match[1] and not re.search(
+                r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue", self.kernel.text
+            ):
                 return f"nothing in the kernel's text finds the position of the {some[0]}imum"
         if cause := self._moves_only(set(steps)):
             return cause
