@@ -14,6 +14,7 @@ from typing import Any
 
 from minicompile.torch_private.names import MINORS, NAMES
 from minicompile.torch_private.paths import without_paths
+from minicompile.verifying.verify import ties_of
 from minicompile.watching.collected import Session
 from minicompile.watching.dynamo.bytecode import disassembled, rewritten
 from minicompile.watching.dynamo.stacks import PACKAGES_HERE, files_of_users
@@ -36,6 +37,7 @@ def plain(
     options: dict,
     machine_code: bool = True,
     assembly: bool = False,
+    verify: bool = False,
 ) -> Watched:
     """A `Watched` of what one session saw of one model.
 
@@ -47,10 +49,14 @@ def plain(
         options: settings of Inductor's that were not its own.
         machine_code: compile Triton's kernels, and read what each stage makes of them.
         assembly: disassemble the kernels too.
+        verify: run what was generated, and add which of it has which node's values.
     """
     lowered, warnings = [dict(one) for one in session.lowered], list(session.warnings)
     for one in lowered:
+        live = one.pop("live", None)
         one |= {"triton": {}, "instructions": None}
+        if verify and live is not None:
+            one["ties"] = ties_of(live)
     if machine_code:
         warnings += _add_machine_code(lowered, session, target, options, assembly)
     minor = ".".join(environment["versions"]["torch"].split(".")[:2])

@@ -1,0 +1,233 @@
+"""Whose values are these: a line's or a buffer's against those of every node of the graph, place by place."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy
+import torch
+
+from minicompile.verifying.graphs import Layouts
+from minicompile.verifying.kernels import Access, Ran, Seen
+
+QUICK = 48  # places that are looked at first
+EPSILON = {
+    torch.float64: 2.0**-52, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7,
+    torch.float8_e4m3fn: 2.0**-3, torch.float8_e5m2: 2.0**-2,
+}  # fmt: skip
+ROUNDINGS = 8.0  # of a few operations, one after the other
+HALVES = 6.0  # in 16 bits the graph rounds after each operation and a kernel at the end
+
+
+@dataclass
+class Values:
+    """A node's."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    flat: torch.Tensor  # float64, or int64
+    scale: float
+    constant: bool
+    wide: bool  # a float
+
+    @classmethod
+    def of(cls, name: str, value: torch.Tensor) -> "Values":
+        wide = value.dtype.is_floating_point
+        flat = value.detach().reshape(-1).to(torch.float64 if wide else torch.int64)
+        finite = flat[torch.isfinite(flat)] if wide else flat
+        scale = float(finite.double().pow(2).mean().sqrt()) if finite.numel() else 1.0
+        constant = bool(flat.numel() and (flat == flat[0]).all())
+        return cls(name, tuple(value.shape), value.dtype, flat, scale, constant and flat.numel() > 1, wide)
+
+
+@dataclass
+class Match:
+    """That values are a node's on one run."""
+
+    count: int
+    error: float  # in units of the last place
+    full: bool  # all elements of the node were met
+    exact: bool  # in the node's own dtype, or rounded to it
+
+
+def tolerance(dtype: torch.dtype, terms: int) -> float:
+    """How many units of the last place apart two ways to compute a value may be that sums up so many terms."""
+    if dtype in (torch.float32, torch.float64):
+        return ROUNDINGS + 2 * math.log2(max(terms, 2))
+    return HALVES
+
+
+def apart(values: torch.Tensor, node: Values, index: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """By how many units of the last place values differ from a node's at their places."""
+    wanted = node.flat[index]
+    if not node.wide:
+        return (values != wanted).double() * math.inf
+    unit = max(EPSILON[node.dtype], EPSILON.get(dtype, 0.0))
+    size = torch.maximum(wanted.abs(), torch.tensor(node.scale, dtype=torch.float64)).clamp(min=1e-300)
+    off = (values - wanted).abs() / (size * unit)
+    same = (values == wanted) | (values.isnan() & wanted.isnan())
+    off = torch.where(same, torch.zeros_like(off), off)
+    return torch.where(off.isnan(), torch.full_like(off, math.inf), off)
+
+
+class Candidates:
+    """The nodes' values of one run, and which of them hold a number."""
+
+    def __init__(self, values: Iterable[Values]) -> None:
+        self.every = {one.name: one for one in values if one.flat.numel()}
+        wide = [one for one in self.every.values() if one.wide]
+        self.rest = [one.name for one in self.every.values() if not one.wide]
+        self._names = [one.name for one in wide]
+        if wide:
+            flat = torch.cat([one.flat for one in wide]).numpy()
+            owners = numpy.repeat(numpy.arange(len(wide)), [one.flat.numel() for one in wide])
+            slack = numpy.repeat([one.scale * EPSILON[one.dtype] * 32 for one in wide],
+                                 [one.flat.numel() for one in wide])  # fmt: skip
+            order = numpy.argsort(flat, kind="stable")
+            self._flat, self._owners, self._slack = flat[order], owners[order], slack[order]
+        else:
+            self._flat = self._owners = self._slack = numpy.zeros(0)
+        self._most = float(self._slack.max()) if len(self._slack) else 0.0
+
+    def of(self, values: torch.Tensor, wide: bool) -> list[str]:
+        """The nodes that may have these values, by a few of them."""
+        if not wide:
+            return self.rest
+        finite = values[torch.isfinite(values)]
+        if not len(finite) or not len(self._flat):
+            return list(self._names)
+        picked = finite[torch.linspace(0, len(finite) - 1, min(3, len(finite))).long()].tolist()
+        left: set[int] | None = None
+        for one in picked:
+            slack = self._most + abs(one) * 2.0**-4
+            low, high = numpy.searchsorted(self._flat, [one - slack, one + slack])
+            near = numpy.abs(self._flat[low:high] - one) <= self._slack[low:high] + abs(one) * 32 * 2.0**-8
+            found = set(self._owners[low:high][near].tolist())
+            left = found if left is None else left & found
+        return [self._names[one] for one in sorted(left or ())]
+
+
+@dataclass
+class Place:
+    """How the places of a block count the elements of a shape, in one program."""
+
+    shape: tuple[int, ...]
+    by_program: dict[int, list[tuple[torch.Tensor, torch.Tensor | None]]]
+
+
+def places_of(ran: Ran) -> list[Place]:
+    """Every way in which a kernel counts: by the addresses that it loads and stores, and by its own axes."""
+    made: dict[tuple, Place] = {}
+    inverse: dict[str, torch.Tensor] = {}
+
+    def add(key: tuple, shape: tuple[int, ...], program: int, index: torch.Tensor, there: torch.Tensor | None) -> None:
+        place = made.setdefault(key, Place(shape, {}))
+        place.by_program.setdefault(program, []).append((index, there))
+
+    for number, access in enumerate(ran.accesses):
+        tensor = access.memory.tensor
+        if access.memory.argument not in inverse:
+            back = torch.full((access.memory.flat.numel(),), -1)
+            every = torch.arange(back.numel()).as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+            back[every.reshape(-1)] = torch.arange(tensor.numel())
+            inverse[access.memory.argument] = back
+        index = _within(inverse[access.memory.argument], access)
+        there = index >= 0
+        add((access.line, access.memory.argument, access.stored), tuple(tensor.shape), access.program, index, there)
+        _ = number
+    for counted in ran.natural:
+        for position, (program, index, sizes) in enumerate(counted):
+            there = (index >= 0) & (index < math.prod(sizes))
+            add(("own", position), sizes, program, index, there)
+    unique: list[Place] = []
+    for place in made.values():
+        if not any(_equal(place, one) for one in unique):
+            unique.append(place)
+    return unique
+
+
+def _within(back: torch.Tensor, access: Access) -> torch.Tensor:
+    if access.mask is None:
+        return back[access.offsets]
+    safe = torch.where(access.mask, access.offsets, torch.zeros_like(access.offsets))
+    return torch.where(access.mask, back[safe], torch.full_like(safe, -1))
+
+
+def _equal(first: Place, second: Place) -> bool:
+    if first.shape != second.shape or first.by_program.keys() != second.by_program.keys():
+        return False
+    return all(
+        len(one) == len(other) and all(torch.equal(a[0], b[0]) for a, b in zip(one, other, strict=True))
+        for one, other in zip(first.by_program.values(), second.by_program.values(), strict=True)
+    )
+
+
+def aligned(seen: Sequence[Seen], place: Place) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Values of a line and the elements that its places count, one beside the other."""
+    values, places = [], []
+    by_program: dict[int, list[Seen]] = {}
+    for one in seen:
+        by_program.setdefault(one.program, []).append(one)
+    for program, had in by_program.items():
+        counted = place.by_program.get(program)
+        if counted is None:
+            continue
+        pairs = list(zip(had, counted, strict=False)) if len(had) == len(counted) else [(had[-1], counted[-1])]
+        for one, (index, there) in pairs:
+            try:
+                shape = torch.broadcast_shapes(one.values.shape, index.shape)
+            except RuntimeError:
+                return None
+            if one.values.ndim and index.ndim and one.values.ndim != index.ndim:
+                return None
+            if math.prod(shape) > 1 << 23:
+                return None
+            keep = torch.ones(shape, dtype=torch.bool)
+            for mask in (one.valid, there):
+                if mask is not None:
+                    keep = keep & mask
+            values.append(torch.broadcast_to(one.values, shape)[keep])
+            places.append(torch.broadcast_to(index, shape)[keep])
+    if not values:
+        return None
+    return torch.cat(values), torch.cat(places)
+
+
+def matched(
+    values: torch.Tensor, index: torch.Tensor, shape: tuple[int, ...], candidates: Candidates, layouts: Layouts, terms: int
+) -> dict[str, Match]:
+    """The nodes whose values these are, where they count the elements of a shape."""
+    found: dict[str, Match] = {}
+    if not values.numel():
+        return found
+    dtype, wide = values.dtype, values.dtype.is_floating_point
+    flat = values.to(torch.float64 if wide else torch.int64)
+    quick = torch.linspace(0, len(flat) - 1, min(QUICK, len(flat))).long()
+    few, few_index = flat[quick], index[quick]
+    constant = len(flat) > 1 and bool((flat == flat[0]).all())
+    for name in candidates.of(flat, wide):
+        node = candidates.every[name]
+        if node.wide != wide or (constant and len(node.flat) > 1 and not node.constant):
+            continue
+        if not constant and node.constant:
+            continue
+        if wide and EPSILON[dtype] > EPSILON[node.dtype]:
+            continue  # it was rounded, and the node was not
+        allowed = tolerance(node.dtype, terms)
+        for way in layouts.ways(shape, node.shape):
+            lies = few_index if way is None else way[few_index]
+            if bool((lies < 0).any()) or not bool((apart(few, node, lies, dtype) <= allowed).all()):
+                continue
+            lies = index if way is None else way[index]
+            if bool((lies < 0).any()):
+                continue
+            off = apart(flat, node, lies, dtype)
+            if not bool((off <= allowed).all()):
+                continue
+            met = torch.zeros(len(node.flat), dtype=torch.bool)
+            met[lies] = True
+            match = Match(len(flat), float(off.max()) if wide else 0.0, bool(met.all()), node.dtype == dtype)
+            if name not in found or (match.full, -match.error) > (found[name].full, -found[name].error):
+                found[name] = match
+    return found

@@ -1,0 +1,476 @@
+"""A lowered graph's code and its ATen graph are run on the same inputs, and what agrees becomes `Ties`."""
+
+import ast
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from minicompile.torch_private.names import owner
+from minicompile.verifying import graphs, matching, wrappers
+from minicompile.verifying.blocks import Unable
+from minicompile.verifying.matching import Candidates, Match
+from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
+from minicompile.verifying.wrappers import Recorder
+
+SECONDS, PER_CALL = 60.0, 10.0
+LARGEST = 1 << 26  # elements of all nodes together
+HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
+
+
+@dataclass
+class Live:
+    """A lowered graph as the compile held it."""
+
+    module: fx.GraphModule
+    code: str
+    constants: dict[str, Any] = field(default_factory=dict)
+    proposed: dict[str, str | None] = field(default_factory=dict)  # by buffer the node that Inductor notes for it
+    own: list[Any] | None = None  # inputs with which the model called it
+
+
+def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, cpp: Callable | None = None) -> Ties:
+    """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
+    began = time.monotonic()
+    with owner("no_modes")._disable_current_modes(), torch.no_grad():
+        try:
+            made = _Verification(live, began + seconds, per_call, cpp).made()
+        except Unable as error:
+            made = refused(str(error))
+        except Exception as error:
+            made = refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200])
+    made["seconds"] = round(time.monotonic() - began, 3)
+    return made
+
+
+@dataclass
+class _Found:
+    """What is known of one line or one store, over all runs."""
+
+    matches: dict[str, list[Match]]
+    elements: int
+    runs: int
+    reduced: dict[str, str] = field(default_factory=dict)  # by node that it is a part of, by what
+
+    def meet(self, matches: dict[str, Match], elements: int, reduced: dict[str, str]) -> None:
+        self.matches = {name: [*self.matches[name], one] for name, one in matches.items() if name in self.matches}
+        self.reduced = {name: by for name, by in self.reduced.items() if reduced.get(name) == by}
+        self.elements += elements
+        self.runs += 1
+
+
+@dataclass
+class _CallFound:
+    """What is known of one call, over all runs."""
+
+    call: wrappers.Call
+    lines: dict[tuple[int, str], _Found] = field(default_factory=dict)
+    stores: dict[str, _Found] = field(default_factory=dict)
+    refused: str | None = None
+
+
+class _Verification:
+    def __init__(self, live: Live, deadline: float, per_call: float, cpp: Callable | None) -> None:
+        self.live, self.deadline, self.per_call, self.cpp = live, deadline, per_call, cpp
+        self.found: list[_CallFound] = []
+        self.layouts: graphs.Layouts | None = None
+        self.recorder: Recorder | None = None
+        self.outputs: list[str] = []
+
+    def made(self) -> Ties:
+        runs = 0
+        self.constant: set[str] | None = None
+        for inputs in self._inputs():
+            self._run(inputs, runs)
+            runs += 1
+            if time.monotonic() > self.deadline:
+                break
+        return self._ties(runs)
+
+    def _inputs(self) -> list[list[Any]]:
+        module = self.live.module
+        generator = torch.Generator().manual_seed(7)
+        highest, holes = self._valid_integers(module)
+        sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
+        limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
+        made = [] if self.live.own is None else [self.live.own]
+        for number, kind in enumerate(("normal", "positive", "normal")[len(made) :]):
+            below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
+            made.append(graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset()))
+        return made
+
+    def _valid_integers(self, module: fx.GraphModule) -> tuple[dict[str, int], frozenset[str]]:
+        """For each input of integers, the largest below which the graph finds all that it looks up; those with holes."""
+        whole = [
+            node.name
+            for node in graphs.inputs_of(module)
+            if isinstance(value := node.meta.get("val"), torch.Tensor)
+            and not value.dtype.is_floating_point
+            and value.dtype != torch.bool
+        ]
+        made = dict.fromkeys(whole, 1)
+        holes: frozenset[str] = frozenset()
+        for name in whole[:6]:
+            if self._runs(module, made | {name: HIGHEST[0]}, holes):
+                made[name] = HIGHEST[0]
+                if self._runs(module, made, holes | {name}):
+                    holes |= {name}
+                continue
+            made[name] = next(one for one in (*HIGHEST[1:], 1) if one == 1 or self._runs(module, made | {name: one}, holes))
+            if self._runs(module, made, holes | {name}):
+                holes |= {name}
+        return made, holes
+
+    def _runs(self, module: fx.GraphModule, highest: dict[str, int], holes: frozenset[str]) -> bool:
+        inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes)
+        try:
+            graphs.Values(module).run(*inputs)
+        except Unable:
+            raise
+        except Exception:  # an index that is not there, of whatever kind of operation
+            return False
+        return True
+
+    def _run(self, inputs: list[Any], number: int) -> None:
+        module = self.live.module
+        names = [node.name for node in graphs.inputs_of(module)]
+        eager = graphs.Values(module)
+        eager.run(*[_copied(one) for one in inputs])
+        if sum(one.numel() for one in eager.found.values()) > LARGEST:
+            raise Unable("size")
+        if self.layouts is None:
+            self.layouts = graphs.Layouts(module, eager)
+        roots = [matching.Values.of(name, one) for name, one in eager.found.items()
+                 if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
+        candidates = Candidates(roots)
+        constant = {one.name for one in roots if one.constant}
+        self.constant = constant if self.constant is None else self.constant & constant
+        self.eager = eager
+        recorder = Recorder(max(0.0, self.deadline - time.monotonic()), self.per_call)
+        copies = [_copied(one) for one in inputs]
+        for name, one in zip(names, copies, strict=True):
+            if isinstance(one, torch.Tensor):
+                recorder.given(name, one)
+
+        def ended(call: wrappers.Call) -> None:
+            self._met(len(recorder.calls) - 1, call, candidates, number)
+
+        recorder.after_call = ended
+        run = wrappers.loaded(self.live.code, recorder, self.live.constants, self.cpp)
+        results = run(copies)
+        self.recorder = recorder
+        self._returned(results, recorder)
+
+    def _returned(self, results: Any, recorder: Recorder) -> None:
+        given = {one.untyped_storage().data_ptr() for one in results if isinstance(one, torch.Tensor)}
+        alive = {number for number, one in enumerate(recorder.kept) if one.data_ptr() in given}
+        recorder.returned = [names[-1] for number, names in recorder.owner.items() if number in alive]
+
+    def _met(self, position: int, call: wrappers.Call, candidates: Candidates, run: int) -> None:
+        assert self.layouts is not None
+        if position == len(self.found):
+            self.found.append(_CallFound(call))
+        known = self.found[position]
+        if known.call.kernel != call.kernel:
+            raise Unable("control_flow")
+        if call.refused:
+            known.refused = known.refused or call.refused
+            self._filled(call)
+            return
+        if call.ran is not None:
+            self._met_lines(known, call, candidates, run)
+        for name, content in call.contents.items():
+            index = torch.arange(content.numel())
+            flat = content.detach().reshape(-1)
+            matches = matching.matched(flat, index, tuple(content.shape), candidates, self.layouts, content.numel())
+            matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
+            matches = _whole(matches)
+            reduced = {} if matches else self._reduced(content, candidates)
+            _note(known.stores, name, matches, content.numel(), run, reduced)
+            self._agree(content, matches, candidates)
+
+    def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
+        """Go on with the graph's own values, so that roundings do not add up from call to call."""
+        assert self.layouts is not None
+        best = min(matches, key=lambda name: matches[name].error, default=None)
+        if best is None or not content.dtype.is_floating_point or not matches[best].full:
+            return
+        node = candidates.every[best]
+        for way in self.layouts.ways(tuple(content.shape), node.shape):
+            values = node.flat if way is None else node.flat[way.clamp(min=0)]
+            if values.numel() != content.numel():
+                continue
+            values = values.reshape(content.shape)
+            off = (values - content.double()).abs().nan_to_num()
+            if bool((off <= 1e-2 * (values.abs() + node.scale).nan_to_num() + 1e-30).all()):
+                content.copy_(values)
+                return
+
+    def _reduced(self, content: torch.Tensor, candidates: Candidates) -> dict[str, str]:
+        """The nodes that come of a buffer which is reduced once more along an axis: it holds their parts."""
+        assert self.layouts is not None
+        found: dict[str, str] = {}
+        if not content.dtype.is_floating_point or content.numel() < 2 or content.dtype.itemsize < 4:
+            return found
+        for axis in range(content.ndim):
+            if content.shape[axis] == 1:
+                continue
+            for by, function in (("sum", torch.sum), ("max", torch.amax), ("min", torch.amin)):
+                made = function(content, axis)
+                shape, flat = tuple(made.shape), made.reshape(-1)
+                matches = matching.matched(flat, torch.arange(flat.numel()), shape, candidates, self.layouts,
+                                           content.numel())  # fmt: skip
+                matches = {name: one for name, one in matches.items() if one.full and one.exact}
+                found |= dict.fromkeys(matches, by)
+        return found
+
+    def _filled(self, call: wrappers.Call) -> None:
+        """What a refused call would have written, as Inductor notes it: the calls after it have something to read."""
+
+    def _met_lines(self, known: _CallFound, call: wrappers.Call, candidates: Candidates, run: int) -> None:
+        assert self.layouts is not None and call.ran is not None
+        places = matching.places_of(call.ran)
+        largest = max((one[0].numel() for place in places for many in place.by_program.values() for one in many),
+                      default=1)  # fmt: skip
+        for key, seen in call.ran.values.items():
+            if all(one.constant for one in seen):
+                continue
+            found: dict[str, Match] = {}
+            elements = 0
+            for place in places:
+                pair = matching.aligned(seen, place)
+                if pair is None:
+                    continue
+                values, index = pair
+                elements = max(elements, sum(one.values.numel() for one in seen))
+                made = matching.matched(values, index, place.shape, candidates, self.layouts, largest)
+                for name, one in made.items():
+                    if call.ran.sampled is not None:
+                        one.full = True
+                    if name not in found or (one.full, -one.error) > (found[name].full, -found[name].error):
+                        found[name] = one
+            _note(known.lines, key, _whole(found), elements, run, {})
+
+    # from what was found to the product
+
+    def _ties(self, runs: int) -> Ties:
+        assert self.layouts is not None and self.recorder is not None
+        order = {node.name: number for number, node in enumerate(self.live.module.graph.nodes)}
+        inputs = [node.name for node in graphs.inputs_of(self.live.module)]
+        where: dict[str, dict[str, Any]] = {}
+        available = {self.layouts.base.get(name, name) for name in inputs}
+        constants = self.constant or set()
+        calls: list[Call] = []
+        holds: dict[str, list[str]] = {name: [name] for name in inputs}
+        for position, one in enumerate(self.found):
+            calls.append(self._call(position, one, runs, order, available | constants, where, holds))
+            for name in calls[-1]["computes"]:
+                available.add(name)
+        nodes = {}
+        for node in self.live.module.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            nodes[node.name] = self._where(node, where, constants)
+        recorder = self.recorder
+        buffers = {}
+        for name, number in recorder.storages.items():
+            buffers[name] = Buffer(
+                allocation=f"m{number}",
+                bytes=recorder.sizes[name],
+                nodes=holds.get(name, []),
+                written_by=[one["call"] for one in calls if name in one["writes"]],
+                read_by=[one["call"] for one in calls if name in one["reads"]],
+                returned=name in recorder.returned,
+                input=name if name in recorder.inputs else None,
+            )
+        return Ties(format=FORMAT, inputs=runs, own=self.live.own is not None, refused=None, seconds=0.0, calls=calls,
+                    buffers=buffers, nodes=nodes)  # fmt: skip
+
+    def _where(self, node: fx.Node, where: dict[str, dict[str, Any]], constants: set[str]) -> dict[str, Any]:
+        assert self.layouts is not None
+        base = self.layouts.base.get(node.name)
+        if node.name in where:
+            return where[node.name]
+        if base is not None:
+            return {"where": "view", "calls": where.get(base, {}).get("calls", [])}
+        if node.name in constants or node.op == "get_attr":
+            return {"where": "constant", "calls": []}
+        if not isinstance(self.eager.raw.get(node.name), torch.Tensor):
+            parts = [where[user.name] for user in node.users if user.name in where]
+            if parts:
+                return {"where": parts[0]["where"], "calls": sorted({one for part in parts for one in part["calls"]})}
+        return {"where": "nowhere", "calls": []}
+
+    def _call(
+        self, position: int, found: _CallFound, runs: int, order: dict[str, int], available: set[str],
+        where: dict[str, dict[str, Any]], holds: dict[str, list[str]],
+    ) -> Call:  # fmt: skip
+        call = found.call
+        seen, computes = set(available), list[str]()
+        lines: list[Line] = []
+        carried = _carried(call.kernel_code.text) if call.kernel_code else _Carried(set(), {})
+        kind = call.kind
+        loaded = {node for name in call.reads for node in holds.get(name, [])}
+        seen |= loaded
+
+        def first_of(nodes: list[str], place: str) -> bool:
+            fresh = [name for name in nodes if name not in seen]
+            for name in fresh:
+                seen.add(name)
+                computes.append(name)
+            for name in nodes:
+                if name not in available and name not in loaded:
+                    entry = where.setdefault(name, {"where": place, "calls": []})
+                    if position not in entry["calls"]:
+                        entry["calls"].append(position)
+            return bool(fresh)
+
+        for (line, name), one in sorted(found.lines.items()) if found.refused is None else ():
+            nodes, part = self._settled(one, runs, order)
+            if line in carried.lines:
+                lines.append(Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False))
+                continue
+            whole = nodes if part in (None, "before_cast") else []
+            lines.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements,
+                              first=first_of(whole, "line")))  # fmt: skip
+        for entry in lines:
+            if entry["part"] == "accumulated":
+                results = carried.results.get(entry["line"], [])
+                entry["nodes"] = next((one["nodes"] for one in lines if one["line"] in results and one["nodes"]
+                                       and one["part"] != "accumulated"), [])  # fmt: skip
+        stores: list[Store] = []
+        for name, one in found.stores.items() if found.refused is None else ():
+            nodes, part = self._settled(one, runs, order)
+            store = Store(buffer=name, nodes=nodes, part=part, elements=one.elements, line=_stored_at(call, name))
+            if not nodes and one.reduced and one.runs == runs:
+                by = sorted(one.reduced.values())[0]
+                store |= {"nodes": sorted((n for n, b in one.reduced.items() if b == by), key=order.get), "part": "partial"}
+                store["by"] = by
+            elif part in (None, "before_cast"):
+                first_of(nodes, "library" if kind == "library" else "buffer")
+            stores.append(store)
+            holds[name] = store["nodes"] if store["part"] is None else []
+        moves = [node for store in stores if store["part"] is None for node in store["nodes"] if node not in computes]
+        sampled = call.ran.sampled if call.ran is not None else None
+        return Call(
+            call=position,
+            kernel=call.kernel,
+            line=call.line,
+            kind=kind,
+            status="refused" if found.refused else "verified",
+            code=found.refused,
+            sampled=None if sampled is None or call.ran is None else {"programs": sampled, "of": call.ran.programs},
+            random=bool(call.ran and call.ran.random),
+            lines=lines,
+            computes=computes,
+            moves=list(dict.fromkeys(moves)),
+            reads=call.reads,
+            writes=call.writes,
+            in_place=[list(one) for one in dict.fromkeys(map(tuple, call.in_place))],
+            stores=stores,
+        )
+
+    def _settled(self, found: _Found, runs: int, order: dict[str, int]) -> tuple[list[str], str | None]:
+        """The nodes that hold on every run, the nearest only, and what part of the first it is."""
+        if found.runs < runs or not found.matches:
+            return [], None
+        worst = {name: max(one.error for one in many) for name, many in found.matches.items()}
+        exact = {name: all(one.exact for one in many) for name, many in found.matches.items()}
+        full = {name: all(one.full for one in many) for name, many in found.matches.items()}
+        if any(full.values()):
+            worst = {name: one for name, one in worst.items() if full[name]}
+        best = min(worst.values())
+        near = [name for name, one in worst.items() if one <= max(2.0, 4 * best)]
+        near.sort(key=lambda name: (not exact[name], order.get(name, 0)))
+        first = near[0]
+        if not full[first]:
+            return near, "slice"
+        if not exact[first] and worst[first] > 0:
+            return near, "before_cast"
+        return near, None
+
+
+def _sizes(node: fx.Node) -> Sequence[Any]:
+    value = node.meta.get("val")
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+
+
+def _whole(matches: dict[str, Match]) -> dict[str, Match]:
+    """Without those of which only some elements were met, where there are others."""
+    whole = {name: one for name, one in matches.items() if one.full}
+    return whole or matches
+
+
+def _note(found: dict, key: Any, matches: dict[str, Match], elements: int, run: int, reduced: dict[str, str]) -> None:
+    if key not in found:
+        first = {name: [one] for name, one in matches.items()} if run == 0 else {}
+        found[key] = _Found(first, elements, 1, reduced if run == 0 else {})
+    else:
+        found[key].meet(matches, elements, reduced)
+
+
+def _stored_at(call: wrappers.Call, buffer: str) -> int | None:
+    if call.ran is None:
+        return None
+    arguments = {argument for argument, name in call.names.items() if name == buffer}
+    return next((one.line for one in call.ran.accesses if one.stored and one.memory.argument in arguments), None)
+
+
+@dataclass
+class _Carried:
+    """Lines of a loop that go on with what an earlier turn left, and those after it that read what comes of it."""
+
+    lines: set[int]
+    results: dict[int, list[int]]
+
+
+def _carried(text: str) -> _Carried:
+    made = _Carried(set(), {})
+    for function in [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]:
+        for loop in [one for one in ast.walk(function) if isinstance(one, ast.For)]:
+            _loop(loop, function, made)
+    return made
+
+
+def _names(node: ast.AST, kind: type) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, kind)}
+
+
+def _loop(loop: ast.For, function: ast.FunctionDef, made: _Carried) -> None:
+    statements = [one for one in ast.walk(loop) if isinstance(one, ast.Assign)]
+    statements.sort(key=lambda one: one.lineno)
+    assigned, early = set[str](), set[str]()
+    for one in statements:
+        early |= _names(one.value, ast.Load) - assigned
+        assigned |= {name for target in one.targets for name in _names(target, ast.Store)}
+    carried = early & assigned
+    tainted = set(carried)
+    lines: dict[str, list[int]] = {}
+    for one in statements:
+        if _names(one.value, ast.Load) & tainted:
+            targets = {name for target in one.targets for name in _names(target, ast.Store)}
+            tainted |= targets
+            made.lines.add(one.lineno)
+            for name in targets | (_names(one.value, ast.Load) & carried):
+                lines.setdefault(name, []).append(one.lineno)
+    after = [one for one in ast.walk(function) if isinstance(one, ast.Assign) and one.lineno > (loop.end_lineno or 0)]
+    for name in carried:
+        results = [one.lineno for one in after if name in _names(one.value, ast.Load)]
+        for line in lines.get(name, []):
+            made.results.setdefault(line, []).extend(results)
+
+
+def _copied(value: Any) -> Any:
+    """A tensor of the same layout, in memory of its own."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    storage = value.untyped_storage()
+    size = storage.nbytes() // value.element_size()
+    whole = value.detach().as_strided((size,), (1,), 0).clone()
+    return whole.as_strided(value.size(), value.stride(), value.storage_offset())
+
+
+__all__: Sequence[str] = ["Live", "ties_of"]
