@@ -13,7 +13,11 @@ import torch
 
 
 class Unable(Exception):
-    """What a kernel does cannot be evaluated here; its argument is a refusal's code."""
+    """What a kernel does cannot be evaluated here: a refusal's code, and what it was."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(code)
+        self.code, self.detail = code, detail
 
 
 @dataclass(frozen=True)

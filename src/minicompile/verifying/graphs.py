@@ -116,7 +116,9 @@ def made_up(
     return made
 
 
-def _tensor(size: list[int], stride: list[int], dtype: torch.dtype, kind: str, generator: torch.Generator, highest: int):
+def _tensor(
+    size: list[int], stride: list[int], dtype: torch.dtype, kind: str, generator: torch.Generator, highest: int
+):
     reach = sum((length - 1) * step for length, step in zip(size, stride, strict=True)) + 1 if all(size) else 0
     if reach > 1 << 26:
         raise Unable("size")

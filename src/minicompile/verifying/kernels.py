@@ -57,6 +57,7 @@ class Ran:
     programs: int = 0
     sampled: int | None = None
     random: bool = False
+    by_data: frozenset[int] = frozenset()  # lines whose addresses follow from values
 
 
 class Trace(Program):
@@ -175,6 +176,7 @@ class Kernel:
     told: dict[str, Any]  # what Inductor's decorator is told
     names: list[str]  # of its arguments
     text: str
+    by_data: frozenset[int]
 
 
 class _Anything:
@@ -195,9 +197,7 @@ def kernel_of(name: str, source: str) -> Kernel:
     """
     text = source.lstrip("\n")
     tree = ast.parse(text)
-    function = next(
-        one for one in reversed(tree.body) if isinstance(one, ast.FunctionDef) and _is_jitted(one)
-    )
+    function = next(one for one in reversed(tree.body) if isinstance(one, ast.FunctionDef) and _is_jitted(one))
     space: dict[str, Any] = {
         "tl": tl, "triton": triton, "libdevice": libdevice, "tl_math": libdevice, "triton_helpers": helpers(),
         "__negated__": negated, "inf": float("inf"), "nan": float("nan"), "__file__": "", "math": libdevice,
@@ -220,7 +220,14 @@ def kernel_of(name: str, source: str) -> Kernel:
             made.body = [part for node in made.body for part in (node if isinstance(node, list) else [node])]
         tree = ast.fix_missing_locations(ast.Module([made], []))
         exec(compile(tree, f"<{name}>", "exec"), space)
-    return Kernel(name, space[function.name], told, names, text)
+    by_data = frozenset(
+        one.lineno
+        for one in ast.walk(ast.parse(text))
+        if isinstance(one, ast.Call)
+        and ast.unparse(one.func).startswith(("tl.load", "tl.store", "tl.atomic"))
+        and any(isinstance(part, ast.Name) and re.match(r"tmp\d", part.id) for part in ast.walk(one.args[0]))
+    )
+    return Kernel(name, space[function.name], told, names, text, by_data)
 
 
 def _is_jitted(function: ast.FunctionDef) -> bool:
@@ -246,7 +253,9 @@ def run(kernel: Kernel, arguments: Sequence[Any], seconds: float) -> Ran:
     grid = _grid(kernel, {**{key: one for key, one in given.items() if isinstance(one, int)}, **free})
     passed = {name: pointer_to(one, name) if isinstance(one, torch.Tensor) else _number(one)
               for name, one in given.items()}  # fmt: skip
-    return launch(kernel.function, {**passed, **free}, grid, seconds)
+    ran = launch(kernel.function, {**passed, **free}, grid, seconds)
+    ran.by_data = kernel.by_data
+    return ran
 
 
 def _number(value: Any) -> Any:

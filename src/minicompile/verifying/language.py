@@ -69,9 +69,11 @@ class Language:
         self.math = libdevice
 
     def __getattr__(self, name: str) -> Any:
-        if name in FUNCTIONS and not name.startswith("__"):
+        if (name in FUNCTIONS or name in MORE) and not name.startswith("__"):
             return getattr(libdevice, name)
-        raise Unable("language")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unable("language", name)
 
     # the program and its blocks
 
@@ -373,7 +375,7 @@ class Language:
 
 
 OTHERWISE = {"nearbyint": "round", "rint": "round", "fabs": "abs", "fast_tanhf": "tanh", "cyl_bessel_i0": "i0",
-             "tgamma": "exp", "llrint": "round", "finitef": "isfinite", "isfinited": "isfinite", "fast_expf": "exp",
+             "llrint": "round", "finitef": "isfinite", "isfinited": "isfinite", "fast_expf": "exp",
              "fast_logf": "log", "mul_rn": "mul", "add_rn": "add", "sub_rn": "sub", "div_rn": "true_divide",
              "sqrt_rn": "sqrt", "max": "fmax", "min": "fmin", "fmod": "fmod"}  # fmt: skip
 FUNCTIONS = {
@@ -382,6 +384,7 @@ FUNCTIONS = {
     "trunc", "abs", "pow", "atan2", "hypot", "copysign", "nextafter", "isnan", "isinf", "signbit", "i0", "fmax", "fmin",
     *OTHERWISE,
 }  # fmt: skip
+MORE = ("ilogb", "ldexp", "fma")
 INTEGERS = ("isnan", "isinf", "signbit", "isfinited", "finitef")  # CUDA's functions give a number
 
 
@@ -403,18 +406,16 @@ class Mathematics(types.ModuleType):
     """CUDA's mathematical functions, computed by PyTorch's of the same name."""
 
     def __getattr__(self, name: str) -> Callable:
-        if name not in FUNCTIONS and name not in ("ilogb", "ldexp", "fma", "div_rn", "ffs"):
+        if name not in FUNCTIONS and name not in MORE:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise Unable("language")
+            raise Unable("language", name)
         if name == "fma":
             return lambda first, second, third: _fused(first, second, third)
         if name == "ilogb":
             return lambda value: Block(torch.frexp(block(value).values).exponent - 1, int32)
         if name == "ldexp":
             return lambda value, power: _pointwise(torch.ldexp, value, power)
-        if name == "tgamma" or name == "ffs":
-            raise Unable("language")
         function = getattr(torch, OTHERWISE.get(name, name))
         if name in INTEGERS:
             return lambda value: Block(function(block(value).values).to(torch.int32), int32)
@@ -537,4 +538,16 @@ def helpers() -> types.ModuleType:
     return module
 
 
-__all__ = ["Language", "Memory", "Plain", "Pointer", "Program", "helpers", "jit", "libdevice", "negated", "tl", "triton"]
+__all__ = [
+    "Language",
+    "Memory",
+    "Plain",
+    "Pointer",
+    "Program",
+    "helpers",
+    "jit",
+    "libdevice",
+    "negated",
+    "tl",
+    "triton",
+]

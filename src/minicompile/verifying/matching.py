@@ -30,15 +30,17 @@ class Values:
     scale: float
     constant: bool
     wide: bool  # a float
+    unit: float  # of the last place, in the narrowest dtype that it was rounded to on its way
 
     @classmethod
-    def of(cls, name: str, value: torch.Tensor) -> "Values":
+    def of(cls, name: str, value: torch.Tensor, unit: float = 0.0) -> "Values":
         wide = value.dtype.is_floating_point
         flat = value.detach().reshape(-1).to(torch.float64 if wide else torch.int64)
         finite = flat[torch.isfinite(flat)] if wide else flat
         scale = float(finite.double().pow(2).mean().sqrt()) if finite.numel() else 1.0
         constant = bool(flat.numel() and (flat == flat[0]).all())
-        return cls(name, tuple(value.shape), value.dtype, flat, scale, constant and flat.numel() > 1, wide)
+        return cls(name, tuple(value.shape), value.dtype, flat, scale, constant and flat.numel() > 1, wide,
+                   max(unit, EPSILON.get(value.dtype, 0.0)))  # fmt: skip
 
 
 @dataclass
@@ -48,22 +50,21 @@ class Match:
     count: int
     error: float  # in units of the last place
     full: bool  # all elements of the node were met
-    exact: bool  # in the node's own dtype, or rounded to it
+    exact: bool  # in the node's own dtype
+    near: bool  # within the rounding of that dtype
 
 
-def tolerance(dtype: torch.dtype, terms: int) -> float:
+def tolerance(unit: float, terms: int) -> float:
     """How many units of the last place apart two ways to compute a value may be that sums up so many terms."""
-    if dtype in (torch.float32, torch.float64):
-        return ROUNDINGS + 2 * math.log2(max(terms, 2))
-    return HALVES
+    return HALVES if unit > EPSILON[torch.float32] else ROUNDINGS + 2 * math.log2(max(terms, 2))
 
 
 def apart(values: torch.Tensor, node: Values, index: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """By how many units of the last place values differ from a node's at their places."""
     wanted = node.flat[index]
     if not node.wide:
-        return (values != wanted).double() * math.inf
-    unit = max(EPSILON[node.dtype], EPSILON.get(dtype, 0.0))
+        return torch.where(values == wanted, 0.0, math.inf)
+    unit = max(node.unit, EPSILON.get(dtype, 0.0))
     size = torch.maximum(wanted.abs(), torch.tensor(node.scale, dtype=torch.float64)).clamp(min=1e-300)
     off = (values - wanted).abs() / (size * unit)
     same = (values == wanted) | (values.isnan() & wanted.isnan())
@@ -82,8 +83,9 @@ class Candidates:
         if wide:
             flat = torch.cat([one.flat for one in wide]).numpy()
             owners = numpy.repeat(numpy.arange(len(wide)), [one.flat.numel() for one in wide])
-            slack = numpy.repeat([one.scale * EPSILON[one.dtype] * 32 for one in wide],
-                                 [one.flat.numel() for one in wide])  # fmt: skip
+            counts = [one.flat.numel() for one in wide]
+            slack = numpy.repeat([one.scale * one.unit * 64 for one in wide], counts)
+            self._unit = max(one.unit for one in wide) * 64
             order = numpy.argsort(flat, kind="stable")
             self._flat, self._owners, self._slack = flat[order], owners[order], slack[order]
         else:
@@ -100,9 +102,9 @@ class Candidates:
         picked = finite[torch.linspace(0, len(finite) - 1, min(3, len(finite))).long()].tolist()
         left: set[int] | None = None
         for one in picked:
-            slack = self._most + abs(one) * 2.0**-4
+            slack = self._most + abs(one) * self._unit
             low, high = numpy.searchsorted(self._flat, [one - slack, one + slack])
-            near = numpy.abs(self._flat[low:high] - one) <= self._slack[low:high] + abs(one) * 32 * 2.0**-8
+            near = numpy.abs(self._flat[low:high] - one) <= self._slack[low:high] + abs(one) * self._unit
             found = set(self._owners[low:high][near].tolist())
             left = found if left is None else left & found
         return [self._names[one] for one in sorted(left or ())]
@@ -125,7 +127,9 @@ def places_of(ran: Ran) -> list[Place]:
         place = made.setdefault(key, Place(shape, {}))
         place.by_program.setdefault(program, []).append((index, there))
 
-    for number, access in enumerate(ran.accesses):
+    for access in ran.accesses:
+        if access.line in ran.by_data:  # in an order that the values make
+            continue
         tensor = access.memory.tensor
         if access.memory.argument not in inverse:
             back = torch.full((access.memory.flat.numel(),), -1)
@@ -135,7 +139,6 @@ def places_of(ran: Ran) -> list[Place]:
         index = _within(inverse[access.memory.argument], access)
         there = index >= 0
         add((access.line, access.memory.argument, access.stored), tuple(tensor.shape), access.program, index, there)
-        _ = number
     for counted in ran.natural:
         for position, (program, index, sizes) in enumerate(counted):
             there = (index >= 0) & (index < math.prod(sizes))
@@ -195,7 +198,12 @@ def aligned(seen: Sequence[Seen], place: Place) -> tuple[torch.Tensor, torch.Ten
 
 
 def matched(
-    values: torch.Tensor, index: torch.Tensor, shape: tuple[int, ...], candidates: Candidates, layouts: Layouts, terms: int
+    values: torch.Tensor,
+    index: torch.Tensor,
+    shape: tuple[int, ...],
+    candidates: Candidates,
+    layouts: Layouts,
+    terms: int,
 ) -> dict[str, Match]:
     """The nodes whose values these are, where they count the elements of a shape."""
     found: dict[str, Match] = {}
@@ -214,7 +222,7 @@ def matched(
             continue
         if wide and EPSILON[dtype] > EPSILON[node.dtype]:
             continue  # it was rounded, and the node was not
-        allowed = tolerance(node.dtype, terms)
+        allowed = tolerance(node.unit, terms)
         for way in layouts.ways(shape, node.shape):
             lies = few_index if way is None else way[few_index]
             if bool((lies < 0).any()) or not bool((apart(few, node, lies, dtype) <= allowed).all()):
@@ -227,7 +235,10 @@ def matched(
                 continue
             met = torch.zeros(len(node.flat), dtype=torch.bool)
             met[lies] = True
-            match = Match(len(flat), float(off.max()) if wide else 0.0, bool(met.all()), node.dtype == dtype)
+            error = float(off.max()) if wide else 0.0
+            own = EPSILON.get(node.dtype, 1.0)
+            near = error * node.unit <= own * tolerance(own, terms)
+            match = Match(len(flat), error * node.unit, bool(met.all()), node.dtype == dtype, near)
             if name not in found or (match.full, -match.error) > (found[name].full, -found[name].error):
                 found[name] = match
     return found

@@ -51,6 +51,7 @@ class Call(TypedDict):
     kind: str
     status: str
     code: str | None
+    detail: str
     sampled: dict[str, int] | None
     random: bool
     lines: list[Line]

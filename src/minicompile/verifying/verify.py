@@ -16,6 +16,7 @@ from minicompile.verifying.matching import Candidates, Match
 from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
 from minicompile.verifying.wrappers import Recorder
 
+WHOLE = (None, "before_cast", "unrounded")
 SECONDS, PER_CALL = 60.0, 10.0
 LARGEST = 1 << 26  # elements of all nodes together
 HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
@@ -39,7 +40,7 @@ def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, cp
         try:
             made = _Verification(live, began + seconds, per_call, cpp).made()
         except Unable as error:
-            made = refused(str(error))
+            made = refused(error.code, error.detail)
         except Exception as error:
             made = refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200])
     made["seconds"] = round(time.monotonic() - began, 3)
@@ -78,7 +79,7 @@ class _Verification:
         self.found: list[_CallFound] = []
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
-        self.outputs: list[str] = []
+        self._unit = 2.0**-23  # of the last place, within which equal values may differ
 
     def made(self) -> Ties:
         runs = 0
@@ -119,7 +120,9 @@ class _Verification:
                 if self._runs(module, made, holes | {name}):
                     holes |= {name}
                 continue
-            made[name] = next(one for one in (*HIGHEST[1:], 1) if one == 1 or self._runs(module, made | {name: one}, holes))
+            made[name] = next(
+                one for one in (*HIGHEST[1:], 1) if one == 1 or self._runs(module, made | {name: one}, holes)
+            )
             if self._runs(module, made, holes | {name}):
                 holes |= {name}
         return made, holes
@@ -143,7 +146,9 @@ class _Verification:
             raise Unable("size")
         if self.layouts is None:
             self.layouts = graphs.Layouts(module, eager)
-        roots = [matching.Values.of(name, one) for name, one in eager.found.items()
+            self._from_inputs = _from_inputs(module)
+        units = self._units(eager)
+        roots = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in eager.found.items()
                  if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
         candidates = Candidates(roots)
         constant = {one.name for one in roots if one.constant}
@@ -164,6 +169,22 @@ class _Verification:
         self.recorder = recorder
         self._returned(results, recorder)
 
+    def _units(self, eager: graphs.Values) -> dict[str, float]:
+        """For each node the unit of the last place of the narrowest float that one before it was rounded to.
+
+        Code that computes on in float32 leaves such a rounding out.
+        """
+        units: dict[str, float] = {}
+        for node in self.live.module.graph.nodes:
+            value = eager.found.get(node.name)
+            if node.op in ("placeholder", "get_attr"):
+                units[node.name] = 0.0
+                continue
+            before = max((units.get(one.name, 0.0) for one in node.all_input_nodes), default=0.0)
+            own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
+            units[node.name] = max(before, own)
+        return units
+
     def _returned(self, results: Any, recorder: Recorder) -> None:
         given = {one.untyped_storage().data_ptr() for one in results if isinstance(one, torch.Tensor)}
         alive = {number for number, one in enumerate(recorder.kept) if one.data_ptr() in given}
@@ -177,7 +198,7 @@ class _Verification:
         if known.call.kernel != call.kernel:
             raise Unable("control_flow")
         if call.refused:
-            known.refused = known.refused or call.refused
+            known.refused, known.call = known.refused or call.refused, call
             self._filled(call)
             return
         if call.ran is not None:
@@ -296,8 +317,10 @@ class _Verification:
             return where[node.name]
         if base is not None:
             return {"where": "view", "calls": where.get(base, {}).get("calls", [])}
-        if node.name in constants or node.op == "get_attr":
+        if node.op == "get_attr" or node.name not in self._from_inputs:
             return {"where": "constant", "calls": []}
+        if node.name in constants:
+            return {"where": "unseparated", "calls": []}
         if not isinstance(self.eager.raw.get(node.name), torch.Tensor):
             parts = [where[user.name] for user in node.users if user.name in where]
             if parts:
@@ -331,25 +354,30 @@ class _Verification:
         for (line, name), one in sorted(found.lines.items()) if found.refused is None else ():
             nodes, part = self._settled(one, runs, order)
             if line in carried.lines:
-                lines.append(Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False))
+                lines.append(
+                    Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False)
+                )
                 continue
-            whole = nodes if part in (None, "before_cast") else []
+            whole = nodes if part in WHOLE else []
             lines.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements,
                               first=first_of(whole, "line")))  # fmt: skip
         for entry in lines:
             if entry["part"] == "accumulated":
                 results = carried.results.get(entry["line"], [])
                 entry["nodes"] = next((one["nodes"] for one in lines if one["line"] in results and one["nodes"]
-                                       and one["part"] != "accumulated"), [])  # fmt: skip
+                                       and one["part"] in WHOLE), [])  # fmt: skip
         stores: list[Store] = []
         for name, one in found.stores.items() if found.refused is None else ():
             nodes, part = self._settled(one, runs, order)
             store = Store(buffer=name, nodes=nodes, part=part, elements=one.elements, line=_stored_at(call, name))
             if not nodes and one.reduced and one.runs == runs:
                 by = sorted(one.reduced.values())[0]
-                store |= {"nodes": sorted((n for n, b in one.reduced.items() if b == by), key=order.get), "part": "partial"}
+                store |= {
+                    "nodes": sorted((n for n, b in one.reduced.items() if b == by), key=order.get),
+                    "part": "partial",
+                }
                 store["by"] = by
-            elif part in (None, "before_cast"):
+            elif part in WHOLE:
                 first_of(nodes, "library" if kind == "library" else "buffer")
             stores.append(store)
             holds[name] = store["nodes"] if store["part"] is None else []
@@ -362,6 +390,7 @@ class _Verification:
             kind=kind,
             status="refused" if found.refused else "verified",
             code=found.refused,
+            detail=found.call.detail,
             sampled=None if sampled is None or call.ran is None else {"programs": sampled, "of": call.ran.programs},
             random=bool(call.ran and call.ran.random),
             lines=lines,
@@ -383,19 +412,34 @@ class _Verification:
         if any(full.values()):
             worst = {name: one for name, one in worst.items() if full[name]}
         best = min(worst.values())
-        near = [name for name, one in worst.items() if one <= max(2.0, 4 * best)]
+        near = [name for name, one in worst.items() if one <= 4 * max(best, self._unit)]
         near.sort(key=lambda name: (not exact[name], order.get(name, 0)))
         first = near[0]
         if not full[first]:
             return near, "slice"
         if not exact[first] and worst[first] > 0:
             return near, "before_cast"
+        if not all(one.near for one in found.matches[first]):
+            return near, "unrounded"
         return near, None
 
 
 def _sizes(node: fx.Node) -> Sequence[Any]:
     value = node.meta.get("val")
     return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+
+
+def _from_inputs(module: fx.GraphModule) -> set[str]:
+    """The nodes whose values depend on what a graph is given, or on chance."""
+    made: set[str] = set()
+    for node in module.graph.nodes:
+        if (
+            node.op == "placeholder"
+            or "seed" in str(node.target)
+            or any(one.name in made for one in node.all_input_nodes)
+        ):
+            made.add(node.name)
+    return made
 
 
 def _whole(matches: dict[str, Match]) -> dict[str, Match]:

@@ -49,6 +49,7 @@ class Call:
     ran: kernels.Ran | None = None
     kernel_code: kernels.Kernel | None = None
     refused: str | None = None
+    detail: str = ""
     seconds: float = 0.0
     names: dict[str, str] = field(default_factory=dict)  # by the kernel's argument the buffer
     contents: dict[str, torch.Tensor] = field(default_factory=dict)  # of the buffers that it wrote, afterwards
@@ -98,7 +99,10 @@ class Recorder:
         for name, value in around.items():
             if value is tensor:
                 return name
-            if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+            if (
+                isinstance(value, torch.Tensor)
+                and value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+            ):
                 same = name
         return same
 
@@ -125,7 +129,9 @@ class Recorder:
         self.own(name, tensor)
         self._mark(name, tensor, None)
 
-    def _mark(self, name: str, tensor: torch.Tensor, places: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def _mark(
+        self, name: str, tensor: torch.Tensor, places: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Note whose the bytes now are; returns whose they were, and where."""
         size = tensor.element_size()
         total = tensor.untyped_storage().nbytes() // size
@@ -168,10 +174,9 @@ class Recorder:
                 raise Unable("time")
             call.ran = ran = kernels.run(kernel, arguments, left)
         except Unable as error:
-            call.refused = str(error)
+            call.refused, call.detail = error.code, error.detail
         except Exception as error:  # what a kernel's Python may raise is the kernel's verdict, not the watch's
-            call.refused = "error"
-            call.names["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            call.refused, call.detail = "error", f"{type(error).__name__}: {error}".splitlines()[0][:200]
         call.seconds = time.monotonic() - began
         if call.ran is not None:
             by_tensor = {id(tensor): name for tensor, name in zip(tensors, found, strict=True)}
@@ -236,8 +241,10 @@ class _Compiler:
     def cpp_pybinding(self, arguments: list[str], source: str) -> Any:
         recorder = self.recorder
         if type(self).cpp is None:
+
             def unable(*_arguments: Any) -> None:
                 raise Unable("cpp")
+
             return unable
         compiled = type(self).cpp
 
@@ -279,7 +286,10 @@ class _Told(ast.NodeTransformer):
     def _told(self, node: ast.stmt, value: ast.expr, targets: list[str]) -> list[ast.stmt] | None:
         if not self.inside or not isinstance(value, ast.Call):
             return None
-        if not ast.unparse(value.func).startswith(LIBRARY) or ast.unparse(value.func) == "inductor_ops._alloc_from_pool":
+        if (
+            not ast.unparse(value.func).startswith(LIBRARY)
+            or ast.unparse(value.func) == "inductor_ops._alloc_from_pool"
+        ):
             return None
         names = sorted({one.id for one in ast.walk(value) if isinstance(one, ast.Name)})
         before = f"__before__ = __told__.before({names!r}, locals())"
