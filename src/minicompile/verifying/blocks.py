@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -61,8 +62,8 @@ float16, bfloat16 = DType("float16", torch.float16, 16, "float"), DType("bfloat1
 float32, float64 = DType("float32", torch.float32, 32, "float"), DType("float64", torch.float64, 64, "float")
 float8e4nv = DType("float8e4nv", torch.float8_e4m3fn, 8, "float")
 float8e5 = DType("float8e5", torch.float8_e5m2, 8, "float")
-EVERY = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-EVERY += (float16, bfloat16, float32, float64, float8e4nv, float8e5)
+WHOLE = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+EVERY = (*WHOLE, float16, bfloat16, float32, float64, float8e4nv, float8e5)
 OF_TENSOR = {one.held: one for one in EVERY if one not in (uint16, uint32, uint64)}
 OF_TENSOR |= {torch.uint16: uint16, torch.uint32: uint32, torch.uint64: uint64}
 
@@ -293,16 +294,18 @@ def _operator(name: str, function: Callable[[Any, Any], Any], reflected: bool = 
         setattr(Block, f"__r{name}__", lambda self, other: function(other, self))
 
 
-for _name, _function in {"add": torch.add, "sub": torch.sub, "mul": torch.mul}.items():
-    _operator(_name, lambda first, second, made=_function: arithmetic(made, first, second))
-for _name, _function in {"and": torch.bitwise_and, "or": torch.bitwise_or, "xor": torch.bitwise_xor}.items():
-    _operator(_name, lambda first, second, made=_function: _bitwise(made, first, second))
-for _name, _function in {"lshift": torch.bitwise_left_shift, "rshift": torch.bitwise_right_shift}.items():
-    _operator(_name, lambda first, second, made=_function: _bitwise(made, first, second))
-for _name, _function in {"lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}.items():
-    _operator(_name, lambda first, second, made=_function: _compared(made, first, second), reflected=False)
-for _name, _function in {"eq": torch.eq, "ne": torch.ne}.items():
-    _operator(_name, lambda first, second, made=_function: _compared(made, first, second), reflected=False)
+ARITHMETIC = {"add": torch.add, "sub": torch.sub, "mul": torch.mul}
+BITWISE = {
+    "and": torch.bitwise_and, "or": torch.bitwise_or, "xor": torch.bitwise_xor,
+    "lshift": torch.bitwise_left_shift, "rshift": torch.bitwise_right_shift,
+}  # fmt: skip
+COMPARED = {"lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "eq": torch.eq, "ne": torch.ne}
+for _name, _function in ARITHMETIC.items():
+    _operator(_name, partial(arithmetic, _function))
+for _name, _function in BITWISE.items():
+    _operator(_name, partial(_bitwise, _function))
+for _name, _function in COMPARED.items():
+    _operator(_name, partial(_compared, _function), reflected=False)
 _operator("truediv", quotient)
 _operator("floordiv", cut_quotient)
 _operator("mod", remainder)

@@ -146,10 +146,10 @@ class Layouts:
         self._reached: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
         for node in module.graph.nodes:
             if node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
-                self._view(node, values)
+                self._view(node, node.args[0].name, values)
 
-    def _view(self, node: fx.Node, values: Values) -> None:
-        first, made = values.found.get(node.args[0].name), values.found.get(node.name)  # type: ignore[union-attr]
+    def _view(self, node: fx.Node, of: str, values: Values) -> None:
+        first, made = values.found.get(of), values.found.get(node.name)
         known = getattr(node.target, "is_view", False) or str(node.target) in KEEPING
         if not known or first is None or made is None or first.dtype != made.dtype or not first.numel():
             return
@@ -173,7 +173,7 @@ class Layouts:
             self._add(before, after, back)
             self._add(after, before, flat)
         if bool((back >= 0).all()):
-            self.base[node.name] = self.base.get(node.args[0].name, node.args[0].name)  # type: ignore[union-attr]
+            self.base[node.name] = self.base.get(of, of)
 
     def _add(self, before: tuple[int, ...], after: tuple[int, ...], index: torch.Tensor) -> None:
         steps = self._steps.setdefault(before, [])

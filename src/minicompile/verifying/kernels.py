@@ -58,6 +58,7 @@ class Ran:
     sampled: int | None = None
     random: bool = False
     by_data: frozenset[int] = frozenset()  # lines whose addresses follow from values
+    branches: dict[int, tuple[Any, int]] = field(default_factory=dict)  # by line the loops around it, and the branch
 
 
 class Trace(Program):
@@ -91,10 +92,7 @@ class Trace(Program):
             return
         constant = not isinstance(value, Block)
         made = block(value)
-        if made.dtype.held in (torch.float8_e4m3fn, torch.float8_e5m2):
-            values = made.values.float()
-        else:
-            values = made.values
+        values = made.values.float() if made.dtype.primitive_bitwidth == 8 and made.dtype.is_floating() else made.values
         seen = Seen(self.number, values, _valid(values.shape, around), constant)
         self.ran.values.setdefault((line, name), []).append(seen)
 
@@ -102,7 +100,7 @@ class Trace(Program):
         """The order in which the kernel itself counts its places: along its axes, each alone and all together."""
         if not self.keeps or len(self.ran.natural) > self.number:
             return
-        found = []
+        found: list[tuple[str, torch.Tensor, int]] = []
         for name, value in around.items():
             if isinstance(value, Block) and (match := re.match(r"^([xyz]|r\d*_)index$", name)):
                 count = around.get(f"{match[1]}numel")
@@ -111,7 +109,8 @@ class Trace(Program):
         if not found:
             return
         found.sort(key=lambda one: (one[0][0] == "r", {"z": 0, "y": 1, "x": 2}.get(one[0], 3), one[0]))
-        made = [(self.number, places, (count,)) for _, places, count in found]
+        made: list[tuple[int, torch.Tensor, tuple[int, ...]]] = []
+        made += [(self.number, places, (count,)) for _, places, count in found]
         for first in range(len(found)):
             for last in range(first + 2, len(found) + 1):
                 together, sizes = torch.zeros((), dtype=torch.int64), []
@@ -251,20 +250,15 @@ def run(kernel: Kernel, arguments: Sequence[Any], seconds: float) -> Ran:
     free = {name: 1 for name in kernel.names if name not in given}
     free |= _blocks(list(free), sizes, kernel)
     grid = _grid(kernel, {**{key: one for key, one in given.items() if isinstance(one, int)}, **free})
-    passed = {name: pointer_to(one, name) if isinstance(one, torch.Tensor) else _number(one)
-              for name, one in given.items()}  # fmt: skip
+    passed = {name: pointer_to(one, name) if isinstance(one, torch.Tensor) else one for name, one in given.items()}
     ran = launch(kernel.function, {**passed, **free}, grid, seconds)
     ran.by_data = kernel.by_data
     return ran
 
 
-def _number(value: Any) -> Any:
-    return value
-
-
 def launch(function: Any, arguments: dict[str, Any], grid: tuple[int, ...], seconds: float) -> Ran:
     """Run a function for each program of a grid."""
-    whole = (*grid, 1, 1, 1)[:3]
+    whole: Any = (*grid, 1, 1, 1)[:3]
     count = whole[0] * whole[1] * whole[2]
     kept = _sample(count)
     trace = Trace(time.monotonic() + seconds)

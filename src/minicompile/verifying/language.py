@@ -32,7 +32,7 @@ class Program:
 
 
 def _shape(shape: Any) -> list[int]:
-    return [int(getattr(one, "value", one)) for one in (shape if isinstance(shape, Iterable) else [shape])]
+    return [int(one) for one in (shape if isinstance(shape, Iterable) else [shape])]
 
 
 def _mask(mask: Any, shape: torch.Size) -> torch.Tensor | None:
@@ -130,7 +130,7 @@ class Language:
             pointer.offsets = torch.broadcast_to(pointer.offsets, shape)
         where = _mask(mask, pointer.offsets.shape)
         asked = pointer.offsets if where is None else pointer.offsets[where]
-        if asked.numel() and not (0 <= int(asked.min()) and int(asked.max()) < pointer.memory.flat.numel()):
+        if asked.numel() and (int(asked.min()) < 0 or int(asked.max()) >= pointer.memory.flat.numel()):
             raise Unable("out_of_bounds")
         return where
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 import torch
@@ -52,6 +53,7 @@ class Match:
     full: bool  # all elements of the node were met
     exact: bool  # in the node's own dtype
     near: bool  # within the rounding of that dtype
+    met: torch.Tensor | None  # which elements of the node, where not all
 
 
 def tolerance(unit: float, terms: int) -> float:
@@ -80,6 +82,10 @@ class Candidates:
         wide = [one for one in self.every.values() if one.wide]
         self.rest = [one.name for one in self.every.values() if not one.wide]
         self._names = [one.name for one in wide]
+        self._flat: Any = numpy.zeros(0)
+        self._owners: Any = numpy.zeros(0)
+        self._slack: Any = numpy.zeros(0)
+        self._unit = 0.0
         if wide:
             flat = torch.cat([one.flat for one in wide]).numpy()
             owners = numpy.repeat(numpy.arange(len(wide)), [one.flat.numel() for one in wide])
@@ -88,8 +94,6 @@ class Candidates:
             self._unit = max(one.unit for one in wide) * 64
             order = numpy.argsort(flat, kind="stable")
             self._flat, self._owners, self._slack = flat[order], owners[order], slack[order]
-        else:
-            self._flat = self._owners = self._slack = numpy.zeros(0)
         self._most = float(self._slack.max()) if len(self._slack) else 0.0
 
     def of(self, values: torch.Tensor, wide: bool) -> list[str]:
@@ -238,7 +242,26 @@ def matched(
             error = float(off.max()) if wide else 0.0
             own = EPSILON.get(node.dtype, 1.0)
             near = error * node.unit <= own * tolerance(own, terms)
-            match = Match(len(flat), error * node.unit, bool(met.all()), node.dtype == dtype, near)
+            full = bool(met.all())
+            match = Match(len(flat), error * node.unit, full, node.dtype == dtype, near, None if full else met)
             if name not in found or (match.full, -match.error) > (found[name].full, -found[name].error):
                 found[name] = match
     return found
+
+
+def in_branches(found: dict[Any, dict[str, Match]], branches: dict[int, tuple[Any, int]]) -> None:
+    """A loop's whole vectors and what is left over are lines of their own: what each misses, the others may have."""
+    sliced: dict[tuple[Any, str], list[tuple[int, Match]]] = {}
+    for (line, _), matches in found.items():
+        if line in branches:
+            loops, branch = branches[line]
+            for name, one in matches.items():
+                if one.met is not None:
+                    sliced.setdefault((loops, name), []).append((branch, one))
+    for many in sliced.values():
+        for branch, one in many:
+            met = one.met
+            for other, beside in many:
+                if other != branch and met is not None and beside.met is not None:
+                    met = met | beside.met
+            one.full = one.full or (met is not None and bool(met.all()))

@@ -2,7 +2,7 @@
 
 import ast
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import fx
 from minicompile.torch_private.names import owner
 from minicompile.verifying import graphs, matching, wrappers
 from minicompile.verifying.blocks import Unable
+from minicompile.verifying.cpp import Library
 from minicompile.verifying.matching import Candidates, Match
 from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
 from minicompile.verifying.wrappers import Recorder
@@ -33,12 +34,23 @@ class Live:
     own: list[Any] | None = None  # inputs with which the model called it
 
 
-def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, cpp: Callable | None = None) -> Ties:
+def all_ties(lives: Sequence[Live]) -> list[Ties]:
+    """Those of the graphs of a compile, whose C++ is built in one go; an error of ours is told, and raised to nobody."""
+    library = None
+    codes = [live.code for live in lives if "cpp_pybinding" in live.code and "async_compile.triton(" not in live.code]
+    try:
+        library = Library(codes) if codes else None
+    except Exception as error:
+        return [refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200]) for _ in lives]
+    return [ties_of(live, library=library) for live in lives]
+
+
+def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, library: Library | None = None) -> Ties:
     """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
     began = time.monotonic()
     with owner("no_modes")._disable_current_modes(), torch.no_grad():
         try:
-            made = _Verification(live, began + seconds, per_call, cpp).made()
+            made = _Verification(live, began + seconds, per_call, library).made()
         except Unable as error:
             made = refused(error.code, error.detail)
         except Exception as error:
@@ -74,8 +86,8 @@ class _CallFound:
 
 
 class _Verification:
-    def __init__(self, live: Live, deadline: float, per_call: float, cpp: Callable | None) -> None:
-        self.live, self.deadline, self.per_call, self.cpp = live, deadline, per_call, cpp
+    def __init__(self, live: Live, deadline: float, per_call: float, library: Library | None) -> None:
+        self.live, self.deadline, self.per_call, self.library = live, deadline, per_call, library
         self.found: list[_CallFound] = []
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
@@ -104,7 +116,7 @@ class _Verification:
         return made
 
     def _valid_integers(self, module: fx.GraphModule) -> tuple[dict[str, int], frozenset[str]]:
-        """For each input of integers, the largest below which the graph finds all that it looks up; those with holes."""
+        """For each input of integers, the largest below which the graph can look up; those with holes."""
         whole = [
             node.name
             for node in graphs.inputs_of(module)
@@ -164,7 +176,7 @@ class _Verification:
             self._met(len(recorder.calls) - 1, call, candidates, number)
 
         recorder.after_call = ended
-        run = wrappers.loaded(self.live.code, recorder, self.live.constants, self.cpp)
+        run = wrappers.loaded(self.live.code, recorder, self.live.constants, self.library)
         results = run(copies)
         self.recorder = recorder
         self._returned(results, recorder)
@@ -252,10 +264,12 @@ class _Verification:
         """What a refused call would have written, as Inductor notes it: the calls after it have something to read."""
 
     def _met_lines(self, known: _CallFound, call: wrappers.Call, candidates: Candidates, run: int) -> None:
-        assert self.layouts is not None and call.ran is not None
+        assert self.layouts is not None
+        assert call.ran is not None
         places = matching.places_of(call.ran)
         largest = max((one[0].numel() for place in places for many in place.by_program.values() for one in many),
                       default=1)  # fmt: skip
+        lines: dict[tuple[int, str], tuple[dict[str, Match], int]] = {}
         for key, seen in call.ran.values.items():
             if all(one.constant for one in seen):
                 continue
@@ -273,12 +287,16 @@ class _Verification:
                         one.full = True
                     if name not in found or (one.full, -one.error) > (found[name].full, -found[name].error):
                         found[name] = one
+            lines[key] = found, elements
+        matching.in_branches({key: one for key, (one, _) in lines.items()}, call.ran.branches)
+        for key, (found, elements) in lines.items():
             _note(known.lines, key, _whole(found), elements, run, {})
 
     # from what was found to the product
 
     def _ties(self, runs: int) -> Ties:
-        assert self.layouts is not None and self.recorder is not None
+        assert self.layouts is not None
+        assert self.recorder is not None
         order = {node.name: number for number, node in enumerate(self.live.module.graph.nodes)}
         inputs = [node.name for node in graphs.inputs_of(self.live.module)]
         where: dict[str, dict[str, Any]] = {}
@@ -517,4 +535,4 @@ def _copied(value: Any) -> Any:
     return whole.as_strided(value.size(), value.stride(), value.storage_offset())
 
 
-__all__: Sequence[str] = ["Live", "ties_of"]
+__all__: Sequence[str] = ["Live", "all_ties", "ties_of"]

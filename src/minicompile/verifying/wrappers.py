@@ -8,12 +8,14 @@ import types
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
 from minicompile.verifying import kernels, random_numbers
 from minicompile.verifying.blocks import Unable
+from minicompile.verifying.cpp import Library
 from minicompile.verifying.graphs import on_cpu
 
 LIBRARY = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
@@ -53,7 +55,6 @@ class Call:
     seconds: float = 0.0
     names: dict[str, str] = field(default_factory=dict)  # by the kernel's argument the buffer
     contents: dict[str, torch.Tensor] = field(default_factory=dict)  # of the buffers that it wrote, afterwards
-    tensors: dict[str, torch.Tensor] = field(default_factory=dict)  # by the kernel's argument
 
 
 class Poisoned:
@@ -78,6 +79,7 @@ class Recorder:
         self.kept: list[torch.UntypedStorage] = []
         self.sizes: dict[str, int] = {}
         self.inputs: list[str] = []
+        self.lines: list[str] = []  # of the code
         self.marks: dict[int, torch.Tensor] = {}  # by storage whose each byte is
         self.numbers: dict[str, int] = {}
         self.returned: list[str] = []
@@ -160,19 +162,22 @@ class Recorder:
         self.calls.append(call)
         self.after_call(call)
 
-    # calls of Triton kernels
+    # calls of kernels
 
-    def triton(self, name: str, source: str, arguments: tuple, around: dict[str, Any], line: int) -> None:
-        call = Call(name, line, "kernel")
+    def kernel(
+        self, name: str, run: Callable[[Call, float], kernels.Ran], arguments: tuple, frame: types.FrameType
+    ) -> None:
+        """Run a kernel, and note what it touched."""
+        around = frame.f_locals
+        call = Call(name, frame.f_lineno, "kernel")
         began = time.monotonic()
         left = min(self.per_call, self.deadline - began)
         tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
         found = [self.name_of(one, around) or "" for one in tensors]
         try:
-            call.kernel_code = kernel = kernels.kernel_of(name, source)
             if left <= 0:
                 raise Unable("time")
-            call.ran = ran = kernels.run(kernel, arguments, left)
+            call.ran = run(call, left)
         except Unable as error:
             call.refused, call.detail = error.code, error.detail
         except Exception as error:  # what a kernel's Python may raise is the kernel's verdict, not the watch's
@@ -180,16 +185,16 @@ class Recorder:
         call.seconds = time.monotonic() - began
         if call.ran is not None:
             by_tensor = {id(tensor): name for tensor, name in zip(tensors, found, strict=True)}
-            memories = {one.memory.argument: one.memory.tensor for one in ran.accesses}
-            for argument, tensor in memories.items():
-                call.tensors[argument] = tensor
-                call.names[argument] = by_tensor.get(id(tensor), "")
-            call.reads = list(dict.fromkeys(call.names[one] for one in sorted(ran.loaded) if one in call.names))
-            for argument in ran.stored:
-                if any(len(places) for places in ran.stored[argument]) and argument in call.names:
+            memories = {one.memory.argument: one.memory.tensor for one in call.ran.accesses}
+            call.names = {argument: by_tensor.get(id(tensor), "") for argument, tensor in memories.items()}
+            call.reads = list(dict.fromkeys(call.names[one] for one in sorted(call.ran.loaded) if one in call.names))
+            for argument, places in call.ran.stored.items():
+                if any(one.numel() for one in places) and argument in call.names:
                     name, tensor = call.names[argument], memories[argument]
-                    self.wrote(call, name, tensor, torch.cat([one.reshape(-1) for one in ran.stored[argument]]))
+                    self.wrote(call, name, tensor, torch.cat([one.reshape(-1) for one in places]))
                     call.contents[name] = around.get(name, tensor)
+        else:
+            call.reads = list(dict.fromkeys(found))
         self.ended(call)
 
     # the library's
@@ -227,30 +232,32 @@ class _Compiler:
     """In the place of AsyncCompile."""
 
     recorder: Recorder
-    cpp: Callable | None = None
+    library: Library | None = None
 
     def triton(self, name: str, source: str, **_more: Any) -> Any:
         recorder = self.recorder
 
+        def evaluated(arguments: tuple, call: Call, seconds: float) -> kernels.Ran:
+            call.kernel_code = kernels.kernel_of(name, source)
+            return kernels.run(call.kernel_code, arguments, seconds)
+
         def run(*arguments: Any, stream: Any = None, **_named: Any) -> None:
-            frame = sys._getframe(1)
-            recorder.triton(name, source, arguments, frame.f_locals, frame.f_lineno)
+            recorder.kernel(name, partial(evaluated, arguments), arguments, sys._getframe(1))
 
         return types.SimpleNamespace(run=run)
 
-    def cpp_pybinding(self, arguments: list[str], source: str) -> Any:
-        recorder = self.recorder
-        if type(self).cpp is None:
+    def cpp_pybinding(self, _arguments: list[str], source: str) -> Any:
+        recorder, library = self.recorder, self.library
 
-            def unable(*_arguments: Any) -> None:
-                raise Unable("cpp")
+        def compiled(arguments: tuple, _call: Call, _seconds: float) -> kernels.Ran:
+            if library is None:
+                raise Unable("cpp", "a C++ kernel in code for another target")
+            return library.run(source, arguments)
 
-            return unable
-        compiled = type(self).cpp
-
-        def run(*given: Any) -> None:
+        def run(*arguments: Any) -> None:
             frame = sys._getframe(1)
-            compiled(recorder, source, given, frame.f_locals, frame.f_lineno)
+            line = recorder.lines[frame.f_lineno - 1].strip()
+            recorder.kernel(line.partition("(")[0], partial(compiled, arguments), arguments, frame)
 
         return run
 
@@ -298,7 +305,7 @@ class _Told(ast.NodeTransformer):
         def made(text: str) -> ast.stmt:
             (one,) = ast.parse(text).body
             for part in ast.walk(one):
-                if hasattr(part, "lineno"):
+                if isinstance(part, ast.expr | ast.stmt):
                     part.lineno = part.end_lineno = node.lineno
             return one
 
@@ -319,12 +326,13 @@ class _Library:
         self.recorder.library(line, text, targets, dict(around), before)
 
 
-def loaded(code: str, recorder: Recorder, constants: dict[str, Any], cpp: Callable | None) -> Callable[[list], Any]:
+def loaded(code: str, recorder: Recorder, constants: dict[str, Any], library: Library | None) -> Callable[[list], Any]:
     """The wrapper's `call`, on the CPU, its lines counted as the code's."""
+    recorder.lines = code.split("\n")
     for pattern, instead in RENAMED:
         code = re.sub(pattern, instead, code)
     tree = ast.fix_missing_locations(_Told().visit(ast.parse(code)))
-    compiler = type("Compiler", (_Compiler,), {"recorder": recorder, "cpp": staticmethod(cpp) if cpp else None})
+    compiler = type("Compiler", (_Compiler,), {"recorder": recorder, "library": library})
     space: dict[str, Any] = {
         "AsyncCompile": compiler, "get_raw_stream": lambda _device: 0, "__name__": "code", "_no_device": nullcontext,
         "empty_strided_cpu": Poisoned.empty, "empty_strided_p2p": None, "__told__": _Library(recorder),

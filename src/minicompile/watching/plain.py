@@ -14,7 +14,7 @@ from typing import Any
 
 from minicompile.torch_private.names import MINORS, NAMES
 from minicompile.torch_private.paths import without_paths
-from minicompile.verifying.verify import ties_of
+from minicompile.verifying.verify import all_ties
 from minicompile.watching.collected import Session
 from minicompile.watching.dynamo.bytecode import disassembled, rewritten
 from minicompile.watching.dynamo.stacks import PACKAGES_HERE, files_of_users
@@ -52,11 +52,12 @@ def plain(
         verify: run what was generated, and add which of it has which node's values.
     """
     lowered, warnings = [dict(one) for one in session.lowered], list(session.warnings)
+    lives = [one.pop("live", None) for one in lowered]
+    if verify:
+        for one, ties in zip(lowered, all_ties(lives), strict=True):
+            one |= {"ties": ties}
     for one in lowered:
-        live = one.pop("live", None)
         one |= {"triton": {}, "instructions": None}
-        if verify and live is not None:
-            one["ties"] = ties_of(live)
     if machine_code:
         warnings += _add_machine_code(lowered, session, target, options, assembly)
     minor = ".".join(environment["versions"]["torch"].split(".")[:2])

@@ -46,9 +46,9 @@ def test_helpers_are_the_installed_torchs():
     """The largest, the smallest and a running sum along an axis, NaN included, as PyTorch has them."""
     values = torch.tensor([[3.0, float("nan"), 1.0], [2.0, 5.0, -1.0]])
     given = Block(values)
-    assert torch.equal(helpers().max2(given, 1).values, values.amax(1)) is False  # NaN is not equal to itself
     assert helpers().max2(given, 1).values.isnan().tolist() == [True, False]
     assert torch.equal(tl.cumsum(Block(values[1:]), 1).values, values[1:].cumsum(1))
     mean, spread, _ = helpers().welford(Block(values[1:]), Block(torch.zeros(1, 3)), Block(torch.ones(1, 3)), 1)
-    assert float(mean.values) == 2.0 and float(spread.values) == pytest.approx(18.0)
+    assert float(mean.values) == 2.0
+    assert float(spread.values) == pytest.approx(18.0)
     assert libdevice.rsqrt(Block(torch.tensor([4.0]))).values.tolist() == [0.5]
