@@ -294,12 +294,19 @@ def _operator(name: str, function: Callable[[Any, Any], Any], reflected: bool = 
         setattr(Block, f"__r{name}__", lambda self, other: function(other, self))
 
 
-ARITHMETIC = {"add": torch.add, "sub": torch.sub, "mul": torch.mul}
-BITWISE = {
+ARITHMETIC: dict[str, Callable] = {"add": torch.add, "sub": torch.sub, "mul": torch.mul}
+BITWISE: dict[str, Callable] = {
     "and": torch.bitwise_and, "or": torch.bitwise_or, "xor": torch.bitwise_xor,
     "lshift": torch.bitwise_left_shift, "rshift": torch.bitwise_right_shift,
 }  # fmt: skip
-COMPARED = {"lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "eq": torch.eq, "ne": torch.ne}
+COMPARED: dict[str, Callable] = {
+    "lt": torch.lt,
+    "le": torch.le,
+    "gt": torch.gt,
+    "ge": torch.ge,
+    "eq": torch.eq,
+    "ne": torch.ne,
+}
 for _name, _function in ARITHMETIC.items():
     _operator(_name, partial(arithmetic, _function))
 for _name, _function in BITWISE.items():

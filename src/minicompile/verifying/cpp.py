@@ -185,7 +185,8 @@ def read(source: str) -> Text:
             and "alignas" not in line
         ):
             lanes = _lanes(axes)
-            within = tuple(line for _, _, line in open_loops), branches[-1][1] if branches else 0
+            outer = [line for _, axis, line in open_loops if not axis.name.endswith(("_tail", "_inner"))]
+            within = tuple(outer), branches[-1][1] if branches else 0
             text.lines.append(Noted(len(text.lines), number, match["name"], root, axes, lanes, within))
             where = ", ".join(f"(int64_t){one.name}" for one in axes)
             made[-1] += f" note(__first + {len(text.lines) - 1}, {{{where}}}, {match['name']});"
@@ -320,16 +321,15 @@ class Library:
             if total > GRID:
                 ran.sampled = 1
                 continue
-            place = torch.zeros(len(values), dtype=torch.int64)
+            flat_place = torch.zeros(len(values), dtype=torch.int64)
             inside = torch.ones(len(values), dtype=torch.bool)
             for name, size in zip(sizes, shape, strict=True):
-                column = where.get(name)
-                if column is not None:
-                    inside &= column < size
-                place = place * size + (column if column is not None else 0)
+                at = where.get(name, torch.zeros((), dtype=torch.int64))
+                inside &= at < size
+                flat_place = flat_place * size + at
             dense = torch.full((max(total, 1),), float("nan"), dtype=torch.float64)
             there = torch.zeros(max(total, 1), dtype=torch.bool)
-            dense[place[inside]], there[place[inside]] = values[inside], True
+            dense[flat_place[inside]], there[flat_place[inside]] = values[inside], True
             dtype = KINDS[library.kind_of_line(ctypes.c_int64(one.number))]
             held = (dense if dtype.is_floating_point else dense.nan_to_num(0.0)).to(dtype)
             ran.branches[one.line] = one.branch

@@ -220,7 +220,7 @@ def matched(
     constant = len(flat) > 1 and bool((flat == flat[0]).all())
     for name in candidates.of(flat, wide):
         node = candidates.every[name]
-        if node.wide != wide or (constant and len(node.flat) > 1 and not node.constant):
+        if node.wide != wide or (constant and 1 < len(node.flat) <= len(flat) and not node.constant):
             continue
         if not constant and node.constant:
             continue

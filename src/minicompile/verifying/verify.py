@@ -35,7 +35,7 @@ class Live:
 
 
 def all_ties(lives: Sequence[Live]) -> list[Ties]:
-    """Those of the graphs of a compile, whose C++ is built in one go; an error of ours is told, and raised to nobody."""
+    """Those of the graphs of a compile, whose C++ is built in one go; an error of ours is told, not raised."""
     library = None
     codes = [live.code for live in lives if "cpp_pybinding" in live.code and "async_compile.triton(" not in live.code]
     try:
@@ -390,11 +390,8 @@ class _Verification:
             store = Store(buffer=name, nodes=nodes, part=part, elements=one.elements, line=_stored_at(call, name))
             if not nodes and one.reduced and one.runs == runs:
                 by = sorted(one.reduced.values())[0]
-                store |= {
-                    "nodes": sorted((n for n, b in one.reduced.items() if b == by), key=order.get),
-                    "part": "partial",
-                }
-                store["by"] = by
+                nodes = [node for node in order if one.reduced.get(node) == by]
+                store = Store(**{**store, "nodes": nodes, "part": "partial", "by": by})
             elif part in WHOLE:
                 first_of(nodes, "library" if kind == "library" else "buffer")
             stores.append(store)

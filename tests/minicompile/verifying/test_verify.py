@@ -2,13 +2,16 @@
 
 import dataclasses
 import re
+from unittest import mock
 
 import pytest
 import torch
+from captured import FAST
 from torch import nn
+from torch._inductor.async_compile import AsyncCompile
 
 from minicompile.verifying.ties import Ties
-from minicompile.verifying.verify import Live, ties_of
+from minicompile.verifying.verify import Live, all_ties, ties_of
 from minicompile.watching.model import watched_session
 from minicompile.watching.output_code import triton_sources
 from minicompile.watching.session import fresh_dynamo, watch
@@ -25,10 +28,11 @@ class Normed(nn.Module):
         return self.norm(self.linear(torch.softmax(x.tanh(), -1)))
 
 
-def lives(model, *inputs: torch.Tensor) -> list[Live]:
-    """The graphs of a model's compile, as the watch held them."""
-    with fresh_dynamo(), watch("simulated") as seen, torch.no_grad():
-        torch.compile(model)(*inputs)
+def lives(model, *inputs: torch.Tensor, target: str | None = "simulated") -> list[Live]:
+    """The graphs of a model's compile, as the watch held them; for the CPU no kernel of Inductor's is built."""
+    unbuilt = mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None)
+    with fresh_dynamo(), watch(target) as seen, unbuilt, torch.no_grad():
+        torch.compile(model, options=FAST if target is None else None)(*inputs)
     return [one["live"] for one in seen.lowered]
 
 
@@ -118,3 +122,33 @@ def test_a_session_that_was_taken_is_verified_later():
     assert "ties" not in plain["lowered"][0]
     (call,) = verified["lowered"][0]["ties"]["calls"]
     assert call["computes"] == ["relu", "add"]
+
+
+@pytest.fixture(scope="module")
+def cpp() -> tuple[Live, Ties, Ties]:
+    """A graph for the CPU, its ties, and those of code in which a factor was changed."""
+    torch.manual_seed(0)
+    (live,) = lives(lambda x, y: torch.softmax(x * y.sigmoid(), -1), torch.randn(5, 19), torch.randn(19), target=None)
+    changed = dataclasses.replace(live, code=re.sub(r"\.exp\(\)|std::exp\(", lambda found: {
+        ".exp()": ".expm1()", "std::exp(": "std::expm1("}[found[0]], live.code))  # fmt: skip
+    assert changed.code != live.code
+    return live, *all_ties([live, changed])
+
+
+def test_cpp_lines(cpp):
+    """Rows of 19 are two vectors and three numbers: the lines of either have the nodes' values."""
+    live, ties, _ = cpp
+    assert {one["where"] for one in ties["nodes"].values()} <= {"line", "view"}
+    (call,) = ties["calls"]
+    text = live.code[live.code.index("#include <torch") :].split("\n")
+    lines = {kind(node): text[one["line"] - 1] for one in call["lines"] if one["first"] for node in one["nodes"]}
+    assert "exp(" in lines["exp"]
+    assert " / " in lines["div"]
+    assert "tmp_acc" in lines["sum"]
+    (store,) = [one for one in call["stores"] if ties["buffers"][one["buffer"]]["returned"]]
+    assert kind(store["nodes"][0]) == "div"
+
+
+def test_cpp_that_computes_something_else(cpp):
+    _, _, changed = cpp
+    assert {"exp", "div"} <= {kind(name) for name, one in changed["nodes"].items() if one["where"] == "nowhere"}
