@@ -96,6 +96,9 @@ NAMES = {
     "set_driver": PrivateName(
         "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", "load a kernel without a driver, simulated target"
     ),
+    "kernel_table": PrivateName(
+        "torch._higher_order_ops.triton_kernel_wrap:kernel_side_table", "a user's kernel, run beside the graph"
+    ),
     "grid_expr": PrivateName(
         "torch._inductor.runtime.triton_heuristics:GridExpr", "how many programs of a kernel run, beside the graph"
     ),

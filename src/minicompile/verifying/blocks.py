@@ -358,7 +358,9 @@ class Pointer:
         return Pointer(self.memory, self.offsets[index])
 
     def to(self, dtype: Any, bitcast: bool = False) -> Pointer:
-        raise Unable("pointer_cast")
+        if dtype is not None:
+            raise Unable("language", "a pointer's cast")
+        return self
 
 
 def pointer_to(tensor: torch.Tensor, argument: str) -> Pointer:

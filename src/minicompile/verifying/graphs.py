@@ -12,6 +12,7 @@ from minicompile.verifying import random_numbers
 from minicompile.verifying.blocks import Unable
 
 CPU = torch.device("cpu")
+Kernels = Callable[[str, dict[str, Any]], Any]
 KEEPING = ("aten.clone.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.contiguous.default",
            "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default",
            "prims.view_of.default")  # fmt: skip
@@ -27,19 +28,44 @@ def on_cpu(value: Any) -> Any:
 class Values(fx.Interpreter):
     """Runs a graph on the CPU, and keeps each value as it was when it was computed."""
 
-    def __init__(self, module: fx.GraphModule) -> None:
+    def __init__(
+        self, module: fx.GraphModule, branch: bool | None = None, kernels: Kernels | None = None, within: str = ""
+    ) -> None:
+        """
+        Args:
+            module: the graph.
+            branch: which branch of each condition hands on its results; None, the one that the condition says.
+            kernels: runs a user's kernel.
+            within: the branch that the graph is of, before the names of its nodes.
+        """
         super().__init__(module, garbage_collect_values=False)
         self.extra_traceback = False
+        self.branch, self.kernels, self.within = branch, kernels, within
         self.found: dict[str, torch.Tensor] = {}
         self.raw: dict[str, Any] = {}
-        self.random: set[str] = set()
 
     def run_node(self, node: fx.Node) -> Any:
+        changing = node.op == "call_function" and _changes(node.target)
+        given = [*self._tensors(node)] if changing else []
+        before = [one.clone() for one in given]
         value = super().run_node(node)
         self.raw[node.name] = value
         if isinstance(value, torch.Tensor):
-            self.found[node.name] = value.detach().clone()
+            self.found[self.within + node.name] = value.detach().clone()
+        elif changing:
+            changed = [one for one, held in zip(given, before, strict=True) if not _alike(one, held)]
+            for number, one in enumerate(changed):
+                name = node.name if len(changed) == 1 else f"{node.name}[{number}]"
+                self.found[self.within + name] = one.detach().clone()
         return value
+
+    def _tensors(self, node: fx.Node) -> list[torch.Tensor]:
+        found: list[torch.Tensor] = []
+        for one in node.all_input_nodes:
+            value = self.raw.get(one.name)
+            found += [part for part in (value if isinstance(value, list | tuple) else [value])
+                      if isinstance(part, torch.Tensor)]  # fmt: skip
+        return found
 
     def fetch_attr(self, target: str) -> Any:
         value = super().fetch_attr(target)
@@ -49,10 +75,37 @@ class Values(fx.Interpreter):
 
     def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
         args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
-        instead = RANDOM.get(str(target).removesuffix(".default"))
+        name = str(target)
+        if name == "cond":
+            return self._both(*args[:4])
+        if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
+            return self.kernels(name, kwargs)
+        instead = RANDOM.get(name.removesuffix(".default"))
         if instead is not None:
             return instead(*args, **kwargs)
         return super().call_function(target, args, kwargs)
+
+    def _both(self, condition: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Sequence[Any]) -> Any:
+        """Both branches, of which one hands on its results."""
+        names = {id(one): name for name, one in self.submodules.items()}
+        results = []
+        for branch in (true, false):
+            runs = Values(branch, self.branch, self.kernels, f"{self.within}{names.get(id(branch), 'branch')}.")
+            copies = [one.clone() if isinstance(one, torch.Tensor) else one for one in operands]
+            results.append(runs.run(*copies))
+            self.found |= runs.found
+        taken = bool(condition) if self.branch is None else self.branch
+        return results[0 if taken else 1]
+
+
+def _changes(target: Any) -> bool:
+    """Whether an operation may change what it is given."""
+    schema = getattr(target, "_schema", None)
+    return schema.is_mutable if schema is not None else str(target).startswith("triton_kernel_wrapper_mutation")
+
+
+def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
 def _random(size: Sequence[int], seed: torch.Tensor, mode: str, *, offset: int = 0, **_more: Any) -> torch.Tensor:

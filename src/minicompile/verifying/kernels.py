@@ -16,8 +16,9 @@ from minicompile.verifying.blocks import Block, Memory, Pointer, Unable, block, 
 from minicompile.verifying.language import Plain, Program, helpers, libdevice, negated, tl, triton
 
 BLOCK = 1 << 20  # elements of a block; more than that, and the grid has several programs
-SAMPLED = 8  # programs whose lines are kept, where there are more
-AXES = ("x", "y", "z")
+SAMPLED, SEVERAL = 8, 64  # programs whose lines are kept, where there are more than several
+COMBINED = 1 << 12  # programs of several kernels in one, which differ
+USER = "user_autotune"  # Inductor's decorator around a user's kernel
 MASK = re.compile(r"^(?:[xyz]|r\d*_?)mask$")
 SIZE = re.compile(r"^(?P<axis>[xyz]|r\d*_?)numel(?P<part>_\d+)?$")
 FREE = re.compile(r"^(?P<axis>[XYZ]|R\d*_?)BLOCK(?P<part>_\d+)?$")
@@ -214,7 +215,7 @@ def kernel_of(name: str, source: str) -> Kernel:
     names = [one.arg for one in function.args.args]
     for one in functions:
         plain = Plain().visit(one)
-        made = _Instrumented(False).visit(plain) if one is function else plain
+        made = _Instrumented(told.get("kind") == USER).visit(plain) if one is function else plain
         if one is function:
             made.body = [part for node in made.body for part in (node if isinstance(node, list) else [node])]
         tree = ast.fix_missing_locations(ast.Module([made], []))
@@ -244,23 +245,31 @@ def run(kernel: Kernel, arguments: Sequence[Any], seconds: float) -> Ran:
     names = [name for name in kernel.names if signature.get(name) != "constexpr" or name in meta.get("constants", {})]
     constants = {key if isinstance(key, str) else kernel.names[key[0]]: one
                  for key, one in meta.get("constants", {}).items()}  # fmt: skip
-    given = dict(zip([name for name in names if name not in constants], arguments, strict=False))
+    more = kernel.told.get("inductor_meta", {}).get("extra_launcher_args", [])  # the grid, where the call gives it
+    given = dict(zip([*(name for name in names if name not in constants), *more], arguments, strict=False))
     given |= constants
     sizes = {name: int(one) for name, one in given.items() if SIZE.match(name)}
     free = {name: 1 for name in kernel.names if name not in given}
     free |= _blocks(list(free), sizes, kernel)
     grid = _grid(kernel, {**{key: one for key, one in given.items() if isinstance(one, int)}, **free})
-    passed = {name: pointer_to(one, name) if isinstance(one, torch.Tensor) else one for name, one in given.items()}
-    ran = launch(kernel.function, {**passed, **free}, grid, seconds)
+    passed = {
+        name: pointer_to(one, name) if isinstance(one, torch.Tensor) else one
+        for name, one in given.items()
+        if name not in more
+    }
+    several = COMBINED if "num_xblocks" in kernel.text else SEVERAL
+    ran = launch(kernel.function, {**passed, **free}, grid, seconds, several)
     ran.by_data = kernel.by_data
     return ran
 
 
-def launch(function: Any, arguments: dict[str, Any], grid: tuple[int, ...], seconds: float) -> Ran:
+def launch(
+    function: Any, arguments: dict[str, Any], grid: tuple[int, ...], seconds: float, several: int = SEVERAL
+) -> Ran:
     """Run a function for each program of a grid."""
     whole: Any = (*grid, 1, 1, 1)[:3]
     count = whole[0] * whole[1] * whole[2]
-    kept = _sample(count)
+    kept = _sample(count, several)
     trace = Trace(time.monotonic() + seconds)
     before, tl.program = tl.program, trace
     space = function.__globals__
@@ -281,9 +290,9 @@ def launch(function: Any, arguments: dict[str, Any], grid: tuple[int, ...], seco
     return trace.ran
 
 
-def _sample(count: int) -> list[int]:
+def _sample(count: int, several: int) -> list[int]:
     """The first programs, the last, and some between."""
-    if count <= SAMPLED:
+    if count <= several:
         return list(range(count))
     return sorted({0, 1, count - 2, count - 1, *(count * part // (SAMPLED - 3) for part in range(1, SAMPLED - 3))})
 

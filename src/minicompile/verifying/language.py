@@ -370,6 +370,9 @@ class Language:
 
     multiple_of = max_constancy = max_contiguous
 
+    def pointer_type(self, _element: DType, *_more: Any) -> None:
+        """What a pointer is taken for where programs hand on what they have; one that covers all hands on nothing."""
+
     def get_int_dtype(self, bitwidth: int, signed: bool) -> DType:
         return getattr(self, f"{'int' if signed else 'uint'}{bitwidth}")
 
@@ -460,7 +463,7 @@ def _sorted(x: Block, index: Block, rnumel: Any, dim: Any = None, stable: bool =
     return Block(torch.gather(values, -1, order), x.dtype), Block(torch.gather(places, -1, order), index.dtype)
 
 
-def _no_others(_scratch: Any, value: Block, *_more: Any) -> Block:
+def _no_others(_scratch: Any, value: Block, *_more: Any, **_how: Any) -> Block:
     """What programs before this one hand on, where this one covers all."""
     if any(tl.program.place):
         raise Unable("several_programs")

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from minicompile.torch_private.names import owner
-from minicompile.verifying import graphs, matching, wrappers
+from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
 from minicompile.verifying.matching import Candidates, Match
@@ -19,6 +19,7 @@ from minicompile.verifying.wrappers import Recorder
 
 WHOLE = (None, "before_cast", "unrounded")
 SECONDS, PER_CALL = 60.0, 10.0
+LONG = 4.0  # seconds after which another input is run only where the time is there
 LARGEST = 1 << 26  # elements of all nodes together
 HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
 
@@ -31,6 +32,7 @@ class Live:
     code: str
     constants: dict[str, Any] = field(default_factory=dict)
     proposed: dict[str, str | None] = field(default_factory=dict)  # by buffer the node that Inductor notes for it
+    users: user_kernels.Noted | None = None  # Triton kernels of the user's
     own: list[Any] | None = None  # inputs with which the model called it
 
 
@@ -80,6 +82,7 @@ class _CallFound:
     """What is known of one call, over all runs."""
 
     call: wrappers.Call
+    runs: int = 0
     lines: dict[tuple[int, str], _Found] = field(default_factory=dict)
     stores: dict[str, _Found] = field(default_factory=dict)
     refused: str | None = None
@@ -87,8 +90,9 @@ class _CallFound:
 
 class _Verification:
     def __init__(self, live: Live, deadline: float, per_call: float, library: Library | None) -> None:
+        self.seconds = deadline - time.monotonic()
         self.live, self.deadline, self.per_call, self.library = live, deadline, per_call, library
-        self.found: list[_CallFound] = []
+        self.found: dict[tuple[int, str], _CallFound] = {}  # by the wrapper's line
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
@@ -96,10 +100,14 @@ class _Verification:
     def made(self) -> Ties:
         runs = 0
         self.constant: set[str] | None = None
+        branches = (True, False) if "cond" in {str(one.target) for one in self.live.module.graph.nodes} else (None,)
+        began = time.monotonic()
         for inputs in self._inputs():
-            self._run(inputs, runs)
+            for branch in branches:
+                self._run(inputs, branch)
             runs += 1
-            if time.monotonic() > self.deadline:
+            spent = time.monotonic() - began
+            if spent * (runs + 1) / runs > self.seconds and spent > LONG:
                 break
         return self._ties(runs)
 
@@ -142,17 +150,17 @@ class _Verification:
     def _runs(self, module: fx.GraphModule, highest: dict[str, int], holes: frozenset[str]) -> bool:
         inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes)
         try:
-            graphs.Values(module).run(*inputs)
+            graphs.Values(module, None, self._users_kernel).run(*inputs)
         except Unable:
             raise
         except Exception:  # an index that is not there, of whatever kind of operation
             return False
         return True
 
-    def _run(self, inputs: list[Any], number: int) -> None:
+    def _run(self, inputs: list[Any], branch: bool | None) -> None:
         module = self.live.module
         names = [node.name for node in graphs.inputs_of(module)]
-        eager = graphs.Values(module)
+        eager = graphs.Values(module, branch, self._users_kernel)
         eager.run(*[_copied(one) for one in inputs])
         if sum(one.numel() for one in eager.found.values()) > LARGEST:
             raise Unable("size")
@@ -172,10 +180,14 @@ class _Verification:
             if isinstance(one, torch.Tensor):
                 recorder.given(name, one)
 
-        def ended(call: wrappers.Call) -> None:
-            self._met(len(recorder.calls) - 1, call, candidates, number)
+        met: set[tuple[int, str]] = set()
 
-        recorder.after_call = ended
+        def ended(call: wrappers.Call) -> None:
+            key = call.line, call.kernel
+            self._met(key, call, candidates, key in met)
+            met.add(key)
+
+        recorder.after_call, recorder.branch = ended, branch
         run = wrappers.loaded(self.live.code, recorder, self.live.constants, self.library)
         results = run(copies)
         self.recorder = recorder
@@ -202,16 +214,22 @@ class _Verification:
         alive = {number for number, one in enumerate(recorder.kept) if one.data_ptr() in given}
         recorder.returned = [names[-1] for number, names in recorder.owner.items() if number in alive]
 
-    def _met(self, position: int, call: wrappers.Call, candidates: Candidates, run: int) -> None:
+    def _users_kernel(self, name: str, given: dict[str, Any]) -> Any:
+        """A user's Triton kernel in the graph, evaluated as in the code, where its text stands."""
+        if not name.startswith("triton_kernel_wrapper_mutation"):
+            raise Unable("user_kernel", name)
+        return user_kernels.run(self.live.code, self.live.users, given, self.per_call)
+
+    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates, again: bool) -> None:
         assert self.layouts is not None
-        if position == len(self.found):
-            self.found.append(_CallFound(call))
-        known = self.found[position]
-        if known.call.kernel != call.kernel:
-            raise Unable("control_flow")
+        known = self.found.setdefault(key, _CallFound(call))
+        if again:  # in a loop: its first turn is told
+            return
+        known.runs += 1
+        run = known.runs - 1
         if call.refused:
             known.refused, known.call = known.refused or call.refused, call
-            self._filled(call)
+            self._filled(call, candidates)
             return
         if call.ran is not None:
             self._met_lines(known, call, candidates, run)
@@ -260,8 +278,13 @@ class _Verification:
                 found |= dict.fromkeys(matches, by)
         return found
 
-    def _filled(self, call: wrappers.Call) -> None:
+    def _filled(self, call: wrappers.Call, candidates: Candidates) -> None:
         """What a refused call would have written, as Inductor notes it: the calls after it have something to read."""
+        for name, content in call.contents.items():
+            node = candidates.every.get(self.live.proposed.get(name) or "")
+            if node is not None and node.flat.numel() == content.numel() and bool((content != content).all()):
+                content.copy_(node.flat.reshape(content.shape))
+        call.contents.clear()
 
     def _met_lines(self, known: _CallFound, call: wrappers.Call, candidates: Candidates, run: int) -> None:
         assert self.layouts is not None
@@ -304,8 +327,8 @@ class _Verification:
         constants = self.constant or set()
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
-        for position, one in enumerate(self.found):
-            calls.append(self._call(position, one, runs, order, available | constants, where, holds))
+        for position, one in enumerate(self.found.values()):
+            calls.append(self._call(position, one, order, available | constants, where, holds))
             for name in calls[-1]["computes"]:
                 available.add(name)
         nodes = {}
@@ -313,6 +336,9 @@ class _Verification:
             if node.op in ("placeholder", "output"):
                 continue
             nodes[node.name] = self._where(node, where, constants)
+        for name in self.eager.found:
+            if "." in name or "[" in name:  # of a branch, or one of several that an operation changed
+                nodes[name] = where.get(name, {"where": "nowhere", "calls": []})
         recorder = self.recorder
         buffers = {}
         for name, number in recorder.storages.items():
@@ -346,15 +372,19 @@ class _Verification:
         return {"where": "nowhere", "calls": []}
 
     def _call(
-        self, position: int, found: _CallFound, runs: int, order: dict[str, int], available: set[str],
+        self, position: int, found: _CallFound, order: dict[str, int], available: set[str],
         where: dict[str, dict[str, Any]], holds: dict[str, list[str]],
     ) -> Call:  # fmt: skip
-        call = found.call
+        call, runs = found.call, found.runs
         seen, computes = set(available), list[str]()
         lines: list[Line] = []
         carried = _carried(call.kernel_code.text) if call.kernel_code else _Carried(set(), {})
         kind = call.kind
-        loaded = {node for name in call.reads for node in holds.get(name, [])}
+        assert self.recorder is not None
+        alias = self.recorder.alias
+        for name in call.reads:
+            holds.setdefault(name, holds.get(alias.get(name, ""), []))
+        loaded = {node for name in call.reads for node in holds[name]}
         seen |= loaded
 
         def first_of(nodes: list[str], place: str) -> bool:

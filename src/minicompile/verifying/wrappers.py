@@ -83,6 +83,8 @@ class Recorder:
         self.marks: dict[int, torch.Tensor] = {}  # by storage whose each byte is
         self.numbers: dict[str, int] = {}
         self.returned: list[str] = []
+        self.alias: dict[str, str] = {}  # by a name that nothing was written under, whose memory it is
+        self.branch: bool | None = None  # which branch of each condition runs
         self.after_call: Callable[[Call], None] = lambda call: None
 
     def allocation(self, tensor: torch.Tensor) -> int:
@@ -158,6 +160,14 @@ class Recorder:
         by_number = {number: one for one, number in self.numbers.items()}
         call.in_place += [[name, by_number[int(one)]] for one in found[0].unique() if int(one) >= 0]
 
+    def met(self, name: str, tensor: torch.Tensor) -> None:
+        """A call reads a name under which nothing was written: of a branch's input, or of a part of a result."""
+        if name and name not in self.storages:
+            number = self.allocation(tensor)
+            if before := self.owner.get(number):
+                self.alias[name] = before[-1]
+            self.storages[name], self.sizes[name] = number, tensor.numel() * tensor.element_size()
+
     def ended(self, call: Call) -> None:
         self.calls.append(call)
         self.after_call(call)
@@ -186,6 +196,8 @@ class Recorder:
         if call.ran is not None:
             by_tensor = {id(tensor): name for tensor, name in zip(tensors, found, strict=True)}
             memories = {one.memory.argument: one.memory.tensor for one in call.ran.accesses}
+            for tensor, name in zip(tensors, found, strict=True):
+                self.met(name, tensor)
             call.names = {argument: by_tensor.get(id(tensor), "") for argument, tensor in memories.items()}
             call.reads = list(dict.fromkeys(call.names[one] for one in sorted(call.ran.loaded) if one in call.names))
             for argument, places in call.ran.stored.items():
@@ -195,6 +207,7 @@ class Recorder:
                     call.contents[name] = around.get(name, tensor)
         else:
             call.reads = list(dict.fromkeys(found))
+            call.contents = {name: around[name] for name in found if name.startswith("buf") and name in around}
         self.ended(call)
 
     # the library's
@@ -208,6 +221,8 @@ class Recorder:
                 for one in ast.walk(keyword.value) if isinstance(one, ast.Name)]  # fmt: skip
         call.reads = [name for name in dict.fromkeys(named) if isinstance(around.get(name), torch.Tensor)
                       and name not in outs]  # fmt: skip
+        for name in call.reads:
+            self.met(name, around[name])
         for name in outs:
             if isinstance(around.get(name), torch.Tensor):
                 self.wrote(call, name, around[name])
@@ -239,6 +254,7 @@ class _Compiler:
 
         def evaluated(arguments: tuple, call: Call, seconds: float) -> kernels.Ran:
             call.kernel_code = kernels.kernel_of(name, source)
+            call.kind = "user" if call.kernel_code.told.get("kind") == kernels.USER else call.kind
             return kernels.run(call.kernel_code, arguments, seconds)
 
         def run(*arguments: Any, stream: Any = None, **_named: Any) -> None:
@@ -288,7 +304,20 @@ class _Told(ast.NodeTransformer):
         return made or node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
+        called = node.value
+        if self.inside and isinstance(called, ast.Call) and ast.unparse(called.func) == "assert_size_stride":
+            first = called.args[0]
+            if isinstance(first, ast.Name):
+                told = f"{first.id} = __told__.laid({first.id!r}, {', '.join(map(ast.unparse, called.args[:3]))})"
+                (made,) = ast.parse(told).body
+                return ast.copy_location(made, node)
         return self._told(node, node.value, []) or node
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        if self.inside and ast.unparse(node.test).endswith(".item()"):
+            node.test = ast.parse(f"__told__.branch({ast.unparse(node.test)})", mode="eval").body
+        return node
 
     def _told(self, node: ast.stmt, value: ast.expr, targets: list[str]) -> list[ast.stmt] | None:
         if not self.inside or not isinstance(value, ast.Call):
@@ -317,6 +346,19 @@ class _Library:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+
+    def laid(self, name: str, tensor: Any, size: Any, stride: Any) -> Any:
+        """A library's result in the layout that the wrapper goes on with, which this machine's library may not choose."""
+        if not isinstance(tensor, torch.Tensor) or tensor.shape != torch.Size(size):
+            return tensor
+        if all(one == other or many < 2 for one, other, many in zip(tensor.stride(), stride, size, strict=True)):
+            return tensor
+        made = torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
+        self.recorder.own(name, made)
+        return made
+
+    def branch(self, condition: Any) -> bool:
+        return bool(condition) if self.recorder.branch is None else self.recorder.branch
 
     def before(self, names: list[str], around: dict[str, Any]) -> dict[str, Any]:
         found = {name: around[name] for name in names if isinstance(around.get(name), torch.Tensor)}

@@ -18,6 +18,7 @@ import torch
 
 from minicompile.torch_private import gpu_decompositions, installed, simulated
 from minicompile.torch_private.names import owner
+from minicompile.verifying import user_kernels as verifying_user_kernels
 from minicompile.verifying.verify import Live
 from minicompile.watching import user_kernels
 from minicompile.watching.calls import KernelCalls
@@ -234,7 +235,7 @@ def _live(graph, made: dict) -> Live:
     """What it takes to run the graph and its code."""
     constants = {**getattr(graph, "constants", {}), **getattr(graph, "torchbind_constants", {})}
     proposed = {one["name"]: one["node"] for one in made["buffers"]}
-    return Live(graph.module, made["code"], constants, proposed)
+    return Live(graph.module, made["code"], constants, proposed, verifying_user_kernels.noted(graph.module))
 
 
 def _never_run(*_args):
