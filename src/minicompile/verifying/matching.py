@@ -11,7 +11,8 @@ import torch
 from minicompile.verifying.graphs import Layouts
 from minicompile.verifying.kernels import Access, Ran, Seen
 
-QUICK = 48  # places that are looked at first
+MOST = 1 << 23  # places of a line in one program
+QUICK = 96  # places that are looked at first
 EPSILON = {
     torch.float64: 2.0**-52, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7,
     torch.float8_e4m3fn: 2.0**-3, torch.float8_e5m2: 2.0**-2,
@@ -170,67 +171,117 @@ def _equal(first: Place, second: Place) -> bool:
     )
 
 
-def aligned(seen: Sequence[Seen], place: Place) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Values of a line and the elements that its places count, one beside the other."""
-    values, places = [], []
-    by_program: dict[int, list[Seen]] = {}
-    for one in seen:
-        by_program.setdefault(one.program, []).append(one)
-    for program, had in by_program.items():
-        counted = place.by_program.get(program)
-        if counted is None:
-            continue
-        pairs = list(zip(had, counted, strict=False)) if len(had) == len(counted) else [(had[-1], counted[-1])]
-        for one, (index, there) in pairs:
-            try:
-                shape = torch.broadcast_shapes(one.values.shape, index.shape)
-            except RuntimeError:
-                return None
-            if one.values.ndim and index.ndim and one.values.ndim != index.ndim:
-                return None
-            if math.prod(shape) > 1 << 23:
-                return None
-            keep = torch.ones(shape, dtype=torch.bool)
-            for mask in (one.valid, there):
+class Pairs:
+    """Values of a line and the elements that its places count, one beside the other; all of them, or a few."""
+
+    def __init__(self, seen: Sequence[Seen], place: Place) -> None:
+        self.shape = place.shape
+        self._parts: list[tuple[Seen, torch.Tensor, torch.Tensor | None, torch.Size]] = []
+        self._whole: tuple[torch.Tensor, torch.Tensor] | None = None
+        by_program: dict[int, list[Seen]] = {}
+        for one in seen:
+            by_program.setdefault(one.program, []).append(one)
+        for program, had in by_program.items():
+            counted = place.by_program.get(program)
+            if counted is None:
+                continue
+            pairs = list(zip(had, counted, strict=False)) if len(had) == len(counted) else [(had[-1], counted[-1])]
+            for value, (index, there) in pairs:
+                try:
+                    shape = torch.broadcast_shapes(value.values.shape, index.shape)
+                except RuntimeError:
+                    self._parts = []
+                    return
+                several = value.values.ndim and index.ndim and value.values.ndim != index.ndim
+                if several or math.prod(shape) > MOST:
+                    self._parts = []
+                    return
+                self._parts.append((value, index, there, shape))
+
+    def few(self) -> tuple[torch.Tensor, torch.Tensor]:
+        values, places = [torch.zeros(0)], [torch.zeros(0, dtype=torch.int64)]
+        parts = self._parts[:: max(1, len(self._parts) // 4)]
+        for value, index, there, shape in parts:
+            picked = torch.linspace(0, math.prod(shape) - 1, min(QUICK, math.prod(shape))).long()
+            at = torch.unravel_index(picked, shape) if shape else ()
+            keep = torch.ones(len(picked), dtype=torch.bool)
+            for mask in (value.valid, there):
                 if mask is not None:
-                    keep = keep & mask
-            values.append(torch.broadcast_to(one.values, shape)[keep])
-            places.append(torch.broadcast_to(index, shape)[keep])
-    if not values:
-        return None
-    return torch.cat(values), torch.cat(places)
+                    keep &= _picked(mask, at, shape, len(picked))
+            values.append(_picked(value.values, at, shape, len(picked))[keep])
+            places.append(_picked(index, at, shape, len(picked))[keep])
+        return torch.cat(values[1:] or values), torch.cat(places[1:] or places)
+
+    def whole(self) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._whole is None:
+            values, places = [], []
+            for value, index, there, shape in self._parts:
+                held, at = torch.broadcast_to(value.values, shape), torch.broadcast_to(index, shape)
+                masks = [one for one in (value.valid, there) if one is not None and not bool(one.all())]
+                if masks:
+                    keep = torch.broadcast_to(masks[0], shape)
+                    for mask in masks[1:]:
+                        keep = keep & mask
+                    held, at = held[keep], at[keep]
+                values.append(held.reshape(-1))
+                places.append(at.reshape(-1))
+            self._whole = torch.cat(values), torch.cat(places)
+        return self._whole
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+
+def _picked(of: torch.Tensor, at: Sequence[torch.Tensor], shape: torch.Size, count: int) -> torch.Tensor:
+    """Some places of what broadcasts to a shape."""
+    if of.ndim == 0:
+        return of.expand(count)
+    own = at[len(shape) - of.ndim :]
+    return of[tuple(one if size > 1 else torch.zeros_like(one) for one, size in zip(own, of.shape, strict=True))]
+
+
+def whole_pair(content: torch.Tensor) -> Pairs:
+    """A buffer's content, in the order of its elements."""
+    index = torch.arange(content.numel()).reshape(content.shape)
+    place = Place(tuple(content.shape), {0: [(index, None)]})
+    return Pairs([Seen(0, content.detach(), None, False)], place)
+
+
+def candidates_of(seen: Sequence[Seen], candidates: Candidates) -> list[str]:
+    """The nodes that a line may have the values of."""
+    values = torch.cat([one.values[one.valid.expand(one.values.shape)] if one.valid is not None else
+                        one.values.reshape(-1) for one in seen[:: max(1, len(seen) // 4)]])  # fmt: skip
+    wide = values.dtype.is_floating_point
+    return candidates.of(values, wide) if values.numel() else []
 
 
 def matched(
-    values: torch.Tensor,
-    index: torch.Tensor,
-    shape: tuple[int, ...],
-    candidates: Candidates,
-    layouts: Layouts,
-    terms: int,
+    pairs: Pairs, names: Sequence[str], candidates: Candidates, layouts: Layouts, terms: int
 ) -> dict[str, Match]:
-    """The nodes whose values these are, where they count the elements of a shape."""
+    """The nodes of these names whose values a line has, where its places count the elements of a shape."""
     found: dict[str, Match] = {}
-    if not values.numel():
+    few, few_index = pairs.few()
+    if not names or not few.numel():
         return found
-    dtype, wide = values.dtype, values.dtype.is_floating_point
-    flat = values.to(torch.float64 if wide else torch.int64)
-    quick = torch.linspace(0, len(flat) - 1, min(QUICK, len(flat))).long()
-    few, few_index = flat[quick], index[quick]
-    constant = len(flat) > 1 and bool((flat == flat[0]).all())
-    for name in candidates.of(flat, wide):
+    dtype, wide = few.dtype, few.dtype.is_floating_point
+    held = torch.float64 if wide else torch.int64
+    few = few.to(held)
+    flat: torch.Tensor | None = None
+    for name in names:
         node = candidates.every[name]
-        if node.wide != wide or (constant and 1 < len(node.flat) <= len(flat) and not node.constant):
-            continue
-        if not constant and node.constant:
-            continue
-        if wide and EPSILON[dtype] > EPSILON[node.dtype]:
+        if node.wide != wide or (wide and EPSILON[dtype] > EPSILON[node.dtype]):
             continue  # it was rounded, and the node was not
         allowed = tolerance(node.unit, terms)
-        for way in layouts.ways(shape, node.shape):
+        for way in layouts.ways(pairs.shape, node.shape):
             lies = few_index if way is None else way[few_index]
             if bool((lies < 0).any()) or not bool((apart(few, node, lies, dtype) <= allowed).all()):
                 continue
+            values, index = pairs.whole()
+            if flat is None:
+                flat = values.to(held)
+            constant = len(flat) > 1 and bool((flat == flat[0]).all())
+            if constant != node.constant and (not constant or 1 < len(node.flat) <= len(flat)):
+                break
             lies = index if way is None else way[index]
             if bool((lies < 0).any()):
                 continue

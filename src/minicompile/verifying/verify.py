@@ -234,14 +234,19 @@ class _Verification:
         if call.ran is not None:
             self._met_lines(known, call, candidates, run)
         for name, content in call.contents.items():
-            index = torch.arange(content.numel())
-            flat = content.detach().reshape(-1)
-            matches = matching.matched(flat, index, tuple(content.shape), candidates, self.layouts, content.numel())
+            matches = self._matched(content, candidates)
             matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
             matches = _whole(matches)
             reduced = {} if matches else self._reduced(content, candidates)
             _note(known.stores, name, matches, content.numel(), run, reduced)
             self._agree(content, matches, candidates)
+
+    def _matched(self, content: torch.Tensor, candidates: Candidates, terms: int = 0) -> dict[str, Match]:
+        """The nodes whose values a buffer holds."""
+        assert self.layouts is not None
+        pairs = matching.whole_pair(content)
+        names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        return matching.matched(pairs, names, candidates, self.layouts, max(terms, content.numel()))
 
     def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
         """Go on with the graph's own values, so that roundings do not add up from call to call."""
@@ -271,9 +276,7 @@ class _Verification:
                 continue
             for by, function in (("sum", torch.sum), ("max", torch.amax), ("min", torch.amin)):
                 made = function(content, axis)
-                shape, flat = tuple(made.shape), made.reshape(-1)
-                matches = matching.matched(flat, torch.arange(flat.numel()), shape, candidates, self.layouts,
-                                           content.numel())  # fmt: skip
+                matches = self._matched(made, candidates, content.numel())
                 matches = {name: one for name, one in matches.items() if one.full and one.exact}
                 found |= dict.fromkeys(matches, by)
         return found
@@ -297,14 +300,13 @@ class _Verification:
             if all(one.constant for one in seen):
                 continue
             found: dict[str, Match] = {}
-            elements = 0
-            for place in places:
-                pair = matching.aligned(seen, place)
-                if pair is None:
+            names = matching.candidates_of(seen, candidates)
+            elements = sum(one.values.numel() for one in seen)
+            for place in places if names else ():
+                pairs = matching.Pairs(seen, place)
+                if not pairs:
                     continue
-                values, index = pair
-                elements = max(elements, sum(one.values.numel() for one in seen))
-                made = matching.matched(values, index, place.shape, candidates, self.layouts, largest)
+                made = matching.matched(pairs, names, candidates, self.layouts, largest)
                 for name, one in made.items():
                     if call.ran.sampled is not None:
                         one.full = True

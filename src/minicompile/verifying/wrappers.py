@@ -348,7 +348,7 @@ class _Library:
         self.recorder = recorder
 
     def laid(self, name: str, tensor: Any, size: Any, stride: Any) -> Any:
-        """A library's result in the layout that the wrapper goes on with, which this machine's library may not choose."""
+        """A result in the layout that the wrapper goes on with, which the library of this machine may not choose."""
         if not isinstance(tensor, torch.Tensor) or tensor.shape != torch.Size(size):
             return tensor
         if all(one == other or many < 2 for one, other, many in zip(tensor.stride(), stride, size, strict=True)):
