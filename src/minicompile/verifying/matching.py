@@ -248,11 +248,16 @@ def whole_pair(content: torch.Tensor) -> Pairs:
 
 
 def candidates_of(seen: Sequence[Seen], candidates: Candidates) -> list[str]:
-    """The nodes that a line may have the values of."""
-    values = torch.cat([one.values[one.valid.expand(one.values.shape)] if one.valid is not None else
-                        one.values.reshape(-1) for one in seen[:: max(1, len(seen) // 4)]])  # fmt: skip
-    wide = values.dtype.is_floating_point
-    return candidates.of(values, wide) if values.numel() else []
+    """The nodes that a line may have the values of, by some of its places."""
+    few = []
+    for one in seen[:: max(1, len(seen) // 4)]:
+        shape = one.values.shape
+        picked = torch.linspace(0, max(0, one.values.numel() - 1), min(QUICK, one.values.numel())).long()
+        at = torch.unravel_index(picked, shape) if shape else ()
+        values = _picked(one.values, at, shape, len(picked))
+        few.append(values if one.valid is None else values[_picked(one.valid, at, shape, len(picked))])
+    values = torch.cat(few)
+    return candidates.of(values, values.dtype.is_floating_point) if values.numel() else []
 
 
 def matched(

@@ -301,8 +301,14 @@ class _Verification:
                 continue
             found: dict[str, Match] = {}
             names = matching.candidates_of(seen, candidates)
+            if run:  # what did not hold on the first input holds no more
+                held = known.lines[key].matches if key in known.lines else {}
+                names = [name for name in names if name in held]
             elements = sum(one.values.numel() for one in seen)
-            for place in places if names else ():
+            for place in places:
+                names = [name for name in names if name not in found or not found[name].full]
+                if not names:
+                    break
                 pairs = matching.Pairs(seen, place)
                 if not pairs:
                     continue
