@@ -1,11 +1,21 @@
 """`Ties`: which line and which buffer of a lowered graph has which ATen node's values; plain data beside the graph.
 
-A tie holds on every input that was run: the model's own where the graph was called with them, and random ones. Views of
-a node have its elements in another order and are not named beside it; their `where` is `view`.
+A tie holds on every input that was run: the model's own where the graph was called with them, and random ones. Views
+of a node have its elements in another order and are not named beside it; their `where` is `view`.
 
-`part` says what of the first node it is, where it is not the node itself: `before_cast`, not yet rounded to its dtype;
-`accumulated`, what a loop gathers for it; `partial`, what makes it when it is reduced once more by `by`; `slice`, some
-of its elements. `first` is said of a line with values that no earlier line and no buffer had.
+`part` says what of the first node a line or a buffer has, where it is not the node itself: `before_cast`, what is yet
+to be rounded to its dtype; `unrounded`, the node but for a rounding of something before it, which the code leaves
+out; `accumulated`, what a loop gathers for it; `partial`, what makes it when it is reduced once more by `by`;
+`slice`, some of its elements. `first` is said of a line with values that no earlier line and no buffer had. A line
+without nodes was run and has no node's values.
+
+`where` of a node: `line`, `library`, `buffer` (found in memory alone); `view`, of a node that is found; `constant`,
+made of no input; `unseparated`, the same number everywhere on all inputs, so that no tie is told; `nowhere`. A node
+of a branch is `true_graph_0.cos`; of an operation that changes several of its arguments each is `operation[0]`.
+
+Codes of refusals: `time`, `size`, `error` (of ours, with its kind), `language` (of Triton, with what), `descriptor`,
+`out_of_bounds`, `assert`, `several_programs`, `kernel_kind`, `cpp`, `no_compiler`, `not_built`, `no_vector_unit`,
+`user_kernel`, `random`, `input`, `symbol`, `dtype`, `complex`, `constant`, `not_held`.
 """
 
 from typing import Any, NotRequired, TypedDict

