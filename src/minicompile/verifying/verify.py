@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from minicompile.torch_private.names import owner
+from minicompile.torch_private.tensors import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
@@ -56,7 +56,7 @@ def all_ties(lives: Sequence[Live | None]) -> list[Ties]:
 def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, library: Library | None = None) -> Ties:
     """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
     began = time.monotonic()
-    with owner("no_modes")._disable_current_modes(), torch.no_grad():
+    with outside_of_modes(), torch.no_grad():
         try:
             made = _Verification(live, began + seconds, per_call, library).made()
         except Unable as error:
@@ -194,7 +194,8 @@ class _Verification:
             met.add(key)
 
         recorder.after_call, recorder.branch = ended, branch
-        run = wrappers.loaded(self.live.code, recorder, self.live.constants, self.library)
+        constants = {name: graphs.here(value) for name, value in self.live.constants.items()}
+        run = wrappers.loaded(self.live.code, recorder, constants, self.library)
         results = run(copies)
         self.recorder = recorder
         self._returned(results, recorder)
