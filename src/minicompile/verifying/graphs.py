@@ -1,6 +1,7 @@
 """The ATen graph, run node by node: the value of each, and how the elements of one lie in another."""
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,6 +83,8 @@ class Values(fx.Interpreter):
     def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
         args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         name = str(target)
+        if target is operator.getitem and args[0] is None:  # of an operation that changes what it is given
+            return None
         if name == "cond":
             return self._both(*args[:4])
         if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
