@@ -1,0 +1,188 @@
+// What follows when every token's part is in global memory: the gradient of each parameter, a sum over the tokens.
+//
+// A unit is 32 outputs by 64 features of one matrix and has a block; each of its 16 warps has every 16th piece of 8
+// tokens, and their sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
+// over the blocks that are left.
+#pragma once
+
+struct Unit {
+  const float *dy, *x;
+  int dy_width, x_width;
+  float *weight, *bias;  // gradients; no bias but of a row of units' first
+  int width, outputs;
+
+  __device__ __forceinline__ Unit(const Run& run, int number) {
+    constexpr int QKV_UNITS = QKV / 32, PROJ_UNITS = WIDTH / 32, FC_UNITS = HIDDEN / 32,
+                  OUT_UNITS = WIDTH / 32 * (HIDDEN / WIDTH), UNITS = QKV_UNITS + PROJ_UNITS + FC_UNITS + OUT_UNITS;
+    const int layer = number / UNITS;
+    int of = number % UNITS, weight_at, bias_at, dy_field, x_field, feature = 0;
+    x_width = width = WIDTH, outputs = 32;
+    if (layer >= run.layers) {
+      of = number - run.layers * UNITS;
+      dy_field = D_LOGITS, dy_width = run.words_up(), x_field = NORMED_F;
+      weight_at = run.head_at(), bias_at = weight_at + run.words * WIDTH;
+      outputs = min(32, run.words - 32 * of);
+    } else {
+      const int at = run.layer_at(layer);
+      if (of < QKV_UNITS) {
+        dy_field = D_QKV, dy_width = QKV, x_field = NORMED_1, weight_at = at + QKV_WEIGHT, bias_at = at + QKV_BIAS;
+      } else if ((of -= QKV_UNITS) < PROJ_UNITS) {
+        dy_field = D_PROJ, dy_width = WIDTH, x_field = MIXED, weight_at = at + PROJ_WEIGHT, bias_at = at + PROJ_BIAS;
+      } else if ((of -= PROJ_UNITS) < FC_UNITS) {
+        dy_field = D_HIDDEN, dy_width = HIDDEN, x_field = NORMED_2, weight_at = at + FC_WEIGHT, bias_at = at + FC_BIAS;
+      } else {
+        of -= FC_UNITS;
+        dy_field = D_OUT, dy_width = WIDTH, x_field = ACTIVATED, weight_at = at + OUT_WEIGHT, bias_at = at + OUT_BIAS;
+        x_width = width = HIDDEN, feature = WIDTH * (of % (HIDDEN / WIDTH)), of /= HIDDEN / WIDTH;
+      }
+    }
+    const int behind = min(layer, run.layers);
+    dy = run.field(behind, dy_field) + 32 * of;
+    x = run.field(behind, x_field) + feature;
+    weight = run.gradients + weight_at + 32 * of * width + feature;
+    bias = feature ? nullptr : run.gradients + bias_at + 32 * of;
+  }
+  __device__ static __forceinline__ int count(const Run& run) {
+    return run.layers * ((QKV + WIDTH + HIDDEN) / 32 + WIDTH / 32 * (HIDDEN / WIDTH)) + rounded_up(run.words, 32) / 32;
+  }
+};
+
+__device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
+
+// The gradient of a unit; returns the sum of the squares of what this thread has written.
+__device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared, Lane lane, int warp) {
+  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; likewise features.
+  float sum[2][8][4] = {};
+  float4 bias = make_float4(0, 0, 0, 0);
+  for (int token = 8 * warp; token < tokens; token += 8 * WARPS) {
+    float4 dy[2], x[2][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const size_t row = token + lane.pair + 4 * half;
+      dy[half] = load4(unit.dy + row * unit.dy_width + 4 * lane.group);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) x[half][i] = load4(unit.x + row * unit.x_width + WIDTH / 2 * i + 4 * lane.group);
+    }
+    bias.x += dy[0].x + dy[1].x, bias.y += dy[0].y + dy[1].y;
+    bias.z += dy[0].z + dy[1].z, bias.w += dy[0].w + dy[1].w;
+    const Left left[2] = {left_of(dy[0].x, dy[0].y, dy[1].x, dy[1].y), left_of(dy[0].z, dy[0].w, dy[1].z, dy[1].w)};
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const Split b0 = split(component(x[0][j / 4], j % 4)), b1 = split(component(x[1][j / 4], j % 4));
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        multiply_tf32(sum[i][j], left[i].low, b0.high, b1.high);
+        multiply_tf32(sum[i][j], left[i].high, b0.low, b1.low);
+        multiply_tf32(sum[i][j], left[i].high, b0.high, b1.high);
+      }
+    }
+  }
+  float* const own = shared + warp * UNIT;
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)  // of the features
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int row = 4 * lane.group + 2 * i + c / 2, column = WIDTH / 2 * half + 8 * lane.pair + c % 2 * 4;
+        *reinterpret_cast<float4*>(own + row * UNIT_ROW + column) =
+            make_float4(sum[i][4 * half][c], sum[i][4 * half + 1][c], sum[i][4 * half + 2][c], sum[i][4 * half + 3][c]);
+      }
+  bias = make_float4(sum_of_four(bias.x), sum_of_four(bias.y), sum_of_four(bias.z), sum_of_four(bias.w));
+  if (lane.pair == 0) *reinterpret_cast<float4*>(own + 32 * UNIT_ROW + 4 * lane.group) = bias;
+  __syncthreads();
+
+  const int thread = threadIdx.x, row = thread / 16, column = 4 * (thread % 16);
+  float squares = 0;
+  float4 whole = make_float4(0, 0, 0, 0);
+#pragma unroll
+  for (int i = 0; i < WARPS; ++i) {
+    const float4 part = *reinterpret_cast<const float4*>(shared + i * UNIT + row * UNIT_ROW + column);
+    whole.x += part.x, whole.y += part.y, whole.z += part.z, whole.w += part.w;
+  }
+  if (row < unit.outputs) {
+    *reinterpret_cast<float4*>(unit.weight + row * unit.width + column) = whole;
+    squares = whole.x * whole.x + whole.y * whole.y + whole.z * whole.z + whole.w * whole.w;
+  }
+  if (unit.bias && thread < unit.outputs) {
+    float of = 0;
+#pragma unroll
+    for (int i = 0; i < WARPS; ++i) of += shared[i * UNIT + 32 * UNIT_ROW + thread];
+    unit.bias[thread] = of;
+    squares += of * of;
+  }
+  __syncthreads();
+  return squares;
+}
+
+constexpr int WINDOW = 1024, AT_ONCE = 8;  // ids that a warp looks through in one go; rows that it loads at once
+
+// The rows of one word, wherever they are in the batch, in their order. `list` has room for WINDOW numbers.
+__device__ __forceinline__ float2 gradient_of_word(const Run& run, int word, int tokens, int* list, int lane) {
+  const float* const rows = run.last_field(D_EMBEDDING);
+  float2 sum = make_float2(0, 0);
+  for (int window = 0; window < tokens; window += WINDOW) {
+    int found = 0;
+    for (int from = window; from < min(window + WINDOW, tokens); from += 32 * AT_ONCE) {
+      int ids[AT_ONCE];
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) {
+        const int token = from + 32 * i + lane;
+        ids[i] = token < tokens ? __ldcg(run.ids + token) : -1;
+      }
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) {
+        const unsigned here = __ballot_sync(~0u, ids[i] == word);
+        if (ids[i] == word) list[found + __popc(here & ((1u << lane) - 1))] = from + 32 * i + lane;
+        found += __popc(here);
+      }
+    }
+    __syncwarp();
+    for (int i = 0; i < found; i += AT_ONCE) {
+      float2 row[AT_ONCE];
+#pragma unroll
+      for (int j = 0; j < AT_ONCE; ++j)
+        row[j] = i + j < found ? load2(rows + static_cast<size_t>(list[i + j]) * WIDTH + 2 * lane) : make_float2(0, 0);
+#pragma unroll
+      for (int j = 0; j < AT_ONCE; ++j) sum = sum + row[j];
+    }
+    __syncwarp();
+  }
+  return sum;
+}
+
+// Sum of `count` rows that lie `stride` numbers apart, two columns of each.
+__device__ __forceinline__ float2 sum_of_rows(const float* from, int count, size_t stride) {
+  float2 sum = make_float2(0, 0);
+  for (int i = 0; i < count; i += AT_ONCE) {
+    float2 row[AT_ONCE];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j) row[j] = i + j < count ? load2(from + (i + j) * stride) : make_float2(0, 0);
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j) sum = sum + row[j];
+  }
+  return sum;
+}
+
+// Part `part` of `parts` of the gradients that are no matrix's.
+__device__ __forceinline__ float gradients_of_rows(const Run& run, int part, int parts, int batch, int length,
+                                                   float* shared, int lane, int warp) {
+  const int column = 2 * lane, from = part * WARPS + warp, step = parts * WARPS, norms = 2 * run.layers + 1;
+  float squares = 0;
+  auto write = [&](int at, float2 sum) {
+    put2(run.gradients + at + column, sum);
+    squares += sum.x * sum.x + sum.y * sum.y;
+  };
+  int* const list = reinterpret_cast<int*>(shared) + warp * WINDOW;
+  for (int word = from; word < run.words; word += step)
+    write(word * WIDTH, gradient_of_word(run, word, batch * length, list, lane));
+  for (int place = from; place < run.positions; place += step)
+    write((run.words + place) * WIDTH,
+          sum_of_rows(run.last_field(D_EMBEDDING) + place * WIDTH + column, place < length ? batch : 0, length * WIDTH));
+  for (int i = from; i < 2 * norms; i += step) {  // of a LayerNorm the weights, then the biases
+    const int norm = i / 2;
+    const int at = norm == 2 * run.layers ? run.last_at() : run.layer_at(norm / 2) + (norm % 2 ? LN_2 : LN_1);
+    write(at + i % 2 * WIDTH, sum_of_rows(run.norms(0) + i * WIDTH + column, batch * length / ROWS, norms * 2 * WIDTH));
+  }
+  return squares;
+}

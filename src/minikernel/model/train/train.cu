@@ -1,0 +1,478 @@
+// MiniGPT trained in one launch: all steps of a schedule, and the held-out loss in between.
+//
+// A step has three phases, and the grid's barrier after each. In the first a block has 16 tokens of a sequence, from the
+// embedding to the loss and back; all that it needs of them again stays in its shared memory, and what the gradients
+// are made of goes to global memory. A sequence of more tokens has as many blocks, which meet twice in a layer: before
+// attention reads the other blocks' keys and values, and before its backward pass reads their queries and gradients. In
+// the second phase the blocks share the parameters, and each sums its parameters' gradients over all tokens. In the
+// third they share them again, evenly: the norm, clipping and AdamW.
+//
+// Weights, gradients and moments lie in global memory, which is L2 here: they are 4.6 MB. Every sum has its order from
+// the sizes alone, so that the same launch gives the same bits.
+#include "products.cuh"
+#include "layout.cuh"
+#include "rows.cuh"
+#include "attention.cuh"
+#include "gradients.cuh"
+
+// Wait for all of `counter`'s blocks: each adds one, until there are `expected`.
+__device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(counter, 1u);
+    while (static_cast<int>(__ldcv(counter) - expected) < 0) {
+    }
+    __threadfence();
+  }
+  __syncthreads();
+}
+
+// The same sum in every thread. `scratch` has room for a number of each warp.
+__device__ __forceinline__ float sum_of_block(float x, float* scratch) {
+  x = sum_of_warp(x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < WARPS; ++i) sum += scratch[i];
+  return sum;
+}
+
+__device__ __forceinline__ float sum_of(const float* numbers, int count, float* scratch) {
+  float sum = 0;
+  for (int i = threadIdx.x; i < count; i += THREADS) sum += __ldcg(numbers + i);
+  return sum_of_block(sum, scratch);
+}
+
+// A tile of 16 tokens on its way through the model and back. A warp has a row wherever rows do not know of each other.
+struct Tile {
+  const Run& run;
+  float *shared, *rest;
+  Lane lane;
+  int warp, column;
+  // the sequence's first token in the text; the tile's number in it, and the sequence's tiles; the tile's number in what
+  // is kept of tokens
+  int first, member, tiles, slot;
+  unsigned *group, *expected;
+  // of the warp's row: two columns of the stream, or of its gradient; the next word; the sum of its exponentials
+  float2 stream;
+  int target;
+  float total;
+
+  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* group, unsigned* expected, int member, int tiles)
+      : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), warp(threadIdx.x / 32),
+        column(2 * (threadIdx.x % 32)), member(member), tiles(tiles), group(group), expected(expected) {
+    lane.group = threadIdx.x % 32 / 4, lane.pair = threadIdx.x % 4;
+  }
+  __device__ __forceinline__ float* kept(int layer, int of) const { return shared + layer * KEPT_LAYER + of; }
+  __device__ __forceinline__ float* logits() const { return rest + UNION; }
+  __device__ __forceinline__ int logits_width() const { return run.words_up() + 16; }
+  __device__ __forceinline__ float* sums() const { return rest + UNION + LARGE; }
+  // where this tile's rows begin in a field; the warp's row of it
+  __device__ __forceinline__ float* out(int layer, int field, int width) const {
+    return run.field(layer, field) + static_cast<size_t>(slot) * ROWS * width;
+  }
+  __device__ __forceinline__ float* row_out(int layer, int field, int width) const {
+    return out(layer, field, width) + warp * width + column;
+  }
+  __device__ __forceinline__ const float* parameter(int layer, int of) const {
+    return run.parameters + run.layer_at(layer) + of;
+  }
+  __device__ __forceinline__ void exchange() const {
+    *expected += tiles;
+    meet(group, *expected);
+  }
+  __device__ __forceinline__ Rows rows_of(int layer, int tile) const {
+    if (tile == member) return {kept(layer, KEPT_QKV), WIDE, true};
+    return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV, false};
+  }
+
+  // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp / 4.
+  template <int CHUNKS> __device__ __forceinline__ void narrow(const float* in, int width, const float* weight) const {
+    const int quarter = warp / 4, from = 16 * (warp % 4), feature = 16 * CHUNKS * quarter;
+    Sum sum[2];
+    const int first[2] = {from, from + 8};
+    forward_product<2, CHUNKS>(sum, in + feature, width, weight + feature, 4 * 16 * CHUNKS, first, WIDTH, lane);
+    float* const to = rest + PARTIALS + (quarter * ROWS + lane.group) * PARTIAL + from + 2 * lane.pair;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      put2(to + 8 * i, make_float2(sum[i][0], sum[i][1]));
+      put2(to + 8 * i + 8 * PARTIAL, make_float2(sum[i][2], sum[i][3]));
+    }
+  }
+  __device__ __forceinline__ void put_back(const Sum (&sum)[2]) const {
+    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 4 * lane.pair;
+    *reinterpret_cast<float4*>(to) = make_float4(sum[0][0], sum[1][0], sum[0][1], sum[1][1]);
+    *reinterpret_cast<float4*>(to + 8 * PARTIAL) = make_float4(sum[0][2], sum[1][2], sum[0][3], sum[1][3]);
+  }
+  template <int CHUNKS> __device__ __forceinline__ void narrow_back(const float* in, int width, const float* weight) const {
+    Sum sum[2];
+    backward_product<CHUNKS>(sum, in, width, weight + 16 * (warp % 4), WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
+    put_back(sum);
+  }
+  __device__ __forceinline__ float2 partials() const { return sum_of_partials(rest + PARTIALS, warp, column); }
+
+  // LayerNorm number `norm` of the stream, which is written where products read it, and kept for the gradients.
+  template <bool TRAINS>
+  __device__ __forceinline__ void normalise(const float* weights, float* normed, float* inverse, float* kept_for_later) {
+    float2 y;
+    const float one = layer_norm(stream, weights, column, normed, y);
+    if (column == 0) *inverse = one;
+    put2(rest + STREAM + warp * NARROW + column, y);
+    if (TRAINS) put2(kept_for_later, y);
+  }
+
+  template <bool TRAINS> __device__ __forceinline__ void forward_layer(int layer);
+  template <bool TRAINS> __device__ __forceinline__ float forward();
+  __device__ __forceinline__ void backward_layer(int layer);
+  __device__ __forceinline__ void backward(int batch_tokens);
+
+  // Add up, over the tile's rows, what `layer_norm_backward` has left of LayerNorm number `norm`.
+  __device__ __forceinline__ void sum_norm(int norm) const {
+    if (threadIdx.x >= 2 * WIDTH) return;
+    float sum = 0;
+#pragma unroll
+    for (int row = 0; row < ROWS; ++row) sum += sums()[row * 2 * WIDTH + threadIdx.x];
+    run.norms(slot)[norm * 2 * WIDTH + threadIdx.x] = sum;
+  }
+  // The stream's gradient, where products read it and where the gradients do.
+  __device__ __forceinline__ void put_stream(float* kept_for_later) const {
+    put2(rest + STREAM + warp * NARROW + column, stream);
+    put2(kept_for_later, stream);
+  }
+};
+
+template <bool TRAINS> __device__ __forceinline__ void Tile::forward_layer(int layer) {
+  const int pair = 2 * lane.pair;
+  {  // queries, keys and values of the LayerNorm that is in place
+    Sum sum[2];
+    const int first[2] = {8 * warp, 8 * (warp + WARPS)};
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, QKV_WEIGHT), WIDTH, first, QKV, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (first[i] >= QKV) continue;
+      const float2 bias = load2(parameter(layer, QKV_BIAS) + first[i] + pair);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 value = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias;
+        const int row = lane.group + 8 * half;
+        put2(kept(layer, KEPT_QKV) + row * WIDE + first[i] + pair, value);
+        if (tiles > 1) put2(out(layer, QUERIES, QKV) + row * QKV + first[i] + pair, value);
+      }
+    }
+  }
+  if (tiles > 1) exchange();
+  else __syncthreads();
+  attend([&](int tile) { return rows_of(layer, tile); }, kept(layer, KEPT_QKV), member, warp / 4, warp % 4,
+         rest + PARTIALS, rest + STATISTICS, lane);
+  __syncthreads();
+  {
+    float exponent;
+    const float2 mixed = mixed_of(rest + PARTIALS, rest + STATISTICS, warp, column, exponent);
+    put2(rest + MIX + warp * NARROW + column, mixed);
+    if (TRAINS) {
+      put2(row_out(layer, MIXED, WIDTH), mixed);
+      if (column % HEAD == 0) {
+        kept(layer, KEPT_EXPONENTS)[warp * HEADS + column / HEAD] = exponent;
+        if (tiles > 1) out(layer, OF_ROW, 2 * HEADS)[warp * 2 * HEADS + column / HEAD] = exponent;
+      }
+    }
+  }
+  __syncthreads();
+  narrow<1>(rest + MIX, NARROW, parameter(layer, PROJ_WEIGHT));
+  __syncthreads();
+  stream = stream + (partials() + load2(parameter(layer, PROJ_BIAS) + column));
+  normalise<TRAINS>(parameter(layer, LN_2), kept(layer, KEPT_2) + warp * WIDTH + column,
+                    kept(layer, KEPT_INVERSES) + ROWS + warp, row_out(layer, NORMED_2, WIDTH));
+  __syncthreads();
+  {
+    Sum sum[2];
+    const int first[2] = {8 * warp, 8 * (warp + WARPS)};
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, FC_WEIGHT), WIDTH, first, HIDDEN, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float2 bias = load2(parameter(layer, FC_BIAS) + first[i] + pair);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 hidden = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias;
+        const int row = lane.group + 8 * half, at = first[i] + pair;
+        const float2 activated = make_float2(gelu(hidden.x), gelu(hidden.y));
+        put2(rest + UNION + BIG + row * WIDEST + at, activated);
+        if (TRAINS) {
+          put2(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at, hidden);
+          put2(out(layer, ACTIVATED, HIDDEN) + row * HIDDEN + at, activated);
+        }
+      }
+    }
+  }
+  __syncthreads();
+  narrow<4>(rest + UNION + BIG, WIDEST, parameter(layer, OUT_WEIGHT));
+  __syncthreads();
+  stream = stream + (partials() + load2(parameter(layer, OUT_BIAS) + column));
+}
+
+// The loss of the warp's row; where it trains, each logit's gradient is in its place, not yet divided by the tokens.
+template <bool TRAINS> __device__ __forceinline__ float Tile::forward() {
+  const int place = ROWS * member + warp, at = first + place;
+  const int id = place ? __ldg(run.text + at - 1) : run.bos;
+  target = __ldg(run.text + at);
+  if (TRAINS && column == 0) run.ids[slot * ROWS + warp] = id;
+  stream = load2(run.parameters + id * WIDTH + column) +
+           load2(run.parameters + (run.words + place) * WIDTH + column);
+  for (int layer = 0; layer < run.layers; ++layer) {
+    normalise<TRAINS>(parameter(layer, LN_1), kept(layer, KEPT_1) + warp * WIDTH + column,
+                      kept(layer, KEPT_INVERSES) + warp, row_out(layer, NORMED_1, WIDTH));
+    __syncthreads();
+    forward_layer<TRAINS>(layer);
+  }
+  // the last LayerNorm's row waits where attention's was
+  normalise<TRAINS>(run.parameters + run.last_at(), rest + MIX + warp * NARROW + column, rest + OF_ROWS + warp,
+                    row_out(run.layers, NORMED_F, WIDTH));
+  __syncthreads();
+  const float* const head = run.parameters + run.head_at();
+  const int width = logits_width();
+  for (int from = 8 * warp; from < run.words; from += 2 * 8 * WARPS) {
+    Sum sum[2];
+    const int first[2] = {from, from + 8 * WARPS};
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, head, WIDTH, first, run.words, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int word = first[i] + 2 * lane.pair;
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        if (word + c % 2 < run.words)
+          logits()[(lane.group + c / 2 * 8) * width + word + c % 2] =
+              sum[i][c] + __ldcg(head + run.words * WIDTH + word + c % 2);
+    }
+  }
+  __syncthreads();
+  float* const row = logits() + warp * width;
+  float most = -INFINITE;
+  for (int word = column / 2; word < run.words; word += 32) most = fmaxf(most, row[word]);
+  most = most_of_warp(most);
+  const float of_target = row[target] - most;
+  __syncwarp();
+  total = 0;
+  for (int word = column / 2; word < run.words; word += 32) {
+    const float power = expf(row[word] - most);
+    total += power;
+    row[word] = power;
+  }
+  total = sum_of_warp(total);
+  return logf(total) - of_target;
+}
+
+// The probabilities of the row become its gradient, then everything before them gets its own.
+__device__ __forceinline__ void Tile::backward(int batch_tokens) {
+  {
+    const int width = logits_width();
+    float* const row = logits() + warp * width;
+    const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
+    float* const to = run.field(run.layers, D_LOGITS) + (static_cast<size_t>(slot) * ROWS + warp) * run.words_up();
+    for (int word = column / 2; word < run.words_up(); word += 32) {
+      const float gradient = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
+      row[word] = gradient;
+      to[word] = gradient;
+    }
+  }
+  __syncthreads();
+  {
+    Sum sum[2];
+    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128)
+      backward_product<2>(sum, logits(), logits_width(), run.parameters + run.head_at() + 16 * (warp % 4), WIDTH, from,
+                          run.words, lane);
+    put_back(sum);
+  }
+  __syncthreads();
+  stream = layer_norm_backward(partials(), run.parameters + run.last_at(), column, rest + MIX + warp * NARROW + column,
+                               rest[OF_ROWS + warp], sums() + warp * 2 * WIDTH);
+  for (int layer = run.layers; layer--;) {
+    put_stream(row_out(layer, D_OUT, WIDTH));
+    __syncthreads();
+    sum_norm(2 * layer + 2);
+    backward_layer(layer);
+  }
+  put2(row_out(run.layers, D_EMBEDDING, WIDTH), stream);
+  __syncthreads();
+  sum_norm(0);
+}
+
+__device__ __forceinline__ void Tile::backward_layer(int layer) {
+  {  // the feed-forward network
+    Sum sum[2];
+    backward_product<4>(sum, rest + STREAM, NARROW, parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
+    const int at = 16 * warp + 4 * lane.pair;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = lane.group + 8 * half;
+      const float4 hidden = *reinterpret_cast<const float4*>(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at);
+      const float4 gradient =
+          make_float4(sum[0][2 * half] * gelu_slope(hidden.x), sum[1][2 * half] * gelu_slope(hidden.y),
+                      sum[0][2 * half + 1] * gelu_slope(hidden.z), sum[1][2 * half + 1] * gelu_slope(hidden.w));
+      *reinterpret_cast<float4*>(rest + UNION + BIG + row * WIDEST + at) = gradient;
+      *reinterpret_cast<float4*>(out(layer, D_HIDDEN, HIDDEN) + row * HIDDEN + at) = gradient;
+    }
+  }
+  __syncthreads();
+  narrow_back<4>(rest + UNION + BIG, WIDEST, parameter(layer, FC_WEIGHT));
+  __syncthreads();
+  stream = stream + layer_norm_backward(partials(), parameter(layer, LN_2), column,
+                                        kept(layer, KEPT_2) + warp * WIDTH + column,
+                                        kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH);
+  put_stream(row_out(layer, D_PROJ, WIDTH));
+  __syncthreads();
+  sum_norm(2 * layer + 1);
+  narrow_back<1>(rest + STREAM, NARROW, parameter(layer, PROJ_WEIGHT));
+  __syncthreads();
+  {  // attention
+    const float2 gradient = partials(), product = gradient * load2(row_out(layer, MIXED, WIDTH));
+    put2(rest + MIX + warp * NARROW + column, gradient);
+    float along = product.x + product.y;
+#pragma unroll
+    for (int distance = HEAD / 4; distance; distance /= 2) along += __shfl_xor_sync(~0u, along, distance);
+    if (column % HEAD == 0) {
+      rest[OF_ROWS + warp * HEADS + column / HEAD] = along;
+      if (tiles > 1) out(layer, OF_ROW, 2 * HEADS)[warp * 2 * HEADS + HEADS + column / HEAD] = along;
+    }
+    if (tiles > 1) put2(row_out(layer, D_MIXED, WIDTH), gradient);
+  }
+  if (tiles > 1) exchange();
+  else __syncthreads();
+  attend_backward(
+      [&](int tile) { return rows_of(layer, tile); },
+      [&](int tile) {
+        if (tile == member) return Rows{rest + MIX, NARROW, true};
+        return Rows{out(layer, D_MIXED, WIDTH) + (tile - member) * ROWS * WIDTH, WIDTH, false};
+      },
+      [&](int tile, int row, int head) {
+        if (tile == member)
+          return make_float2(kept(layer, KEPT_EXPONENTS)[row * HEADS + head], rest[OF_ROWS + row * HEADS + head]);
+        const float* const of = out(layer, OF_ROW, 2 * HEADS) + ((tile - member) * ROWS + row) * 2 * HEADS + head;
+        return make_float2(__ldcg(of), __ldcg(of + HEADS));
+      },
+      kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp / 4, warp % 4, rest + UNION + BIG, lane);
+  __syncthreads();
+#pragma unroll
+  for (int part = 0; part < 3; ++part) {
+    const float* const from = rest + UNION + BIG + warp * THREE + part * WIDTH + column;
+    const float2 gradient = at2(from) + at2(from + ROWS * THREE);
+    put2(rest + UNION + LARGE + warp * WIDE + part * WIDTH + column, gradient);
+    put2(row_out(layer, D_QKV, QKV) + part * WIDTH, gradient);
+  }
+  __syncthreads();
+  narrow_back<3>(rest + UNION + LARGE, WIDE, parameter(layer, QKV_WEIGHT));
+  __syncthreads();
+  stream = stream + layer_norm_backward(partials(), parameter(layer, LN_1), column,
+                                        kept(layer, KEPT_1) + warp * WIDTH + column, kept(layer, KEPT_INVERSES)[warp],
+                                        sums() + warp * 2 * WIDTH);
+}
+
+// Whether weight decay applies to a parameter: to matrices and embeddings.
+__device__ __forceinline__ bool decays(const Run& run, int i) {
+  if (i < run.layer_at(0)) return true;
+  if (i >= run.last_at()) return i >= run.head_at() && i < run.count() - run.words;
+  const int of = (i - run.layer_at(0)) % LAYER;
+  return (of >= QKV_WEIGHT && of < QKV_BIAS) || (of >= PROJ_WEIGHT && of < PROJ_BIAS) ||
+         (of >= FC_WEIGHT && of < FC_BIAS) || (of >= OUT_WEIGHT && of < OUT_BIAS);
+}
+
+// parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. text: the tokens' ids. firsts: where the
+// rows of each step begin in the text, then those of each phase's held-out rows in theirs, which follows. phases: of each
+// its steps, batch, length, held-out rows and where these begin in `firsts`. rates: of each step the factor of the update,
+// what is added to the root, and what weights shrink to. kept: see layout.cuh. record: loss and norm of each step, then
+// the held-out losses. host: in memory of the host.
+extern "C" __global__ void __launch_bounds__(512, 1)
+    train_minigpt(float* parameters, float* gradients, float* mean, float* square, const int* text, const int* firsts,
+                  const int* phases, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
+                  int* host, int layers, int words, int positions, int bos, int tokens, int phase_count, int steps,
+                  int evaluate_every, float beta_1, float beta_2, float clip) {
+  extern __shared__ float4 memory[];
+  float* const shared = reinterpret_cast<float*>(memory);
+  const Run run = {parameters, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host, layers,
+                   words, positions, bos, tokens, evaluate_every, beta_1, beta_2, clip};
+  const int thread = threadIdx.x, warp = thread / 32, block = blockIdx.x, blocks = gridDim.x;
+  unsigned met = 0;
+  auto barrier = [&] { meet(counters + BARRIER, met += blocks); };
+
+  int step = 0, evaluated = 0;
+  const int* rows = firsts;
+  for (int phase = 0; phase < phase_count; ++phase) {
+    const int* const sizes = phases + 5 * phase;
+    const int batch = sizes[1], length = sizes[2], of_tiles = length / ROWS, groups = blocks / of_tiles;
+    const int group = block / of_tiles, last_of_phase = step + sizes[0];
+    unsigned expected = 0;
+    Tile tile(run, shared, counters + GROUPS + phase * blocks + group, &expected, block % of_tiles, of_tiles);
+
+    auto evaluate = [&] {
+      const int held_out = sizes[3];
+      const int* const held_firsts = firsts + sizes[4];
+      float loss = 0;
+      for (int round = 0; round < held_out; round += groups) {
+        const int sequence = round + group;
+        if (group < groups && sequence < held_out) {
+          tile.first = held_firsts[sequence], tile.slot = block;
+          loss += tile.forward<false>();
+        }
+        barrier();  // slots are used again
+      }
+      if (thread % 32 == 0) __stcg(run.losses() + block * WARPS + warp, loss);
+      barrier();
+      if (block == 0) {
+        const float sum = sum_of(run.losses(), blocks * WARPS, shared);
+        if (thread == 0) record[2 * steps + evaluated] = sum / (static_cast<float>(held_out) * length);
+      }
+      ++evaluated;
+      barrier();
+    };
+    if (step == 0 && sizes[3]) evaluate();
+
+    for (; step < last_of_phase; ++step) {
+      if (group < groups)
+        for (int sequence = group; sequence < batch; sequence += groups) {
+          tile.first = rows[sequence], tile.slot = sequence * of_tiles + tile.member;
+          const float loss = tile.forward<true>();
+          if (thread % 32 == 0) run.losses()[tile.slot * ROWS + warp] = loss;
+          tile.backward(batch * length);
+          __syncthreads();
+        }
+      // The last block, which has the fewest tiles, asks the host.
+      if (block == blocks - 1 && thread == 0) __stcg(counters + STOP, static_cast<unsigned>(__ldcv(host + ASKED_TO_STOP)));
+      barrier();
+
+      const int units = Unit::count(run), left = blocks - units % blocks;
+      float squares = 0;
+      for (int i = block; i < units; i += blocks)
+        squares += gradient_of_unit(Unit(run, i), batch * length, shared, tile.lane, warp);
+      if (block >= units % blocks)
+        squares += gradients_of_rows(run, block - units % blocks, left, batch, length, shared, thread % 32, warp);
+      squares = sum_of_block(squares, shared);
+      if (thread == 0) __stcg(run.squares() + block, squares);
+      barrier();
+
+      const float norm = sqrtf(sum_of(run.squares(), blocks, shared)), scale = norm > clip ? clip / norm : 1;
+      const bool finite = norm < INFINITE, stop = __ldcg(counters + STOP) || !finite;
+      const float factor = rates[3 * step], epsilon = rates[3 * step + 1], shrink = rates[3 * step + 2];
+      if (finite)
+        for (int i = block * THREADS + thread; i < run.count(); i += blocks * THREADS) {
+          const float gradient = __ldcg(gradients + i) * scale;
+          const float first = beta_1 * mean[i] + (1 - beta_1) * gradient;
+          const float second = beta_2 * square[i] + (1 - beta_2) * gradient * gradient;
+          mean[i] = first, square[i] = second;
+          const float before = __ldcg(parameters + i);
+          __stcg(parameters + i, (decays(run, i) ? before * shrink : before) - first / (sqrtf(second) + epsilon) * factor);
+        }
+      if (block == 0) {
+        const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
+        if (thread == 0) {
+          record[2 * step] = loss, record[2 * step + 1] = norm;
+          *reinterpret_cast<volatile int*>(host + PROGRESS) = step + 1;
+        }
+      }
+      barrier();
+      if (stop) return;
+      rows += batch;
+      if (sizes[3] && ((step + 1) % evaluate_every == 0 || step + 1 == steps)) evaluate();
+    }
+  }
+}
