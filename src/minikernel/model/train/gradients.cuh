@@ -58,7 +58,7 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
     float4 dy[2], x[2][2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const size_t row = token + lane.pair + 4 * half;
+      const int row = token + lane.pair + 4 * half;
       dy[half] = load4(unit.dy + row * unit.dy_width + 4 * lane.group);
 #pragma unroll
       for (int i = 0; i < 2; ++i) x[half][i] = load4(unit.x + row * unit.x_width + WIDTH / 2 * i + 4 * lane.group);
@@ -142,7 +142,7 @@ __device__ __forceinline__ float2 gradient_of_word(const Run& run, int word, int
       float2 row[AT_ONCE];
 #pragma unroll
       for (int j = 0; j < AT_ONCE; ++j)
-        row[j] = i + j < found ? load2(rows + static_cast<size_t>(list[i + j]) * WIDTH + 2 * lane) : make_float2(0, 0);
+        row[j] = i + j < found ? load2(rows + list[i + j] * WIDTH + 2 * lane) : make_float2(0, 0);
 #pragma unroll
       for (int j = 0; j < AT_ONCE; ++j) sum = sum + row[j];
     }
@@ -152,7 +152,7 @@ __device__ __forceinline__ float2 gradient_of_word(const Run& run, int word, int
 }
 
 // Sum of `count` rows that lie `stride` numbers apart, two columns of each.
-__device__ __forceinline__ float2 sum_of_rows(const float* from, int count, size_t stride) {
+__device__ __forceinline__ float2 sum_of_rows(const float* from, int count, int stride) {
   float2 sum = make_float2(0, 0);
   for (int i = 0; i < count; i += AT_ONCE) {
     float2 row[AT_ONCE];

@@ -54,13 +54,13 @@ struct Run {
 
   // (tokens, width of the field) of what is kept for each token
   __device__ __forceinline__ float* field(int layer, int of) const {
-    return kept + (static_cast<size_t>(layer) * KEPT + of) * tokens;
+    return kept + (layer * KEPT + of) * tokens;
   }
   __device__ __forceinline__ float* last_field(int of) const { return field(layers, of); }
   // (tiles, 2 layers + 1, 2, WIDTH): each tile's sums of the LayerNorms' gradients; then the tokens' losses; then the
   // blocks' sums of squares
   __device__ __forceinline__ float* norms(int tile) const {
-    return last_field(D_LOGITS + words_up()) + static_cast<size_t>(tile) * (2 * layers + 1) * 2 * WIDTH;
+    return last_field(D_LOGITS + words_up()) + tile * (2 * layers + 1) * 2 * WIDTH;
   }
   __device__ __forceinline__ float* losses() const { return norms(tokens / ROWS); }
   __device__ __forceinline__ float* squares() const { return losses() + tokens; }

@@ -71,7 +71,7 @@ struct Tile {
   __device__ __forceinline__ float* sums() const { return rest + UNION + LARGE; }
   // where this tile's rows begin in a field; the warp's row of it
   __device__ __forceinline__ float* out(int layer, int field, int width) const {
-    return run.field(layer, field) + static_cast<size_t>(slot) * ROWS * width;
+    return run.field(layer, field) + slot * ROWS * width;
   }
   __device__ __forceinline__ float* row_out(int layer, int field, int width) const {
     return out(layer, field, width) + warp * width + column;
@@ -114,17 +114,16 @@ struct Tile {
   __device__ __forceinline__ float2 partials() const { return sum_of_partials(rest + PARTIALS, warp, column); }
 
   // LayerNorm number `norm` of the stream, which is written where products read it, and kept for the gradients.
-  template <bool TRAINS>
-  __device__ __forceinline__ void normalise(const float* weights, float* normed, float* inverse, float* kept_for_later) {
+  __device__ __forceinline__ void normalise(bool trains, const float* weights, float* normed, float* inverse, float* kept_for_later) {
     float2 y;
     const float one = layer_norm(stream, weights, column, normed, y);
     if (column == 0) *inverse = one;
     put2(rest + STREAM + warp * NARROW + column, y);
-    if (TRAINS) put2(kept_for_later, y);
+    if (trains) put2(kept_for_later, y);
   }
 
-  template <bool TRAINS> __device__ __forceinline__ void forward_layer(int layer);
-  template <bool TRAINS> __device__ __forceinline__ float forward();
+  __device__ __forceinline__ void forward_layer(int layer, bool trains);
+  __device__ __forceinline__ float forward(bool trains);
   __device__ __forceinline__ void backward_layer(int layer);
   __device__ __forceinline__ void backward(int batch_tokens);
 
@@ -143,7 +142,7 @@ struct Tile {
   }
 };
 
-template <bool TRAINS> __device__ __forceinline__ void Tile::forward_layer(int layer) {
+__device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   const int pair = 2 * lane.pair;
   {  // queries, keys and values of the LayerNorm that is in place
     Sum sum[2];
@@ -171,7 +170,7 @@ template <bool TRAINS> __device__ __forceinline__ void Tile::forward_layer(int l
     float exponent;
     const float2 mixed = mixed_of(rest + PARTIALS, rest + STATISTICS, warp, column, exponent);
     put2(rest + MIX + warp * NARROW + column, mixed);
-    if (TRAINS) {
+    if (trains) {
       put2(row_out(layer, MIXED, WIDTH), mixed);
       if (column % HEAD == 0) {
         kept(layer, KEPT_EXPONENTS)[warp * HEADS + column / HEAD] = exponent;
@@ -183,7 +182,7 @@ template <bool TRAINS> __device__ __forceinline__ void Tile::forward_layer(int l
   narrow<1>(rest + MIX, NARROW, parameter(layer, PROJ_WEIGHT));
   __syncthreads();
   stream = stream + (partials() + load2(parameter(layer, PROJ_BIAS) + column));
-  normalise<TRAINS>(parameter(layer, LN_2), kept(layer, KEPT_2) + warp * WIDTH + column,
+  normalise(trains, parameter(layer, LN_2), kept(layer, KEPT_2) + warp * WIDTH + column,
                     kept(layer, KEPT_INVERSES) + ROWS + warp, row_out(layer, NORMED_2, WIDTH));
   __syncthreads();
   {
@@ -199,7 +198,7 @@ template <bool TRAINS> __device__ __forceinline__ void Tile::forward_layer(int l
         const int row = lane.group + 8 * half, at = first[i] + pair;
         const float2 activated = make_float2(gelu(hidden.x), gelu(hidden.y));
         put2(rest + UNION + BIG + row * WIDEST + at, activated);
-        if (TRAINS) {
+        if (trains) {
           put2(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at, hidden);
           put2(out(layer, ACTIVATED, HIDDEN) + row * HIDDEN + at, activated);
         }
@@ -213,21 +212,21 @@ template <bool TRAINS> __device__ __forceinline__ void Tile::forward_layer(int l
 }
 
 // The loss of the warp's row; where it trains, each logit's gradient is in its place, not yet divided by the tokens.
-template <bool TRAINS> __device__ __forceinline__ float Tile::forward() {
+__device__ __forceinline__ float Tile::forward(bool trains) {
   const int place = ROWS * member + warp, at = first + place;
   const int id = place ? __ldg(run.text + at - 1) : run.bos;
   target = __ldg(run.text + at);
-  if (TRAINS && column == 0) run.ids[slot * ROWS + warp] = id;
+  if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
   stream = load2(run.parameters + id * WIDTH + column) +
            load2(run.parameters + (run.words + place) * WIDTH + column);
   for (int layer = 0; layer < run.layers; ++layer) {
-    normalise<TRAINS>(parameter(layer, LN_1), kept(layer, KEPT_1) + warp * WIDTH + column,
+    normalise(trains, parameter(layer, LN_1), kept(layer, KEPT_1) + warp * WIDTH + column,
                       kept(layer, KEPT_INVERSES) + warp, row_out(layer, NORMED_1, WIDTH));
     __syncthreads();
-    forward_layer<TRAINS>(layer);
+    forward_layer(layer, trains);
   }
   // the last LayerNorm's row waits where attention's was
-  normalise<TRAINS>(run.parameters + run.last_at(), rest + MIX + warp * NARROW + column, rest + OF_ROWS + warp,
+  normalise(trains, run.parameters + run.last_at(), rest + MIX + warp * NARROW + column, rest + OF_ROWS + warp,
                     row_out(run.layers, NORMED_F, WIDTH));
   __syncthreads();
   const float* const head = run.parameters + run.head_at();
@@ -269,7 +268,7 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
     const int width = logits_width();
     float* const row = logits() + warp * width;
     const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
-    float* const to = run.field(run.layers, D_LOGITS) + (static_cast<size_t>(slot) * ROWS + warp) * run.words_up();
+    float* const to = run.field(run.layers, D_LOGITS) + (slot * ROWS + warp) * run.words_up();
     for (int word = column / 2; word < run.words_up(); word += 32) {
       const float gradient = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
       row[word] = gradient;
@@ -404,38 +403,38 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     unsigned expected = 0;
     Tile tile(run, shared, counters + GROUPS + phase * blocks + group, &expected, block % of_tiles, of_tiles);
 
-    auto evaluate = [&] {
-      const int held_out = sizes[3];
-      const int* const held_firsts = firsts + sizes[4];
-      float loss = 0;
-      for (int round = 0; round < held_out; round += groups) {
+    // An evaluation, where one is due, comes before the next step: the same loop over sequences.
+    bool evaluates = step == 0 && sizes[3];
+    while (true) {
+      const int count = evaluates ? sizes[3] : batch;
+      const int* const begins = evaluates ? firsts + sizes[4] : rows;
+      float held_out = 0;
+      for (int round = 0; round < count; round += groups) {
         const int sequence = round + group;
-        if (group < groups && sequence < held_out) {
-          tile.first = held_firsts[sequence], tile.slot = block;
-          loss += tile.forward<false>();
+        if (group < groups && sequence < count) {
+          tile.first = begins[sequence], tile.slot = evaluates ? block : sequence * of_tiles + tile.member;
+          const float loss = tile.forward(!evaluates);
+          held_out += loss;
+          if (!evaluates) {
+            if (thread % 32 == 0) run.losses()[tile.slot * ROWS + warp] = loss;
+            tile.backward(batch * length);
+            __syncthreads();
+          }
         }
-        barrier();  // slots are used again
+        if (evaluates) barrier();  // what is kept of tokens is written anew in the next round
       }
-      if (thread % 32 == 0) __stcg(run.losses() + block * WARPS + warp, loss);
-      barrier();
-      if (block == 0) {
-        const float sum = sum_of(run.losses(), blocks * WARPS, shared);
-        if (thread == 0) record[2 * steps + evaluated] = sum / (static_cast<float>(held_out) * length);
-      }
-      ++evaluated;
-      barrier();
-    };
-    if (step == 0 && sizes[3]) evaluate();
-
-    for (; step < last_of_phase; ++step) {
-      if (group < groups)
-        for (int sequence = group; sequence < batch; sequence += groups) {
-          tile.first = rows[sequence], tile.slot = sequence * of_tiles + tile.member;
-          const float loss = tile.forward<true>();
-          if (thread % 32 == 0) run.losses()[tile.slot * ROWS + warp] = loss;
-          tile.backward(batch * length);
-          __syncthreads();
+      if (evaluates) {
+        if (thread % 32 == 0) __stcg(run.losses() + block * WARPS + warp, held_out);
+        barrier();
+        if (block == 0) {
+          const float sum = sum_of(run.losses(), blocks * WARPS, shared);
+          if (thread == 0) record[2 * steps + evaluated] = sum / (static_cast<float>(count) * length);
         }
+        ++evaluated, evaluates = false;
+        barrier();
+        if (step == last_of_phase) break;
+        continue;
+      }
       // The last block, which has the fewest tiles, asks the host.
       if (block == blocks - 1 && thread == 0) __stcg(counters + STOP, static_cast<unsigned>(__ldcv(host + ASKED_TO_STOP)));
       barrier();
@@ -471,8 +470,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       }
       barrier();
       if (stop) return;
-      rows += batch;
-      if (sizes[3] && ((step + 1) % evaluate_every == 0 || step + 1 == steps)) evaluate();
+      rows += batch, ++step;
+      evaluates = sizes[3] && (step % evaluate_every == 0 || step == steps);
+      if (!evaluates && step == last_of_phase) break;
     }
   }
 }
