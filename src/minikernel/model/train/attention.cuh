@@ -10,16 +10,9 @@ constexpr float SCORE = 0.25f;  // 1 / sqrt(HEAD)
 struct Rows {
   const float* at;
   int width;
-  bool here;
 
-  __device__ __forceinline__ float4 four(int row, int column) const {
-    const float* const from = at + row * width + column;
-    return here ? *reinterpret_cast<const float4*>(from) : load4(from);
-  }
-  __device__ __forceinline__ float one(int row, int column) const {
-    const float* const from = at + row * width + column;
-    return here ? *from : __ldcg(from);
-  }
+  __device__ __forceinline__ float4 four(int row, int column) const { return load4(at + row * width + column); }
+  __device__ __forceinline__ float one(int row, int column) const { return at[row * width + column]; }
 };
 
 __device__ __forceinline__ float most_of_four(float x) {

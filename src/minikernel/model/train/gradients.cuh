@@ -128,7 +128,7 @@ __device__ __forceinline__ float2 gradient_of_word(const Run& run, int word, int
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i) {
         const int token = from + 32 * i + lane;
-        ids[i] = token < tokens ? __ldcg(run.ids + token) : -1;
+        ids[i] = token < tokens ? run.ids[token] : -1;
       }
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i) {

@@ -74,8 +74,10 @@ __device__ __forceinline__ void add(Sum& sum, const Chunk& a, float4 b) {
   sum.add(a.second, b.z, b.w);
 }
 
-__device__ __forceinline__ float4 load4(const float* from) { return __ldcg(reinterpret_cast<const float4*>(from)); }
-__device__ __forceinline__ float2 load2(const float* from) { return __ldcg(reinterpret_cast<const float2*>(from)); }
+// Plain loads, also of what other blocks write: the fences of the grid's barrier empty the L1 cache. (`__ldcg` is an
+// assembler line that a compiler may move over a barrier.)
+__device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
+__device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
 // in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as far
 // as there are `outputs`; the features begin where `in` and `weight` point to. Weights come from L2, all loads before the

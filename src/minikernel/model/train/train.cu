@@ -41,7 +41,7 @@ __device__ __forceinline__ float sum_of_block(float x, float* scratch) {
 
 __device__ __forceinline__ float sum_of(const float* numbers, int count, float* scratch) {
   float sum = 0;
-  for (int i = threadIdx.x; i < count; i += THREADS) sum += __ldcg(numbers + i);
+  for (int i = threadIdx.x; i < count; i += THREADS) sum += numbers[i];
   return sum_of_block(sum, scratch);
 }
 
@@ -84,8 +84,8 @@ struct Tile {
     meet(group, *expected);
   }
   __device__ __forceinline__ Rows rows_of(int layer, int tile) const {
-    if (tile == member) return {kept(layer, KEPT_QKV), WIDE, true};
-    return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV, false};
+    if (tile == member) return {kept(layer, KEPT_QKV), WIDE};
+    return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV};
   }
 
   // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp / 4.
@@ -214,8 +214,8 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
 // The loss of the warp's row; where it trains, each logit's gradient is in its place, not yet divided by the tokens.
 __device__ __forceinline__ float Tile::forward(bool trains) {
   const int place = ROWS * member + warp, at = first + place;
-  const int id = place ? __ldg(run.text + at - 1) : run.bos;
-  target = __ldg(run.text + at);
+  const int id = place ? run.text[at - 1] : run.bos;
+  target = run.text[at];
   if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
   stream = load2(run.parameters + id * WIDTH + column) +
            load2(run.parameters + (run.words + place) * WIDTH + column);
@@ -242,7 +242,7 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
       for (int c = 0; c < 4; ++c)
         if (word + c % 2 < run.words)
           logits()[(lane.group + c / 2 * 8) * width + word + c % 2] =
-              sum[i][c] + __ldcg(head + run.words * WIDTH + word + c % 2);
+              sum[i][c] + head[run.words * WIDTH + word + c % 2];
     }
   }
   __syncthreads();
@@ -341,14 +341,14 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   attend_backward(
       [&](int tile) { return rows_of(layer, tile); },
       [&](int tile) {
-        if (tile == member) return Rows{rest + MIX, NARROW, true};
-        return Rows{out(layer, D_MIXED, WIDTH) + (tile - member) * ROWS * WIDTH, WIDTH, false};
+        if (tile == member) return Rows{rest + MIX, NARROW};
+        return Rows{out(layer, D_MIXED, WIDTH) + (tile - member) * ROWS * WIDTH, WIDTH};
       },
       [&](int tile, int row, int head) {
         if (tile == member)
           return make_float2(kept(layer, KEPT_EXPONENTS)[row * HEADS + head], rest[OF_ROWS + row * HEADS + head]);
         const float* const of = out(layer, OF_ROW, 2 * HEADS) + ((tile - member) * ROWS + row) * 2 * HEADS + head;
-        return make_float2(__ldcg(of), __ldcg(of + HEADS));
+        return make_float2(of[0], of[HEADS]);
       },
       kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp / 4, warp % 4, rest + UNION + BIG, lane);
   __syncthreads();
@@ -424,7 +424,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         if (evaluates) barrier();  // what is kept of tokens is written anew in the next round
       }
       if (evaluates) {
-        if (thread % 32 == 0) __stcg(run.losses() + block * WARPS + warp, held_out);
+        if (thread % 32 == 0) run.losses()[block * WARPS + warp] = held_out;
         barrier();
         if (block == 0) {
           const float sum = sum_of(run.losses(), blocks * WARPS, shared);
@@ -436,7 +436,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         continue;
       }
       // The last block, which has the fewest tiles, asks the host.
-      if (block == blocks - 1 && thread == 0) __stcg(counters + STOP, static_cast<unsigned>(__ldcv(host + ASKED_TO_STOP)));
+      if (block == blocks - 1 && thread == 0) counters[STOP] = static_cast<unsigned>(__ldcv(host + ASKED_TO_STOP));
       barrier();
 
       const int units = Unit::count(run), left = blocks - units % blocks;
@@ -446,20 +446,20 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       if (block >= units % blocks)
         squares += gradients_of_rows(run, block - units % blocks, left, batch, length, shared, thread % 32, warp);
       squares = sum_of_block(squares, shared);
-      if (thread == 0) __stcg(run.squares() + block, squares);
+      if (thread == 0) run.squares()[block] = squares;
       barrier();
 
       const float norm = sqrtf(sum_of(run.squares(), blocks, shared)), scale = norm > clip ? clip / norm : 1;
-      const bool finite = norm < INFINITE, stop = __ldcg(counters + STOP) || !finite;
+      const bool finite = norm < INFINITE, stop = counters[STOP] || !finite;
       const float factor = rates[3 * step], epsilon = rates[3 * step + 1], shrink = rates[3 * step + 2];
       if (finite)
         for (int i = block * THREADS + thread; i < run.count(); i += blocks * THREADS) {
-          const float gradient = __ldcg(gradients + i) * scale;
+          const float gradient = gradients[i] * scale;
           const float first = beta_1 * mean[i] + (1 - beta_1) * gradient;
           const float second = beta_2 * square[i] + (1 - beta_2) * gradient * gradient;
           mean[i] = first, square[i] = second;
-          const float before = __ldcg(parameters + i);
-          __stcg(parameters + i, (decays(run, i) ? before * shrink : before) - first / (sqrtf(second) + epsilon) * factor);
+          const float before = parameters[i];
+          parameters[i] = (decays(run, i) ? before * shrink : before) - first / (sqrtf(second) + epsilon) * factor;
         }
       if (block == 0) {
         const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
