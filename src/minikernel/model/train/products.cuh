@@ -74,8 +74,7 @@ __device__ __forceinline__ void add(Sum& sum, const Chunk& a, float4 b) {
   sum.add(a.second, b.z, b.w);
 }
 
-// Plain loads, also of what other blocks write: the fences of the grid's barrier empty the L1 cache. (`__ldcg` is an
-// assembler line that a compiler may move over a barrier.)
+// Plain loads, also of what other blocks write: the fences of the grid's barrier empty the L1 cache.
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 

@@ -15,14 +15,20 @@
 #include "attention.cuh"
 #include "gradients.cuh"
 
+// What other blocks have written. (`__ldcv` is an assembler line that a compiler may take out of a loop.)
+__device__ __forceinline__ unsigned acquired(const unsigned* from) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
 // Wait for all of `counter`'s blocks: each adds one, until there are `expected`.
 __device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();
     atomicAdd(counter, 1u);
-    while (static_cast<int>(__ldcv(counter) - expected) < 0) {
-    }
+    while (static_cast<int>(acquired(counter) - expected) < 0) __nanosleep(20);
     __threadfence();
   }
   __syncthreads();
@@ -436,7 +442,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         continue;
       }
       // The last block, which has the fewest tiles, asks the host.
-      if (block == blocks - 1 && thread == 0) counters[STOP] = static_cast<unsigned>(__ldcv(host + ASKED_TO_STOP));
+      if (block == blocks - 1 && thread == 0) counters[STOP] = *reinterpret_cast<volatile int*>(host + ASKED_TO_STOP);
       barrier();
 
       const int units = Unit::count(run), left = blocks - units % blocks;
