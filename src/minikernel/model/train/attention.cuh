@@ -118,22 +118,39 @@ __device__ __forceinline__ float2 mixed_of(const float* partials, const float* s
   return make_float2(mixed.x / total, mixed.y / total);
 }
 
+// How many of a head's four warps have gradients of queries; the others have those of keys and values. A tile of the
+// former costs three products, one of the latter four.
+__device__ __forceinline__ int parts_of_queries(int member, int tiles) {
+  int best = 1, least = 1 << 30;
+#pragma unroll
+  for (int parts = 1; parts < 4; ++parts) {
+    const int cost = max(3 * ((member + parts) / parts), 4 * ((tiles - member + 3 - parts) / (4 - parts)));
+    if (cost < least) least = cost, best = parts;
+  }
+  return best;
+}
+
+// Where a warp's part of attention's gradients lies: two in the place of other partial sums, two in that of activations.
+__device__ __forceinline__ float* gradients_of_part(float* rest, int part) {
+  return rest + (part < 2 ? PARTIALS + part * ROWS * PART : UNION + BIG + (part - 2) * ROWS * PART);
+}
+
 // Gradients of a tile's queries, over the keys up to its own, and of its keys and values, over the queries from its own
-// on. The first two of a head's warps have the former, each every other tile, the last two the latter. Of each query
-// `exponents` is the logarithm above, and `along` the sum of gradient times mixed value; both (row, head).
+// on. A head's warps take their tiles in turn. Of each query `exponents` is the logarithm above, and `along` the sum of
+// gradient times mixed value; both (row, head).
 template <class TileOf, class GradientOf, class OfRow>
 __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradient_of, OfRow of_row, const float* own,
                                                 const float* own_gradient, int member, int tiles, int head, int part,
-                                                float* partials, Lane lane) {
-  float* const out = partials + part % 2 * ROWS * THREE + HEAD * head;
-  const int column = HEAD * head;
-  if (part < 2) {
+                                                float* out, Lane lane) {
+  out += HEAD * head;
+  const int column = HEAD * head, for_queries = parts_of_queries(member, tiles);
+  if (part < for_queries) {
     const Chunk query = chunk_of(own + column, WIDE, lane), gradient = chunk_of(own_gradient + column, NARROW, lane);
     float2 of[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) of[half] = of_row(member, lane.group + 8 * half, head);
     Sum d_query[2];
-    for (int tile = part; tile <= member; tile += 2) {
+    for (int tile = part; tile <= member; tile += for_queries) {
       const Rows rows = tile_of(tile);
       float d_score[2][4];
 #pragma unroll
@@ -154,14 +171,14 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int j = 0; j < 2; ++j)
-        put2(out + (lane.group + 8 * half) * THREE + 8 * j + 2 * lane.pair,
+        put2(out + (lane.group + 8 * half) * PART + 8 * j + 2 * lane.pair,
              make_float2(d_query[j][2 * half], d_query[j][2 * half + 1]));
     return;
   }
   // the transposed: a row is a key, a column a query
   const Chunk key = chunk_of(own + WIDTH + column, WIDE, lane), value = chunk_of(own + 2 * WIDTH + column, WIDE, lane);
   Sum d_key[2], d_value[2];
-  for (int tile = member + part - 2; tile < tiles; tile += 2) {
+  for (int tile = member + part - for_queries; tile < tiles; tile += 4 - for_queries) {
     const Rows rows = tile_of(tile), gradients = gradient_of(tile);
     float p[2][4], d_score[2][4];
 #pragma unroll
@@ -184,8 +201,8 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
   for (int half = 0; half < 2; ++half)
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      float* const to = out + (lane.group + 8 * half) * THREE + 8 * j + 2 * lane.pair;
-      put2(to + WIDTH, make_float2(d_key[j][2 * half], d_key[j][2 * half + 1]));
-      put2(to + 2 * WIDTH, make_float2(d_value[j][2 * half], d_value[j][2 * half + 1]));
+      float* const to = out + (lane.group + 8 * half) * PART + 8 * j + 2 * lane.pair;
+      put2(to, make_float2(d_key[j][2 * half], d_key[j][2 * half + 1]));
+      put2(to + WIDTH, make_float2(d_value[j][2 * half], d_value[j][2 * half + 1]));
     }
 }

@@ -115,7 +115,7 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
   return squares;
 }
 
-constexpr int WINDOW = 1024, AT_ONCE = 8;  // ids that a warp looks through in one go; rows that it loads at once
+constexpr int WINDOW = 1024, IDS = 8, AT_ONCE = 16;  // ids of a list; ids that a lane, rows that a warp loads at once
 
 // The rows of one word, wherever they are in the batch, in their order. `list` has room for WINDOW numbers.
 __device__ __forceinline__ float2 gradient_of_word(const Run& run, int word, int tokens, int* list, int lane) {
@@ -123,15 +123,15 @@ __device__ __forceinline__ float2 gradient_of_word(const Run& run, int word, int
   float2 sum = make_float2(0, 0);
   for (int window = 0; window < tokens; window += WINDOW) {
     int found = 0;
-    for (int from = window; from < min(window + WINDOW, tokens); from += 32 * AT_ONCE) {
-      int ids[AT_ONCE];
+    for (int from = window; from < min(window + WINDOW, tokens); from += 32 * IDS) {
+      int ids[IDS];
 #pragma unroll
-      for (int i = 0; i < AT_ONCE; ++i) {
+      for (int i = 0; i < IDS; ++i) {
         const int token = from + 32 * i + lane;
         ids[i] = token < tokens ? run.ids[token] : -1;
       }
 #pragma unroll
-      for (int i = 0; i < AT_ONCE; ++i) {
+      for (int i = 0; i < IDS; ++i) {
         const unsigned here = __ballot_sync(~0u, ids[i] == word);
         if (ids[i] == word) list[found + __popc(here & ((1u << lane) - 1))] = from + 32 * i + lane;
         found += __popc(here);
@@ -164,25 +164,31 @@ __device__ __forceinline__ float2 sum_of_rows(const float* from, int count, int 
   return sum;
 }
 
-// Part `part` of `parts` of the gradients that are no matrix's.
+// Part `part` of `parts` of the gradients that are no matrix's: LayerNorms' vectors, places and words in turn, for each
+// warp one.
 __device__ __forceinline__ float gradients_of_rows(const Run& run, int part, int parts, int batch, int length,
                                                    float* shared, int lane, int warp) {
-  const int column = 2 * lane, from = part * WARPS + warp, step = parts * WARPS, norms = 2 * run.layers + 1;
+  const int column = 2 * lane, vectors = 2 * (2 * run.layers + 1), places = vectors + run.positions;
   float squares = 0;
-  auto write = [&](int at, float2 sum) {
+  for (int item = part * WARPS + warp; item < places + run.words; item += parts * WARPS) {
+    int at;
+    float2 sum;
+    if (item < vectors) {  // of a LayerNorm the weights, then the biases
+      const int norm = item / 2;
+      at = norm == 2 * run.layers ? run.last_at() : run.layer_at(norm / 2) + (norm % 2 ? LN_2 : LN_1);
+      at += item % 2 * WIDTH;
+      sum = sum_of_rows(run.norms(0) + item * WIDTH + column, batch * length / ROWS, vectors * WIDTH);
+    } else if (item < places) {
+      const int place = item - vectors;
+      at = (run.words + place) * WIDTH;
+      sum = sum_of_rows(run.last_field(D_EMBEDDING) + place * WIDTH + column, place < length ? batch : 0, length * WIDTH);
+    } else {
+      const int word = item - places;
+      at = word * WIDTH;
+      sum = gradient_of_word(run, word, batch * length, reinterpret_cast<int*>(shared) + warp * WINDOW, lane);
+    }
     put2(run.gradients + at + column, sum);
     squares += sum.x * sum.x + sum.y * sum.y;
-  };
-  int* const list = reinterpret_cast<int*>(shared) + warp * WINDOW;
-  for (int word = from; word < run.words; word += step)
-    write(word * WIDTH, gradient_of_word(run, word, batch * length, list, lane));
-  for (int place = from; place < run.positions; place += step)
-    write((run.words + place) * WIDTH,
-          sum_of_rows(run.last_field(D_EMBEDDING) + place * WIDTH + column, place < length ? batch : 0, length * WIDTH));
-  for (int i = from; i < 2 * norms; i += step) {  // of a LayerNorm the weights, then the biases
-    const int norm = i / 2;
-    const int at = norm == 2 * run.layers ? run.last_at() : run.layer_at(norm / 2) + (norm % 2 ? LN_2 : LN_1);
-    write(at + i % 2 * WIDTH, sum_of_rows(run.norms(0) + i * WIDTH + column, batch * length / ROWS, norms * 2 * WIDTH));
   }
   return squares;
 }

@@ -18,7 +18,7 @@ constexpr int NORMED_F = 0, D_EMBEDDING = NORMED_F + WIDTH, D_LOGITS = D_EMBEDDI
 
 // ---- shared memory: widths of rows, so that a warp's accesses lie in different banks
 constexpr int NARROW = WIDTH + 16, WIDE = QKV + 16, WIDEST = HIDDEN + 16, HIDDEN_ROW = HIDDEN + 8, PARTIAL = WIDTH + 8,
-              THREE = QKV + 8;
+              PART = 2 * WIDTH + 8;
 // of a layer
 constexpr int KEPT_1 = 0, KEPT_2 = KEPT_1 + ROWS * WIDTH, KEPT_QKV = KEPT_2 + ROWS * WIDTH,
               KEPT_HIDDEN = KEPT_QKV + ROWS * WIDE, KEPT_EXPONENTS = KEPT_HIDDEN + ROWS * HIDDEN_ROW,
@@ -27,9 +27,10 @@ constexpr int KEPT_1 = 0, KEPT_2 = KEPT_1 + ROWS * WIDTH, KEPT_QKV = KEPT_2 + RO
 constexpr int STREAM = 0, MIX = STREAM + ROWS * NARROW, PARTIALS = MIX + ROWS * NARROW,
               STATISTICS = PARTIALS + 4 * ROWS * PARTIAL, OF_ROWS = STATISTICS + 4 * HEADS * ROWS * 2,
               UNION = OF_ROWS + ROWS * HEADS;
-// the union: logits, or what is in use between them: hidden activations and attention's partial sums, then D_QKV's rows
-constexpr int BIG = 0, LARGE = 2 * ROWS * THREE, UNION_LEAST = LARGE + ROWS * WIDE;
-static_assert(ROWS * WIDEST <= LARGE, "the hidden activations fit before the gradients of queries, keys and values");
+// the union: logits, or what is in use between them: hidden activations or half of attention's partial sums, then the
+// gradients of queries, keys and values
+constexpr int BIG = 0, LARGE = ROWS * WIDEST;
+static_assert(2 * ROWS * PART <= LARGE && 2 * ROWS * PART <= 4 * ROWS * PARTIAL, "two partial sums fit in each place");
 
 // ---- phase B: partial sums of a unit of 32 outputs and 64 features, and its bias', for each warp
 constexpr int UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32;

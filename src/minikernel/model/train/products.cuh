@@ -78,47 +78,53 @@ __device__ __forceinline__ void add(Sum& sum, const Chunk& a, float4 b) {
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as far
-// as there are `outputs`; the features begin where `in` and `weight` point to. Weights come from L2, all loads before the
-// first use.
-template <int TILES, int CHUNKS>
-__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width, const float* weight,
-                                                int width, const int (&first)[TILES], int outputs, Lane lane) {
+// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. The weights are loaded before what they are multiplied
+// with is there, so that nothing waits for L2.
+template <int TILES, int CHUNKS> struct Forward {
   float4 weights[TILES][CHUNKS];
+
+  // Tile i has outputs `first[i]` and the 7 after it, as far as there are `outputs`; features begin where `weight` points.
+  __device__ __forceinline__ void load(const float* weight, int width, const int (&first)[TILES], int outputs, Lane lane) {
 #pragma unroll
-  for (int i = 0; i < TILES; ++i) {
-    const int output = first[i] + lane.group;
+    for (int i = 0; i < TILES; ++i) {
+      const int output = first[i] + lane.group;
+#pragma unroll
+      for (int chunk = 0; chunk < CHUNKS; ++chunk)
+        weights[i][chunk] = output < outputs ? load4(weight + output * width + 16 * chunk + 4 * lane.pair)
+                                             : make_float4(0, 0, 0, 0);
+    }
+  }
+  __device__ __forceinline__ void multiply(Sum (&sum)[TILES], const float* in, int in_width, Lane lane) const {
+#pragma unroll
+    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+      const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+#pragma unroll
+      for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i][chunk]);
+    }
+  }
+};
+
+// in W: 16 rows by 16 columns, over 16 CHUNKS outputs of W. sum[i][j] has column 2 (2 pair + j % 2) + i.
+template <int CHUNKS> struct Backward {
+  float2 weights[CHUNKS][4];
+
+  // The columns begin where `weight` points to; outputs from `first` on, as far as there are `outputs`.
+  __device__ __forceinline__ void load(const float* weight, int width, int first, int outputs, Lane lane) {
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk)
-      weights[i][chunk] = output < outputs ? load4(weight + output * width + 16 * chunk + 4 * lane.pair)
-                                           : make_float4(0, 0, 0, 0);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int output = first + 16 * chunk + 4 * lane.pair + i;
+        weights[chunk][i] = output < outputs ? load2(weight + output * width + 2 * lane.group) : make_float2(0, 0);
+      }
   }
+  __device__ __forceinline__ void multiply(Sum (&sum)[2], const float* in, int in_width, Lane lane) const {
 #pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
-#pragma unroll
-    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i][chunk]);
-  }
-}
-
-// in W: 16 rows by the 16 columns that begin where `weight` points to, over 16 CHUNKS outputs of W from `first` on, as
-// far as there are `outputs`. sum[i][j] has column 2 (2 pair + j % 2) + i.
-template <int CHUNKS>
-__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width, const float* weight,
-                                                 int width, int first, int outputs, Lane lane) {
-  float2 weights[CHUNKS][4];
-#pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int output = first + 16 * chunk + 4 * lane.pair + i;
-      weights[chunk][i] = output < outputs ? load2(weight + output * width + 2 * lane.group) : make_float2(0, 0);
+    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+      const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+      const float2(&w)[4] = weights[chunk];
+      add(sum[0], a, make_float4(w[0].x, w[1].x, w[2].x, w[3].x));
+      add(sum[1], a, make_float4(w[0].y, w[1].y, w[2].y, w[3].y));
     }
-#pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + first + 16 * chunk, in_width, lane);
-    const float2(&w)[4] = weights[chunk];
-    add(sum[0], a, make_float4(w[0].x, w[1].x, w[2].x, w[3].x));
-    add(sum[1], a, make_float4(w[0].y, w[1].y, w[2].y, w[3].y));
   }
-}
+};

@@ -22,14 +22,16 @@ __device__ __forceinline__ unsigned acquired(const unsigned* from) {
   return value;
 }
 
+// What the block has written is seen by who acquires what this thread writes next.
+__device__ __forceinline__ void release() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
 // Wait for all of `counter`'s blocks: each adds one, until there are `expected`.
 __device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
+    release();
     atomicAdd(counter, 1u);
     while (static_cast<int>(acquired(counter) - expected) < 0) __nanosleep(20);
-    __threadfence();
   }
   __syncthreads();
 }
@@ -95,38 +97,46 @@ struct Tile {
   }
 
   // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp / 4.
-  template <int CHUNKS> __device__ __forceinline__ void narrow(const float* in, int width, const float* weight) const {
-    const int quarter = warp / 4, from = 16 * (warp % 4), feature = 16 * CHUNKS * quarter;
+  template <int CHUNKS> __device__ __forceinline__ void load(Forward<2, CHUNKS>& product, const float* weight) const {
+    const int from = 16 * (warp % 4), first[2] = {from, from + 8};
+    product.load(weight + 16 * CHUNKS * (warp / 4), 64 * CHUNKS, first, WIDTH, lane);
+  }
+  template <int CHUNKS> __device__ __forceinline__ void load(Backward<CHUNKS>& product, const float* weight) const {
+    product.load(weight + 16 * (warp % 4), WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
+  }
+  template <int CHUNKS>
+  __device__ __forceinline__ void put(const Forward<2, CHUNKS>& product, const float* in, int width) const {
     Sum sum[2];
-    const int first[2] = {from, from + 8};
-    forward_product<2, CHUNKS>(sum, in + feature, width, weight + feature, 4 * 16 * CHUNKS, first, WIDTH, lane);
-    float* const to = rest + PARTIALS + (quarter * ROWS + lane.group) * PARTIAL + from + 2 * lane.pair;
+    product.multiply(sum, in + 16 * CHUNKS * (warp / 4), width, lane);
+    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 2 * lane.pair;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       put2(to + 8 * i, make_float2(sum[i][0], sum[i][1]));
       put2(to + 8 * i + 8 * PARTIAL, make_float2(sum[i][2], sum[i][3]));
     }
   }
+  template <int CHUNKS> __device__ __forceinline__ void put(const Backward<CHUNKS>& product, const float* in, int width) const {
+    Sum sum[2];
+    product.multiply(sum, in + 16 * CHUNKS * (warp / 4), width, lane);
+    put_back(sum);
+  }
   __device__ __forceinline__ void put_back(const Sum (&sum)[2]) const {
     float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 4 * lane.pair;
     *reinterpret_cast<float4*>(to) = make_float4(sum[0][0], sum[1][0], sum[0][1], sum[1][1]);
     *reinterpret_cast<float4*>(to + 8 * PARTIAL) = make_float4(sum[0][2], sum[1][2], sum[0][3], sum[1][3]);
   }
-  template <int CHUNKS> __device__ __forceinline__ void narrow_back(const float* in, int width, const float* weight) const {
-    Sum sum[2];
-    backward_product<CHUNKS>(sum, in, width, weight + 16 * (warp % 4), WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
-    put_back(sum);
-  }
   __device__ __forceinline__ float2 partials() const { return sum_of_partials(rest + PARTIALS, warp, column); }
 
-  // LayerNorm number `norm` of the stream, which is written where products read it, and kept for the gradients.
-  __device__ __forceinline__ void normalise(bool trains, const float* weights, float* normed, float* inverse, float* kept_for_later) {
+  // A LayerNorm of the stream, which is written where products read it, and kept for the gradients.
+  __device__ __forceinline__ void normalise(bool trains, float2 weight, float2 bias, float* normed, float* inverse,
+                                            float* kept_for_later) {
     float2 y;
-    const float one = layer_norm(stream, weights, column, normed, y);
+    const float one = layer_norm(stream, weight, bias, normed, y);
     if (column == 0) *inverse = one;
     put2(rest + STREAM + warp * NARROW + column, y);
     if (trains) put2(kept_for_later, y);
   }
+  __device__ __forceinline__ float2 vector(int layer, int of) const { return load2(parameter(layer, of) + column); }
 
   __device__ __forceinline__ void forward_layer(int layer, bool trains);
   __device__ __forceinline__ float forward(bool trains);
@@ -148,19 +158,27 @@ struct Tile {
   }
 };
 
+// Each product's weights are asked for one barrier before the product.
 __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
-  const int pair = 2 * lane.pair;
-  {  // queries, keys and values of the LayerNorm that is in place
+  const int pair = 2 * lane.pair, first[2] = {8 * warp, 8 * (warp + WARPS)};
+  {  // queries, keys and values
+    Forward<2, 4> product;
+    product.load(parameter(layer, QKV_WEIGHT), WIDTH, first, QKV, lane);
+    normalise(trains, vector(layer, LN_1), vector(layer, LN_1 + WIDTH), kept(layer, KEPT_1) + warp * WIDTH + column,
+              kept(layer, KEPT_INVERSES) + warp, row_out(layer, NORMED_1, WIDTH));
+    float2 bias[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      bias[i] = first[i] < QKV ? load2(parameter(layer, QKV_BIAS) + first[i] + pair) : make_float2(0, 0);
+    __syncthreads();
     Sum sum[2];
-    const int first[2] = {8 * warp, 8 * (warp + WARPS)};
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, QKV_WEIGHT), WIDTH, first, QKV, lane);
+    product.multiply(sum, rest + STREAM, NARROW, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (first[i] >= QKV) continue;
-      const float2 bias = load2(parameter(layer, QKV_BIAS) + first[i] + pair);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float2 value = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias;
+        const float2 value = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias[i];
         const int row = lane.group + 8 * half;
         put2(kept(layer, KEPT_QKV) + row * WIDE + first[i] + pair, value);
         if (tiles > 1) put2(out(layer, QUERIES, QKV) + row * QKV + first[i] + pair, value);
@@ -173,6 +191,8 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
          rest + PARTIALS, rest + STATISTICS, lane);
   __syncthreads();
   {
+    Forward<2, 1> product;
+    load(product, parameter(layer, PROJ_WEIGHT));
     float exponent;
     const float2 mixed = mixed_of(rest + PARTIALS, rest + STATISTICS, warp, column, exponent);
     put2(rest + MIX + warp * NARROW + column, mixed);
@@ -183,24 +203,29 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
         if (tiles > 1) out(layer, OF_ROW, 2 * HEADS)[warp * 2 * HEADS + column / HEAD] = exponent;
       }
     }
+    __syncthreads();
+    put(product, rest + MIX, NARROW);
   }
+  const float2 of_proj = vector(layer, PROJ_BIAS), of_out = vector(layer, OUT_BIAS);
   __syncthreads();
-  narrow<1>(rest + MIX, NARROW, parameter(layer, PROJ_WEIGHT));
-  __syncthreads();
-  stream = stream + (partials() + load2(parameter(layer, PROJ_BIAS) + column));
-  normalise(trains, parameter(layer, LN_2), kept(layer, KEPT_2) + warp * WIDTH + column,
-                    kept(layer, KEPT_INVERSES) + ROWS + warp, row_out(layer, NORMED_2, WIDTH));
-  __syncthreads();
+  Forward<2, 4> last;
   {
+    Forward<2, 4> product;
+    product.load(parameter(layer, FC_WEIGHT), WIDTH, first, HIDDEN, lane);
+    stream = stream + (partials() + of_proj);
+    normalise(trains, vector(layer, LN_2), vector(layer, LN_2 + WIDTH), kept(layer, KEPT_2) + warp * WIDTH + column,
+              kept(layer, KEPT_INVERSES) + ROWS + warp, row_out(layer, NORMED_2, WIDTH));
+    const float2 bias[2] = {load2(parameter(layer, FC_BIAS) + first[0] + pair),
+                            load2(parameter(layer, FC_BIAS) + first[1] + pair)};
+    __syncthreads();
     Sum sum[2];
-    const int first[2] = {8 * warp, 8 * (warp + WARPS)};
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, FC_WEIGHT), WIDTH, first, HIDDEN, lane);
+    product.multiply(sum, rest + STREAM, NARROW, lane);
+    load(last, parameter(layer, OUT_WEIGHT));
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float2 bias = load2(parameter(layer, FC_BIAS) + first[i] + pair);
+    for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float2 hidden = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias;
+        const float2 hidden = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias[i];
         const int row = lane.group + 8 * half, at = first[i] + pair;
         const float2 activated = make_float2(gelu(hidden.x), gelu(hidden.y));
         put2(rest + UNION + BIG + row * WIDEST + at, activated);
@@ -209,15 +234,14 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
           put2(out(layer, ACTIVATED, HIDDEN) + row * HIDDEN + at, activated);
         }
       }
-    }
   }
   __syncthreads();
-  narrow<4>(rest + UNION + BIG, WIDEST, parameter(layer, OUT_WEIGHT));
+  put(last, rest + UNION + BIG, WIDEST);
   __syncthreads();
-  stream = stream + (partials() + load2(parameter(layer, OUT_BIAS) + column));
+  stream = stream + (partials() + of_out);
 }
 
-// The loss of the warp's row; where it trains, each logit's gradient is in its place, not yet divided by the tokens.
+// The loss of the warp's row; its exponentials are in the logits' place, and their sum in `total`.
 __device__ __forceinline__ float Tile::forward(bool trains) {
   const int place = ROWS * member + warp, at = first + place;
   const int id = place ? run.text[at - 1] : run.bos;
@@ -225,40 +249,46 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
   stream = load2(run.parameters + id * WIDTH + column) +
            load2(run.parameters + (run.words + place) * WIDTH + column);
-  for (int layer = 0; layer < run.layers; ++layer) {
-    normalise(trains, parameter(layer, LN_1), kept(layer, KEPT_1) + warp * WIDTH + column,
-                      kept(layer, KEPT_INVERSES) + warp, row_out(layer, NORMED_1, WIDTH));
-    __syncthreads();
-    forward_layer(layer, trains);
-  }
-  // the last LayerNorm's row waits where attention's was
-  normalise(trains, run.parameters + run.last_at(), rest + MIX + warp * NARROW + column, rest + OF_ROWS + warp,
-                    row_out(run.layers, NORMED_F, WIDTH));
-  __syncthreads();
-  const float* const head = run.parameters + run.head_at();
+  for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains);
+
+  const float *const norm = run.parameters + run.last_at(), *const head = run.parameters + run.head_at();
   const int width = logits_width();
-  for (int from = 8 * warp; from < run.words; from += 2 * 8 * WARPS) {
+  Forward<2, 4> product;
+  int words[2] = {8 * warp, 8 * (warp + WARPS)};
+  product.load(head, WIDTH, words, run.words, lane);
+  // the row without its mean waits where attention's was
+  normalise(trains, load2(norm + column), load2(norm + WIDTH + column), rest + MIX + warp * NARROW + column,
+            rest + OF_ROWS + warp, row_out(run.layers, NORMED_F, WIDTH));
+  __syncthreads();
+  while (true) {
     Sum sum[2];
-    const int first[2] = {from, from + 8 * WARPS};
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, head, WIDTH, first, run.words, lane);
+    product.multiply(sum, rest + STREAM, NARROW, lane);
+    const int next[2] = {words[0] + 16 * WARPS, words[1] + 16 * WARPS};
+    product.load(head, WIDTH, next, run.words, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int word = first[i] + 2 * lane.pair;
+      const int word = words[i] + 2 * lane.pair;
 #pragma unroll
-      for (int c = 0; c < 4; ++c)
-        if (word + c % 2 < run.words)
-          logits()[(lane.group + c / 2 * 8) * width + word + c % 2] =
-              sum[i][c] + head[run.words * WIDTH + word + c % 2];
+      for (int j = 0; j < 2; ++j)
+        if (word + j < run.words) {
+          const float bias = head[run.words * WIDTH + word + j];
+          logits()[lane.group * width + word + j] = sum[i][j] + bias;
+          logits()[(lane.group + 8) * width + word + j] = sum[i][j + 2] + bias;
+        }
     }
+    words[0] = next[0], words[1] = next[1];
+    if (words[0] >= run.words) break;
   }
   __syncthreads();
   float* const row = logits() + warp * width;
   float most = -INFINITE;
+#pragma unroll 4
   for (int word = column / 2; word < run.words; word += 32) most = fmaxf(most, row[word]);
   most = most_of_warp(most);
   const float of_target = row[target] - most;
   __syncwarp();
   total = 0;
+#pragma unroll 4
   for (int word = column / 2; word < run.words; word += 32) {
     const float power = expf(row[word] - most);
     total += power;
@@ -270,43 +300,52 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
 
 // The probabilities of the row become its gradient, then everything before them gets its own.
 __device__ __forceinline__ void Tile::backward(int batch_tokens) {
+  const int width = logits_width();
+  const float2 norm = load2(run.parameters + run.last_at() + column);
   {
-    const int width = logits_width();
+    const float* const head = run.parameters + run.head_at() + 16 * (warp % 4);
+    Backward<2> product;
+    int from = 32 * (warp / 4);
+    product.load(head, WIDTH, from, run.words, lane);
     float* const row = logits() + warp * width;
     const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
     float* const to = run.field(run.layers, D_LOGITS) + (slot * ROWS + warp) * run.words_up();
+#pragma unroll 4
     for (int word = column / 2; word < run.words_up(); word += 32) {
       const float gradient = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
       row[word] = gradient;
       to[word] = gradient;
     }
-  }
-  __syncthreads();
-  {
+    __syncthreads();
     Sum sum[2];
-    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128)
-      backward_product<2>(sum, logits(), logits_width(), run.parameters + run.head_at() + 16 * (warp % 4), WIDTH, from,
-                          run.words, lane);
+    for (; from < run.words_up(); from += 128) {
+      const Backward<2> now = product;
+      product.load(head, WIDTH, from + 128, run.words, lane);
+      now.multiply(sum, logits() + from, width, lane);
+    }
     put_back(sum);
   }
   __syncthreads();
-  stream = layer_norm_backward(partials(), run.parameters + run.last_at(), column, rest + MIX + warp * NARROW + column,
-                               rest[OF_ROWS + warp], sums() + warp * 2 * WIDTH);
-  for (int layer = run.layers; layer--;) {
-    put_stream(row_out(layer, D_OUT, WIDTH));
-    __syncthreads();
-    sum_norm(2 * layer + 2);
-    backward_layer(layer);
-  }
+  stream = layer_norm_backward(partials(), norm, rest + MIX + warp * NARROW + column, rest[OF_ROWS + warp],
+                               sums() + warp * 2 * WIDTH + column);
+  for (int layer = run.layers; layer--;) backward_layer(layer);
   put2(row_out(run.layers, D_EMBEDDING, WIDTH), stream);
   __syncthreads();
   sum_norm(0);
 }
 
 __device__ __forceinline__ void Tile::backward_layer(int layer) {
+  const float2 ln_1 = vector(layer, LN_1), ln_2 = vector(layer, LN_2);
+  Backward<4> next;
   {  // the feed-forward network
+    Backward<4> product;
+    product.load(parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
+    put_stream(row_out(layer, D_OUT, WIDTH));
+    __syncthreads();
+    sum_norm(2 * layer + 2);
     Sum sum[2];
-    backward_product<4>(sum, rest + STREAM, NARROW, parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
+    product.multiply(sum, rest + STREAM, NARROW, lane);
+    load(next, parameter(layer, FC_WEIGHT));
     const int at = 16 * warp + 4 * lane.pair;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -320,18 +359,22 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
     }
   }
   __syncthreads();
-  narrow_back<4>(rest + UNION + BIG, WIDEST, parameter(layer, FC_WEIGHT));
+  put(next, rest + UNION + BIG, WIDEST);
   __syncthreads();
-  stream = stream + layer_norm_backward(partials(), parameter(layer, LN_2), column,
-                                        kept(layer, KEPT_2) + warp * WIDTH + column,
-                                        kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH);
-  put_stream(row_out(layer, D_PROJ, WIDTH));
-  __syncthreads();
-  sum_norm(2 * layer + 1);
-  narrow_back<1>(rest + STREAM, NARROW, parameter(layer, PROJ_WEIGHT));
+  {
+    Backward<1> product;
+    load(product, parameter(layer, PROJ_WEIGHT));
+    stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
+                                          kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH + column);
+    put_stream(row_out(layer, D_PROJ, WIDTH));
+    __syncthreads();
+    sum_norm(2 * layer + 1);
+    put(product, rest + STREAM, NARROW);
+  }
+  const float2 mixed = load2(row_out(layer, MIXED, WIDTH));
   __syncthreads();
   {  // attention
-    const float2 gradient = partials(), product = gradient * load2(row_out(layer, MIXED, WIDTH));
+    const float2 gradient = partials(), product = gradient * mixed;
     put2(rest + MIX + warp * NARROW + column, gradient);
     float along = product.x + product.y;
 #pragma unroll
@@ -356,21 +399,29 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
         const float* const of = out(layer, OF_ROW, 2 * HEADS) + ((tile - member) * ROWS + row) * 2 * HEADS + head;
         return make_float2(of[0], of[HEADS]);
       },
-      kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp / 4, warp % 4, rest + UNION + BIG, lane);
+      kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp / 4, warp % 4,
+      gradients_of_part(rest, warp % 4), lane);
   __syncthreads();
+  {
+    Backward<3> product;
+    load(product, parameter(layer, QKV_WEIGHT));
+    const int for_queries = parts_of_queries(member, tiles);
 #pragma unroll
-  for (int part = 0; part < 3; ++part) {
-    const float* const from = rest + UNION + BIG + warp * THREE + part * WIDTH + column;
-    const float2 gradient = at2(from) + at2(from + ROWS * THREE);
-    put2(rest + UNION + LARGE + warp * WIDE + part * WIDTH + column, gradient);
-    put2(row_out(layer, D_QKV, QKV) + part * WIDTH, gradient);
+    for (int of = 0; of < 3; ++of) {  // queries, keys, values
+      float2 gradient = make_float2(0, 0);
+#pragma unroll
+      for (int part = 0; part < 4; ++part)
+        if ((part < for_queries) == (of == 0))
+          gradient = gradient + at2(gradients_of_part(rest, part) + warp * PART + of / 2 * WIDTH + column);
+      put2(rest + UNION + LARGE + warp * WIDE + of * WIDTH + column, gradient);
+      put2(row_out(layer, D_QKV, QKV) + of * WIDTH, gradient);
+    }
+    __syncthreads();
+    put(product, rest + UNION + LARGE, WIDE);
   }
   __syncthreads();
-  narrow_back<3>(rest + UNION + LARGE, WIDE, parameter(layer, QKV_WEIGHT));
-  __syncthreads();
-  stream = stream + layer_norm_backward(partials(), parameter(layer, LN_1), column,
-                                        kept(layer, KEPT_1) + warp * WIDTH + column, kept(layer, KEPT_INVERSES)[warp],
-                                        sums() + warp * 2 * WIDTH);
+  stream = stream + layer_norm_backward(partials(), ln_1, kept(layer, KEPT_1) + warp * WIDTH + column,
+                                        kept(layer, KEPT_INVERSES)[warp], sums() + warp * 2 * WIDTH + column);
 }
 
 // Whether weight decay applies to a parameter: to matrices and embeddings.
@@ -380,6 +431,32 @@ __device__ __forceinline__ bool decays(const Run& run, int i) {
   const int of = (i - run.layer_at(0)) % LAYER;
   return (of >= QKV_WEIGHT && of < QKV_BIAS) || (of >= PROJ_WEIGHT && of < PROJ_BIAS) ||
          (of >= FC_WEIGHT && of < FC_BIAS) || (of >= OUT_WEIGHT && of < OUT_BIAS);
+}
+
+constexpr int UPDATES = 5;  // parameters that a thread has at once
+
+// AdamW. `rates`: the factor of the update, what is added to the root, and what weights shrink to.
+__device__ __forceinline__ void update(const Run& run, const float* rates, float scale) {
+  const int count = run.count(), step = gridDim.x * THREADS;
+  const float factor = rates[0], epsilon = rates[1], shrink = rates[2];
+  for (int from = blockIdx.x * THREADS + threadIdx.x; from < count; from += UPDATES * step) {
+    float gradient[UPDATES], mean[UPDATES], square[UPDATES], before[UPDATES];
+#pragma unroll
+    for (int i = 0; i < UPDATES; ++i) {
+      const int at = from + i * step;
+      if (at >= count) continue;
+      gradient[i] = run.gradients[at], mean[i] = run.mean[at], square[i] = run.square[at], before[i] = run.parameters[at];
+    }
+#pragma unroll
+    for (int i = 0; i < UPDATES; ++i) {
+      const int at = from + i * step;
+      if (at >= count) continue;
+      const float of = gradient[i] * scale, first = run.beta_1 * mean[i] + (1 - run.beta_1) * of;
+      const float second = run.beta_2 * square[i] + (1 - run.beta_2) * of * of;
+      run.mean[at] = first, run.square[at] = second;
+      run.parameters[at] = (decays(run, at) ? before[i] * shrink : before[i]) - first / (sqrtf(second) + epsilon) * factor;
+    }
+  }
 }
 
 // parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. text: the tokens' ids. firsts: where the
@@ -400,6 +477,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   unsigned met = 0;
   auto barrier = [&] { meet(counters + BARRIER, met += blocks); };
 
+  // The last block, which has the fewest tiles, speaks with the host, at the begin of a step: nobody waits for that.
+  const bool asks = block == blocks - 1 && thread == 0;
   int step = 0, evaluated = 0;
   const int* rows = firsts;
   for (int phase = 0; phase < phase_count; ++phase) {
@@ -441,8 +520,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         if (step == last_of_phase) break;
         continue;
       }
-      // The last block, which has the fewest tiles, asks the host.
-      if (block == blocks - 1 && thread == 0) counters[STOP] = *reinterpret_cast<volatile int*>(host + ASKED_TO_STOP);
+      if (asks) {
+        *reinterpret_cast<volatile int*>(host + PROGRESS) = step;
+        counters[STOP] = *reinterpret_cast<volatile int*>(host + ASKED_TO_STOP);
+      }
       barrier();
 
       const int units = Unit::count(run), left = blocks - units % blocks;
@@ -457,28 +538,20 @@ extern "C" __global__ void __launch_bounds__(512, 1)
 
       const float norm = sqrtf(sum_of(run.squares(), blocks, shared)), scale = norm > clip ? clip / norm : 1;
       const bool finite = norm < INFINITE, stop = counters[STOP] || !finite;
-      const float factor = rates[3 * step], epsilon = rates[3 * step + 1], shrink = rates[3 * step + 2];
-      if (finite)
-        for (int i = block * THREADS + thread; i < run.count(); i += blocks * THREADS) {
-          const float gradient = gradients[i] * scale;
-          const float first = beta_1 * mean[i] + (1 - beta_1) * gradient;
-          const float second = beta_2 * square[i] + (1 - beta_2) * gradient * gradient;
-          mean[i] = first, square[i] = second;
-          const float before = parameters[i];
-          parameters[i] = (decays(run, i) ? before * shrink : before) - first / (sqrtf(second) + epsilon) * factor;
-        }
-      if (block == 0) {
+      if (finite) update(run, rates + 3 * step, scale);
+      if (block == blocks - 1) {
         const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
-        if (thread == 0) {
-          record[2 * step] = loss, record[2 * step + 1] = norm;
-          *reinterpret_cast<volatile int*>(host + PROGRESS) = step + 1;
-        }
+        if (thread == 0) record[2 * step] = loss, record[2 * step + 1] = norm;
       }
       barrier();
-      if (stop) return;
+      if (stop) {
+        if (asks) *reinterpret_cast<volatile int*>(host + PROGRESS) = step + 1;
+        return;
+      }
       rows += batch, ++step;
       evaluates = sizes[3] && (step % evaluate_every == 0 || step == steps);
       if (!evaluates && step == last_of_phase) break;
     }
   }
+  if (asks) *reinterpret_cast<volatile int*>(host + PROGRESS) = step;
 }
