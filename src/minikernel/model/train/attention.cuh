@@ -115,7 +115,7 @@ __device__ __forceinline__ float2 mixed_of(const float* partials, const float* s
     mixed.x += partial.x * weight, mixed.y += partial.y * weight;
   }
   exponent = most + logf(total);
-  return make_float2(mixed.x / total, mixed.y / total);
+  return make_float2(__fdividef(mixed.x, total), __fdividef(mixed.y, total));
 }
 
 // How many of a head's four warps have gradients of queries; the others have those of keys and values. A tile of the

@@ -5,6 +5,8 @@
 // over the blocks that are left.
 #pragma once
 
+constexpr int UNITS_OF_LAYER = (QKV + WIDTH + HIDDEN) / 32 + WIDTH / 32 * (HIDDEN / WIDTH);
+
 struct Unit {
   const float *dy, *x;
   int dy_width, x_width;
@@ -12,13 +14,12 @@ struct Unit {
   int width, outputs;
 
   __device__ __forceinline__ Unit(const Run& run, int number) {
-    constexpr int QKV_UNITS = QKV / 32, PROJ_UNITS = WIDTH / 32, FC_UNITS = HIDDEN / 32,
-                  OUT_UNITS = WIDTH / 32 * (HIDDEN / WIDTH), UNITS = QKV_UNITS + PROJ_UNITS + FC_UNITS + OUT_UNITS;
-    const int layer = number / UNITS;
-    int of = number % UNITS, weight_at, bias_at, dy_field, x_field, feature = 0;
+    constexpr int QKV_UNITS = QKV / 32, PROJ_UNITS = WIDTH / 32, FC_UNITS = HIDDEN / 32;
+    const int layer = number / UNITS_OF_LAYER;
+    int of = number % UNITS_OF_LAYER, weight_at, bias_at, dy_field, x_field, feature = 0;
     x_width = width = WIDTH, outputs = 32;
     if (layer >= run.layers) {
-      of = number - run.layers * UNITS;
+      of = number - run.layers * UNITS_OF_LAYER;
       dy_field = D_LOGITS, dy_width = run.words_up(), x_field = NORMED_F;
       weight_at = run.head_at(), bias_at = weight_at + run.words * WIDTH;
       outputs = min(32, run.words - 32 * of);
@@ -42,10 +43,17 @@ struct Unit {
     weight = run.gradients + weight_at + 32 * of * width + feature;
     bias = feature ? nullptr : run.gradients + bias_at + 32 * of;
   }
-  __device__ static __forceinline__ int count(const Run& run) {
-    return run.layers * ((QKV + WIDTH + HIDDEN) / 32 + WIDTH / 32 * (HIDDEN / WIDTH)) + rounded_up(run.words, 32) / 32;
-  }
 };
+
+__device__ __forceinline__ int units_of_head(const Run& run) { return run.words_up() / 32; }
+
+// The order in which units can be computed while tokens are still on their way back: the head's, then each layer's.
+__device__ __forceinline__ int unit_in_order(const Run& run, int i, int& stage) {
+  const int head = units_of_head(run);
+  if (i < head) return stage = 0, run.layers * UNITS_OF_LAYER + i;
+  stage = 1 + (i - head) / UNITS_OF_LAYER;
+  return (run.layers - stage) * UNITS_OF_LAYER + (i - head) % UNITS_OF_LAYER;
+}
 
 __device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 

@@ -15,7 +15,7 @@ KEPT, KEPT_LAST = 1288, 128  # floats of a token in global memory: of a layer; o
 SHARED_LAYER, SHARED_REST, SHARED_UNION = 9696, 7744, 7680  # floats of a block
 SHARED_UNIT = 16 * (32 * 68 + 32)
 LOGITS_BEYOND = 16
-GROUPS = 2  # where the counters of groups of blocks begin
+GROUPS = 8  # where the counters of groups of blocks begin
 
 
 class Phase(NamedTuple):

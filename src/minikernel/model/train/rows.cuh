@@ -30,7 +30,7 @@ __device__ __forceinline__ float layer_norm(float2 x, float2 weight, float2 bias
   const float mean = sum_of_warp(x.x + x.y) / WIDTH;
   const float2 centred = make_float2(x.x - mean, x.y - mean);
   const float variance = sum_of_warp(centred.x * centred.x + centred.y * centred.y) / WIDTH;
-  const float inverse = 1 / sqrtf(variance + 1e-5f);
+  const float inverse = rsqrtf(variance + 1e-5f);
   const float2 n = make_float2(centred.x * inverse, centred.y * inverse);
   put2(normed, n);
   y = weight * n + bias;
@@ -48,14 +48,15 @@ __device__ __forceinline__ float2 layer_norm_backward(float2 dy, float2 weight, 
   return make_float2((g.x - mean - n.x * along) * inverse, (g.y - mean - n.y * along) * inverse);
 }
 
-// u = c (x + 0.044715 x^3), GELU = x (1 + tanh u) / 2
+// u = c (x + 0.044715 x^3) and GELU = x (1 + tanh u) / 2, which is x s with s = 1 / (1 + exp(-2 u)).
 constexpr float GELU_SCALE = 0.7978845608028654f, GELU_CUBIC = 0.044715f;
 
-__device__ __forceinline__ float gelu(float x) {
-  return 0.5f * x * (1 + tanhf(x * (GELU_SCALE * GELU_CUBIC * x * x + GELU_SCALE)));
+__device__ __forceinline__ float gelu_share(float x) {
+  return __fdividef(1, 1 + expf(-2 * x * (GELU_SCALE * GELU_CUBIC * x * x + GELU_SCALE)));
 }
 
+// s + 2 x s (1 - s) u'
 __device__ __forceinline__ float gelu_slope(float x) {
-  const float square = x * x, t = tanhf(x * (GELU_SCALE * GELU_CUBIC * square + GELU_SCALE));
-  return 0.5f * (1 + t) * (1 + x * (1 - t) * (3 * GELU_SCALE * GELU_CUBIC * square + GELU_SCALE));
+  const float share = gelu_share(x);
+  return share * (1 + 2 * x * (1 - share) * (3 * GELU_SCALE * GELU_CUBIC * x * x + GELU_SCALE));
 }

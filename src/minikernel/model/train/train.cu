@@ -25,15 +25,25 @@ __device__ __forceinline__ unsigned acquired(const unsigned* from) {
 // What the block has written is seen by who acquires what this thread writes next.
 __device__ __forceinline__ void release() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
-// Wait for all of `counter`'s blocks: each adds one, until there are `expected`.
-__device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
+// Count the block, once all its threads are here.
+__device__ __forceinline__ void arrive(unsigned* counter) {
   __syncthreads();
   if (threadIdx.x == 0) {
     release();
     atomicAdd(counter, 1u);
-    while (static_cast<int>(acquired(counter) - expected) < 0) __nanosleep(20);
   }
+}
+
+// Wait until `expected` have been counted, and see what they have written.
+__device__ __forceinline__ void await(const unsigned* counter, unsigned expected) {
+  if (threadIdx.x == 0)
+    while (static_cast<int>(acquired(counter) - expected) < 0) __nanosleep(20);
   __syncthreads();
+}
+
+__device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
+  arrive(counter);
+  await(counter, expected);
 }
 
 // The same sum in every thread. `scratch` has room for a number of each warp.
@@ -227,7 +237,7 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
       for (int half = 0; half < 2; ++half) {
         const float2 hidden = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias[i];
         const int row = lane.group + 8 * half, at = first[i] + pair;
-        const float2 activated = make_float2(gelu(hidden.x), gelu(hidden.y));
+        const float2 activated = make_float2(hidden.x * gelu_share(hidden.x), hidden.y * gelu_share(hidden.y));
         put2(rest + UNION + BIG + row * WIDEST + at, activated);
         if (trains) {
           put2(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at, hidden);
@@ -253,31 +263,26 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
 
   const float *const norm = run.parameters + run.last_at(), *const head = run.parameters + run.head_at();
   const int width = logits_width();
-  Forward<2, 4> product;
-  int words[2] = {8 * warp, 8 * (warp + WARPS)};
-  product.load(head, WIDTH, words, run.words, lane);
   // the row without its mean waits where attention's was
   normalise(trains, load2(norm + column), load2(norm + WIDTH + column), rest + MIX + warp * NARROW + column,
             rest + OF_ROWS + warp, row_out(run.layers, NORMED_F, WIDTH));
   __syncthreads();
-  while (true) {
+  for (int from = 8 * warp; from < run.words; from += 16 * WARPS) {
+    Forward<2, 4> product;
     Sum sum[2];
+    const int first[2] = {from, from + 8 * WARPS};
+    product.load(head, WIDTH, first, run.words, lane);
     product.multiply(sum, rest + STREAM, NARROW, lane);
-    const int next[2] = {words[0] + 16 * WARPS, words[1] + 16 * WARPS};
-    product.load(head, WIDTH, next, run.words, lane);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int word = words[i] + 2 * lane.pair;
+    for (int i = 0; i < 2; ++i)
 #pragma unroll
-      for (int j = 0; j < 2; ++j)
-        if (word + j < run.words) {
-          const float bias = head[run.words * WIDTH + word + j];
-          logits()[lane.group * width + word + j] = sum[i][j] + bias;
-          logits()[(lane.group + 8) * width + word + j] = sum[i][j + 2] + bias;
-        }
-    }
-    words[0] = next[0], words[1] = next[1];
-    if (words[0] >= run.words) break;
+      for (int j = 0; j < 2; ++j) {
+        const int word = first[i] + 2 * lane.pair + j;
+        if (word >= run.words) continue;
+        const float bias = head[run.words * WIDTH + word];
+        logits()[lane.group * width + word] = sum[i][j] + bias;
+        logits()[(lane.group + 8) * width + word] = sum[i][j + 2] + bias;
+      }
   }
   __syncthreads();
   float* const row = logits() + warp * width;
@@ -304,9 +309,6 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
   const float2 norm = load2(run.parameters + run.last_at() + column);
   {
     const float* const head = run.parameters + run.head_at() + 16 * (warp % 4);
-    Backward<2> product;
-    int from = 32 * (warp / 4);
-    product.load(head, WIDTH, from, run.words, lane);
     float* const row = logits() + warp * width;
     const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
     float* const to = run.field(run.layers, D_LOGITS) + (slot * ROWS + warp) * run.words_up();
@@ -316,12 +318,12 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
       row[word] = gradient;
       to[word] = gradient;
     }
-    __syncthreads();
+    arrive(run.counters + READY);
     Sum sum[2];
-    for (; from < run.words_up(); from += 128) {
-      const Backward<2> now = product;
-      product.load(head, WIDTH, from + 128, run.words, lane);
-      now.multiply(sum, logits() + from, width, lane);
+    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128) {
+      Backward<2> product;
+      product.load(head, WIDTH, from, run.words, lane);
+      product.multiply(sum, logits() + from, width, lane);
     }
     put_back(sum);
   }
@@ -416,7 +418,7 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
       put2(rest + UNION + LARGE + warp * WIDE + of * WIDTH + column, gradient);
       put2(row_out(layer, D_QKV, QKV) + of * WIDTH, gradient);
     }
-    __syncthreads();
+    arrive(run.counters + READY + run.layers - layer);
     put(product, rest + UNION + LARGE, WIDE);
   }
   __syncthreads();
@@ -435,18 +437,25 @@ __device__ __forceinline__ bool decays(const Run& run, int i) {
 
 constexpr int UPDATES = 5;  // parameters that a thread has at once
 
-// AdamW. `rates`: the factor of the update, what is added to the root, and what weights shrink to.
-__device__ __forceinline__ void update(const Run& run, const float* rates, float scale) {
+// AdamW; returns the norm of the gradients. `rates`: the factor of the update, what is added to the root, and what weights
+// shrink to. Nothing is changed where the norm is not finite.
+__device__ __forceinline__ float update(const Run& run, const float* rates, float* scratch) {
   const int count = run.count(), step = gridDim.x * THREADS;
   const float factor = rates[0], epsilon = rates[1], shrink = rates[2];
-  for (int from = blockIdx.x * THREADS + threadIdx.x; from < count; from += UPDATES * step) {
-    float gradient[UPDATES], mean[UPDATES], square[UPDATES], before[UPDATES];
+  float gradient[UPDATES], mean[UPDATES], square[UPDATES], before[UPDATES];
+  auto load = [&](int from) {
 #pragma unroll
     for (int i = 0; i < UPDATES; ++i) {
       const int at = from + i * step;
       if (at >= count) continue;
       gradient[i] = run.gradients[at], mean[i] = run.mean[at], square[i] = run.square[at], before[i] = run.parameters[at];
     }
+  };
+  int from = blockIdx.x * THREADS + threadIdx.x;
+  load(from);
+  const float norm = sqrtf(sum_of(run.squares(), gridDim.x, scratch)), scale = norm > run.clip ? run.clip / norm : 1;
+  if (!(norm < INFINITE)) return norm;
+  while (from < count) {
 #pragma unroll
     for (int i = 0; i < UPDATES; ++i) {
       const int at = from + i * step;
@@ -454,9 +463,15 @@ __device__ __forceinline__ void update(const Run& run, const float* rates, float
       const float of = gradient[i] * scale, first = run.beta_1 * mean[i] + (1 - run.beta_1) * of;
       const float second = run.beta_2 * square[i] + (1 - run.beta_2) * of * of;
       run.mean[at] = first, run.square[at] = second;
-      run.parameters[at] = (decays(run, at) ? before[i] * shrink : before[i]) - first / (sqrtf(second) + epsilon) * factor;
+      // the root, also of 0
+      const float root = second * rsqrtf(fmaxf(second, 1e-37f));
+      const float shrunk = decays(run, at) ? before[i] * shrink : before[i];
+      run.parameters[at] = shrunk - __fdividef(first, root + epsilon) * factor;
     }
+    from += UPDATES * step;
+    if (from < count) load(from);
   }
+  return norm;
 }
 
 // parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. text: the tokens' ids. firsts: where the
@@ -479,12 +494,16 @@ extern "C" __global__ void __launch_bounds__(512, 1)
 
   // The last block, which has the fewest tiles, speaks with the host, at the begin of a step: nobody waits for that.
   const bool asks = block == blocks - 1 && thread == 0;
+  unsigned ready = 0;  // tiles that have been trained on
   int step = 0, evaluated = 0;
   const int* rows = firsts;
   for (int phase = 0; phase < phase_count; ++phase) {
     const int* const sizes = phases + 5 * phase;
     const int batch = sizes[1], length = sizes[2], of_tiles = length / ROWS, groups = blocks / of_tiles;
     const int group = block / of_tiles, last_of_phase = step + sizes[0];
+    // All units but the first layer's, the last to be ready, are for the blocks without a tile, if they are not too few.
+    const int busy = min(groups, batch) * of_tiles, helpers = blocks - busy, all_units = units_of_head(run) + layers * UNITS_OF_LAYER;
+    const int early = 4 * helpers >= all_units - UNITS_OF_LAYER ? all_units - UNITS_OF_LAYER : 0;
     unsigned expected = 0;
     Tile tile(run, shared, counters + GROUPS + phase * blocks + group, &expected, block % of_tiles, of_tiles);
 
@@ -520,31 +539,42 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         if (step == last_of_phase) break;
         continue;
       }
-      if (asks) {
-        *reinterpret_cast<volatile int*>(host + PROGRESS) = step;
-        counters[STOP] = *reinterpret_cast<volatile int*>(host + ASKED_TO_STOP);
-      }
-      barrier();
-
-      const int units = Unit::count(run), left = blocks - units % blocks;
+      // Blocks without a tile sum the gradients of what the others have left behind on their way back; then all blocks
+      // those of what is left, and of what is no matrix.
+      ready += batch * of_tiles;
       float squares = 0;
-      for (int i = block; i < units; i += blocks)
-        squares += gradient_of_unit(Unit(run, i), batch * length, shared, tile.lane, warp);
-      if (block >= units % blocks)
-        squares += gradients_of_rows(run, block - units % blocks, left, batch, length, shared, thread % 32, warp);
+      const int late = all_units - early, left = blocks - late % blocks;
+#pragma unroll 1
+      for (int part = 0; part < 2; ++part) {
+        if (part == 1) {
+          if (asks) {
+            *reinterpret_cast<volatile int*>(host + PROGRESS) = step;
+            counters[STOP] = *reinterpret_cast<volatile int*>(host + ASKED_TO_STOP);
+          }
+          barrier();
+        }
+        const int begin = part ? early + block : block - busy, end = part ? all_units : early;
+        for (int i = begin; i >= 0 && i < end; i += part ? blocks : helpers) {
+          int stage;
+          const Unit unit(run, unit_in_order(run, i, stage));
+          if (part == 0) await(counters + READY + stage, ready);
+          squares += gradient_of_unit(unit, batch * length, shared, tile.lane, warp);
+        }
+      }
+      if (block >= late % blocks)
+        squares += gradients_of_rows(run, block - late % blocks, left, batch, length, shared, thread % 32, warp);
       squares = sum_of_block(squares, shared);
       if (thread == 0) run.squares()[block] = squares;
       barrier();
 
-      const float norm = sqrtf(sum_of(run.squares(), blocks, shared)), scale = norm > clip ? clip / norm : 1;
-      const bool finite = norm < INFINITE, stop = counters[STOP] || !finite;
-      if (finite) update(run, rates + 3 * step, scale);
+      const unsigned stop = counters[STOP];
+      const float norm = update(run, rates + 3 * step, shared);
       if (block == blocks - 1) {
         const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
         if (thread == 0) record[2 * step] = loss, record[2 * step + 1] = norm;
       }
       barrier();
-      if (stop) {
+      if (stop || !(norm < INFINITE)) {
         if (asks) *reinterpret_cast<volatile int*>(host + PROGRESS) = step + 1;
         return;
       }
