@@ -119,7 +119,9 @@ class _Launch:
         self.phases, self.evaluate_every = phases, evaluate_every
         self.steps, room = len(made.rates), tokens_of(phases, blocks)
         if (floats := floats_of(self.config, room, blocks)) >= SIZES:
-            raise LabError(f"a batch of {room:,} tokens is too large for the training in one launch; take smaller ones.")
+            raise LabError(
+                f"a batch of {room:,} tokens is too large for the training in one launch; take smaller ones."
+            )
         parameters = dict(model.named_parameters())
         flat = torch.cat([parameters[torch_name(name)].detach().reshape(-1) for name in self.config.shapes])
         self.parameters, self.host = flat, _shared_with_host()
@@ -209,7 +211,9 @@ def _check_place(model: GrammarMiniGPT) -> int:
     """
     weight, others = model.lm_head.weight, {(each.dtype, each.device) for each in model.parameters()}
     if weight.device.type != "cuda":
-        raise LabError(f"the training in one launch runs on a GPU, and this model is on {weight.device}; move it with .to.")
+        raise LabError(
+            f"the training in one launch runs on a GPU, and this model is on {weight.device}; move it with .to."
+        )
     if others != {(torch.float32, weight.device)}:
         raise LabError("the training in one launch takes float32 parameters, all on one GPU; convert or move them.")
     if torch.cuda.get_device_capability(weight.device)[0] < 8:

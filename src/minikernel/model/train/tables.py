@@ -86,9 +86,7 @@ def rates(steps: int, optimizer: AdamW) -> np.ndarray:
     """(steps, 3) float32; the arithmetic of `minimodel.optim`, in float64 and rounded once."""
     made = []
     for step in range(steps):
-        rate = cosine_schedule(
-            step, steps, optimizer.learning_rate, optimizer.final_learning_rate, optimizer.warmup
-        )
+        rate = cosine_schedule(step, steps, optimizer.learning_rate, optimizer.final_learning_rate, optimizer.warmup)
         # both moments' bias corrections, folded into a factor and into epsilon
         root = math.sqrt(1 - optimizer.beta_2 ** (step + 1))
         factor = rate * root / (1 - optimizer.beta_1 ** (step + 1))
