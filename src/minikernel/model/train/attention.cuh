@@ -26,7 +26,8 @@ __device__ __forceinline__ float sum_of_four(float x) {
 }
 
 // rows (16, 16) times (16, 16) of `right` from `column` on; sums are taken as they lie in registers.
-__device__ __forceinline__ void add_mixed(Sum (&sum)[2], const float (&p)[2][4], const Rows& right, int column, Lane lane) {
+template <class Sums>
+__device__ __forceinline__ void add_mixed(Sums (&sum)[2], const float (&p)[2][4], const Rows& right, int column, Lane lane) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     // Columns 2 pair and 2 pair + 1 of a product are k = pair and pair + 4 of the next: no number changes its lane.
@@ -149,13 +150,13 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
     float2 of[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) of[half] = of_row(member, lane.group + 8 * half, head);
-    Sum d_query[2];
+    ShortSum d_query[2];
     for (int tile = part; tile <= member; tile += for_queries) {
       const Rows rows = tile_of(tile);
       float d_score[2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        Sum score, d_p;
+        ShortSum score, d_p;
         add(score, query, rows.four(8 * i + lane.group, WIDTH + column + 4 * lane.pair));
         add(d_p, gradient, rows.four(8 * i + lane.group, 2 * WIDTH + column + 4 * lane.pair));
 #pragma unroll
@@ -177,13 +178,13 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
   }
   // the transposed: a row is a key, a column a query
   const Chunk key = chunk_of(own + WIDTH + column, WIDE, lane), value = chunk_of(own + 2 * WIDTH + column, WIDE, lane);
-  Sum d_key[2], d_value[2];
+  ShortSum d_key[2], d_value[2];
   for (int tile = member + part - for_queries; tile < tiles; tile += 4 - for_queries) {
     const Rows rows = tile_of(tile), gradients = gradient_of(tile);
     float p[2][4], d_score[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      Sum score, d_p;
+      ShortSum score, d_p;
       add(score, key, rows.four(8 * i + lane.group, column + 4 * lane.pair));
       add(d_p, value, gradients.four(8 * i + lane.group, column + 4 * lane.pair));
       const float2 of[2] = {of_row(tile, 8 * i + 2 * lane.pair, head), of_row(tile, 8 * i + 2 * lane.pair + 1, head)};

@@ -1,7 +1,7 @@
 // What follows when every token's part is in global memory: the gradient of each parameter, a sum over the tokens.
 //
-// A unit is 32 outputs by 64 features of one matrix and has a block; each of its 16 warps has every 16th piece of 8
-// tokens, and their sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
+// A unit is 32 outputs by 64 features of one matrix and has a block; two of its warps have every eighth piece of 8 tokens,
+// and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
 // over the blocks that are left.
 #pragma once
 
@@ -58,25 +58,34 @@ __device__ __forceinline__ int unit_in_order(const Run& run, int i, int& stage) 
 __device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
 // The gradient of a unit; returns the sum of the squares of what this thread has written.
-__device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared, Lane lane, int warp) {
-  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; likewise features.
-  float sum[2][8][4] = {};
-  float4 bias = make_float4(0, 0, 0, 0);
-  for (int token = 8 * warp; token < tokens; token += 8 * WARPS) {
-    float4 dy[2], x[2][2];
+__device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared) {
+  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; a warp has every other half of the features,
+  // 4 group to 4 group + 3 of it.
+  const int thread = anew(threadIdx.x), half = thread / 32 % 2, turn = thread / 64;
+  const Lane lane = {thread % 32 / 4, thread % 4};
+  float sum[2][4][4] = {};
+  float4 bias = make_float4(0, 0, 0, 0), dy[2], x[2];
+  auto load = [&](int token) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = token + lane.pair + 4 * half;
-      dy[half] = load4(unit.dy + row * unit.dy_width + 4 * lane.group);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) x[half][i] = load4(unit.x + row * unit.x_width + WIDTH / 2 * i + 4 * lane.group);
+    for (int i = 0; i < 2; ++i) {
+      const int row = token + lane.pair + 4 * i;
+      dy[i] = load4(unit.dy + row * unit.dy_width + 4 * lane.group);
+      x[i] = load4(unit.x + row * unit.x_width + WIDTH / 2 * half + 4 * lane.group);
     }
+  };
+  int token = 8 * turn;
+  if (token < tokens) load(token);
+#pragma unroll 1
+  while (token < tokens) {
     bias.x += dy[0].x + dy[1].x, bias.y += dy[0].y + dy[1].y;
     bias.z += dy[0].z + dy[1].z, bias.w += dy[0].w + dy[1].w;
     const Left left[2] = {left_of(dy[0].x, dy[0].y, dy[1].x, dy[1].y), left_of(dy[0].z, dy[0].w, dy[1].z, dy[1].w)};
+    const float4 first = x[0], second = x[1];
+    token += 8 * TURNS;
+    if (token < tokens) load(token);  // while this piece is multiplied
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const Split b0 = split(component(x[0][j / 4], j % 4)), b1 = split(component(x[1][j / 4], j % 4));
+    for (int j = 0; j < 4; ++j) {
+      const Split b0 = split(component(first, j)), b1 = split(component(second, j));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         multiply_tf32(sum[i][j], left[i].low, b0.high, b1.high);
@@ -85,26 +94,24 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
       }
     }
   }
-  float* const own = shared + warp * UNIT;
+  float* const own = shared + turn * UNIT;
 #pragma unroll
   for (int i = 0; i < 2; ++i)
 #pragma unroll
-    for (int half = 0; half < 2; ++half)  // of the features
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int row = 4 * lane.group + 2 * i + c / 2, column = WIDTH / 2 * half + 8 * lane.pair + c % 2 * 4;
-        *reinterpret_cast<float4*>(own + row * UNIT_ROW + column) =
-            make_float4(sum[i][4 * half][c], sum[i][4 * half + 1][c], sum[i][4 * half + 2][c], sum[i][4 * half + 3][c]);
-      }
+    for (int c = 0; c < 4; ++c) {
+      const int row = 4 * lane.group + 2 * i + c / 2, column = WIDTH / 2 * half + 8 * lane.pair + c % 2 * 4;
+      *reinterpret_cast<float4*>(own + row * UNIT_ROW + column) =
+          make_float4(sum[i][0][c], sum[i][1][c], sum[i][2][c], sum[i][3][c]);
+    }
   bias = make_float4(sum_of_four(bias.x), sum_of_four(bias.y), sum_of_four(bias.z), sum_of_four(bias.w));
-  if (lane.pair == 0) *reinterpret_cast<float4*>(own + 32 * UNIT_ROW + 4 * lane.group) = bias;
+  if (half == 0 && lane.pair == 0) *reinterpret_cast<float4*>(own + 32 * UNIT_ROW + 4 * lane.group) = bias;
   __syncthreads();
 
-  const int thread = threadIdx.x, row = thread / 16, column = 4 * (thread % 16);
+  const int row = thread / 16, column = 4 * (thread % 16);
   float squares = 0;
   float4 whole = make_float4(0, 0, 0, 0);
 #pragma unroll
-  for (int i = 0; i < WARPS; ++i) {
+  for (int i = 0; i < TURNS; ++i) {
     const float4 part = *reinterpret_cast<const float4*>(shared + i * UNIT + row * UNIT_ROW + column);
     whole.x += part.x, whole.y += part.y, whole.z += part.z, whole.w += part.w;
   }
@@ -115,7 +122,7 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
   if (unit.bias && thread < unit.outputs) {
     float of = 0;
 #pragma unroll
-    for (int i = 0; i < WARPS; ++i) of += shared[i * UNIT + 32 * UNIT_ROW + thread];
+    for (int i = 0; i < TURNS; ++i) of += shared[i * UNIT + 32 * UNIT_ROW + thread];
     unit.bias[thread] = of;
     squares += of * of;
   }
@@ -175,7 +182,8 @@ __device__ __forceinline__ float2 sum_of_rows(const float* from, int count, int 
 // Part `part` of `parts` of the gradients that are no matrix's: LayerNorms' vectors, places and words in turn, for each
 // warp one.
 __device__ __forceinline__ float gradients_of_rows(const Run& run, int part, int parts, int batch, int length,
-                                                   float* shared, int lane, int warp) {
+                                                   float* shared) {
+  const int thread = anew(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int column = 2 * lane, vectors = 2 * (2 * run.layers + 1), places = vectors + run.positions;
   float squares = 0;
   for (int item = part * WARPS + warp; item < places + run.words; item += parts * WARPS) {

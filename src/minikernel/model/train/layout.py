@@ -13,7 +13,7 @@ THREADS = 32 * WARPS
 MOST_POSITIONS = 128
 KEPT, KEPT_LAST = 1288, 128  # floats of a token in global memory: of a layer; of the rest, but the logits
 SHARED_LAYER, SHARED_REST, SHARED_UNION = 9696, 7744, 7680  # floats of a block
-SHARED_UNIT = 16 * (32 * 68 + 32)
+SHARED_UNIT = 8 * (32 * 68 + 32)
 LOGITS_BEYOND = 16
 GROUPS = 8  # where the counters of groups of blocks begin
 

@@ -7,6 +7,14 @@
 
 #define INFINITE __int_as_float(0x7f800000)
 
+// The same number, of which the compiler does not know that: what follows from it is computed where it is used, and not
+// once for all steps, to lie in local memory until then.
+__device__ __forceinline__ int anew(int x) {
+  int same;
+  asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(x));
+  return same;
+}
+
 struct Lane {
   int group, pair;
 };
@@ -55,6 +63,19 @@ struct Sum {
   __device__ __forceinline__ float operator[](int i) const { return large[i] + small[i]; }
 };
 
+// One sum for all three, where registers are few.
+struct ShortSum {
+  float large[4] = {0, 0, 0, 0};
+
+  __device__ __forceinline__ void add(const Left& a, float first, float second) {
+    const Split b0 = split(first), b1 = split(second);
+    multiply_tf32(large, a.low, b0.high, b1.high);
+    multiply_tf32(large, a.high, b0.low, b1.low);
+    multiply_tf32(large, a.high, b0.high, b1.high);
+  }
+  __device__ __forceinline__ float operator[](int i) const { return large[i]; }
+};
+
 // 16 features of 16 rows.
 struct Chunk {
   Left first, second;
@@ -69,7 +90,7 @@ __device__ __forceinline__ Chunk chunk_of(const float* rows, int width, Lane lan
   return Chunk(*reinterpret_cast<const float4*>(upper), *reinterpret_cast<const float4*>(upper + 8 * width));
 }
 
-__device__ __forceinline__ void add(Sum& sum, const Chunk& a, float4 b) {
+template <class Sums> __device__ __forceinline__ void add(Sums& sum, const Chunk& a, float4 b) {
   sum.add(a.first, b.x, b.y);
   sum.add(a.second, b.z, b.w);
 }
@@ -78,53 +99,47 @@ __device__ __forceinline__ void add(Sum& sum, const Chunk& a, float4 b) {
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. The weights are loaded before what they are multiplied
-// with is there, so that nothing waits for L2.
-template <int TILES, int CHUNKS> struct Forward {
+// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as far
+// as there are `outputs`; the features begin where `in` and `weight` point to. All weights are loaded before the first is
+// used.
+template <int TILES, int CHUNKS>
+__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width, const float* weight,
+                                                int width, const int (&first)[TILES], int outputs, Lane lane) {
   float4 weights[TILES][CHUNKS];
-
-  // Tile i has outputs `first[i]` and the 7 after it, as far as there are `outputs`; features begin where `weight` points.
-  __device__ __forceinline__ void load(const float* weight, int width, const int (&first)[TILES], int outputs, Lane lane) {
 #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
-      const int output = first[i] + lane.group;
-#pragma unroll
-      for (int chunk = 0; chunk < CHUNKS; ++chunk)
-        weights[i][chunk] = output < outputs ? load4(weight + output * width + 16 * chunk + 4 * lane.pair)
-                                             : make_float4(0, 0, 0, 0);
-    }
-  }
-  __device__ __forceinline__ void multiply(Sum (&sum)[TILES], const float* in, int in_width, Lane lane) const {
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-      const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
-#pragma unroll
-      for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i][chunk]);
-    }
-  }
-};
-
-// in W: 16 rows by 16 columns, over 16 CHUNKS outputs of W. sum[i][j] has column 2 (2 pair + j % 2) + i.
-template <int CHUNKS> struct Backward {
-  float2 weights[CHUNKS][4];
-
-  // The columns begin where `weight` points to; outputs from `first` on, as far as there are `outputs`.
-  __device__ __forceinline__ void load(const float* weight, int width, int first, int outputs, Lane lane) {
+  for (int i = 0; i < TILES; ++i) {
+    const int output = first[i] + lane.group;
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int output = first + 16 * chunk + 4 * lane.pair + i;
-        weights[chunk][i] = output < outputs ? load2(weight + output * width + 2 * lane.group) : make_float2(0, 0);
-      }
+      weights[i][chunk] = output < outputs ? load4(weight + output * width + 16 * chunk + 4 * lane.pair)
+                                           : make_float4(0, 0, 0, 0);
   }
-  __device__ __forceinline__ void multiply(Sum (&sum)[2], const float* in, int in_width, Lane lane) const {
 #pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-      const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
-      const float2(&w)[4] = weights[chunk];
-      add(sum[0], a, make_float4(w[0].x, w[1].x, w[2].x, w[3].x));
-      add(sum[1], a, make_float4(w[0].y, w[1].y, w[2].y, w[3].y));
+  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+#pragma unroll
+    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i][chunk]);
+  }
+}
+
+// in W: 16 rows by the 16 columns that begin where `weight` points to, over 16 CHUNKS outputs of W from `first` on, as
+// far as there are `outputs`. sum[i][j] has column 2 (2 pair + j % 2) + i.
+template <int CHUNKS>
+__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width, const float* weight,
+                                                 int width, int first, int outputs, Lane lane) {
+  float2 weights[CHUNKS][4];
+#pragma unroll
+  for (int chunk = 0; chunk < CHUNKS; ++chunk)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int output = first + 16 * chunk + 4 * lane.pair + i;
+      weights[chunk][i] = output < outputs ? load2(weight + output * width + 2 * lane.group) : make_float2(0, 0);
     }
+#pragma unroll
+  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+    const Chunk a = chunk_of(in + first + 16 * chunk, in_width, lane);
+    const float2(&w)[4] = weights[chunk];
+    add(sum[0], a, make_float4(w[0].x, w[1].x, w[2].x, w[3].x));
+    add(sum[1], a, make_float4(w[0].y, w[1].y, w[2].y, w[3].y));
   }
-};
+}

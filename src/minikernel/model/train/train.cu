@@ -26,7 +26,7 @@ __device__ __forceinline__ unsigned acquired(const unsigned* from) {
 __device__ __forceinline__ void release() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 // Count the block, once all its threads are here.
-__device__ __forceinline__ void arrive(unsigned* counter) {
+__device__ __forceinline__ void count_block(unsigned* counter) {
   __syncthreads();
   if (threadIdx.x == 0) {
     release();
@@ -35,15 +35,15 @@ __device__ __forceinline__ void arrive(unsigned* counter) {
 }
 
 // Wait until `expected` have been counted, and see what they have written.
-__device__ __forceinline__ void await(const unsigned* counter, unsigned expected) {
+__device__ __forceinline__ void await_blocks(const unsigned* counter, unsigned expected) {
   if (threadIdx.x == 0)
     while (static_cast<int>(acquired(counter) - expected) < 0) __nanosleep(20);
   __syncthreads();
 }
 
 __device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
-  arrive(counter);
-  await(counter, expected);
+  count_block(counter);
+  await_blocks(counter, expected);
 }
 
 // The same sum in every thread. `scratch` has room for a number of each warp.
@@ -71,7 +71,7 @@ struct Tile {
   int warp, column;
   // the sequence's first token in the text; the tile's number in it, and the sequence's tiles; the tile's number in what
   // is kept of tokens
-  int first, member, tiles, slot;
+  int first, member, tiles, slot = 0;
   unsigned *group, *expected;
   // of the warp's row: two columns of the stream, or of its gradient; the next word; the sum of its exponentials
   float2 stream;
@@ -79,9 +79,15 @@ struct Tile {
   float total;
 
   __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* group, unsigned* expected, int member, int tiles)
-      : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), warp(threadIdx.x / 32),
-        column(2 * (threadIdx.x % 32)), member(member), tiles(tiles), group(group), expected(expected) {
-    lane.group = threadIdx.x % 32 / 4, lane.pair = threadIdx.x % 4;
+      : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), member(member), tiles(tiles), group(group),
+        expected(expected) {
+    here();
+  }
+  // Look anew which thread this is: before each part of the work.
+  __device__ __forceinline__ void here() {
+    const int thread = anew(threadIdx.x);
+    warp = thread / 32, column = thread % 32 * 2, lane.group = thread % 32 / 4, lane.pair = thread % 4;
+    slot = anew(slot);
   }
   __device__ __forceinline__ float* kept(int layer, int of) const { return shared + layer * KEPT_LAYER + of; }
   __device__ __forceinline__ float* logits() const { return rest + UNION; }
@@ -97,7 +103,7 @@ struct Tile {
   __device__ __forceinline__ const float* parameter(int layer, int of) const {
     return run.parameters + run.layer_at(layer) + of;
   }
-  __device__ __forceinline__ void exchange() const {
+  __device__ __forceinline__ void exchange() {
     *expected += tiles;
     meet(group, *expected);
   }
@@ -107,27 +113,20 @@ struct Tile {
   }
 
   // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp / 4.
-  template <int CHUNKS> __device__ __forceinline__ void load(Forward<2, CHUNKS>& product, const float* weight) const {
-    const int from = 16 * (warp % 4), first[2] = {from, from + 8};
-    product.load(weight + 16 * CHUNKS * (warp / 4), 64 * CHUNKS, first, WIDTH, lane);
-  }
-  template <int CHUNKS> __device__ __forceinline__ void load(Backward<CHUNKS>& product, const float* weight) const {
-    product.load(weight + 16 * (warp % 4), WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
-  }
-  template <int CHUNKS>
-  __device__ __forceinline__ void put(const Forward<2, CHUNKS>& product, const float* in, int width) const {
+  template <int CHUNKS> __device__ __forceinline__ void narrow(const float* in, int width, const float* weight) const {
+    const int from = 16 * (warp % 4), feature = 16 * CHUNKS * (warp / 4), first[2] = {from, from + 8};
     Sum sum[2];
-    product.multiply(sum, in + 16 * CHUNKS * (warp / 4), width, lane);
-    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 2 * lane.pair;
+    forward_product<2, CHUNKS>(sum, in + feature, width, weight + feature, 64 * CHUNKS, first, WIDTH, lane);
+    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + from + 2 * lane.pair;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       put2(to + 8 * i, make_float2(sum[i][0], sum[i][1]));
       put2(to + 8 * i + 8 * PARTIAL, make_float2(sum[i][2], sum[i][3]));
     }
   }
-  template <int CHUNKS> __device__ __forceinline__ void put(const Backward<CHUNKS>& product, const float* in, int width) const {
+  template <int CHUNKS> __device__ __forceinline__ void narrow_back(const float* in, int width, const float* weight) const {
     Sum sum[2];
-    product.multiply(sum, in + 16 * CHUNKS * (warp / 4), width, lane);
+    backward_product<CHUNKS>(sum, in, width, weight + 16 * (warp % 4), WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
     put_back(sum);
   }
   __device__ __forceinline__ void put_back(const Sum (&sum)[2]) const {
@@ -168,12 +167,9 @@ struct Tile {
   }
 };
 
-// Each product's weights are asked for one barrier before the product.
 __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   const int pair = 2 * lane.pair, first[2] = {8 * warp, 8 * (warp + WARPS)};
   {  // queries, keys and values
-    Forward<2, 4> product;
-    product.load(parameter(layer, QKV_WEIGHT), WIDTH, first, QKV, lane);
     normalise(trains, vector(layer, LN_1), vector(layer, LN_1 + WIDTH), kept(layer, KEPT_1) + warp * WIDTH + column,
               kept(layer, KEPT_INVERSES) + warp, row_out(layer, NORMED_1, WIDTH));
     float2 bias[2];
@@ -181,8 +177,9 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
     for (int i = 0; i < 2; ++i)
       bias[i] = first[i] < QKV ? load2(parameter(layer, QKV_BIAS) + first[i] + pair) : make_float2(0, 0);
     __syncthreads();
+    here(), layer = anew(layer);
     Sum sum[2];
-    product.multiply(sum, rest + STREAM, NARROW, lane);
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, QKV_WEIGHT), WIDTH, first, QKV, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (first[i] >= QKV) continue;
@@ -197,12 +194,12 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   }
   if (tiles > 1) exchange();
   else __syncthreads();
+  here(), layer = anew(layer);
   attend([&](int tile) { return rows_of(layer, tile); }, kept(layer, KEPT_QKV), member, warp / 4, warp % 4,
          rest + PARTIALS, rest + STATISTICS, lane);
   __syncthreads();
+  here(), layer = anew(layer);
   {
-    Forward<2, 1> product;
-    load(product, parameter(layer, PROJ_WEIGHT));
     float exponent;
     const float2 mixed = mixed_of(rest + PARTIALS, rest + STATISTICS, warp, column, exponent);
     put2(rest + MIX + warp * NARROW + column, mixed);
@@ -213,24 +210,23 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
         if (tiles > 1) out(layer, OF_ROW, 2 * HEADS)[warp * 2 * HEADS + column / HEAD] = exponent;
       }
     }
-    __syncthreads();
-    put(product, rest + MIX, NARROW);
   }
+  __syncthreads();
+  here(), layer = anew(layer);
+  narrow<1>(rest + MIX, NARROW, parameter(layer, PROJ_WEIGHT));
   const float2 of_proj = vector(layer, PROJ_BIAS), of_out = vector(layer, OUT_BIAS);
   __syncthreads();
-  Forward<2, 4> last;
+  here(), layer = anew(layer);
   {
-    Forward<2, 4> product;
-    product.load(parameter(layer, FC_WEIGHT), WIDTH, first, HIDDEN, lane);
     stream = stream + (partials() + of_proj);
     normalise(trains, vector(layer, LN_2), vector(layer, LN_2 + WIDTH), kept(layer, KEPT_2) + warp * WIDTH + column,
               kept(layer, KEPT_INVERSES) + ROWS + warp, row_out(layer, NORMED_2, WIDTH));
     const float2 bias[2] = {load2(parameter(layer, FC_BIAS) + first[0] + pair),
                             load2(parameter(layer, FC_BIAS) + first[1] + pair)};
     __syncthreads();
+    here(), layer = anew(layer);
     Sum sum[2];
-    product.multiply(sum, rest + STREAM, NARROW, lane);
-    load(last, parameter(layer, OUT_WEIGHT));
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, FC_WEIGHT), WIDTH, first, HIDDEN, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -246,8 +242,10 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
       }
   }
   __syncthreads();
-  put(last, rest + UNION + BIG, WIDEST);
+  here(), layer = anew(layer);
+  narrow<4>(rest + UNION + BIG, WIDEST, parameter(layer, OUT_WEIGHT));
   __syncthreads();
+  here(), layer = anew(layer);
   stream = stream + (partials() + of_out);
 }
 
@@ -267,12 +265,11 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   normalise(trains, load2(norm + column), load2(norm + WIDTH + column), rest + MIX + warp * NARROW + column,
             rest + OF_ROWS + warp, row_out(run.layers, NORMED_F, WIDTH));
   __syncthreads();
+  here();
   for (int from = 8 * warp; from < run.words; from += 16 * WARPS) {
-    Forward<2, 4> product;
     Sum sum[2];
     const int first[2] = {from, from + 8 * WARPS};
-    product.load(head, WIDTH, first, run.words, lane);
-    product.multiply(sum, rest + STREAM, NARROW, lane);
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, head, WIDTH, first, run.words, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -285,6 +282,7 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
       }
   }
   __syncthreads();
+  here();
   float* const row = logits() + warp * width;
   float most = -INFINITE;
 #pragma unroll 4
@@ -318,36 +316,33 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
       row[word] = gradient;
       to[word] = gradient;
     }
-    arrive(run.counters + READY);
+    count_block(run.counters + READY);
+    here();
     Sum sum[2];
-    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128) {
-      Backward<2> product;
-      product.load(head, WIDTH, from, run.words, lane);
-      product.multiply(sum, logits() + from, width, lane);
-    }
+    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128)
+      backward_product<2>(sum, logits(), width, head, WIDTH, from, run.words, lane);
     put_back(sum);
   }
   __syncthreads();
+  here();
   stream = layer_norm_backward(partials(), norm, rest + MIX + warp * NARROW + column, rest[OF_ROWS + warp],
                                sums() + warp * 2 * WIDTH + column);
   for (int layer = run.layers; layer--;) backward_layer(layer);
   put2(row_out(run.layers, D_EMBEDDING, WIDTH), stream);
   __syncthreads();
+  here();
   sum_norm(0);
 }
 
 __device__ __forceinline__ void Tile::backward_layer(int layer) {
   const float2 ln_1 = vector(layer, LN_1), ln_2 = vector(layer, LN_2);
-  Backward<4> next;
   {  // the feed-forward network
-    Backward<4> product;
-    product.load(parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
     put_stream(row_out(layer, D_OUT, WIDTH));
     __syncthreads();
+    here(), layer = anew(layer);
     sum_norm(2 * layer + 2);
     Sum sum[2];
-    product.multiply(sum, rest + STREAM, NARROW, lane);
-    load(next, parameter(layer, FC_WEIGHT));
+    backward_product<4>(sum, rest + STREAM, NARROW, parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
     const int at = 16 * warp + 4 * lane.pair;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -361,20 +356,20 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
     }
   }
   __syncthreads();
-  put(next, rest + UNION + BIG, WIDEST);
+  here(), layer = anew(layer);
+  narrow_back<4>(rest + UNION + BIG, WIDEST, parameter(layer, FC_WEIGHT));
   __syncthreads();
-  {
-    Backward<1> product;
-    load(product, parameter(layer, PROJ_WEIGHT));
-    stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
-                                          kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH + column);
-    put_stream(row_out(layer, D_PROJ, WIDTH));
-    __syncthreads();
-    sum_norm(2 * layer + 1);
-    put(product, rest + STREAM, NARROW);
-  }
+  here(), layer = anew(layer);
+  stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
+                                        kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH + column);
+  put_stream(row_out(layer, D_PROJ, WIDTH));
+  __syncthreads();
+  here(), layer = anew(layer);
+  sum_norm(2 * layer + 1);
+  narrow_back<1>(rest + STREAM, NARROW, parameter(layer, PROJ_WEIGHT));
   const float2 mixed = load2(row_out(layer, MIXED, WIDTH));
   __syncthreads();
+  here(), layer = anew(layer);
   {  // attention
     const float2 gradient = partials(), product = gradient * mixed;
     put2(rest + MIX + warp * NARROW + column, gradient);
@@ -389,6 +384,7 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   }
   if (tiles > 1) exchange();
   else __syncthreads();
+  here(), layer = anew(layer);
   attend_backward(
       [&](int tile) { return rows_of(layer, tile); },
       [&](int tile) {
@@ -404,9 +400,8 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
       kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp / 4, warp % 4,
       gradients_of_part(rest, warp % 4), lane);
   __syncthreads();
+  here(), layer = anew(layer);
   {
-    Backward<3> product;
-    load(product, parameter(layer, QKV_WEIGHT));
     const int for_queries = parts_of_queries(member, tiles);
 #pragma unroll
     for (int of = 0; of < 3; ++of) {  // queries, keys, values
@@ -418,10 +413,12 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
       put2(rest + UNION + LARGE + warp * WIDE + of * WIDTH + column, gradient);
       put2(row_out(layer, D_QKV, QKV) + of * WIDTH, gradient);
     }
-    arrive(run.counters + READY + run.layers - layer);
-    put(product, rest + UNION + LARGE, WIDE);
   }
+  count_block(run.counters + READY + run.layers - layer);
+  here(), layer = anew(layer);
+  narrow_back<3>(rest + UNION + LARGE, WIDE, parameter(layer, QKV_WEIGHT));
   __syncthreads();
+  here(), layer = anew(layer);
   stream = stream + layer_norm_backward(partials(), ln_1, kept(layer, KEPT_1) + warp * WIDTH + column,
                                         kept(layer, KEPT_INVERSES)[warp], sums() + warp * 2 * WIDTH + column);
 }
@@ -451,7 +448,7 @@ __device__ __forceinline__ float update(const Run& run, const float* rates, floa
       gradient[i] = run.gradients[at], mean[i] = run.mean[at], square[i] = run.square[at], before[i] = run.parameters[at];
     }
   };
-  int from = blockIdx.x * THREADS + threadIdx.x;
+  int from = blockIdx.x * THREADS + anew(threadIdx.x);
   load(from);
   const float norm = sqrtf(sum_of(run.squares(), gridDim.x, scratch)), scale = norm > run.clip ? run.clip / norm : 1;
   if (!(norm < INFINITE)) return norm;
@@ -557,12 +554,12 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         for (int i = begin; i >= 0 && i < end; i += part ? blocks : helpers) {
           int stage;
           const Unit unit(run, unit_in_order(run, i, stage));
-          if (part == 0) await(counters + READY + stage, ready);
-          squares += gradient_of_unit(unit, batch * length, shared, tile.lane, warp);
+          if (part == 0) await_blocks(counters + READY + stage, ready);
+          squares += gradient_of_unit(unit, batch * length, shared);
         }
       }
       if (block >= late % blocks)
-        squares += gradients_of_rows(run, block - late % blocks, left, batch, length, shared, thread % 32, warp);
+        squares += gradients_of_rows(run, block - late % blocks, left, batch, length, shared);
       squares = sum_of_block(squares, shared);
       if (thread == 0) run.squares()[block] = squares;
       barrier();
