@@ -1,9 +1,9 @@
-"""How long a training step takes on a GPU: `python benchmarks/train_in_one_launch.py [--shapes BxT ...] [--no-compile]`.
+"""How long a training step takes on a GPU: `python benchmarks/train_in_one_launch.py [--shapes BxT ...]`.
 
-Microseconds a step of MiniGPT's training in one launch (`minikernel.model.train`) against PyTorch's, optimizer and
-clipping included: eager, `torch.compile`, and the compiled step in one CUDA graph, all taking turns in one process. Then
-the whole schedule of config.yaml, and how far it ends above the grammar's entropy. Targets: a fifth of the compiled step
-in a CUDA graph, and 0.35 s for the whole schedule.
+The whole schedule of config.yaml in one launch (`minikernel.train`), and how far it ends above the grammar's entropy.
+Then microseconds a step against PyTorch's, optimizer and clipping included: eager, `torch.compile`, and the compiled
+step in one CUDA graph, all taking turns in one process. Targets: 0.35 s for the whole schedule, and a fifth of the
+compiled step in a CUDA graph. `--no-compile` leaves `torch.compile` out: the graph is then eager's.
 """
 
 import argparse

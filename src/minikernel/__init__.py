@@ -10,11 +10,14 @@ linear_softmax(h, weight) the LM head, softmax(h weight^T + bias), in one kernel
 minigpt_forward(m, ids)   MiniGPT's logits or probabilities, in one launch (minikernel.model.forward)
 roofline({"mine": f})     this machine's limits and f beneath them, measured and drawn (minikernel.report.here)
 generate(model, ids, n)   the n tokens after a prompt, in one launch (minikernel.model.generate.launch)
+train(m, text, schedule)  MiniGPT trained in place, the whole schedule in one launch (minikernel.model.train.launch)
 """
 
 import importlib
 
-__all__ = ["generate", "kernels", "linear_softmax", "load_user_kernel", "minigpt_forward", "roofline", "softmax"]
+__all__ = [
+    "generate", "kernels", "linear_softmax", "load_user_kernel", "minigpt_forward", "roofline", "softmax", "train",
+]  # fmt: skip
 
 # Imported when they are asked for, and named by strings: a job that uses one does not depend on the others.
 HOMES = {
@@ -25,6 +28,7 @@ HOMES = {
     "minigpt_forward": "minikernel.model.forward",
     "roofline": "minikernel.report.here",
     "softmax": "minikernel.ops.operator.operator",
+    "train": "minikernel.model.train.launch",
 }
 
 

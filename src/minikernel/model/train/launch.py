@@ -72,8 +72,8 @@ def train(
     same bits. Ctrl-C ends it after the step that it is at, with that step's parameters in the model.
 
     Args:
-        model: float32 on a GPU of compute capability 8.0 or later, n_embd 64, n_head 4, at most 128 positions; layers and
-            words as far as a block's shared memory goes, 4 and 704 on an H100.
+        model: float32 on a GPU of compute capability 8.0 or later, n_embd 64, n_head 4, at most 128 positions; layers
+            and words as far as a block's shared memory goes, 4 and 704 on an H100.
         tokens: the training text.
         schedule: (steps, batch, time) of each phase, or mappings with these names as `training.phases` of config.yaml;
             time a multiple of 16.
@@ -94,6 +94,11 @@ def train(
     if evaluate_every < 1:
         raise LabError(f"evaluate_every is {evaluate_every}; it must be at least 1.")
     made = tables(tokens, phases, optimizer, seed, held_out)
+    if not 0 <= min(made.text.min(), tokens.bos) <= max(made.text.max(), tokens.bos) < model.config.vocab_size:
+        raise LabError(
+            f"the text has ids outside the model's vocabulary of {model.config.vocab_size}; encode it with the "
+            "vocabulary that the model is for."
+        )
     with torch.cuda.device(gpu):
         launch = _Launch(model, phases, made, optimizer, tokens.bos, evaluate_every, blocks)
         launch.start()

@@ -15,7 +15,8 @@ KEPT, KEPT_LAST = 1288, 128  # floats of a token in global memory: of a layer; o
 SHARED_LAYER, SHARED_REST, SHARED_UNION = 9696, 7744, 7680  # floats of a block
 SHARED_UNIT = 8 * (32 * 68 + 32)
 LOGITS_BEYOND = 16
-GROUPS = 8  # where the counters of groups of blocks begin
+MOST_LAYERS = 5
+GROUPS = 2 + MOST_LAYERS + 1  # where the counters of groups of blocks begin
 
 
 class Phase(NamedTuple):
@@ -65,11 +66,12 @@ def check_model(config: MiniGPTConfig, most_shared_bytes: int) -> None:
             f"the training in one launch has at most {MOST_POSITIONS} positions, and this model {config.block_size}; "
             "train it with minimodel.training."
         )
-    if (needed := shared_bytes(config)) > most_shared_bytes:
+    needed = shared_bytes(config)
+    if needed > most_shared_bytes or config.n_layer > MOST_LAYERS:
         raise LabError(
             f"the training in one launch keeps {config.n_layer} layers and {config.vocab_size} words of 16 tokens in a "
             f"block, {needed:,} bytes of shared memory where this GPU has {most_shared_bytes:,}; a model of 4 layers "
-            "and 640 words fits an H100. Train it with minimodel.training."
+            "and 704 words fits an H100. Train it with minimodel.training."
         )
 
 
@@ -97,5 +99,5 @@ def check_phases(config: MiniGPTConfig, phases: list[Phase], blocks: int) -> Non
             )
         if phase.time // ROWS > blocks:
             raise LabError(
-                f"a row of {phase.time} tokens has {phase.time // ROWS} blocks, and this GPU {blocks}; shorten its time."
+                f"a row of {phase.time} tokens has {phase.time // ROWS} blocks, and this GPU {blocks}; shorten it."
             )
