@@ -27,7 +27,8 @@ __device__ __forceinline__ float sum_of_four(float x) {
 
 // rows (16, 16) times (16, 16) of `right` from `column` on; sums are taken as they lie in registers.
 template <class Sums>
-__device__ __forceinline__ void add_mixed(Sums (&sum)[2], const float (&p)[2][4], const Rows& right, int column, Lane lane) {
+__device__ __forceinline__ void add_mixed(Sums (&sum)[2], const float (&p)[2][4], const Rows& right, int column,
+                                          Lane lane) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     // Columns 2 pair and 2 pair + 1 of a product are k = pair and pair + 4 of the next: no number changes its lane.
@@ -91,12 +92,13 @@ __device__ __forceinline__ void attend(TileOf tile_of, const float* queries, int
     for (int j = 0; j < 2; ++j)
       put2(partials + (part * ROWS + row) * PARTIAL + HEAD * head + 8 * j + 2 * lane.pair,
            make_float2(mixed[j][2 * half], mixed[j][2 * half + 1]));
-    if (lane.pair == 0) put2(statistics + 2 * ((part * HEADS + head) * ROWS + row), make_float2(most[half], total[half]));
+    if (lane.pair == 0)
+      put2(statistics + 2 * ((part * HEADS + head) * ROWS + row), make_float2(most[half], total[half]));
   }
 }
 
-// Columns `column` and the next of a row of what attention mixed, from the four warps' parts; the logarithm of the sum of
-// the row's exponentials.
+// Columns `column` and the next of a row of what attention mixed, from the four warps' parts; the logarithm of the sum
+// of the row's exponentials.
 __device__ __forceinline__ float2 mixed_of(const float* partials, const float* statistics, int row, int column,
                                            float& exponent) {
   const int head = column / HEAD;
@@ -131,7 +133,8 @@ __device__ __forceinline__ int parts_of_queries(int member, int tiles) {
   return best;
 }
 
-// Where a warp's part of attention's gradients lies: two in the place of other partial sums, two in that of activations.
+// Where a warp's part of attention's gradients lies: two in the place of other partial sums, two in that of
+// activations.
 __device__ __forceinline__ float* gradients_of_part(float* rest, int part) {
   return rest + (part < 2 ? PARTIALS + part * ROWS * PART : UNION + BIG + (part - 2) * ROWS * PART);
 }

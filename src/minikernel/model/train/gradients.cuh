@@ -1,7 +1,7 @@
 // What follows when every token's part is in global memory: the gradient of each parameter, a sum over the tokens.
 //
-// A unit is 32 outputs by 64 features of one matrix and has a block; two of its warps have every eighth piece of 8 tokens,
-// and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
+// A unit is 32 outputs by 64 features of one matrix and has a block; two of its warps have every eighth piece of 8
+// tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
 // over the blocks that are left.
 #pragma once
 
@@ -59,8 +59,8 @@ __device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.
 
 // The gradient of a unit; returns the sum of the squares of what this thread has written.
 __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared) {
-  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; a warp has every other half of the features,
-  // 4 group to 4 group + 3 of it.
+  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; a warp has every other half of the
+  // features, 4 group to 4 group + 3 of it.
   const int thread = anew(threadIdx.x), half = thread / 32 % 2, turn = thread / 64;
   const Lane lane = {thread % 32 / 4, thread % 4};
   float sum[2][4][4] = {};
@@ -197,7 +197,8 @@ __device__ __forceinline__ float gradients_of_rows(const Run& run, int part, int
     } else if (item < places) {
       const int place = item - vectors;
       at = (run.words + place) * WIDTH;
-      sum = sum_of_rows(run.last_field(D_EMBEDDING) + place * WIDTH + column, place < length ? batch : 0, length * WIDTH);
+      const float* const rows = run.last_field(D_EMBEDDING) + place * WIDTH + column;
+      sum = sum_of_rows(rows, place < length ? batch : 0, length * WIDTH);
     } else {
       const int word = item - places;
       at = word * WIDTH;

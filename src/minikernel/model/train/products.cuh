@@ -1,19 +1,9 @@
-// Products of float32 on the tensor cores, three TF32 products for each: x = high + low, of 11 significant bits each, and
-// a b = high high + high low + low high, all but a part in 2^22.
+// Products of float32 on the tensor cores, three TF32 products for each: x = high + low, of 11 significant bits each,
+// and a b = high high + high low + low high, all but a part in 2^22.
 //
 // Which feature of a matrix is called which k is free, as long as both operands agree: a lane has four features side by
 // side, so that it reads them with one 16-byte load. Lanes are told by `group`, lane / 4, and `pair`, lane % 4.
 #pragma once
-
-#define INFINITE __int_as_float(0x7f800000)
-
-// The same number, of which the compiler does not know that: what follows from it is computed where it is used, and not
-// once for all steps, to lie in local memory until then.
-__device__ __forceinline__ int anew(int x) {
-  int same;
-  asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(x));
-  return same;
-}
 
 struct Lane {
   int group, pair;
@@ -27,15 +17,6 @@ struct Split {
 __device__ __forceinline__ Split split(float x) {
   const unsigned high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
   return {high, __float_as_uint(x - __uint_as_float(high)) + 0x1000u};
-}
-
-// sum += a b: 16 rows by 8 columns over 8 features. a: (row group, k pair), (group + 8, pair), (group, pair + 4),
-// (group + 8, pair + 4); b: (k pair, column group), (pair + 4, group); sums: (row group, columns 2 pair and 2 pair + 1),
-// then the same of row group + 8.
-__device__ __forceinline__ void multiply_tf32(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 struct Left {
@@ -99,9 +80,9 @@ template <class Sums> __device__ __forceinline__ void add(Sums& sum, const Chunk
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as far
-// as there are `outputs`; the features begin where `in` and `weight` point to. All weights are loaded before the first is
-// used.
+// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as
+// far as there are `outputs`; the features begin where `in` and `weight` point to. All weights are loaded before the
+// first is used.
 template <int TILES, int CHUNKS>
 __device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width, const float* weight,
                                                 int width, const int (&first)[TILES], int outputs, Lane lane) {

@@ -1,29 +1,20 @@
 // MiniGPT trained in one launch: all steps of a schedule, and the held-out loss in between.
 //
-// A step has three phases, and the grid's barrier after each. In the first a block has 16 tokens of a sequence, from the
-// embedding to the loss and back; all that it needs of them again stays in its shared memory, and what the gradients
-// are made of goes to global memory. A sequence of more tokens has as many blocks, which meet twice in a layer: before
-// attention reads the other blocks' keys and values, and before its backward pass reads their queries and gradients. In
-// the second phase the blocks share the parameters, and each sums its parameters' gradients over all tokens. In the
-// third they share them again, evenly: the norm, clipping and AdamW.
+// A step has three phases, and the grid's barrier after each. In the first a block has 16 tokens of a sequence, from
+// the embedding to the loss and back; all that it needs of them again stays in its shared memory, and what the
+// gradients are made of goes to global memory. A sequence of more tokens has as many blocks, which meet twice in a
+// layer: before attention reads the other blocks' keys and values, and before its backward pass reads their queries and
+// gradients. In the second phase the blocks share the parameters, and each sums its parameters' gradients over all
+// tokens. In the third they share them again, evenly: the norm, clipping and AdamW.
 //
 // Weights, gradients and moments lie in global memory, which is L2 here: they are 4.6 MB. Every sum has its order from
 // the sizes alone, so that the same launch gives the same bits.
+#include "ptx.cuh"
 #include "products.cuh"
 #include "layout.cuh"
 #include "rows.cuh"
 #include "attention.cuh"
 #include "gradients.cuh"
-
-// What other blocks have written. (`__ldcv` is an assembler line that a compiler may take out of a loop.)
-__device__ __forceinline__ unsigned acquired(const unsigned* from) {
-  unsigned value;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
-}
-
-// What the block has written is seen by who acquires what this thread writes next.
-__device__ __forceinline__ void release() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 // Count the block, once all its threads are here.
 __device__ __forceinline__ void count_block(unsigned* counter) {
@@ -69,8 +60,8 @@ struct Tile {
   float *shared, *rest;
   Lane lane;
   int warp, column;
-  // the sequence's first token in the text; the tile's number in it, and the sequence's tiles; the tile's number in what
-  // is kept of tokens
+  // the sequence's first token in the text; the tile's number in it, and the sequence's tiles; the tile's number in
+  // what is kept of tokens
   int first, member, tiles, slot = 0;
   unsigned *group, *expected;
   // of the warp's row: two columns of the stream, or of its gradient; the next word; the sum of its exponentials
@@ -78,7 +69,8 @@ struct Tile {
   int target;
   float total;
 
-  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* group, unsigned* expected, int member, int tiles)
+  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* group, unsigned* expected, int member,
+                                  int tiles)
       : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), member(member), tiles(tiles), group(group),
         expected(expected) {
     here();
@@ -112,7 +104,8 @@ struct Tile {
     return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV};
   }
 
-  // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp / 4.
+  // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp /
+  // 4.
   template <int CHUNKS> __device__ __forceinline__ void narrow(const float* in, int width, const float* weight) const {
     const int from = 16 * (warp % 4), feature = 16 * CHUNKS * (warp / 4), first[2] = {from, from + 8};
     Sum sum[2];
@@ -124,9 +117,11 @@ struct Tile {
       put2(to + 8 * i + 8 * PARTIAL, make_float2(sum[i][2], sum[i][3]));
     }
   }
-  template <int CHUNKS> __device__ __forceinline__ void narrow_back(const float* in, int width, const float* weight) const {
+  template <int CHUNKS>
+  __device__ __forceinline__ void narrow_back(const float* in, int width, const float* weight) const {
     Sum sum[2];
-    backward_product<CHUNKS>(sum, in, width, weight + 16 * (warp % 4), WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
+    const int first = 16 * CHUNKS * (warp / 4);
+    backward_product<CHUNKS>(sum, in, width, weight + 16 * (warp % 4), WIDTH, first, 64 * CHUNKS, lane);
     put_back(sum);
   }
   __device__ __forceinline__ void put_back(const Sum (&sum)[2]) const {
@@ -434,8 +429,8 @@ __device__ __forceinline__ bool decays(const Run& run, int i) {
 
 constexpr int UPDATES = 5;  // parameters that a thread has at once
 
-// AdamW; returns the norm of the gradients. `rates`: the factor of the update, what is added to the root, and what weights
-// shrink to. Nothing is changed where the norm is not finite.
+// AdamW; returns the norm of the gradients. `rates`: the factor of the update, what is added to the root, and what
+// weights shrink to. Nothing is changed where the norm is not finite.
 __device__ __forceinline__ float update(const Run& run, const float* rates, float* scratch) {
   const int count = run.count(), step = gridDim.x * THREADS;
   const float factor = rates[0], epsilon = rates[1], shrink = rates[2];
@@ -445,7 +440,8 @@ __device__ __forceinline__ float update(const Run& run, const float* rates, floa
     for (int i = 0; i < UPDATES; ++i) {
       const int at = from + i * step;
       if (at >= count) continue;
-      gradient[i] = run.gradients[at], mean[i] = run.mean[at], square[i] = run.square[at], before[i] = run.parameters[at];
+      gradient[i] = run.gradients[at], before[i] = run.parameters[at];
+      mean[i] = run.mean[at], square[i] = run.square[at];
     }
   };
   int from = blockIdx.x * THREADS + anew(threadIdx.x);
@@ -472,10 +468,10 @@ __device__ __forceinline__ float update(const Run& run, const float* rates, floa
 }
 
 // parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. text: the tokens' ids. firsts: where the
-// rows of each step begin in the text, then those of each phase's held-out rows in theirs, which follows. phases: of each
-// its steps, batch, length, held-out rows and where these begin in `firsts`. rates: of each step the factor of the update,
-// what is added to the root, and what weights shrink to. kept: see layout.cuh. record: loss and norm of each step, then
-// the held-out losses. host: in memory of the host.
+// rows of each step begin in the text, then those of each phase's held-out rows in theirs, which follows. phases: of
+// each its steps, batch, length, held-out rows and where these begin in `firsts`. rates: of each step the factor of the
+// update, what is added to the root, and what weights shrink to. kept: see layout.cuh. record: loss and norm of each
+// step, then the held-out losses. host: in memory of the host.
 extern "C" __global__ void __launch_bounds__(512, 1)
     train_minigpt(float* parameters, float* gradients, float* mean, float* square, const int* text, const int* firsts,
                   const int* phases, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
@@ -498,8 +494,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     const int* const sizes = phases + 5 * phase;
     const int batch = sizes[1], length = sizes[2], of_tiles = length / ROWS, groups = blocks / of_tiles;
     const int group = block / of_tiles, last_of_phase = step + sizes[0];
-    // All units but the first layer's, the last to be ready, are for the blocks without a tile, if they are not too few.
-    const int busy = min(groups, batch) * of_tiles, helpers = blocks - busy, all_units = units_of_head(run) + layers * UNITS_OF_LAYER;
+    // All units but the first layer's, the last to be ready, are for the blocks without a tile, if they are not too
+    // few.
+    const int busy = min(groups, batch) * of_tiles, helpers = blocks - busy;
+    const int all_units = units_of_head(run) + layers * UNITS_OF_LAYER;
     const int early = 4 * helpers >= all_units - UNITS_OF_LAYER ? all_units - UNITS_OF_LAYER : 0;
     unsigned expected = 0;
     Tile tile(run, shared, counters + GROUPS + phase * blocks + group, &expected, block % of_tiles, of_tiles);
