@@ -68,10 +68,11 @@ def tables(
     ]
     firsts, sizes, end = [*drawn], [], sum(map(len, drawn))
     for phase in phases:
-        # the held-out text lies behind the other
-        rows = [] if held_out is None else held_out.consecutive_places(phase.time)[:, 0] + len(stream)
+        rows = np.empty(0, np.int64)
+        if held_out is not None:  # its text lies behind the other
+            rows = held_out.consecutive_places(phase.time)[:, 0] + len(stream)
         sizes.append((*phase, len(rows), end))
-        firsts.append(np.asarray(rows, np.int64))
+        firsts.append(rows)
         end += len(rows)
     texts = [stream.ids] if held_out is None else [stream.ids, held_out.ids]
     return Tables(
