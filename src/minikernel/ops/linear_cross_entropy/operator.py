@@ -5,6 +5,7 @@ torch.export and autocast take them. A plain eager call goes past them, to the s
 gradient is refused.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -51,17 +52,24 @@ def forward(
         return recomputed.forward(h, weight, target, bias, class_weight, options, any(wanted))
     # A factor for each token cannot be taken out of a sum over tokens: then nothing is made before it is known.
     early = wanted if options.reduction != "none" else Wanted()
-    if path == "rows":
-        from minikernel.ops.linear_cross_entropy import rows
-
-        run = rows.run
-    else:
-        run = chunked.run
-    result = run(h, weight, target, bias, class_weight, options, early)
+    # where a gradient is rounded to 16 bits by its product, it is scaled before
+    before = mean_scale(target, class_weight, options) if path == "rows" and options.reduction == "mean" else None
+    upstream = None if before is None else before.expand(h.shape[0])
+    result = run_of(path)(h, weight, target, bias, class_weight, options, early, upstream)
     loss, scale = reduced(result.losses, result.weights, options.reduction)
+    scale = scale if before is None else torch.ones_like(scale)
     likes = (h, weight, bias)
     made = [nothing(h) if g is None else scaled(g, scale, like) for g, like in zip(result[2:], likes, strict=True)]
     return loss, torch.ones_like(scale), loss.new_empty((3, 0)), *made
+
+
+def run_of(path: str) -> Callable[..., chunked.Result]:
+    """What computes chunk after chunk."""
+    if path == "rows":
+        from minikernel.ops.linear_cross_entropy import rows
+
+        return rows.run
+    return chunked.run
 
 
 def nothing(like: torch.Tensor) -> torch.Tensor:
@@ -70,8 +78,13 @@ def nothing(like: torch.Tensor) -> torch.Tensor:
 
 
 def scaled(gradient: torch.Tensor, scale: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
-    """A gradient times a factor, in the dtype of what it is the gradient of, rounded once; the gradient is used up."""
-    return gradient.mul_(scale).to(gradient.dtype if like is None else like.dtype)
+    """A gradient times a factor, in the dtype of what it is the gradient of, rounded once; the gradient is used up.
+
+    One in 16 bits is rounded already, and was scaled before.
+    """
+    if gradient.dtype == sum_dtype(gradient.dtype):
+        gradient = gradient.mul_(scale)
+    return gradient.to(gradient.dtype if like is None else like.dtype)
 
 
 def reduced(losses: torch.Tensor, weights: torch.Tensor, reduction: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -115,29 +128,23 @@ def backward(
     elif options.reduction == "sum":
         upstream = grad.expand(h.shape[0])
     else:
-        upstream = (grad * mean_scale(target, class_weight, options, grad.dtype)).expand(h.shape[0])
-    if paths.choose(h, weight, bias, class_weight, options).name == "rows":
-        from minikernel.ops.linear_cross_entropy import rows
-
-        result = rows.run(h, weight, target, bias, class_weight, options, wanted, upstream)
-    else:
-        result = chunked.run(h, weight, target, bias, class_weight, options, wanted, upstream)
+        upstream = (grad * mean_scale(target, class_weight, options).to(grad.dtype)).expand(h.shape[0])
+    path = paths.choose(h, weight, bias, class_weight, options).name
+    result = run_of(path)(h, weight, target, bias, class_weight, options, wanted, upstream)
     return tuple(  # type: ignore[return-value]
         nothing(h) if g is None else g.to(h.dtype if like is None else like.dtype)
         for g, like in zip(result[2:], likes, strict=True)
     )
 
 
-def mean_scale(
-    target: torch.Tensor, class_weight: torch.Tensor | None, options: Options, dtype: torch.dtype
-) -> torch.Tensor:
+def mean_scale(target: torch.Tensor, class_weight: torch.Tensor | None, options: Options) -> torch.Tensor:
     """One over the sum of weights of what is not ignored; 0 where all is."""
     kept = target != options.ignore_index
     if class_weight is None:
-        count = kept.sum().to(dtype)
+        count = kept.sum()
     else:
         inside = kept & (target >= 0) & (target < class_weight.shape[0])
-        count = torch.where(inside, class_weight.to(dtype)[torch.where(inside, target, 0).long()], 0).sum()
+        count = torch.where(inside, class_weight.double()[torch.where(inside, target, 0).long()], 0).sum()
     return torch.where(count == 0, 0, 1 / count)
 
 

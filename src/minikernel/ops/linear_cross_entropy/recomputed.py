@@ -1,4 +1,4 @@
-"""Launches the kernels of "recomputed": what a row is told, how rows and classes are cut up, what is kept for backward."""
+"""Launches the kernels of "recomputed": how rows and classes are cut up, and what is kept for backward."""
 
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ def tiles_of(features: int, itemsize: int) -> tuple[Tiles, Tiles]:
 
 
 def arithmetic(dtype: torch.dtype) -> dict[str, str]:
-    """How a product is computed: float32 by three of TF32; float16's gradients, which it cannot hold, by one of TF32."""
+    """How products are computed: float32's by three of TF32; by one where a factor is too small for float16."""
     precision = "tf32x3" if dtype == torch.float32 else "tf32"
     return {"PRECISION": precision, "FACTOR": "wide" if dtype == torch.float16 else "same"}
 

@@ -1,8 +1,8 @@
 """The Triton kernels of "recomputed": no logit is ever written.
 
-Forward is attention with h as the queries and the weight as keys and values: while a row's exponentials are summed, they
-are multiplied into the weight, which gives the core of h's gradient with the same logits. Backward computes the logits
-once more, transposed, for the weight's gradient. So four products in all, and h and weight read a few times.
+Forward is attention with h as the queries and the weight as keys and values: while a row's exponentials are summed,
+they are multiplied into the weight, which gives the core of h's gradient with the same logits. Backward computes the
+logits once more, transposed, for the weight's gradient. So four products in all, and h and weight read a few times.
 
 The target's own exponential is left out of every sum and product: what it and the others have is put together at the
 end, without subtracting two numbers near 1. All sums are float32 and in a fixed order.
