@@ -1,4 +1,4 @@
-"""Do the kernels of linear_cross_entropy compile for a GPU that is not here? Registers, spills, shared memory, for sm_90."""
+"""Do the kernels of linear_cross_entropy compile for a GPU that is not here? Registers, spills, memory, for sm_90."""
 
 from typing import Any
 

@@ -4,10 +4,9 @@ A chunk's rows are padded to whole lines of memory: cuBLAS is slow where rows st
 """
 
 import torch
-import triton
 
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
-from minikernel.ops.linear_cross_entropy.options import Options, Wanted, spread_of
+from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
 from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel
 from minikernel.ops.softmax_triton_rows import on_device_of
 
@@ -32,7 +31,7 @@ def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
 
 def padded(classes: int) -> int:
     """Elements from one row of logits to the next."""
-    return triton.cdiv(classes, PADDED) * PADDED
+    return parts_of(classes, PADDED) * PADDED
 
 
 def run(

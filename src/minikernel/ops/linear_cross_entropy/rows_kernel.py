@@ -1,6 +1,6 @@
 """The Triton kernel of "rows": a chunk's logits become their gradient in place, and each row its loss.
 
-A row is read twice, the second time out of the cache as far as it fits; every lane keeps a maximum and a sum of its own.
+A row is read twice, the second time out of the cache as far as it fits; every lane keeps a maximum and a sum.
 """
 
 import triton
