@@ -73,7 +73,7 @@ def forward(
     classes = weight.shape[0]
     tiles, _ = tiles_of(features, h.element_size())
     programs = max(parts_of(rows, tiles.rows), 1)
-    float32 = {"dtype": torch.float32, "device": h.device}
+    float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
     losses = torch.empty(rows, **float32)
     known = torch.empty(3, rows if gradient else 0, **float32)
     made = torch.empty(h.shape, **float32) if gradient else h.new_empty(0)
@@ -144,7 +144,7 @@ def backward(
     dh = torch.empty_like(h) if wanted.h else h.new_empty(0)
     dweight = torch.empty_like(weight) if wanted.weight else h.new_empty(0)
     dbias = h.new_empty(0)
-    float32 = {"dtype": torch.float32, "device": h.device}
+    float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
     partial, splits = dh, 1
     spread = spread_of(options, weight, class_weight)
     pull = spread

@@ -3,6 +3,8 @@
 A chunk's rows are padded to whole lines of memory: cuBLAS is slow where rows start anywhere, which 50,257 columns do.
 """
 
+from typing import Any
+
 import torch
 
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
@@ -48,7 +50,7 @@ def run(
     h, weight, target = h.contiguous(), weight.contiguous(), target.contiguous()
     rows, features = h.shape
     classes = weight.shape[0]
-    float32 = {"dtype": torch.float32, "device": h.device}
+    float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
     losses, weights = torch.empty(rows, **float32), torch.empty(rows, **float32)
     spread = spread_of(options, weight, class_weight)
     mass = options.label_smoothing if class_weight is None or spread is None else float(spread.sum())
