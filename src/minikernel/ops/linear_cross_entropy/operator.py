@@ -1,12 +1,15 @@
 """`minikernel.linear_cross_entropy`: the loss of a language model's head, and the module of the same.
 
-Two operators of `torch.library`, forward and backward, have a fake kernel and a gradient, so torch.compile, torch.export
-and autocast take them. A plain eager call goes past them, to the same functions. A derivative of the gradient is refused.
+Two operators of `torch.library`, forward and backward, have a fake kernel and a gradient, so torch.compile,
+torch.export and autocast take them. A plain eager call goes past them, to the same functions. A derivative of the
+gradient is refused.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from minikernel.ops.linear_cross_entropy import chunked, paths
 from minikernel.ops.linear_cross_entropy.options import (
@@ -49,24 +52,39 @@ def forward(
         return recomputed.forward(h, weight, target, bias, class_weight, options, any(wanted))
     # A factor for each token cannot be taken out of a sum over tokens: then nothing is made before it is known.
     early = wanted if options.reduction != "none" else Wanted()
-    if path == "rows":
-        from minikernel.ops.linear_cross_entropy import rows
-
-        run = rows.run
-    else:
-        run = chunked.run
-    result = run(h, weight, target, bias, class_weight, options, early)
+    # where a gradient is rounded to 16 bits by its product, it is scaled before
+    before = mean_scale(target, class_weight, options) if path == "rows" and options.reduction == "mean" else None
+    upstream = None if before is None else before.expand(h.shape[0])
+    result = run_of(path)(h, weight, target, bias, class_weight, options, early, upstream)
     loss, scale = reduced(result.losses, result.weights, options.reduction)
-    empty = h.new_empty(0)
-    made = [
-        empty if g is None else scaled(g, scale, like) for g, like in zip(result[2:], (h, weight, bias), strict=True)
-    ]
+    scale = scale if before is None else torch.ones_like(scale)
+    likes = (h, weight, bias)
+    made = [nothing(h) if g is None else scaled(g, scale, like) for g, like in zip(result[2:], likes, strict=True)]
     return loss, torch.ones_like(scale), loss.new_empty((3, 0)), *made
 
 
+def run_of(path: str) -> Callable[..., chunked.Result]:
+    """What computes chunk after chunk."""
+    if path == "rows":
+        from minikernel.ops.linear_cross_entropy import rows
+
+        return rows.run
+    return chunked.run
+
+
+def nothing(like: torch.Tensor) -> torch.Tensor:
+    """Stands for a gradient that is not made: an operator returns no None, and no tensor twice."""
+    return like.new_empty(0)
+
+
 def scaled(gradient: torch.Tensor, scale: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
-    """A gradient times a factor, in the dtype of what it is the gradient of, rounded once; the gradient is used up."""
-    return gradient.mul_(scale).to(gradient.dtype if like is None else like.dtype)
+    """A gradient times a factor, in the dtype of what it is the gradient of, rounded once; the gradient is used up.
+
+    One in 16 bits is rounded already, and was scaled before.
+    """
+    if gradient.dtype == sum_dtype(gradient.dtype):
+        gradient = gradient.mul_(scale)
+    return gradient.to(gradient.dtype if like is None else like.dtype)
 
 
 def reduced(losses: torch.Tensor, weights: torch.Tensor, reduction: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,36 +122,29 @@ def backward(
     likes = (h, weight, bias)
     if all(not asked or g.numel() for asked, g in zip(wanted, made, strict=True)) and options.reduction != "none":
         # a new tensor each time: a graph that is kept is gone through again
-        return tuple(g * grad.to(g.dtype) if asked else g[:0] for asked, g in zip(wanted, made, strict=True))  # type: ignore[return-value]
+        return tuple(g * grad.to(g.dtype) if asked else nothing(h) for asked, g in zip(wanted, made, strict=True))  # type: ignore[return-value]
     if options.reduction == "none":
         upstream = grad
     elif options.reduction == "sum":
         upstream = grad.expand(h.shape[0])
     else:
-        upstream = (grad * mean_scale(target, class_weight, options, grad.dtype)).expand(h.shape[0])
-    if paths.choose(h, weight, bias, class_weight, options).name == "rows":
-        from minikernel.ops.linear_cross_entropy import rows
-
-        result = rows.run(h, weight, target, bias, class_weight, options, wanted, upstream)
-    else:
-        result = chunked.run(h, weight, target, bias, class_weight, options, wanted, upstream)
-    empty = h.new_empty(0)
+        upstream = (grad * mean_scale(target, class_weight, options).to(grad.dtype)).expand(h.shape[0])
+    path = paths.choose(h, weight, bias, class_weight, options).name
+    result = run_of(path)(h, weight, target, bias, class_weight, options, wanted, upstream)
     return tuple(  # type: ignore[return-value]
-        empty if g is None else g.to(h.dtype if like is None else like.dtype)
+        nothing(h) if g is None else g.to(h.dtype if like is None else like.dtype)
         for g, like in zip(result[2:], likes, strict=True)
     )
 
 
-def mean_scale(
-    target: torch.Tensor, class_weight: torch.Tensor | None, options: Options, dtype: torch.dtype
-) -> torch.Tensor:
+def mean_scale(target: torch.Tensor, class_weight: torch.Tensor | None, options: Options) -> torch.Tensor:
     """One over the sum of weights of what is not ignored; 0 where all is."""
     kept = target != options.ignore_index
     if class_weight is None:
-        count = kept.sum().to(dtype)
+        count = kept.sum()
     else:
         inside = kept & (target >= 0) & (target < class_weight.shape[0])
-        count = torch.where(inside, class_weight.to(dtype)[torch.where(inside, target, 0).long()], 0).sum()
+        count = torch.where(inside, class_weight.double()[torch.where(inside, target, 0).long()], 0).sum()
     return torch.where(count == 0, 0, 1 / count)
 
 
@@ -322,8 +333,8 @@ def linear_cross_entropy(
 ) -> torch.Tensor:
     """`F.cross_entropy(F.linear(h, weight, bias), target)` whose logits are never in memory at once; differentiable.
 
-    `which` says how a call is computed. Tensors of different dtypes count as if they were cast to the widest; under
-    autocast they are cast to its dtype.
+    `which` says how a call is computed; in torch.func's transforms it is torch's own, with all logits. Tensors of
+    different dtypes count as if they were cast to the widest; under autocast they are cast to its dtype.
 
     Args:
         h: (..., D) hidden states, float32, bfloat16, float16 or float64.
@@ -351,6 +362,8 @@ def linear_cross_entropy(
     check_options(options)
     check_tensors(h, weight, target, bias, class_weight)
     h, weight, bias = cast_together(h, weight, bias)
+    if in_transform():
+        return plain(h, weight, target, bias, class_weight, options)
     rows = h.reshape(-1, h.shape[-1])
     classes = target.reshape(-1)
     if paths.is_plain_call(h, weight, target, bias, class_weight):
@@ -360,6 +373,38 @@ def linear_cross_entropy(
         wants = [graded and t is not None and t.requires_grad for t in (h, weight, bias)]
         loss = forward_op(rows, weight, classes, bias, class_weight, *options, *wants)[0]
     return loss.reshape(target.shape) if reduction == "none" else loss
+
+
+def in_transform() -> bool:
+    """Whether torch.func is at work, which takes no operator apart that is not torch's own."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def plain(
+    h: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    bias: torch.Tensor | None,
+    class_weight: torch.Tensor | None,
+    options: Options,
+) -> torch.Tensor:
+    """The same loss with all logits at once, by torch's own operations: what torch.func can follow."""
+    dtype = sum_dtype(h.dtype)
+    logits = F.linear(h, weight, bias).to(dtype).reshape(-1, weight.shape[0])
+    if options.softcap:
+        logits = options.softcap * torch.tanh(logits / options.softcap)
+    classes = target.reshape(-1).long()
+    weights = (classes != options.ignore_index).to(dtype)
+    given = None if class_weight is None else class_weight.to(dtype)
+    losses = F.cross_entropy(
+        logits, classes, given, None, options.ignore_index, None, "none", options.label_smoothing
+    )  # the two None are arguments that torch has given up
+    if options.z_loss:
+        losses = losses + options.z_loss * torch.logsumexp(logits, 1).square() * weights
+    if given is not None:
+        weights = weights * given[torch.where(classes == options.ignore_index, 0, classes)]
+    loss, _ = reduced(losses, weights, options.reduction)
+    return loss.reshape(target.shape) if options.reduction == "none" else loss
 
 
 def cast_together(

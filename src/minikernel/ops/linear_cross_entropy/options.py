@@ -2,9 +2,10 @@
 
 The gradient of token i's loss by its logit z_ij, before anything flows into it, is
 
-    p_ij coefficient_i - picked_i [j = target_i] - spread_j        coefficient_i = picked_i + sum(spread) + 2 z_loss lse_i
+    p_ij coefficient_i - picked_i [j = target_i] - spread_j
 
-where picked_i is (1 - label_smoothing) class_weight[target_i] and spread_j is label_smoothing class_weight[j] / V.
+where coefficient_i is picked_i + sum(spread) + 2 z_loss lse_i, picked_i is (1 - label_smoothing)
+class_weight[target_i] and spread_j is label_smoothing class_weight[j] / V.
 Where j is the target, p_ij - 1 cancels in a confident row, so it is -(sum of the others' exponentials) / total.
 """
 
