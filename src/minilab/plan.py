@@ -222,7 +222,7 @@ class Plan:
 
     @cached_property
     def losses(self) -> list[str]:
-        """Devices on which linear and cross-entropy are timed and judged: those here, and those whose record holds both."""
+        """Devices on which linear and cross-entropy are timed and judged: those here, those whose record holds both."""
         names = ("loss", "loss_correctness")
         return [device for device in self.devices if all(self.has(name, device=device) for name in names)]
 

@@ -1,4 +1,4 @@
-"""All contenders at each shape in one process, in turn: time, peak memory, errors, and the verdict beside each figure."""
+"""All contenders at each shape in one process, in turn: time, peak memory, errors, and the verdict beside each."""
 
 import statistics
 import time

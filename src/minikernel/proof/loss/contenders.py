@@ -1,7 +1,7 @@
 """Everybody who computes `cross_entropy(linear(h, weight), target)`: torch's ways, the peers, and the lab's own.
 
-A contender is called `function(h, weight, target, **options)` and returns the loss. Peers are called as their users call
-them, each with its own defaults.
+A contender is called `function(h, weight, target, **options)` and returns the loss. Peers are called as their users
+call them, each with its own defaults.
 """
 
 import importlib
@@ -123,7 +123,7 @@ class Compiled:
             return self.made[key](h, weight, target, **options)
         if self.seconds is not None and self.seconds <= 0:
             raise Refusal({"code": "compile_time_used_up"})
-        # Dynamo keeps what it compiled with a function's code, and gives up beyond some variants: each kind has its own.
+        # Dynamo keeps what it compiled with a function's code and gives up beyond some variants: each kind has its own.
         own = FunctionType(eager_loss.__code__.replace(), globals())
         own.__kwdefaults__ = eager_loss.__kwdefaults__
         self.made[key] = torch.compile(own, fullgraph=True, dynamic=False)

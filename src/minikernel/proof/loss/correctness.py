@@ -113,7 +113,8 @@ def _in_parts(function: Function, h: Tensor, weight: Tensor, target: Tensor, opt
         loss = function(h[rows], weight, target[rows], **options)
         loss.backward()
         losses.append(loss.detach().double())
-    assert h.grad is not None and weight.grad is not None
+    assert h.grad is not None
+    assert weight.grad is not None
     return {"loss": torch.stack(losses).sum(), "dh": h.grad, "dw": weight.grad}
 
 

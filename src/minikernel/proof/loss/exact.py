@@ -7,15 +7,15 @@ The inputs are taken as the contender sees them, rounded already; what it adds i
   terms, q = sqrt(sum of squares): 3 sqrt(n) 2^-23 (q + |sum|). 2^-23 and not half of it, for tensor cores cut off; 3 of
   the random walk's standard deviations. So a logit is off by dz, with n = D. It is never rounded to the dtype: whoever
   keeps logits in 16 bits has an error that the dtype does not ask for, and large logits show it.
-- Exponentials. A probability p = exp(z - lse) is off by p e, where e adds up dz, its mean under p, the rounding of z - lse
-  and of lse, 8 ulps for exp and log, and sqrt(V) 2^-24 for the sum over V.
+- Exponentials. A probability p = exp(z - lse) is off by p e, where e adds up dz, its mean under p, the rounding of
+  z - lse and of lse, 8 ulps for exp and log, and sqrt(V) 2^-24 for the sum over V.
 - The gradient of a logit, p - 1 at the target, is off by p e, and is rounded to the dtype to be multiplied: u each.
   Such roundings are independent: together RMS u sqrt(sum of (dz w)^2), 3 times that is allowed. They are the same in
   equal entries, so u of the target's term and of the sum of the others is allowed besides.
 - A gradient is summed in float32, over V or over M, as a logit is over D, and rounded to the dtype once: 3 RMS u of it.
 
 Independent parts are added in quadrature, each element has its own bound, and rows are judged one by one, by norms: a
-token's row of dh, a word's row of dW. A gradient that lacks its small entries then shows in the rows that have no other.
+token's row of dh, a word's row of dW. A gradient that lacks its small entries shows in the rows that have no other.
 u is 2^-8 in bfloat16, 2^-11 in float16, 2^-24 in float32; RMS, 0.43, is the root mean square of a rounding over u, for
 a mantissa whose logarithm is uniform.
 """

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from minikernel.reasons import in_words
-from minikernel.report.loss.views import EAGER, LAB, RIGHT, SHORT, Place, Shown, origin, shown, table
+from minikernel.report.loss.views import EAGER, LAB, RIGHT, SHORT, WRONG, Place, Shown, origin, over, shown, table
 from minilab.pages import templates
 from minilab.pages.translations import Translations
 from minilab.records.words import worded
@@ -22,18 +22,19 @@ def report_27(losses: Sequence[dict], verdicts: Sequence[dict], language: str = 
     """
     text = words(language)
     devices = [device_view(made, judged) for made, judged in zip(losses, verdicts, strict=True)]
-    values = {"text": text, "devices": devices, "on_gpu": any(made["provenance"]["hardware"]["gpu"] for made in losses)}
+    values = {
+        "text": text,
+        "devices": devices,
+        "on_gpu": any(made["provenance"]["hardware"]["gpu"] for made in losses),
+        "rounded": rounded(verdicts),
+    }
     return filled("report_27", language, values)
 
 
-def who_is_right(verdicts: Sequence[dict], language: str = "en") -> str:
-    """The tables of cases alone, as the page `docs/who_is_right.md` has them.
-
-    Args:
-        verdicts: `loss_correctness.json` of each device.
-    """
-    devices = [verdict_view(made) for made in verdicts]
-    return filled("who_is_right", language, {"text": words(language), "devices": devices})
+def rounded(verdicts: Sequence[dict]) -> float | None:
+    """How many times what bfloat16 must have eager's error is, where it is most; None where it never is more."""
+    rows = [row for made in verdicts for row in made["cases"] if (row["who"], row["dtype"]) == (EAGER, "bfloat16")]
+    return max((times for row in rows if row["verdict"] == WRONG and (times := over(row)) is not None), default=None)
 
 
 def words(language: str) -> Translations:
@@ -52,14 +53,17 @@ def filters(text: Translations) -> dict[str, Callable]:
     number = text.number
 
     def verdicts(found: dict) -> str:
-        """A cell: `right`, how many times over in which dtype, or `refused`."""
+        """A cell: `right`, how many times over in which dtype, `refused`, or `not tried`."""
         wrong = [f"{one['dtype']} {times(one['over'])}" for one in found["wrong"]]
         if wrong:
             return ", ".join(wrong)
-        return text("right") if found["right"] else text("refused")
+        if found["right"]:
+            return text("right")
+        return text("refused" if found["refused"] else "not_tried")
 
-    def times(over: float | None) -> str:
-        return text("in_kind") if over is None else text("times", times=number(over, ".2g" if over < 99.5 else ",.0f"))
+    def times(factor: float | None) -> str:
+        form = ".2g" if factor is not None and factor < 99.5 else ",.0f"
+        return text("in_kind") if factor is None else text("times", times=number(factor, form))
 
     def memory(mib: float | None) -> str:
         return "–" if mib is None else number(mib, ",.2g" if mib < 99.5 else ",.0f")

@@ -1,4 +1,4 @@
-"""What there is to show of `loss.json` and `loss_correctness.json`: places with everybody's rows, cases with verdicts."""
+"""What there is to show of `loss.json` and `loss_correctness.json`: places with all rows, cases with verdicts."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,8 +96,8 @@ def table(made: dict) -> dict:
     """`loss_correctness.json` as a table.
 
     Returns:
-        `who`: those with a verdict; `cases`: code -> {who: what the verdicts are}, as `cell` gives them; `left`: who was
-        refused or is absent everywhere, with the reasons; `counts`: who -> right, wrong and refused.
+        `who`: those with a verdict; `cases`: code -> {who: what the verdicts are}, as `cell` gives them; `left`: who
+        was refused or is absent everywhere, with the reasons; `counts`: who -> right, wrong and refused.
     """
     by: dict[str, dict[str, list[dict]]] = {}
     for row in made["cases"]:
@@ -107,13 +107,7 @@ def table(made: dict) -> dict:
     reasons = {
         who: next(row["reason"] for row in made["cases"] if row["who"] == who) for who in everybody if who not in judged
     }
-    counts = {
-        who: {
-            kind: sum(row["verdict"] == kind for row in made["cases"] if row["who"] == who)
-            for kind in (RIGHT, WRONG, REFUSED)
-        }
-        for who in everybody
-    }
+    counts = {who: counted([row for row in made["cases"] if row["who"] == who]) for who in everybody}
     return {
         "who": [who for who in everybody if who in judged],
         "cases": {case: {who: cell(rows) for who, rows in by_who.items()} for case, by_who in by.items()},
@@ -127,8 +121,19 @@ def cell(rows: list[dict]) -> dict:
     return {
         "right": [SHORT[row["dtype"]] for row in rows if row["verdict"] == RIGHT],
         "wrong": [{"dtype": SHORT[row["dtype"]], "over": over(row)} for row in rows if row["verdict"] == WRONG],
-        "refused": [row["reason"] for row in rows if row["verdict"] not in (RIGHT, WRONG)],
+        "refused": [row["dtype"] for row in rows if row["verdict"] not in (RIGHT, WRONG) and not untried(row)],
     }
+
+
+def counted(rows: list[dict]) -> dict[str, int]:
+    """How many of one's cases are right, wrong and refused; the rest was not tried."""
+    tried = [row["verdict"] for row in rows if not untried(row)]
+    return {kind: tried.count(kind) for kind in (RIGHT, WRONG, REFUSED)}
+
+
+def untried(row: dict) -> bool:
+    """Whether somebody was not asked, because the time for compiling was over; that is no refusal of its own."""
+    return bool(row["reason"]) and row["reason"]["code"] == "compile_time_used_up"
 
 
 def over(row: dict) -> float | None:
