@@ -20,7 +20,7 @@ RATES = {"float32": "fp32_tflop_per_s", "bfloat16": "bf16_tflop_per_s", "float16
 LEAST_MIB = 0.25  # a logarithm has no zero
 COLUMNS, INCHES = 3, 3.3
 CAPTION_WIDTH = 122  # characters
-TITLE_WIDTH = 44
+TITLE_WIDTH = 34
 
 
 def draw(
@@ -88,9 +88,10 @@ def draw_place(axes: Axes, seen: Shown, place: Place, ceilings: dict | None, tex
         axis.set_major_formatter(lambda value, _: text.number(value, ",g"))
         axis.set_minor_formatter(lambda value, _: "")
     axes.grid(color=FAINT, alpha=0.25)
-    axes.set(xlabel=text("axis.time"), ylabel=text("axis.memory"))
+    axes.set_xlabel(text("axis.time"), fontsize=10)
+    axes.set_ylabel(text("axis.memory"), fontsize=10)
     shape = " x ".join(text.number(size, ",") for size in (place.m, place.d, place.v))
-    device = textwrap.shorten(seen.name, TITLE_WIDTH, placeholder="…") + (text("stale") if seen.stale else "")
+    device = textwrap.fill(seen.name + (text("stale") if seen.stale else ""), TITLE_WIDTH)
     axes.set_title(f"{device}\n{shape}, {SHORT[place.dtype]}", loc="left", fontsize=10.5)
 
 
