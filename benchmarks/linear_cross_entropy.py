@@ -1,9 +1,9 @@
 """A head's loss with its gradients: `python benchmarks/linear_cross_entropy.py [--shape M,D,V ...] [--dtype DTYPE]`.
 
-The lab's `minikernel.linear_cross_entropy` against eager, `torch.compile`, torch's own chunked function and every peer
+The lab's `minikernel.linear_cross_entropy` against eager, `torch.compile`, torch's own chunked function and each peer
 that is installed (Liger, quack, CCE), in turn in one process: milliseconds, the peak of memory above inputs and
-gradients, whether the result is right, and how many times as fast as the best of the others the lab is. Shapes are those
-of config.yaml's section `loss` for this kind of device. `--target RATIO` exits with 1 where the lab reaches less.
+gradients, whether the result is right, and how many times as fast as the best of the others the lab is. Shapes are
+those of config.yaml's section `loss` for this kind of device. `--target RATIO` exits with 1 where the lab reaches less.
 """
 
 import argparse

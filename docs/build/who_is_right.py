@@ -1,4 +1,4 @@
-"""The page on whose linear and cross-entropy is right, from the records of stage 27 and from the last run on a CPU here.
+"""The page on whose linear and cross-entropy is right: from the records of stage 27, and the last run on a CPU here.
 
 A CPU's results are no record, so that what the page quotes of one run is kept in data/loss_correctness.json.
 """

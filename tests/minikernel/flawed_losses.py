@@ -1,4 +1,4 @@
-"""An honest linear and cross-entropy of the tests' own, and the same with one flaw each that has been seen in public."""
+"""An honest linear and cross-entropy of the tests' own, and the same with a flaw that has been seen in public."""
 
 import torch
 from torch import Tensor

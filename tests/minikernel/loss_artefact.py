@@ -43,7 +43,7 @@ def loss_artefact(timed: dict | None = None, hardware: dict = GPU, places: tuple
             for who, (us, mib, over) in (timed or TIMED).items():
                 rows.append(row(who, place, direction, us * part, mib, over))
             rows.append(refused("quack", at, direction, {"code": "not_installed", "package": "quack-kernels"}))
-    versions = {who: "1.2.3" for who in timed or TIMED} | {"quack": None}
+    versions = dict.fromkeys(timed or TIMED, "1.2.3") | {"quack": None}
     provenance = {"hardware": hardware, "date": "2026-11-28T10:00:00+00:00"}
     return {"provenance": provenance, "rows": rows, "versions": versions, "complete": True}
 

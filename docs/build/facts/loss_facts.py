@@ -22,7 +22,7 @@ def loss_facts(record: Path) -> dict:
         record: folder of a GPU's record of stage 24.
 
     Returns:
-        Sizes of a head in MiB, and per logit in picoseconds: a product of some widths, a pass over memory; and the width
+        Sizes of a head in MiB; per logit in picoseconds, a product of some widths and a pass over memory; and the width
         at which a product takes as long as writing the logit and reading it again.
     """
     made = read_json(record / "ceilings.json")
@@ -37,7 +37,6 @@ def loss_facts(record: Path) -> dict:
         "states_mib": TOKENS * WIDTH * BYTES / 2**20,
         "weight_mib": WORDS * WIDTH * BYTES / 2**20,
         "pass_ps": moved,
-        "plain_ps": PLAIN_PASSES * moved,
         "products": [{"width": width, "ps": 2 * width / rate * PICO} for width in (64, 256, 1024, 4096)],
         "crossing": PASSES * moved / PICO * rate / 2,
     }

@@ -149,7 +149,7 @@ def some(paths: list[str], wanted: str) -> list[str]:
     """
     if not paths:
         raise LabError(
-            "there is no device here or in the record on which the head's loss was timed; on a machine that measures, run "
+            "there is no device here or in the record on which the head's loss was timed; on one that measures, run "
             f"`snakemake --cores 4 {wanted}`."
         )
     return paths

@@ -1,4 +1,4 @@
-"""The float64 loss against torch's own in float64, and the errors that are allowed against those that rounding makes."""
+"""The float64 loss against torch's own in float64, and the errors that are allowed against those of roundings."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The picture of time against memory: a dot for each, hollow where the error is too large, the floor of the products."""
+"""The picture of time against memory: a dot each, hollow where the error is too large, the floor of the products."""
 
 from pathlib import Path
 
