@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from minilab.config.check import is_for_cpu
-from minilab.device import devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
+from minilab.device import called_today, devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
 from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
@@ -36,7 +36,7 @@ def measured_devices(config: dict, elsewhere: bool = False) -> list[str]:
             "devices.measure: auto asks the machine that snakemake runs on, and its jobs run on others; name the "
             "devices of those, e.g. --config 'devices={measure: [h200], recorded: auto}'."
         )
-    return devices_here() if measure == "auto" else measure
+    return devices_here() if measure == "auto" else list(dict.fromkeys(map(called_today, measure)))
 
 
 def _files_of(made: Mapping) -> list[str]:
@@ -64,7 +64,7 @@ class Plan:
         recorded = self.config["devices"]["recorded"]
         if recorded == "auto":
             recorded = sorted(path.name for path in Path(self.records).glob("*/") if (path / "24").is_dir())
-        return [device for device in recorded if device not in self.measured]
+        return [device for device in recorded if called_today(device) not in self.measured]
 
     @cached_property
     def devices(self) -> list[str]:

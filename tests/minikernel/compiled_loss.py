@@ -1,4 +1,4 @@
-"""Do the kernels of linear_cross_entropy compile for a GPU that is not here? Registers, spills, shared memory, for sm_90."""
+"""Do the kernels of linear_cross_entropy compile for a GPU that is not here? Registers, spills, memory, for sm_90."""
 
 from typing import Any
 
@@ -43,3 +43,14 @@ def _type(name: str, pointer: str) -> str:
     if name in NUMBERS:
         return "fp32"
     return pointer if name in ("h", "weight", "bias", "class_weight", "dweight", "dh", "logits") else "i32"
+
+
+def compile_rows(**flags: bool) -> dict[str, Any]:
+    """Compile the kernel of `rows_kernel` as it is launched on bfloat16."""
+    from minikernel.ops.linear_cross_entropy import rows, rows_kernel
+
+    function = rows_kernel.rows_kernel
+    constants = {name: flags.get(name, False) for name in function.arg_names if name.isupper()} | {"BLOCK": rows.BLOCK}
+    types = {name: _type(name, "*bf16") for name in function.arg_names} | dict.fromkeys(constants, "constexpr")
+    types |= {"weights": "*fp32", "upstream": "*fp32"}
+    return resources("the rows' kernel", function, types, constants, {"num_warps": rows.WARPS}, ("stride",))

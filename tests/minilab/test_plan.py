@@ -178,3 +178,12 @@ def test_a_users_model_is_profiled_where_devices_are_measured(config: dict):
     assert params["entry"] == config["models"]["mine"]
     assert [case["modes"] for case in params["cases"]] == [config["profile"]["modes"]["cuda"]]
     assert ("mine", "h200") not in Plan(config, ["cpu-x"]).profiles  # whose record has no such model
+
+
+def test_slugs_of_before_kinds_of_memory_were_left_out_are_found(config: dict, tmp_path: Path):
+    """A record of `h100-80gb-hbm3` is that of an `h100`: shown where none is here, and not beside one that is."""
+    (tmp_path / "h100-80gb-hbm3/24").mkdir(parents=True)
+    named = config | {"devices": {"measure": ["h100-80gb-hbm3", "h100"], "recorded": "auto"}}
+    assert measured_devices(named) == ["h100"]
+    assert Plan(named, ["h100"], str(tmp_path)).recorded == []
+    assert Plan(named, ["cpu-x"], str(tmp_path)).recorded == ["h100-80gb-hbm3"]

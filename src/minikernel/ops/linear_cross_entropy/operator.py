@@ -57,10 +57,11 @@ def forward(
     upstream = None if before is None else before.expand(h.shape[0])
     result = run_of(path)(h, weight, target, bias, class_weight, options, early, upstream)
     loss, scale = reduced(result.losses, result.weights, options.reduction)
-    scale = scale if before is None else torch.ones_like(scale)
     likes = (h, weight, bias)
-    made = [nothing(h) if g is None else scaled(g, scale, like) for g, like in zip(result[2:], likes, strict=True)]
-    return loss, torch.ones_like(scale), loss.new_empty((3, 0)), *made
+    # what was scaled before is not scaled again
+    rest = scale if before is None else torch.ones_like(scale)
+    made = [nothing(h) if g is None else scaled(g, rest, like) for g, like in zip(result[2:], likes, strict=True)]
+    return loss, torch.ones_like(scale), loss.new_empty((3, 0)), *made  # type: ignore[return-value]
 
 
 def run_of(path: str) -> Callable[..., chunked.Result]:

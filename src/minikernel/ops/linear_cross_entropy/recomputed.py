@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 import torch
-import triton
 
+from minikernel.ops import softmax_cuda
 from minikernel.ops.linear_cross_entropy import recomputed_kernels as kernels
-from minikernel.ops.linear_cross_entropy.options import Options, Wanted, spread_of
+from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
 from minikernel.ops.softmax_triton_rows import on_device_of
 
 PARTIAL_BYTES = 32 << 20  # of a weight's gradient over some rows each, beside the gradients
@@ -44,7 +44,7 @@ TILES = {
 
 def width_of(features: int) -> int:
     """The power of two that features are filled up to; a product of tensor cores takes 16 at least."""
-    return max(triton.next_power_of_2(features), 16)
+    return max(1 << (features - 1).bit_length(), 16)
 
 
 def tiles_of(features: int, itemsize: int) -> tuple[Tiles, Tiles]:
@@ -72,8 +72,8 @@ def forward(
     rows, features = h.shape
     classes = weight.shape[0]
     tiles, _ = tiles_of(features, h.element_size())
-    programs = max(triton.cdiv(rows, tiles.rows), 1)
-    float32 = {"dtype": torch.float32, "device": h.device}
+    programs = max(parts_of(rows, tiles.rows), 1)
+    float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
     losses = torch.empty(rows, **float32)
     known = torch.empty(3, rows if gradient else 0, **float32)
     made = torch.empty(h.shape, **float32) if gradient else h.new_empty(0)
@@ -144,7 +144,7 @@ def backward(
     dh = torch.empty_like(h) if wanted.h else h.new_empty(0)
     dweight = torch.empty_like(weight) if wanted.weight else h.new_empty(0)
     dbias = h.new_empty(0)
-    float32 = {"dtype": torch.float32, "device": h.device}
+    float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
     partial, splits = dh, 1
     spread = spread_of(options, weight, class_weight)
     pull = spread
@@ -154,7 +154,7 @@ def backward(
             splits, split_rows = splits_of(rows, classes, features, tiles, h)
             partial = torch.empty(splits, classes, features, **float32)
             partial_bias = torch.empty(splits, classes, **float32) if wanted.bias else partial
-            kernels.weight_kernel[(triton.cdiv(classes, tiles.columns), splits)](
+            kernels.weight_kernel[(parts_of(classes, tiles.columns), splits)](
                 partial,
                 partial_bias,
                 h,
@@ -181,8 +181,8 @@ def backward(
             if wanted.bias and bias is not None:
                 sums = partial_bias.sum(0)
                 dbias = (sums if spread is None else sums - spread * factor.sum()).to(bias.dtype)
-        programs = triton.cdiv(weight.numel(), GATHERED) if wanted.weight else 0
-        others = triton.cdiv(h.numel(), GATHERED) if wanted.h else 0
+        programs = parts_of(weight.numel(), GATHERED) if wanted.weight else 0
+        others = parts_of(h.numel(), GATHERED) if wanted.h else 0
         if programs + others:
             kernels.gather_kernel[(programs + others,)](
                 dweight,
@@ -211,16 +211,14 @@ def splits_of(rows: int, classes: int, features: int, tiles: Tiles, like: torch.
 
     As many as give every multiprocessor two programs, as far as their sums fit in `PARTIAL_BYTES`.
     """
-    programs = triton.cdiv(classes, tiles.columns)
+    programs = parts_of(classes, tiles.columns)
     wanted = max(2 * multiprocessors(like) // programs, 1)
     fit = max(PARTIAL_BYTES // (4 * classes * features), 1)
-    blocks = max(triton.cdiv(rows, tiles.rows), 1)
-    each = triton.cdiv(blocks, min(wanted, fit, blocks))
-    return triton.cdiv(blocks, each), each * tiles.rows
+    blocks = max(parts_of(rows, tiles.rows), 1)
+    each = parts_of(blocks, min(wanted, fit, blocks))
+    return parts_of(blocks, each), each * tiles.rows
 
 
 def multiprocessors(like: torch.Tensor) -> int:
     """Of the device of a tensor; of an H100 and an H200, where Triton is interpreted."""
-    if not like.is_cuda:
-        return 132
-    return torch.cuda.get_device_properties(like.device).multi_processor_count
+    return softmax_cuda.multiprocessors(like.get_device()) if like.is_cuda else 132

@@ -4,6 +4,7 @@ Forward is attention with h as the queries and the weight as keys and values: wh
 they are multiplied into the weight, which gives the core of h's gradient with the same logits. Backward computes the
 logits once more, transposed, for the weight's gradient. So four products in all, and h and weight read a few times.
 
+Exponents are fused products and sums, so that a large offset of all logits is taken off before anything is rounded.
 The target's own exponential is left out of every sum and product: what it and the others have is put together at the
 end, without subtracting two numbers near 1. All sums are float32 and in a fixed order.
 """
@@ -65,7 +66,7 @@ def forward_tile(
     if EDGE:
         logits = tl.where(column[None, :] < classes, logits, float("-inf"))
     higher = tl.maximum(highest, tl.max(logits, axis=1) * LOG2E)
-    exponentials = tl.exp2(logits * LOG2E - higher[:, None])
+    exponentials = tl.exp2(tl.fma(logits, LOG2E, -higher[:, None]))
     exponentials = tl.where(column[None, :] == target[:, None], 0.0, exponentials)
     rescale = tl.exp2(highest - higher)
     others = others * rescale + tl.sum(exponentials, axis=1)
@@ -129,7 +130,7 @@ def forward_kernel(
     if SOFTCAP:
         logit = capped(logit, softcap)
     # the same logit as in the loop but for rounding
-    distance = logit * LOG2E - highest
+    distance = tl.fma(logit, LOG2E, -highest)
     chosen = tl.exp2(distance)
     total = chosen + others
     log_total = tl.log(total)
@@ -221,7 +222,8 @@ def weight_kernel(
             other=0.0,
         )
         wanted = tl.load(target + row, mask=inside, other=-1).to(tl.int32)
-        highest = tl.load(known + row, mask=inside, other=0.0)
+        # a row that is none has no exponentials, however large the bias
+        highest = tl.load(known + row, mask=inside, other=float("inf"))
         upstream = tl.load(grad + row * grad_step, mask=inside, other=0.0)
         scale = tl.load(known + rows + row, mask=inside, other=0.0) * upstream
         at_target = tl.load(known + 2 * rows + row, mask=inside, other=0.0) * upstream
@@ -230,7 +232,7 @@ def weight_kernel(
             logits += shift[:, None]
         if SOFTCAP:
             logits = capped(logits, softcap)
-        gradient = tl.exp2(logits * LOG2E - highest[None, :]) * scale[None, :]
+        gradient = tl.exp2(tl.fma(logits, LOG2E, -highest[None, :])) * scale[None, :]
         if SOFTCAP:
             slope = logits / softcap
             gradient *= 1.0 - slope * slope

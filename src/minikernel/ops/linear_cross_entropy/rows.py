@@ -3,11 +3,12 @@
 A chunk's rows are padded to whole lines of memory: cuBLAS is slow where rows start anywhere, which 50,257 columns do.
 """
 
+from typing import Any
+
 import torch
-import triton
 
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
-from minikernel.ops.linear_cross_entropy.options import Options, Wanted, spread_of
+from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
 from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel
 from minikernel.ops.softmax_triton_rows import on_device_of
 
@@ -32,7 +33,7 @@ def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
 
 def padded(classes: int) -> int:
     """Elements from one row of logits to the next."""
-    return triton.cdiv(classes, PADDED) * PADDED
+    return parts_of(classes, PADDED) * PADDED
 
 
 def run(
@@ -49,7 +50,7 @@ def run(
     h, weight, target = h.contiguous(), weight.contiguous(), target.contiguous()
     rows, features = h.shape
     classes = weight.shape[0]
-    float32 = {"dtype": torch.float32, "device": h.device}
+    float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
     losses, weights = torch.empty(rows, **float32), torch.empty(rows, **float32)
     spread = spread_of(options, weight, class_weight)
     mass = options.label_smoothing if class_weight is None or spread is None else float(spread.sum())

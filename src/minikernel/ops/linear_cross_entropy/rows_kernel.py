@@ -1,6 +1,6 @@
 """The Triton kernel of "rows": a chunk's logits become their gradient in place, and each row its loss.
 
-A row is read twice, the second time out of the cache as far as it fits; every lane keeps a maximum and a sum of its own.
+A row is read twice, the second time out of the cache as far as it fits; every lane keeps a maximum and a sum.
 """
 
 import triton
@@ -39,13 +39,13 @@ def rows_kernel(
         if SMOOTH:
             shares = tl.load(spread + column, mask=column < classes, other=0.0)
             spread_sums += tl.where(column < classes, values * shares, 0.0)
-        values = tl.where(column == picked, float("-inf"), values) * LOG2E
-        higher = tl.maximum(lane_highest, values)
-        lane_sums = lane_sums * tl.exp2(lane_highest - higher) + tl.exp2(values - higher)
+        values = tl.where(column == picked, float("-inf"), values)
+        higher = tl.maximum(lane_highest, values * LOG2E)
+        lane_sums = lane_sums * tl.exp2(lane_highest - higher) + tl.exp2(tl.fma(values, LOG2E, -higher))
         lane_highest = higher
     highest = tl.maximum(tl.max(lane_highest), logit * LOG2E)
     others = tl.sum(lane_sums * tl.exp2(lane_highest - highest))
-    distance = logit * LOG2E - highest
+    distance = tl.fma(logit, LOG2E, -highest)
     chosen = tl.exp2(distance)
     total = chosen + others
     log_total = tl.log(total)
@@ -75,7 +75,7 @@ def rows_kernel(
             values = tl.load(logits + column, mask=column < classes, other=0.0).to(tl.float32)
             if HAS_BIAS:
                 values += tl.load(bias + column, mask=column < classes, other=0.0).to(tl.float32)
-            gradient = tl.exp2(values * LOG2E - highest) * scale
+            gradient = tl.exp2(tl.fma(values, LOG2E, -highest)) * scale
             gradient = tl.where(column == picked, at_target, gradient)
             if SMOOTH:
                 gradient -= tl.load(spread + column, mask=column < classes, other=0.0) * up

@@ -40,8 +40,17 @@ def test_the_gradient_is_that_of_the_loss_by_differences(reduction):
     class_weight = torch.rand(11, dtype=torch.float64)
 
     def loss(h, weight, bias):
-        more = dict(label_smoothing=0.2, z_loss=0.03, softcap=2.0, class_weight=class_weight, reduction=reduction)
-        return linear_cross_entropy(h, weight, target, bias=bias, **more)
+        return linear_cross_entropy(
+            h,
+            weight,
+            target,
+            bias=bias,
+            class_weight=class_weight,
+            reduction=reduction,
+            label_smoothing=0.2,
+            z_loss=0.03,
+            softcap=2.0,
+        )
 
     assert torch.autograd.gradcheck(loss, (h, weight, bias))
 
