@@ -239,7 +239,9 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
     if code == "reversed":
         return bool(_after(names[1], nodes, fused) & set(names[0]))
     if code == "other_order":
-        return bool(_follows(first, second, nodes)["handed"])
+        # at the same places of loops that are the same it would be no obstacle
+        reads = {one for one in second.accesses if ACCESS.match(one)["buffer"] in first.writes}
+        return bool(_follows(first, second, nodes)["handed"]) and not (reads and reads <= first.accesses)
     if code in ("library", "user_kernel"):
         users_own = any(node.computes == "UserDefinedTritonKernel" for node in (*first.nodes, *second.nodes))
         others = any(node.kind != "SchedulerNode" for node in (*first.nodes, *second.nodes))

@@ -110,14 +110,10 @@ class Given:
 
     def unlike(self, first: Iterable[str], second: Iterable[str]) -> bool:
         """Whether the second side reads what the first writes otherwise than that writes it."""
-        made = {
-            (one["buffer"], one["index"], tuple(one.get("sizes", ())))
-            for name in first
-            for one in self._written.get(name, ())
-        }
+        made = {(one["buffer"], one["index"], *one["sizes"]) for name in first for one in self._written.get(name, ())}
         names = {buffer for buffer, *_ in made}
-        reads = [one for name in second for one in self._reads.get(name, ()) if one["buffer"] in names]
-        return any((one["buffer"], one["index"], tuple(one.get("sizes", ()))) not in made for one in reads)
+        reads = (one for name in second for one in self._reads.get(name, ()))
+        return any((one["buffer"], one["index"], *one["sizes"]) not in made for one in reads if one["buffer"] in names)
 
 
 def reason(decision: dict, nodes: Mapping[str, dict], removed: set[str], given: Given | None = None) -> Coded:
@@ -154,14 +150,13 @@ def reason(decision: dict, nodes: Mapping[str, dict], removed: set[str], given: 
         for kind, buffers in found.items():
             if buffers:
                 return {"code": kind, "buffers": buffers}
-    if code == "other_order":
-        waits = given.overwrites(first, second)
-        if waits and not given.unlike(first, second):
+    if code == "other_order" and not given.unlike(first, second):
+        if waits := given.overwrites(first, second):
             return {"code": "waits", "buffers": waits}
-        if not (found["handed"] or found["changed"]):  # the second reads it as a third has left it
-            return {"code": "between"}
-        if not found["handed"]:
+        if found["changed"]:
             return {"code": "changes_later", "buffers": found["changed"]}
+        if not found["handed"]:  # the second reads it as a third has left it
+            return {"code": "between"}
     if code == "elements_differ" and any(_has(side[1:], nodes, "template") for side in (first, second)):
         return {"code": "prologue_counted"}
     if code == "library" and _has([*first, *second], nodes, "user_triton"):

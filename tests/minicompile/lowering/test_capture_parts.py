@@ -145,8 +145,8 @@ def loop(reads: dict[str, str], writes: list[str], *, template: bool = False, us
         "template": template,
         "user_triton": user_triton,
         "operations": [{}],
-        "reads": [{"buffer": buffer, "index": index} for buffer, index in reads.items()],
-        "writes": [{"buffer": buffer} for buffer in writes],
+        "reads": [{"buffer": buffer, "index": index, "sizes": [4]} for buffer, index in reads.items()],
+        "writes": [{"buffer": buffer, "index": "c0", "sizes": [4]} for buffer in writes],
     }
 
 

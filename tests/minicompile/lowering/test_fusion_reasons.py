@@ -93,8 +93,8 @@ def node(reads: dict[str, str], writes: list[str], *, loop: bool = True) -> dict
         "template": False,
         "user_triton": False,
         "operations": [{}] if loop else [],
-        "reads": [{"buffer": buffer, "index": index} for buffer, index in reads.items()],
-        "writes": [{"buffer": buffer} for buffer in writes],
+        "reads": [{"buffer": buffer, "index": index, "sizes": [4]} for buffer, index in reads.items()],
+        "writes": [{"buffer": buffer, "index": "c0", "sizes": [4]} for buffer in writes],
     }
 
 
@@ -131,7 +131,9 @@ def test_who_changes_a_memory_twice_is_led_back_step_by_step():
 
 def test_what_a_length_follows_from_is_not_read_and_a_table_that_a_loop_searches_is():
     nodes = {name: node({"found": "*", "table": "*"}, [f"buf_{name}"]) for name in ("a", "b")}
-    text = "    def body(self, ops):\n        bucketize = ops.bucketize(load, ('table', 5, 1, 5), 0, torch.int64, False)"
+    text = (
+        "    def body(self, ops):\n        bucketize = ops.bucketize(load, ('table', 5, 1, 5), 0, torch.int64, False)"
+    )
     depends = "StarDep(name='found', mode=None), StarDep(name='table', mode=None)"
     texts = {name: printed(name, outputs={f"buf_{name}": None}, depends=depends, body=text) for name in nodes}
     assert Given(nodes, texts).read(["a"]) == {"table"}

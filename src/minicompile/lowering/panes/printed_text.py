@@ -103,7 +103,10 @@ def dependencies(text: str) -> Dependencies:
     given = "\n".join(DEPENDENCIES.findall(text))
     _, _, body = text.partition("_loop_body:\n")
     return Dependencies(
-        set(WHOLE.findall(given)), set(re.findall(r"'(\w+)'", STORED.sub("", body))), set(WAITS.findall(given)), dict(CHANGES.findall(text))
+        set(WHOLE.findall(given)),
+        set(re.findall(r"'(\w+)'", STORED.sub("", body))),
+        set(WAITS.findall(given)),
+        dict(CHANGES.findall(text)),
     )
 
 
