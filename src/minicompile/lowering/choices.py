@@ -65,7 +65,11 @@ class _Places:
         for pane, lines in (self._joint, self._aten) if stage == "joint" else (self._aten, self._joint):
             if line := lines.get(name):
                 return {"name": name, "target": target, "pane": pane, "line": line}
-        return {"name": name, "target": target, "pane": None, "line": None}
+        return self.nowhere({"name": name, "target": target})
+
+    def nowhere(self, node: Mapping[str, Any]) -> dict:
+        """A node that is in neither, or of which it is not known where."""
+        return {"name": node["name"], "target": node["target"], "pane": None, "line": None}
 
 
 def _algorithms(asked: Iterable[dict], places: _Places, sources: dict[str, str]) -> list[dict]:
@@ -115,7 +119,10 @@ def _clock(one: dict, places: _Places) -> dict:
 
 def _pattern(one: dict, places: _Places) -> dict:
     sides = {
-        side: [places.placed(node["name"], node["target"], one["stage"]) for node in one[side]]
+        side: [
+            places.placed(node["name"], node["target"], one["stage"]) if one["placed"] else places.nowhere(node)
+            for node in one[side]
+        ]
         for side in ("before", "after")
     }
     return {**{key: one[key] for key in ("stage", "pattern", "replacement")}, **sides}

@@ -5,6 +5,7 @@ from typing import Any
 
 from minicompile.lowering.captured import Coded, Graph
 from minicompile.lowering.graph_record import BuiltGraph
+from minicompile.lowering.named_within import NamedWithin
 from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import copied_lines, definition_lines
@@ -22,18 +23,20 @@ class Record:
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(watched["dynamo"])]
         self._joint = {graph["index"]: self._add_joint(graph["index"], graph) for graph in watched["joint"]}
+        everything = [self._with_own_choices(lowered) for lowered in watched["lowered"]]
         self._replaced_by = {  # by graph and node, those of the joint graph that a pattern put it in the place of
             (lowered["index"], made["name"]): [one["name"] for one in match["before"]]
-            for lowered in watched["lowered"]
+            for lowered in everything
             for match in lowered["choices"]["pattern"]
             for made in match["after"]
+            if match["placed"]
         }
         self.graphs: list[Graph] = []
         self.built: list[dict] = []  # what of `lowered` the graphs are made of
         self.warnings: list[Coded] = [
             {**one, "file": shown_path(one["file"])} if one.get("file") else one for one in watched["warnings"]
         ]
-        for lowered in watched["lowered"]:
+        for lowered in everything:
             try:
                 built = BuiltGraph(lowered)
             except Exception as error:  # of a kind that nobody has thought of: the other graphs are shown all the same
@@ -49,6 +52,17 @@ class Record:
             self.built.append(lowered)
         for one in self._breaks:
             self._link_break(one)
+
+    def _with_own_choices(self, lowered: dict) -> dict:
+        """What was lowered, with the names in its choices those of the capture's nodes."""
+        joint = (graph["nodes"] for graph in self.watched["joint"] if graph["index"] == lowered["index"])
+        within, choices = NamedWithin(lowered, next(joint, ())), lowered["choices"]
+        named = {
+            "algorithm": [within.asked(one) for one in choices["algorithm"]],
+            "pattern": [within.match(one) for one in choices["pattern"]],
+            "layout": [within.demand(one) for one in choices["layout"]],
+        }
+        return {**lowered, "choices": {**choices, **named}}
 
     def _settle(self) -> None:
         """Leave out the graphs that Dynamo traced and gave up: it began their frame again, and lowered a later one."""
