@@ -7,7 +7,7 @@ of candidates stands once, under an id of its own.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minicompile.lowering.captured import Graph, Kind, Pane
+from minicompile.lowering.captured import Graph, Kind, Pane, SchedulerNode
 from minicompile.lowering.panes.printed_text import definition_lines
 
 KINDS = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
@@ -40,7 +40,7 @@ def chosen(
             "heuristic": _heuristics(lowered["triton"], target),
             "pattern": [_pattern(one, places) for one in taken["pattern"]],
             "decomposition": taken["decomposition"],
-            "layout": _layouts(taken["layout"], places),
+            "layout": _layouts(taken["layout"], places, graph),
         }
         for kind, its in made.items():
             found[kind] += [{"kind": kind, "graph": graph["id"], **one} for one in its]
@@ -128,15 +128,30 @@ def _pattern(one: dict, places: _Places) -> dict:
     return {**{key: one[key] for key in ("stage", "pattern", "replacement")}, **sides}
 
 
-def _layouts(asked: Iterable[dict], places: _Places) -> list[dict]:
+def _layouts(asked: Iterable[dict], places: _Places, graph: Graph) -> list[dict]:
     """Demands on layouts, those of one asker for one layout together."""
     found: dict[str, Any] = {}
     for one in asked:
-        key = repr((one["by"], one["wanted"], one["copied"]))
-        record = found.setdefault(key, {**{name: one[name] for name in ("by", "wanted", "copied")}, "demands": []})
+        # a copy may have been prepared that nothing takes, so that it is not made
+        copied = one["copied"] and _copy_is_made(one["node"], one["buffer"], graph["scheduler_nodes"])
+        if one["copied"] and not copied and one["wanted"]["code"] == "stride1":
+            continue  # as it would be of one that has that layout already
+        key = repr((one["by"], one["wanted"], copied))
+        record = found.setdefault(key, {"by": one["by"], "wanted": one["wanted"], "copied": copied, "demands": []})
         if one["node"]:
             record["demands"].append({**places.placed(one["node"], one["target"]), "buffer": one["buffer"]})
     return list(found.values())
+
+
+def _copy_is_made(node: str | None, buffer: str, scheduled: Sequence[SchedulerNode]) -> bool:
+    """Whether a loop that does nothing else copies a buffer for an ATen node."""
+    for one in scheduled:
+        moves = {operation["operation"] for operation in one["operations"]}
+        if moves == {"load", "store"} and {read["buffer"] for read in one["reads"]} == {buffer}:
+            takers = [other for other in scheduled if {read["buffer"] for read in other["reads"]} & {*one["buffers"]}]
+            if node is None or any(node in taker["origins"] for taker in (one, *takers)):
+                return True
+    return False
 
 
 def _heuristics(kernels: Mapping[str, dict], target: Kind) -> list[dict]:
