@@ -12,6 +12,8 @@ from minicompile.lowering.panes.printed_text import copied_lines, definition_lin
 from minicompile.watching.dynamo.stacks import PACKAGES, user_frames
 from minicompile.watching.watched import Watched
 
+WRITES_BACK = "aten.copy_.default"
+
 
 class Record:
     """Builds the panes, links and graphs of a capture out of a `Watched`, which stays as it is."""
@@ -179,9 +181,12 @@ class Record:
             # the number of autograd's latest node: -1 stands before its first, and so for no forward call
             if names and node["sequence"] is not None and node["sequence"] >= 0:
                 by_sequence.setdefault(node["sequence"], []).append(names[0])
-        for node in graph["nodes"]:  # a backward node has the number of the forward call that it is the gradient of
+        for node in graph["nodes"]:
             name = node["name"]
-            origins[name] = origins[name] or list(dict.fromkeys(by_sequence.get(node["sequence"], [])))
+            if _writes_back(node):  # what changes an input in the end comes from where that value was made
+                origins[name] = [origin for one in node["inputs"][1:] for origin in origins[one]]
+            else:  # a backward node has the number of the forward call that it is the gradient of
+                origins[name] = origins[name] or list(dict.fromkeys(by_sequence.get(node["sequence"], [])))
             for origin in origins[name]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
         return {"at": at, "origins": origins, "by_sequence": by_sequence, "identities": graph["identities"]}
@@ -275,8 +280,13 @@ class Record:
             earlier = [node["name"]] if node["name"] in joint["at"] else []
             earlier += _named_in(joint["at"], node["origins"], joint["identities"])
             names = names or [origin for one in earlier for origin in joint["origins"][one]]
-            names = names or joint["by_sequence"].get(node["sequence"], [])
+            names = names or ([] if _writes_back(node) else joint["by_sequence"].get(node["sequence"], []))
         return list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
+
+
+def _writes_back(node: dict) -> bool:
+    """Whether a node is one that AOT autograd adds at the end, to put into an input what it was changed to."""
+    return node["target"] == WRITES_BACK and not node["origins"]
 
 
 def _holders(nodes: list[dict]) -> dict[str, dict]:
