@@ -286,7 +286,7 @@ class Record:
 
 def _writes_back(node: dict) -> bool:
     """Whether a node is one that AOT autograd adds at the end, to put into an input what it was changed to."""
-    return node["target"] == WRITES_BACK and not node["origins"]
+    return not node["origins"] and node["target"] == WRITES_BACK
 
 
 def _holders(nodes: list[dict]) -> dict[str, dict]:
