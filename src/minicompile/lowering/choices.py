@@ -134,8 +134,6 @@ def _layouts(asked: Iterable[dict], places: _Places, graph: Graph) -> list[dict]
     for one in asked:
         # a copy may have been prepared that nothing takes, so that it is not made
         copied = one["copied"] and _copy_is_made(one["node"], one["buffer"], graph["scheduler_nodes"])
-        if one["copied"] and not copied and one["wanted"]["code"] == "stride1":
-            continue  # as it would be of one that has that layout already
         key = repr((one["by"], one["wanted"], copied))
         record = found.setdefault(key, {"by": one["by"], "wanted": one["wanted"], "copied": copied, "demands": []})
         if one["node"]:

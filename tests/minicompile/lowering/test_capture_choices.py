@@ -136,7 +136,9 @@ def test_a_copy_that_was_prepared_and_not_made_is_no_copy(target):
     graph = next(graph for graph in one.capture["graphs"] if graph["direction"] == "forward")
     assert re.search(r"extern_kernels\.addmm\(primals_2, ", one.code(graph))
     layouts = [choice for choice in one.capture["choices"] if choice["kind"] == "layout"]
-    assert not [choice for choice in layouts if choice["copied"] or choice["wanted"]["code"] == "stride1"]
+    [asked] = [choice for choice in layouts if choice["wanted"]["code"] == "stride1"]
+    assert [demand["buffer"] for demand in asked["demands"]] == ["primals_2"]
+    assert not any(choice["copied"] for choice in layouts)
 
 
 def test_a_copy_for_a_layout_is_told_where_a_kernel_makes_it():
