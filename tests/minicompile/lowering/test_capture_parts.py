@@ -93,6 +93,18 @@ def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
     assert definition_lines(lines) == {"arg0_1": 2, "arg1_1": 2, "add": 4, "pair": 5, "output": 6}
 
 
+def test_an_operator_that_changes_its_operand_in_place_is_defined_on_the_line_that_says_so():
+    lines = [
+        '    def forward(self, x: "f32[4]", y: "f32[4]"):',
+        '        x += y;  iadd: "f32[4][1]" = x;  y = None',
+        "        x[(0, slice(None, 4, None))] = 7;  setitem = x;  setitem = None",
+        '        gone: "f32[4]" = iadd * 2;  iadd = None',
+        "        return (x,)",
+    ]
+    found = definition_lines(lines)
+    assert (found["iadd"], found["setitem"], found["gone"]) == (2, 3, 4)
+
+
 @pytest.mark.parametrize(
     ("node", "expected"),
     [

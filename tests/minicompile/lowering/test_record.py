@@ -48,3 +48,21 @@ def test_running_averages_come_from_the_normalisation_and_from_nothing_after_it(
     }  # fmt: skip
     assert len(tied) == 2  # what counts the batches, and what normalises
     assert all("batch_norm" in text or "add_" in text for text in tied)
+
+
+def test_parts_that_are_changed_in_place_come_from_the_statement_that_changes_them_alone():
+    """Not from every statement, where all operations bear the same number of autograd's."""
+    capture = captured("slices_in_place", "cpu").capture
+    [graph] = capture["graphs"]
+    panes = {pane["id"]: pane["lines"] for pane in capture["panes"]}
+    tied: dict[str, list[str]] = {}
+    for link in capture["links"]:
+        if (link["from"], link["to"]) == ("dynamo.0", graph["panes"]["aten"]):
+            for line, to in link["pairs"]:
+                name = next((node["name"] for node in graph["nodes"] if node["line"] == to), "")
+                tied.setdefault(name, []).append(panes["dynamo.0"][line - 1].split(";")[0].strip())
+    assert tied["add"] == ["getitem += l_y_"]
+    assert tied["copy_1"] == ["z[(slice(2, 5, None), 1)] = 7"]
+    operations = {node["name"] for node in graph["nodes"] if node["op"] == "call_function"}
+    assert operations <= tied.keys()
+    assert {name: lines for name, lines in tied.items() if name in operations and len(lines) != 1} == {}

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 # `    add: "f32[2, 16]" = torch.ops...`: how FX writes a node's definition
 DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
+# `    x += y;  iadd = x`, `    x[0] = y;  setitem = x`: how it writes one that Python changes in place
+IN_PLACE = re.compile(r"^\s+(\w+)[^;]*;  (\w+)(?:: \"[^\"]*\")? = \1\b")
 MODULE = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):")
 SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
 # `self.get_index(...)` names an index and computes nothing
@@ -39,6 +41,8 @@ def definition_lines(lines: list[str]) -> dict[str, int]:
                 found.setdefault(prefix + name, number)
         elif match := DEFINITION.match(line):
             found.setdefault(prefix + match[1], number)
+        elif match := IN_PLACE.match(line):
+            found.setdefault(prefix + match[2], number)
         elif line.lstrip().startswith("return "):
             found.setdefault(prefix + "output", number)
     return found
