@@ -1,10 +1,11 @@
 """What the hooks must have seen, of whatever torch; where they passed something over, that is said and no more."""
 
 import copy
+from pathlib import Path
 
 import pytest
 from markupsafe import escape
-from zoo_models import NEWEST, path_of
+from zoo_models import NEWEST, captured_anew, path_of
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer.questions import questions
@@ -15,6 +16,7 @@ from minicompile.lowering.capture import as_capture
 from minicompile.lowering.invariants import INVARIANTS
 from minicompile.watching.watched import Watched, read_watched
 
+CASES = Path(__file__).parents[1] / "cases"
 CLAIMS = ("operations are in this one kernel", "in this order", "No kernel stores", "its stores", "did not join to it")
 
 
@@ -137,3 +139,13 @@ def test_code_for_the_cpu_under_the_heading_of_a_simulated_gpu_is_said_first_and
     # and for the CPU nothing is wrong with it
     watched["target"] = "cpu"
     assert not as_capture(watched)["warnings"]
+
+
+def test_regions_are_written_for_the_simulated_gpu_in_both_directions():
+    graphs = captured_anew("regions_train", "simulated", CASES).capture["graphs"]
+    assert [graph["direction"] for graph in graphs] == ["forward", "backward"]
+    for graph in graphs:
+        assert {call["within"] for call in graph["calls"] if not call["extern"] and "within" in call}
+        assert graph["invariants"]["device"]["of"] > len(graph["kernels"])  # and memory
+        assert graph["invariants"]["device"]["missing"] == []
+        assert {kernel["language"] for kernel in graph["kernels"]} == {"python"}
