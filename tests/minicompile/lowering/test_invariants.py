@@ -141,11 +141,10 @@ def test_code_for_the_cpu_under_the_heading_of_a_simulated_gpu_is_said_first_and
     assert not as_capture(watched)["warnings"]
 
 
-def test_regions_are_written_for_the_simulated_gpu_in_both_directions():
-    graphs = captured_anew("regions_train", "simulated", CASES).capture["graphs"]
-    assert [graph["direction"] for graph in graphs] == ["forward", "backward"]
-    for graph in graphs:
-        assert {call["within"] for call in graph["calls"] if not call["extern"] and "within" in call}
-        assert graph["invariants"]["device"]["of"] > len(graph["kernels"])  # and memory
-        assert graph["invariants"]["device"]["missing"] == []
-        assert {kernel["language"] for kernel in graph["kernels"]} == {"python"}
+def test_a_region_is_written_for_the_simulated_gpu_and_so_is_what_comes_after_it():
+    [graph] = captured_anew("repeated_block", "simulated", CASES).capture["graphs"]
+    assert {call["within"] for call in graph["calls"] if not call["extern"] and "within" in call}
+    assert [call for call in graph["calls"] if not call["extern"] and "within" not in call]
+    assert graph["invariants"]["device"]["of"] > len(graph["kernels"])  # and memory
+    assert graph["invariants"]["device"]["missing"] == []
+    assert {kernel["language"] for kernel in graph["kernels"]} == {"python"}

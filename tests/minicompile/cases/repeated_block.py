@@ -1,9 +1,7 @@
-"""Blocks that are compiled once and called twice, and work after them, in training."""
+"""A block that is compiled once and called twice with other weights, a scalar in it, and work after it."""
 
 import torch
 from torch import nn
-
-TRAIN = True
 
 
 class Block(nn.Module):
@@ -23,7 +21,7 @@ class Model(nn.Module):
         self.first, self.second = Block(), Block()
 
     def forward(self, x):
-        return torch.tanh(self.second(self.first(x))).softmax(-1).square().mean()
+        return torch.tanh(self.second(self.first(x))).softmax(-1) * 2
 
 
 def make():
