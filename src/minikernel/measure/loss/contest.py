@@ -66,7 +66,9 @@ def at_place(place: dict, params: dict, device: torch.device) -> Iterator[dict]:
     right = exact(tensors.h, tensors.weight, tensors.target)
     judgements: dict[str, dict] = {}
     for direction in DIRECTIONS:
-        calls, reasons, taken = {}, {}, {}
+        calls: dict[str, Callable[[], dict[str, Tensor]]] = {}
+        reasons: dict[str, Reason] = {}
+        taken: dict[str, float] = {}
         for who, contender in CONTENDERS.items():
             if contender.version is None:
                 reasons[who] = {"code": "not_installed", "package": contender.distribution}

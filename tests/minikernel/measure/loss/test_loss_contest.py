@@ -111,6 +111,18 @@ def test_who_fails_in_one_direction_is_timed_in_the_other(contenders: dict):
     assert lab["forward"]["refused"] == {"code": "raised", "text": "RuntimeError: gradients only"}
 
 
+def test_who_fails_with_gradients_is_not_timed_without(contenders: dict):
+    def forward_only(h, weight, target):
+        if h.requires_grad:
+            raise RuntimeError("no gradients")
+        return eager_loss(h, weight, target)
+
+    contenders["lab"] = forward_only
+    rows = run_contest({**PARAMS, "shapes": {"float32": [[5, 4, 8]]}}, "cpu", lambda line: None)["rows"]
+    lab = {row["direction"]: row["refused"]["code"] for row in rows if row["who"] == "lab"}
+    assert lab == {"both": "raised", "forward": "not_judged"}
+
+
 def test_a_peer_that_is_not_here_has_no_row_of_figures(contenders: dict, monkeypatch: pytest.MonkeyPatch):
     gone = replace(CONTENDERS["cce"], distribution="no-such-package", module="no_such_module")
     monkeypatch.setitem(contest.CONTENDERS, "cce", gone)
