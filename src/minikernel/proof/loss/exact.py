@@ -127,7 +127,7 @@ def _tokens(
     dlogits = scaled - smooth / words
     dlogits.scatter_add_(-1, at, torch.full_like(gathered, smooth - 1))
     wrong = scaled * relative + 2 * z * p * off_lse + 4 * ROUND * dlogits.abs()
-    if slope is not None:
+    if cap is not None and slope is not None:
         dlogits, wrong = dlogits * slope, wrong * slope + EXP_ULPS * ROUND * dlogits.abs()
         wrong = wrong + 2 * (raw / cap).abs() * off / cap * dlogits.abs()
     return {"loss": loss[:, 0], "loss_bound": loss_off[:, 0], "dlogits": dlogits, "off": wrong, "target": target}

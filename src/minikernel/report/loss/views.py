@@ -89,7 +89,8 @@ def place(key: tuple, rows: list[dict]) -> Place:
         if row["refused"] is None:
             timed[row["direction"]][row["who"]] = row
     refused = {row["who"]: row["refused"] for row in rows if row["refused"] and row["direction"] == BOTH}
-    return Place(*key, rows=timed[BOTH], forward=timed[FORWARD], refused=refused)
+    m, d, v, dtype = key
+    return Place(m, d, v, dtype, timed[BOTH], timed[FORWARD], refused)
 
 
 def table(made: dict) -> dict:

@@ -71,9 +71,25 @@ def test_figures_are_computed_again_from_the_samples():
     assert (again["median_us"], again["p20_us"]) == (3.0, pytest.approx(1.8))
 
 
-def test_who_takes_too_long_is_left_out(contenders: dict):
-    rows = run_contest({**PARAMS, "slowest_seconds": 1e-9}, "cpu", lambda line: None)["rows"]
-    assert {row["refused"]["code"] for row in rows if row["who"] in contenders} == {"too_slow"}
+@pytest.mark.parametrize(("limit", "left_out"), [(2, {"torch"}), (5, set())])
+def test_who_takes_too_long_is_left_out(contenders: dict, monkeypatch: pytest.MonkeyPatch, limit: float, left_out: set):
+    seconds = {contenders["eager"]: 1.0, contenders["torch"]: 4.1}
+
+    def took(call, device):
+        return call(), seconds[call.args[0]]
+
+    # the lab's is eager's function here, so that it takes as long
+    monkeypatch.setattr(contest, "first_call", took)
+    rows = run_contest({**PARAMS, "slowest_seconds": limit}, "cpu", lambda line: None)["rows"]
+    slow = {row["who"] for row in rows if row["who"] in contenders and row["refused"]}
+    assert slow == left_out
+    assert all(row["refused"] == {"code": "too_slow", "milliseconds": 4100.0} for row in rows if row["who"] in slow)
+
+
+def test_a_slow_machine_leaves_nobody_out(contenders: dict, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(contest, "first_call", lambda call, device: (call(), 100.0))
+    rows = run_contest({**PARAMS, "slowest_seconds": 2}, "cpu", lambda line: None)["rows"]
+    assert not [row for row in rows if row["who"] in contenders and row["refused"]]
 
 
 def test_a_shape_that_comes_too_late_is_said_to_be_left_out():
@@ -93,6 +109,18 @@ def test_who_fails_in_one_direction_is_timed_in_the_other(contenders: dict):
     lab = {row["direction"]: row for row in rows if row["who"] == "lab"}
     assert lab["both"]["verdict"] == "right"
     assert lab["forward"]["refused"] == {"code": "raised", "text": "RuntimeError: gradients only"}
+
+
+def test_who_fails_with_gradients_is_not_timed_without(contenders: dict):
+    def forward_only(h, weight, target):
+        if h.requires_grad:
+            raise RuntimeError("no gradients")
+        return eager_loss(h, weight, target)
+
+    contenders["lab"] = forward_only
+    rows = run_contest({**PARAMS, "shapes": {"float32": [[5, 4, 8]]}}, "cpu", lambda line: None)["rows"]
+    lab = {row["direction"]: row["refused"]["code"] for row in rows if row["who"] == "lab"}
+    assert lab == {"both": "raised", "forward": "not_judged"}
 
 
 def test_a_peer_that_is_not_here_has_no_row_of_figures(contenders: dict, monkeypatch: pytest.MonkeyPatch):

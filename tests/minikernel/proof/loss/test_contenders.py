@@ -76,6 +76,7 @@ def test_refusals_are_worded(language: str):
     for reason in (
         {"code": "not_installed", "package": "liger-kernel"},
         {"code": "needs_gpu"},
+        {"code": "not_judged"},
         {"code": "no_option", "option": "softcap"},
     ):
         assert in_words(reason, language)
