@@ -12,6 +12,7 @@ roofline({"mine": f})     this machine's limits and f beneath them, measured and
 linear_cross_entropy(h, weight, target)  the head that trains, without the logits in memory, and its gradients
 LinearCrossEntropyLoss()  the same as a module (both minikernel.ops.linear_cross_entropy.operator)
 generate(model, ids, n)   the n tokens after a prompt, in one launch (minikernel.model.generate.launch)
+train(m, text, schedule)  MiniGPT trained in place, the whole schedule in one launch (minikernel.model.train.launch)
 """
 
 import importlib
@@ -26,6 +27,7 @@ __all__ = [
     "minigpt_forward",
     "roofline",
     "softmax",
+    "train",
 ]
 
 # Imported when they are asked for, and named by strings: a job that uses one does not depend on the others.
@@ -39,6 +41,7 @@ HOMES = {
     "minigpt_forward": "minikernel.model.forward",
     "roofline": "minikernel.report.here",
     "softmax": "minikernel.ops.operator.operator",
+    "train": "minikernel.model.train.launch",
 }
 
 
