@@ -15,7 +15,7 @@ from minikernel.ops.linear_cross_entropy.options import Options
 from minikernel.ops.operands import is_plain, is_watched
 
 # Features up to which logits are computed twice and never written. On an H200, bf16, untuned tiles, torch.compile took
-# 2.2 times as long at 64 features and 32,768 classes, 1.3 at 128, and 0.87 at 256 and 50,257, with ten times the memory.
+# 2.2 times as long at 64 features and 32,768 classes, 1.3 at 128, 0.87 at 256 and 50,257, with ten times the memory.
 WIDEST = 256
 WIDEST_FLOAT32 = 128  # tiles of float32 need twice the shared memory
 TENSORS = (torch.Tensor, torch.nn.Parameter)
