@@ -79,7 +79,7 @@ def test_who_takes_too_long_is_left_out(contenders: dict, monkeypatch: pytest.Mo
         return call(), seconds[call.args[0]]
 
     # the lab's is eager's function here, so that it takes as long
-    monkeypatch.setattr(contest, "first_call", took)
+    monkeypatch.setattr(contest, "one_call", took)
     rows = run_contest({**PARAMS, "slowest_seconds": limit}, "cpu", lambda line: None)["rows"]
     slow = {row["who"] for row in rows if row["who"] in contenders and row["refused"]}
     assert slow == left_out
@@ -87,7 +87,7 @@ def test_who_takes_too_long_is_left_out(contenders: dict, monkeypatch: pytest.Mo
 
 
 def test_a_slow_machine_leaves_nobody_out(contenders: dict, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(contest, "first_call", lambda call, device: (call(), 100.0))
+    monkeypatch.setattr(contest, "one_call", lambda call, device: (call(), 100.0))
     rows = run_contest({**PARAMS, "slowest_seconds": 2}, "cpu", lambda line: None)["rows"]
     assert not [row for row in rows if row["who"] in contenders and row["refused"]]
 
