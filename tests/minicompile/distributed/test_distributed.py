@@ -21,7 +21,7 @@ from minilab.device import gpu_devices
 pytestmark = pytest.mark.usefixtures("forked_python")
 PARAMS = {
     "ranks": [2],
-    "n_layer": 3,
+    "n_layer": 4,
     "n_head": 6,
     "n_embd": 36,
     "vocab_size": 60,
@@ -34,6 +34,7 @@ PARAMS = {
     "loss_rtol": {"bfloat16": 5e-3, "float32": 1e-5},
     "time_limit_seconds": 120,
 }
+ON_TWO = ["ddp", "fsdp", "tp", "pp", "pp_interleaved", "pp_zb1p", "pp_zbv"]
 SIZES = {name: PARAMS[name] for name in measure.SIZES}
 CPU = torch.device("cpu")
 RTOL = PARAMS["loss_rtol"]["float32"]
@@ -77,7 +78,7 @@ def test_every_pattern_has_the_single_process_loss_in_every_step(measured: dict,
 def test_every_pattern_communicates_what_its_formula_says(measured: dict):
     for dtype in PARAMS["loss_rtol"]:
         single, *runs = by_pattern(measured, dtype).values()
-        assert [run["pattern"] for run in runs] == ["ddp", "fsdp", "tp", "pp"]
+        assert [run["pattern"] for run in runs] == ON_TWO
         for run in runs:
             assert run["collectives"] == run["formula"], run["pattern"]
             assert all(run["collectives"])  # each rank did communicate
@@ -95,7 +96,7 @@ def test_a_pipeline_knows_what_its_ranks_compute_and_the_others_do_not(measured:
     steps = zip(*runs["pp"]["step_seconds_by_rank"], strict=True)
     for step, busy in zip(steps, zip(*runs["pp"]["busy_seconds_by_rank"], strict=True), strict=True):
         assert all(0 < computing < whole for computing, whole in zip(busy, step, strict=True))
-    assert not any("busy_seconds_by_rank" in run for name, run in runs.items() if name != "pp")
+    assert [name for name, run in runs.items() if "busy_seconds_by_rank" in run] == ON_TWO[3:]
     assert {name for name, run in runs.items() if "alone_seconds" in run} == {"tp", "pp"}
 
 
@@ -125,6 +126,36 @@ def test_a_pipeline_of_three_ranks_has_one_between_two_others(measured: dict):
     assert found["collectives"] == found["formula"]
     single = by_pattern(measured)["single"]
     loss_difference(found, {**single, "losses": single["losses"][: len(found["losses"])]}, RTOL)
+
+
+ON_FOUR = [  # both dtypes, and every pattern that does more on four ranks than on two
+    ("fsdp_tp", "bfloat16"),
+    ("fsdp_tp", "float32"),
+    ("pp", "float32"),
+    ("pp_interleaved", "float32"),
+    ("pp_zb1p", "bfloat16"),
+    ("pp_zbv", "float32"),
+]
+
+
+def test_four_ranks_train_the_same_model_and_send_what_their_formulas_say(forked_python: str):
+    params = {**PARAMS, "n_layer": 8, "n_head": 4, "n_embd": 16, "batch": 4, "microbatches": 4}
+    sizes = {name: params[name] for name in measure.SIZES}
+    changes = {"sizes": sizes, "batch": 4, "microbatches": 4, "steps": 1}
+    alone, dtypes = {}, ("bfloat16", "float32")
+    for dtype in dtypes:
+        step = single(build_model(sizes, PARAMS["seed"], CPU, dtype), Training(0.001, 1, CPU, Stretches(CPU)))
+        losses = [step(*pair).item() for pair in batches(sizes, 4, 4, PARAMS["seed"])]
+        alone[dtype] = {"losses": losses}
+    launched = launch.run_ranks(job("", ["cpu"] * 4, runs=ON_FOUR, **changes))
+    for (pattern, dtype), results in zip(ON_FOUR, launched, strict=True):
+        found = measure.summary(pattern, results, params, dtype)
+        assert found["collectives"] == found["formula"], pattern
+        loss_difference(found, alone[dtype], PARAMS["loss_rtol"][dtype])
+
+
+def test_the_mesh_needs_two_ranks_for_each_of_its_patterns():
+    assert [ranks for ranks in range(1, 9) if "fsdp_tp" in measure.patterns_on(ranks)] == [4, 6, 8]
 
 
 def test_ranks_that_do_not_synchronise_are_refused(measured: dict):
@@ -225,9 +256,10 @@ def test_multicast_stays_off(monkeypatch: pytest.MonkeyPatch):
         ({"batch": 9, "microbatches": 3}, "9 sequences"),
         ({"n_head": 5}, "5 heads"),
         ({"vocab_size": 61}, "61 words"),
-        ({"microbatches": 4}, "microbatches is 4"),
+        ({"microbatches": 4}, "microbatches is 4;"),
         ({"microbatches": 1}, "microbatches is 1"),
-        ({"n_layer": 1}, "a model of 1 block"),
+        ({"n_layer": 3}, "a model of 3 blocks cannot be cut into the 4 stages"),
+        ({"batch": 10, "microbatches": 5}, "microbatches is 5, which"),
     ],
 )
 def test_sizes_that_cannot_be_dealt_out_are_refused(changes: dict, sentence: str):
@@ -255,7 +287,7 @@ def test_gpus_are_used_as_far_as_they_go(monkeypatch: pytest.MonkeyPatch):
     assert jobs[2:] == [{**job, "runs": job["runs"][::-1]} for job in (together, alone)]  # the second round, backwards
     assert (alone["devices"], together["devices"]) == (["cuda:1"], ["cuda:1", "cuda:3"])
     assert alone["runs"] == [("single", "bfloat16"), ("single", "float32")]
-    assert [pattern for pattern, dtype in together["runs"] if dtype == "bfloat16"] == ["ddp", "fsdp", "tp", "pp"]
+    assert [pattern for pattern, dtype in together["runs"] if dtype == "bfloat16"] == ON_TWO
     assert {job["backend"] for job in jobs} == {"nccl"}
     assert report["left_out"] == [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
     communicating = [run for run in report["runs"] if run["pattern"] != "single"]
