@@ -1,4 +1,4 @@
-"""Works out what the survey of the four patterns says; `templates/survey_25.md` says it.
+"""Works out what the survey of the patterns says; `templates/survey_25.md` says it.
 
 Every figure is of a `distributed.json`, and every judgement is decided by the figures.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from minicompile.distributed.formulas import activation_all_reduces
+from minicompile.distributed.formulas import PIPELINES, activation_all_reduces, bubble_bound
 from minicompile.report import words
 from minicompile.report.profile_report import reliable
 from minicompile.report.words import is_stale
@@ -24,6 +24,14 @@ from minimodel.model_config import MiniGPTConfig
 # recommends (`superseded`), and those that are `gone`.
 API = own_yaml((Path(__file__).parent / "data/distributed_api.yaml").read_bytes())
 STATE_BYTES = 16  # a parameter in float32, its gradient and AdamW's two moments
+COLUMNS = ("ddp", "fsdp", "tp", "fsdp_tp", "pp")  # of the table of speeds; a pipeline's other schedules have their own
+# What torch.distributed.pipelining calls a pipeline's schedules.
+SCHEDULES = {
+    "pp": "Schedule1F1B",
+    "pp_interleaved": "ScheduleInterleaved1F1B",
+    "pp_zb1p": "ScheduleInterleavedZeroBubble",
+    "pp_zbv": "ScheduleZBVZeroBubble",
+}
 SMALL_DEVICE = 8 * 1024**3  # bytes: what a small GPU or laptop has
 
 
@@ -54,9 +62,16 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
         "wrong": [(group, run["pattern"]) for group, run in every_run if not run["matches_formula"]],
         "not_bfloat16": [place(text, one) for one in devices if lacks_bfloat16(one)],
         "left_out": [{"place": place(text, one), **left} for one in devices for left in one["left_out"]],
+        "two_alone": [place(text, one) for one in devices if two_alone(one)],
+        "columns": [name for name in COLUMNS if name != "fsdp_tp" or any(name in group.runs for group in groups)],
+        "grown": grown(groups, head.artefact),
         "api": API,
         "threads": max((one["threads"] for one in devices if one["backend"] == "gloo"), default=None),
+        "here": place(text, head.artefact),
         "cost": {pattern: _collectives(text, run) for pattern, run in head.runs.items()},
+        "mesh": mesh(text, groups, head.artefact),
+        "dtypes": sorted(head.artefact["loss_rtol"]),
+        "schedules": schedules(groups, head.artefact),
         "bubble": bubble(head),
         "tensor": all_reduces_alone(head),
         "pipeline": pipeline(head),
@@ -70,7 +85,7 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
 
 
 class Group(NamedTuple):
-    """The four patterns on one number of ranks of one device in one dtype, beside one process in that dtype."""
+    """The patterns on one number of ranks of one device in one dtype, beside one process in that dtype."""
 
     artefact: dict
     dtype: str
@@ -110,6 +125,68 @@ def largest_losses(groups: list[Group]) -> list[dict]:
 def lacks_bfloat16(artefact: dict) -> bool:
     """Say whether a GPU's survey is of float32 only."""
     return artefact["backend"] == "nccl" and "bfloat16" not in artefact["loss_rtol"]
+
+
+def two_alone(artefact: dict) -> bool:
+    """Say whether a device was asked for two ranks and for no more."""
+    return not artefact["left_out"] and all(run["ranks"] <= 2 for run in artefact["runs"])
+
+
+def grown(groups: list[Group], artefact: dict) -> list[dict]:
+    """Set each pattern on a device's fewest ranks beside the same on its most, where these differ.
+
+    Returns:
+        Rows of a `pattern` and a `dtype` and, each for the `fewest` and the `most`, `ranks`, `times` one process's
+        speed, and the bytes that the rank which has most of them `holds` and `sends`.
+    """
+    rows = []
+    for dtype in sorted(artefact["loss_rtol"]):
+        mine = [group for group in groups if group.artefact is artefact and group.dtype == dtype]
+        fewest, most = mine[0], mine[-1]
+        for pattern in fewest.runs if most.ranks > fewest.ranks else ():
+            both = {"fewest": fewest, "most": most}
+            rows.append(
+                {"pattern": pattern, "dtype": dtype, **{name: _side(one, pattern) for name, one in both.items()}}
+            )
+    return rows
+
+
+def _side(group: Group, pattern: str) -> dict:
+    run = group.runs[pattern]
+    sizes = {"holds": max(run["peak_memory_bytes"]), "sends": max(run["sent_bytes"])}
+    return {"ranks": group.ranks, "times": group.times(pattern), **sizes}
+
+
+def mesh(text: Translations, groups: list[Group], artefact: dict) -> dict | None:
+    """Tell what FSDP2 x TP communicates on a device's fewest ranks that have it, and `where`; None where none has."""
+    for group in groups:
+        if group.artefact is artefact and "fsdp_tp" in group.runs:
+            return {"cost": _collectives(text, group.runs["fsdp_tp"]), "where": where(text, group)}
+    return None
+
+
+def schedules(groups: list[Group], artefact: dict) -> list[dict]:
+    """Set what each schedule's bubble allows beside what was measured.
+
+    Returns:
+        For each number of a device's ranks and each schedule `ranks`, `name` in torch, the `bound`, and the speed-up
+        `measured` by dtype, None where it was not.
+    """
+    mine = [group for group in groups if group.artefact is artefact]
+    return [
+        {
+            "ranks": ranks,
+            "name": SCHEDULES[pattern],
+            "bound": bubble_bound(pattern, ranks, artefact["microbatches"]),
+            "measured": {
+                group.dtype: group.times(pattern) if pattern in group.runs else None
+                for group in mine
+                if group.ranks == ranks
+            },
+        }
+        for ranks in sorted({group.ranks for group in mine})
+        for pattern in PIPELINES
+    ]
 
 
 def apart(run: dict) -> float:
@@ -152,7 +229,7 @@ def bubble(group: Group) -> dict:
     """Count the `slots` of a pipelined step and the `idle` ones; `bound` is the speed-up that these allow."""
     ranks, microbatches = group.ranks, group.artefact["microbatches"]
     slots = microbatches + ranks - 1
-    return {"idle": ranks - 1, "slots": slots, "bound": ranks * microbatches / slots}
+    return {"idle": ranks - 1, "slots": slots, "bound": bubble_bound("pp", ranks, microbatches)}
 
 
 def pipeline(group: Group) -> dict:
