@@ -24,7 +24,7 @@ from minimodel.model_config import MiniGPTConfig
 # recommends (`superseded`), and those that are `gone`.
 API = own_yaml((Path(__file__).parent / "data/distributed_api.yaml").read_bytes())
 STATE_BYTES = 16  # a parameter in float32, its gradient and AdamW's two moments
-COLUMNS = ("ddp", "fsdp", "tp", "fsdp_tp", "pp")  # of the table of speeds; a pipeline's other schedules have their own
+COLUMNS = ("ddp", "fsdp", "tp", "fsdp_tp", "pp")  # of tables of patterns; a pipeline's other schedules have their own
 # What torch.distributed.pipelining calls a pipeline's schedules.
 SCHEDULES = {
     "pp": "Schedule1F1B",
@@ -64,7 +64,7 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
         "left_out": [{"place": place(text, one), **left} for one in devices for left in one["left_out"]],
         "two_alone": [place(text, one) for one in devices if two_alone(one)],
         "columns": [name for name in COLUMNS if name != "fsdp_tp" or any(name in group.runs for group in groups)],
-        "grown": grown(groups, head.artefact),
+        "grown": grown(groups, head),
         "api": API,
         "threads": max((one["threads"] for one in devices if one["backend"] == "gloo"), default=None),
         "here": place(text, head.artefact),
@@ -132,23 +132,21 @@ def two_alone(artefact: dict) -> bool:
     return not artefact["left_out"] and all(run["ranks"] <= 2 for run in artefact["runs"])
 
 
-def grown(groups: list[Group], artefact: dict) -> list[dict]:
-    """Set each pattern on a device's fewest ranks beside the same on its most, where these differ.
+def grown(groups: list[Group], head: Group) -> list[dict]:
+    """Set each pattern on the headline's fewest ranks beside the same on its most, where these differ.
 
     Returns:
-        Rows of a `pattern` and a `dtype` and, each for the `fewest` and the `most`, `ranks`, `times` one process's
-        speed, and the bytes that the rank which has most of them `holds` and `sends`.
+        Rows of a `pattern` and, each for the `fewest` and the `most`, `ranks`, `times` one process's speed, and the
+        bytes that the rank which has most of them `holds` and `sends`.
     """
-    rows = []
-    for dtype in sorted(artefact["loss_rtol"]):
-        mine = [group for group in groups if group.artefact is artefact and group.dtype == dtype]
-        fewest, most = mine[0], mine[-1]
-        for pattern in fewest.runs if most.ranks > fewest.ranks else ():
-            both = {"fewest": fewest, "most": most}
-            rows.append(
-                {"pattern": pattern, "dtype": dtype, **{name: _side(one, pattern) for name, one in both.items()}}
-            )
-    return rows
+    alike = [group for group in groups if group.artefact is head.artefact and group.dtype == head.dtype]
+    if (most := alike[-1]).ranks == head.ranks:
+        return []
+    return [
+        {"pattern": pattern, "fewest": _side(head, pattern), "most": _side(most, pattern)}
+        for pattern in COLUMNS
+        if pattern in head.runs
+    ]
 
 
 def _side(group: Group, pattern: str) -> dict:
