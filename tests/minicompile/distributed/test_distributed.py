@@ -128,10 +128,10 @@ def test_a_pipeline_of_three_ranks_has_one_between_two_others(measured: dict):
     loss_difference(found, {**single, "losses": single["losses"][: len(found["losses"])]}, RTOL)
 
 
-ON_FOUR = [  # both dtypes, and every pattern that does more on four ranks than on two
+OF_FOUR = {**PARAMS, "ranks": [2, 4], "n_layer": 8, "n_head": 4, "n_embd": 16, "batch": 4, "microbatches": 4}
+ON_FOUR = [  # what does more on four ranks than on two
     ("fsdp_tp", "bfloat16"),
     ("fsdp_tp", "float32"),
-    ("pp", "float32"),
     ("pp_interleaved", "float32"),
     ("pp_zb1p", "bfloat16"),
     ("pp_zbv", "float32"),
@@ -139,8 +139,7 @@ ON_FOUR = [  # both dtypes, and every pattern that does more on four ranks than 
 
 
 def test_four_ranks_train_the_same_model_and_send_what_their_formulas_say(forked_python: str):
-    params = {**PARAMS, "n_layer": 8, "n_head": 4, "n_embd": 16, "batch": 4, "microbatches": 4}
-    sizes = {name: params[name] for name in measure.SIZES}
+    sizes = {name: OF_FOUR[name] for name in measure.SIZES}
     changes = {"sizes": sizes, "batch": 4, "microbatches": 4, "steps": 1}
     alone, dtypes = {}, ("bfloat16", "float32")
     for dtype in dtypes:
@@ -149,7 +148,7 @@ def test_four_ranks_train_the_same_model_and_send_what_their_formulas_say(forked
         alone[dtype] = {"losses": losses}
     launched = launch.run_ranks(job("", ["cpu"] * 4, runs=ON_FOUR, **changes))
     for (pattern, dtype), results in zip(ON_FOUR, launched, strict=True):
-        found = measure.summary(pattern, results, params, dtype)
+        found = measure.summary(pattern, results, OF_FOUR, dtype)
         assert found["collectives"] == found["formula"], pattern
         loss_difference(found, alone[dtype], PARAMS["loss_rtol"][dtype])
 
@@ -294,10 +293,33 @@ def test_gpus_are_used_as_far_as_they_go(monkeypatch: pytest.MonkeyPatch):
     assert not any(run["matches_formula"] for run in communicating)
 
 
+def test_two_ranks_and_four_are_measured_where_there_are_four(monkeypatch: pytest.MonkeyPatch):
+    jobs = []
+
+    def run_ranks(job: dict) -> list[list[dict]]:
+        jobs.append((len(job["devices"]), list(dict.fromkeys(pattern for pattern, _ in job["runs"]))))
+        result = {"losses": [1.0], "step_seconds": [1.0], "collectives": {}, "peak_memory_bytes": 1}
+        result |= {"busy_seconds": [], "alone_seconds": []}
+        return [[result] * len(job["devices"])] * len(job["runs"])
+
+    monkeypatch.setattr(measure, "run_ranks", run_ranks)
+    report = measure.measure(OF_FOUR, [f"cuda:{number}" for number in range(4)])
+    with_mesh = [*ON_TWO[:3], "fsdp_tp", *ON_TWO[3:]]
+    assert jobs[:3] == [(1, ["single"]), (2, ON_TWO), (4, with_mesh)]
+    assert jobs[3:] == [(4, with_mesh[::-1]), (2, ON_TWO[::-1]), (1, ["single"])]
+    assert report["left_out"] == []
+    measured = [(run["ranks"], run["dtype"], run["pattern"]) for run in report["runs"]]
+    on_four = [(4, dtype, pattern) for dtype in OF_FOUR["loss_rtol"] for pattern in with_mesh]
+    assert measured[2 * (1 + len(ON_TWO)) :] == on_four
+
+
 @pytest.mark.gpu
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
-def test_the_four_patterns_on_two_gpus():
-    devices = torch_devices(gpu_devices()[0])
-    report = measure.measure({**PARAMS, "loss_rtol": {"bfloat16": 5e-3, "float32": 1e-4}}, devices)
+@pytest.mark.parametrize("params", [PARAMS, OF_FOUR], ids=["two", "two and four"])
+def test_every_pattern_on_gpus(params: dict):
+    here = gpu_devices()
+    devices = torch_devices(here[0]) if here else []
+    if len(devices) < max(params["ranks"]):
+        pytest.skip(f"needs {max(params['ranks'])} GPUs of one kind")
+    report = measure.measure({**params, "loss_rtol": {"bfloat16": 5e-3, "float32": 1e-4}}, devices)
     assert all(run["matches_formula"] for run in report["runs"])
     assert by_pattern(report)["single"]["peak_memory_bytes"][0] > 16 * report["model"]["parameters"]
