@@ -275,7 +275,8 @@ def upside_down(compute: Callable, field: str) -> Callable:
         ("25/REPORT", profile_report, "_speed", "factor"),
         ("25/safety", training_report, "_speed", "factor"),
         ("25/DISTRIBUTED", survey, "pipeline", "longest"),
-        ("25/DISTRIBUTED", survey, "bubble", "bound"),
+        ("25/DISTRIBUTED", survey, "pipeline", "bound"),
+        ("25/DISTRIBUTED/4", survey, "factors", "product"),
         ("25/DISTRIBUTED/4", survey, "_side", "times"),
     ],
 )

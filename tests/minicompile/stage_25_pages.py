@@ -203,6 +203,12 @@ def survey_derived(made: dict, dtype: str, ranks: int) -> dict:
         sum(busy) / ranks / max(busy),
         step["single"] / sum(busy),
     )
+    bounds = {
+        "pp": bound,
+        "pp_interleaved": 2 * ranks * micro / (2 * micro + ranks - 1),
+        "pp_zb1p": 6 * ranks * micro / (6 * micro + ranks - 1),
+        "pp_zbv": 6 * ranks * micro / (6 * micro + max(ranks - 1, 2 * (2 * ranks - 1 - micro))),
+    }
     crossing, reduced = median(runs["pp"]["alone_seconds"]), median(runs["tp"]["alone_seconds"])
     all_reduces = 4 * made["model"]["n_layer"] + 2
     return {
@@ -210,9 +216,12 @@ def survey_derived(made: dict, dtype: str, ranks: int) -> dict:
         "noise": [max(after / before - 1 for before, after in pairs)],
         "tensor parallel: all-reduces": [all_reduces, all_reduces * reduced, all_reduces * reduced / step["tp"]],
         "pipeline: bubble": [bound, ranks - 1, micro + ranks - 1],
-        "pipeline: interleaved": [2 * ranks * micro / (2 * micro + ranks - 1)],
-        "pipeline: zero bubble": [6 * ranks * micro / (6 * micro + ranks - 1)],
-        "pipeline: zero bubble in a V": [6 * ranks * micro / (6 * micro + max(ranks - 1, 2 * (2 * ranks - 1 - micro)))],
+        "pipeline: the bounds of all schedules": bounds.values(),
+        "pipeline: what unequal ranks leave of them": [
+            bounds[name] * step["single"] / ranks / max(map(median, run["busy_seconds_by_rank"]))
+            for name, run in runs.items()
+            if name in bounds
+        ],
         "pipeline: its factors": [balance, split, 1 / split, bound * balance * split, max(busy) / min(busy)],
         "pipeline: idle": [1 - seconds / step["pp"] for seconds in busy],
         "pipeline: hand-overs": [2 * micro, crossing, 2 * micro * crossing / step["pp"]],

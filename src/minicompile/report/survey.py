@@ -167,8 +167,8 @@ def schedules(groups: list[Group], artefact: dict) -> list[dict]:
     """Set what each schedule's bubble allows beside what was measured.
 
     Returns:
-        For each number of a device's ranks and each schedule `ranks`, `name` in torch, the `bound`, and the speed-up
-        `measured` by dtype, None where it was not.
+        For each number of a device's ranks and each schedule `ranks`, `name` in torch, the `bound`, and by dtype the
+        speed-up `measured` and the `product` of the `factors`, where it was.
     """
     mine = [group for group in groups if group.artefact is artefact]
     return [
@@ -177,9 +177,9 @@ def schedules(groups: list[Group], artefact: dict) -> list[dict]:
             "name": SCHEDULES[pattern],
             "bound": bubble_bound(pattern, ranks, artefact["microbatches"]),
             "measured": {
-                group.dtype: group.times(pattern) if pattern in group.runs else None
+                group.dtype: {"times": group.times(pattern), "product": factors(group, pattern)["product"]}
                 for group in mine
-                if group.ranks == ranks
+                if group.ranks == ranks and pattern in group.runs
             },
         }
         for ranks in sorted({group.ranks for group in mine})
@@ -224,37 +224,51 @@ def all_reduces_alone(group: Group) -> dict:
 
 
 def bubble(group: Group) -> dict:
-    """Count the `slots` of a pipelined step and the `idle` ones; `bound` is the speed-up that these allow."""
+    """Count the `slots` of a pipelined step in 1F1B and the `idle` ones, each a forward and a backward pass.
+
+    `bound` is the speed-up that these allow.
+    """
     ranks, microbatches = group.ranks, group.artefact["microbatches"]
-    slots = microbatches + ranks - 1
-    return {"idle": ranks - 1, "slots": slots, "bound": bubble_bound("pp", ranks, microbatches)}
+    return {"idle": ranks - 1, "slots": microbatches + ranks - 1, "bound": bubble_bound("pp", ranks, microbatches)}
+
+
+def factors(group: Group, pattern: str) -> dict:
+    """Split a pipeline's speed-up into what its bubble allows and what is lost besides.
+
+    With N ranks, the idle share i of a step and the seconds b_r that rank r computes in a step, the speed-up over one
+    process, which takes t, is about N (1 - i), times (mean b / max b), times (t / sum b).
+
+    Returns:
+        `bound`, `balance` and `split` (the three factors), and their `product`.
+    """
+    busy = _busy(group.runs[pattern])
+    bound = bubble_bound(pattern, group.ranks, group.artefact["microbatches"])
+    balance = sum(busy) / group.ranks / max(busy)
+    split = median(group.single["step_seconds"]) / sum(busy)
+    return {"bound": bound, "balance": balance, "split": split, "product": bound * balance * split}
+
+
+def _busy(run: dict) -> list[float]:
+    return [median(seconds) for seconds in run["busy_seconds_by_rank"]]
 
 
 def pipeline(group: Group) -> dict:
-    """Split a pipeline's speed-up into what its bubble allows and what is lost besides.
-
-    With N ranks, m micro-batches and the seconds b_r that rank r computes in a step, the speed-up over one process,
-    which takes t, is about N m / (m + N - 1), times (mean b / max b), times (t / sum b).
+    """Say what a pipeline in 1F1B gains, and why not more.
 
     Returns:
-        `bound`, `balance` and `split` (the three factors), their `product`, the `measured` speed-up, whether the two
-        are the `same` within the noise, whether the bound is missed by more than the noise (`open`), `longest` over
-        the shortest b, whether the `last` rank, which holds the LM head, is the longest, the share of a step in which
-        each rank computes nothing (`idle`), and of the hand-overs between two ranks the `count`, what one takes alone
-        (`us`) and the `share` of a step that all do.
+        Its `factors`, the `measured` speed-up, whether that and their product are the `same` within the noise, whether
+        the bound is missed by more than the noise (`open`), `longest` over the shortest that a rank computes, whether
+        the `last` rank, which holds the LM head, is the longest, the share of a step in which each rank computes
+        nothing (`idle`), and of the hand-overs between two ranks the `count`, what one takes alone (`us`) and the
+        `share` of a step that all do.
     """
-    run, m, n = group.runs["pp"], group.artefact["microbatches"], group.ranks
-    busy = [median(seconds) for seconds in run["busy_seconds_by_rank"]]
-    step, alone = median(run["step_seconds"]), median(group.single["step_seconds"])
-    bound, balance, split = bubble(group)["bound"], sum(busy) / n / max(busy), alone / sum(busy)
-    product, measured, crossing = bound * balance * split, group.times("pp"), median(run["alone_seconds"])
+    run, m = group.runs["pp"], group.artefact["microbatches"]
+    busy, step, lost = _busy(run), median(run["step_seconds"]), factors(group, "pp")
+    product, measured, crossing = lost["product"], group.times("pp"), median(run["alone_seconds"])
     return {
-        "bound": bound,
-        "balance": balance,
-        "split": split,
-        "product": product,
+        **lost,
         "measured": measured,
-        "open": bound / measured - 1 > group.noise,
+        "open": lost["bound"] / measured - 1 > group.noise,
         "same": max(product / measured, measured / product) - 1 <= group.noise,
         "longest": max(busy) / min(busy),
         "last": busy[-1] == max(busy),
