@@ -1,7 +1,6 @@
 """The ATen graph, run node by node: the value of each, and how the elements of one lie in another."""
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,8 +82,6 @@ class Values(fx.Interpreter):
     def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
         args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         name = str(target)
-        if target is operator.getitem and args[0] is None:  # of an operation that changes what it is given
-            return None
         if name == "cond":
             return self._both(*args[:4])
         if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
@@ -92,7 +89,10 @@ class Values(fx.Interpreter):
         instead = RANDOM.get(name.removesuffix(".default"))
         if instead is not None:
             return instead(*args, **kwargs)
-        return super().call_function(target, args, kwargs)
+        made = super().call_function(target, args, kwargs)
+        if made is None and args and isinstance(args[0], list):  # tensors that were changed together
+            return args[0]
+        return made
 
     def _both(self, condition: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Sequence[Any]) -> Any:
         """Both branches, of which one hands on its results."""
