@@ -135,7 +135,9 @@ def place_view(place: Place) -> dict:
         "ours": ours,
         "peer": peer,
         "times": peer["median_us"] / ours["median_us"] if ours and peer else None,
-        "over_eager": eager["median_us"] / ours["median_us"] if ours and eager else None,
+        "over_eager": (over_eager := eager["median_us"] / ours["median_us"] if ours and eager else None),
+        # however the two lie, the noise could have put them the other way round
+        "within_noise": over_eager is not None and max(over_eager, 1 / over_eager) - 1 <= ours["noise_floor"],
         "memory": ratio(eager, ours),
     }
 
