@@ -13,10 +13,11 @@ struct Split {
   unsigned high, low;
 };
 
-// Rounded to nearest by an addition, since what the tensor core reads of a number is cut; the rest of it is exact.
+// The high half is rounded to nearest, by an addition; the rest is exact. The tensor core cuts what it reads: were the
+// low half rounded too, the gradients' errors would be a fortieth smaller, and the splitting a third dearer.
 __device__ __forceinline__ Split split(float x) {
   const unsigned high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
-  return {high, __float_as_uint(x - __uint_as_float(high)) + 0x1000u};
+  return {high, __float_as_uint(x - __uint_as_float(high))};
 }
 
 struct Left {

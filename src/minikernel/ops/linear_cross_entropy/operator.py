@@ -366,7 +366,8 @@ def linear_cross_entropy(
     if in_transform():
         return plain(h, weight, target, bias, class_weight, options)
     rows = h.reshape(-1, h.shape[-1])
-    classes = target.reshape(-1)
+    # an unsigned number would be compared with a negative `ignore_index` as if that were another
+    classes = target.reshape(-1).to(torch.int64)
     if paths.is_plain_call(h, weight, target, bias, class_weight):
         loss = Eager.apply(rows, weight, bias, classes, class_weight, options)
     else:

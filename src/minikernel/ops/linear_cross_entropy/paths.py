@@ -14,8 +14,10 @@ import torch
 from minikernel.ops.linear_cross_entropy.options import Options
 from minikernel.ops.operands import is_plain, is_watched
 
-WIDEST = 256  # features up to which computing logits twice was faster than writing them once
-WIDEST_FLOAT32 = 128  # likewise; tiles of float32 need twice the shared memory
+# Features up to which logits are computed twice and never written. On an H200, bf16, untuned tiles, torch.compile took
+# 2.2 times as long at 64 features and 32,768 classes, 1.3 at 128, 0.87 at 256 and 50,257, with ten times the memory.
+WIDEST = 256
+WIDEST_FLOAT32 = 128  # tiles of float32 need twice the shared memory
 TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -51,7 +53,7 @@ def choose(
     if not has_triton():
         return Path("chunked", "Triton is not installed")
     if capability(h.get_device()) != (9, 0):
-        return Path("chunked", "the kernels were measured on an H100 and an H200 alone, of compute capability 9.0")
+        return Path("chunked", "the kernels were measured on an H200 alone, of compute capability 9.0")
     if h.dtype == torch.float64:
         return Path("chunked", "the kernels take float32, bfloat16 and float16, not float64")
     width = h.shape[-1]
@@ -60,15 +62,13 @@ def choose(
         return Path("chunked", "a softcap and label smoothing together would need a third product in the kernels")
     if width <= widest:
         return Path(
-            "recomputed", f"{width} features, at most {widest}: computing the logits twice costs less than writing"
+            "recomputed", f"{width} features, at most {widest}: the logits stay on the chip, and are computed twice"
         )
     if h.dtype != torch.bfloat16:
         return Path("chunked", f"above {widest} features the kernels take bfloat16, not {str(h.dtype)[6:]}")
     if options.softcap:
         return Path("chunked", f"above {widest} features the kernels know no softcap")
-    return Path(
-        "rows", f"{width} features, more than {widest}: writing the logits costs less than computing them twice"
-    )
+    return Path("rows", f"{width} features, more than {widest}: a chunk's logits are written, and computed once")
 
 
 def which(

@@ -82,11 +82,12 @@ def forward_tile(
     return higher, others, core
 
 
-@triton.jit
+# Nothing is compiled in of numbers that change from batch to batch; of features it is, for loads of 16 bytes.
+@triton.jit(do_not_specialize=["rows", "classes", "ignore_index"])
 def forward_kernel(
     losses,  # (M,)
     known,  # (3, M): the highest logit in powers of two, what an exponential and the target's 1 are multiplied by
-    made,  # (M, D): the core of h's gradient
+    made,  # (M, D): the core of h's gradient, without the target's own part
     parts,  # (2, programs): sums of losses and of weights
     h, weight, target, bias, class_weight,
     drift,  # (D,): the sum over classes of their spread times weight
@@ -106,6 +107,17 @@ def forward_kernel(
     counted = wanted != ignore_index
     valid = (wanted >= 0) & (wanted < classes)
     picked = tl.where(valid, wanted, 0).to(tl.int32)
+    # The target's logit, and the smoothed one, before the loop: after it their tiles would be held beside the core.
+    own = tl.load(weight + picked.to(tl.int64)[:, None] * features + feature[None, :], mask=used, other=0.0)
+    wide = tokens.to(tl.float32)
+    logit = tl.sum(wide * own.to(tl.float32), axis=1)
+    if HAS_BIAS:
+        logit += tl.load(bias + picked).to(tl.float32)
+    if SOFTCAP:
+        logit = capped(logit, softcap)
+    if SMOOTH:
+        drifts = tl.load(drift + feature, mask=feature < features, other=0.0)
+        mean_logit = tl.sum(wide * drifts[None, :], axis=1) + drift_bias
     highest = tl.full([ROWS], LOWEST, tl.float32)
     others = tl.zeros([ROWS], tl.float32)
     core = tl.zeros([ROWS, WIDTH], tl.float32)
@@ -121,14 +133,6 @@ def forward_kernel(
             HAS_BIAS, SOFTCAP, GRADIENT, True, PRECISION, FACTOR, COLUMNS, WIDTH, EVEN,
         )  # fmt: skip
 
-    own = tl.load(weight + picked.to(tl.int64)[:, None] * features + feature[None, :], mask=used, other=0.0)
-    own = own.to(tl.float32)
-    wide = tokens.to(tl.float32)
-    logit = tl.sum(wide * own, axis=1)
-    if HAS_BIAS:
-        logit += tl.load(bias + picked).to(tl.float32)
-    if SOFTCAP:
-        logit = capped(logit, softcap)
     # the same logit as in the loop but for rounding
     distance = tl.fma(logit, LOG2E, -highest)
     chosen = tl.exp2(distance)
@@ -144,8 +148,6 @@ def forward_kernel(
     lse = highest * LN2 + log_total
     coefficient = share + 2.0 * z_loss * lse + mass
     if SMOOTH:
-        drifts = tl.load(drift + feature, mask=feature < features, other=0.0)
-        mean_logit = tl.sum(wide * drifts[None, :], axis=1) + drift_bias
         loss += mass * lse - mean_logit
     loss += z_loss * lse * lse
     broken = tl.where(valid, 1.0, float("nan"))
@@ -162,16 +164,13 @@ def forward_kernel(
             at_target *= 1.0 - slope * slope
         scale = tl.where(counted, scale * broken, 0.0)
         at_target = tl.where(counted, at_target * broken, 0.0)
-        gradient = core * scale[:, None] + own * at_target[:, None]
-        if SMOOTH:
-            gradient -= tl.where(counted, 1.0, 0.0)[:, None] * drifts[None, :]
-        tl.store(made + place, tl.where(counted[:, None], gradient, 0.0), mask=used)
+        tl.store(made + place, tl.where(counted[:, None], core * scale[:, None], 0.0), mask=used)
         tl.store(known + row, highest, mask=inside)
         tl.store(known + rows + row, scale, mask=inside)
         tl.store(known + 2 * rows + row, at_target, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def finish_kernel(loss, scale, parts, count, MEAN: tl.constexpr, BLOCK: tl.constexpr):
     """Add up the programs' losses and weights, in one program and so in one order."""
     lane = tl.arange(0, BLOCK)
@@ -192,7 +191,7 @@ def finish_kernel(loss, scale, parts, count, MEAN: tl.constexpr, BLOCK: tl.const
         tl.store(scale, 1.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["grad_step", "rows", "classes", "split_rows"])
 def weight_kernel(
     partial,  # (splits, V, D): sums over a split's rows
     partial_bias,  # (splits, V)
@@ -249,12 +248,17 @@ def weight_kernel(
         tl.store(partial_bias + split.to(tl.int64) * classes + column, bias_sums, mask=exists)
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=[
+        "grad_step", "weights_size", "made_size", "rows", "classes", "ignore_index", "splits", "programs"
+    ]
+)  # fmt: skip
 def gather_kernel(
-    dweight, dh, partial, made, spread, pull, grad, grad_step, weights_size, made_size, features, splits, programs,
+    dweight, dh, partial, made, spread, pull, drift, weight, target, known, grad, grad_step,
+    weights_size, made_size, rows, classes, features, ignore_index, splits, programs,
     SMOOTH: tl.constexpr, WEIGHT: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Add up the splits' sums, in their order, and scale h's gradient: both rounded once."""
+    """Add up the splits' sums, in their order, and finish h's gradient: both rounded once."""
     program = tl.program_id(0)
     if program < programs:
         if WEIGHT:
@@ -272,6 +276,14 @@ def gather_kernel(
         if TOKENS:
             place = (program - programs).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
             inside = place < made_size
-            upstream = tl.load(grad + place // features * grad_step, mask=inside, other=0.0)
-            gradient = tl.load(made + place, mask=inside, other=0.0)
-            tl.store(dh + place, (gradient * upstream).to(dh.dtype.element_ty), mask=inside)
+            row, feature = place // features, place % features
+            wanted = tl.load(target + row, mask=inside, other=0).to(tl.int64)
+            picked = tl.where((wanted >= 0) & (wanted < classes), wanted, 0)
+            at_target = tl.load(known + 2 * rows + row, mask=inside, other=0.0)
+            own = tl.load(weight + picked * features + feature, mask=inside, other=0.0).to(tl.float32)
+            gradient = tl.load(made + place, mask=inside, other=0.0) + own * at_target
+            if SMOOTH:
+                drifts = tl.load(drift + feature, mask=inside, other=0.0)
+                gradient -= tl.where(wanted == ignore_index, 0.0, drifts)
+            gradient *= tl.load(grad + row * grad_step, mask=inside, other=0.0)
+            tl.store(dh + place, gradient.to(dh.dtype.element_ty), mask=inside)

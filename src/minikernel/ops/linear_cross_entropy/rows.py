@@ -115,4 +115,8 @@ def add_product(sums: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     if not a.is_cuda:
         sums += a.float() @ b.float()
         return
-    torch.addmm(sums, a, b, out_dtype=torch.float32, out=sums)
+    try:
+        torch.addmm(sums, a, b, out_dtype=torch.float32, out=sums)
+    except RuntimeError:
+        # some versions of torch want a summand of the factors' dtype
+        sums += product_in_float32(a, b)

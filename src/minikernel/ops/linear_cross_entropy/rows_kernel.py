@@ -9,11 +9,11 @@ import triton.language as tl
 from minikernel.ops.linear_cross_entropy.recomputed_kernels import LN2, LOG2E, LOWEST, log_of_one_plus
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["upstream_step", "classes", "ignore_index"])
 def rows_kernel(
     losses,  # (M,)
     weights,  # (M,)
-    logits,  # (M, V) with rows `stride` apart
+    logits,  # (M, V) with rows `stride` apart; 16 divides that, so that a tile's loads are of 16 bytes whatever V is
     target, bias, class_weight, spread, upstream, upstream_step, stride, classes, ignore_index, z_loss, keep, mass,
     HAS_BIAS: tl.constexpr, HAS_CLASS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr, SCALED: tl.constexpr,
     GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
@@ -33,13 +33,13 @@ def rows_kernel(
     spread_sums = tl.zeros([BLOCK], tl.float32)
     for first in range(0, classes, BLOCK):
         column = first + lane
-        values = tl.load(logits + column, mask=column < classes, other=float("-inf")).to(tl.float32)
+        values = tl.load(logits + column, mask=column < stride, other=0.0).to(tl.float32)
         if HAS_BIAS:
             values += tl.load(bias + column, mask=column < classes, other=0.0).to(tl.float32)
         if SMOOTH:
             shares = tl.load(spread + column, mask=column < classes, other=0.0)
             spread_sums += tl.where(column < classes, values * shares, 0.0)
-        values = tl.where(column == picked, float("-inf"), values)
+        values = tl.where((column == picked) | (column >= classes), float("-inf"), values)
         higher = tl.maximum(lane_highest, values * LOG2E)
         lane_sums = lane_sums * tl.exp2(lane_highest - higher) + tl.exp2(tl.fma(values, LOG2E, -higher))
         lane_highest = higher
@@ -72,7 +72,7 @@ def rows_kernel(
         last = (classes - 1) // BLOCK * BLOCK
         for back in range(0, classes, BLOCK):
             column = last - back + lane
-            values = tl.load(logits + column, mask=column < classes, other=0.0).to(tl.float32)
+            values = tl.load(logits + column, mask=column < stride, other=0.0).to(tl.float32)
             if HAS_BIAS:
                 values += tl.load(bias + column, mask=column < classes, other=0.0).to(tl.float32)
             gradient = tl.exp2(tl.fma(values, LOG2E, -highest)) * scale
@@ -80,4 +80,5 @@ def rows_kernel(
             if SMOOTH:
                 gradient -= tl.load(spread + column, mask=column < classes, other=0.0) * up
             gradient = tl.where(counted, gradient, 0.0)
-            tl.store(logits + column, gradient.to(logits.dtype.element_ty), mask=column < classes)
+            # what lies between two rows is nobody's
+            tl.store(logits + column, gradient.to(logits.dtype.element_ty), mask=column < stride)

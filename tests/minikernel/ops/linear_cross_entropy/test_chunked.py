@@ -165,6 +165,14 @@ def test_operands_that_are_transposed_broadcast_or_of_two_dtypes():
     assert errors(mixed[2:], exact(h.bfloat16(), weight, target)[2:])[0] < 1e-6
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
+def test_targets_of_other_integers_ignore_what_they_cannot_hold(dtype):
+    h, weight, _ = drawn(3, 4, 200)
+    target = torch.tensor([156, 0, 199])  # 156 is -100 in eight bits
+    narrow = linear_cross_entropy(h, weight, target.to(dtype), reduction="none")
+    torch.testing.assert_close(narrow, F.cross_entropy(h @ weight.T, target, reduction="none"))
+
+
 def test_a_batch_of_sequences_and_a_weight_that_is_tied():
     table = torch.randn(11, 6, requires_grad=True)
     ids = torch.arange(8).reshape(2, 4)
