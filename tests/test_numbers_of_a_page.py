@@ -20,6 +20,7 @@ import pytest
 import stage_24_pages as stage_24
 import stage_25_pages as stage_25
 import stage_26_pages as stage_26
+import stage_27_pages as stage_27
 import yaml
 from numbers_of_a_page import SPELLED, TAG, Figure, Source, strangers, unwritten, watched
 from recorded_pages import CPU, GPU, Page, elsewhere, recorded
@@ -73,6 +74,7 @@ def concept_page(name: str) -> Page:
             derived=stage_24.concepts_derived(facts),
         ),
         Source([], derived=stage_26.concept_derived(facts)),
+        Source([], derived=stage_27.concept_derived(facts)),
     ]
     return Page(lambda language: concept_pages.page(name, facts), sources)
 
@@ -83,11 +85,13 @@ PAGES: dict[str, Callable[[], Page]] = {
     "exercise": stage_24.exercise_page,
     "25/REPORT": stage_25.report_page,
     "25/DISTRIBUTED": stage_25.survey_page,
+    "25/DISTRIBUTED/4": stage_25.survey_of_four,
     "25/GEMV": stage_25.gemv_page,
     "25/tiny_head/PROFILE": partial(stage_25.profile_of, "tiny_head"),
     "25/minigpt/PROFILE": partial(stage_25.profile_of, "minigpt"),
     "25/safety": stage_25.training_of,
     "26/README": stage_26.report_26_page,
+    "27/README": stage_27.report_27_page,
     "PHASE_24_REPORT": stage_25.phase_24,
     "PHASE_25_REPORT": stage_25.phase_25,
     "lab.html": lab_page,
@@ -274,7 +278,9 @@ def upside_down(compute: Callable, field: str) -> Callable:
         ("25/REPORT", profile_report, "_speed", "factor"),
         ("25/safety", training_report, "_speed", "factor"),
         ("25/DISTRIBUTED", survey, "pipeline", "longest"),
-        ("25/DISTRIBUTED", survey, "bubble", "bound"),
+        ("25/DISTRIBUTED", survey, "pipeline", "bound"),
+        ("25/DISTRIBUTED/4", survey, "factors", "product"),
+        ("25/DISTRIBUTED/4", survey, "_side", "times"),
     ],
 )
 def test_a_ratio_that_is_computed_upside_down_is_found(name, module, function, field, monkeypatch):

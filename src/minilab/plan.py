@@ -221,6 +221,12 @@ class Plan:
         return here >= min(self.config["distributed"]["cuda"]["ranks"])
 
     @cached_property
+    def losses(self) -> list[str]:
+        """Devices on which linear and cross-entropy are timed and judged: those here, those whose record holds both."""
+        names = ("loss", "loss_correctness")
+        return [device for device in self.devices if all(self.has(name, device=device) for name in names)]
+
+    @cached_property
     def measured_together(self) -> list[str]:
         """Devices of which there are enough to measure distributed training."""
         return [device for device in self.measured if self.has_ranks(device)]
@@ -335,5 +341,6 @@ class Plan:
         if entry.name in by_model:
             return [{"model": model, "device": device} for model, device in by_model[entry.name]]
         devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "gemv": self.multiplied}
+        devices |= dict.fromkeys(("loss", "loss_correctness"), self.losses)
         devices |= {name: self.headline_with(name) for name in ("contest", "head", "model_contest")}
         return [{"device": device} for device in devices.get(entry.name, self.devices)]

@@ -53,6 +53,23 @@ def test_a_gpu_publishes_what_a_cpu_has_not(config: dict):
     assert gpu - cpu == {"autotune", "contest", "head", "watched", "watched_simulated", "gemv", "model_contest"}
 
 
+def test_the_heads_loss_is_shown_of_devices_that_are_here_and_of_complete_records(
+    config: dict, tmp_path: Path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for device, names in {"h200": ("loss", "loss_correctness"), "a100": ("loss",)}.items():
+        for name in names:
+            path = Path(artefact(name).record(device=device))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+    config["devices"]["recorded"] = ["h200", "a100"]
+    plan = Plan(config, ["cpu-x"])
+    assert plan.losses == ["cpu-x", "h200"]
+    assert [plan.places(artefact(name)) for name in ("loss", "loss_correctness")] == [
+        [{"device": "cpu-x"}, {"device": "h200"}]
+    ] * 2
+
+
 def test_pages_are_published_beside_what_they_show(config: dict):
     pages = Plan(config, ["h200", "cpu-x"]).pages("h200")
     assert {"results/24/roofline.png", "results/24/bandwidth.svg", "results/25/minigpt/h200/training.png"} <= set(pages)
