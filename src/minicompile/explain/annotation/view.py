@@ -10,7 +10,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
-from minicompile.lowering.captured import Call, Capture, Graph, Node, SchedulerNode, is_one_result
+from minicompile.explain.evidence import Fact, Kind, of_call, told
+from minicompile.lowering.by_values import is_verified
+from minicompile.lowering.captured import Call, CallValues, Capture, Graph, Node, SchedulerNode, is_one_result
 from minilab.pages.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
@@ -19,6 +21,8 @@ IR_SEARCH = re.compile(r"= ops\.bucketize\((?P<given>.*)\)$")
 IR_SEARCHED = re.compile(r"\('(\w+)', ")
 IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
 READS, WRITES = {"load", "load_seed"}, {"store", "store_reduction", "atomic_add"}
+MOVES = {*READS, *WRITES, "constant", "index_expr", "to_dtype"}  # operations that compute nothing of their own
+FILL = re.compile(r"aten\.(?:(?:new_|_)?(?:full|zeros|ones|empty)(?:_like)?|fill|scalar_tensor)\b")
 ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
 
@@ -30,6 +34,12 @@ class Operation:
     operation: str
     producer: str | None
     ir_line: int | None
+
+
+def _fills(node: SchedulerNode) -> bool:
+    """Whether a loop only stores a constant: it prepares memory, of whatever operation Inductor counts it to."""
+    operations = {one["operation"] for one in node["operations"]}
+    return "store" in operations and operations <= {"constant", "store", "to_dtype"}
 
 
 class KernelView:
@@ -51,6 +61,24 @@ class KernelView:
         self.scheduler_nodes = [node for node in graph["scheduler_nodes"] if node["name"] in call["scheduler_nodes"]]
         self._panes = {pane["id"]: pane for pane in capture["panes"]}
         self.code = self.pane(graph["panes"]["code"])
+
+    @property
+    def values(self) -> CallValues | None:
+        """What was found of the call by its values."""
+        return self.call["values"] if is_verified(self.call) else None
+
+    @property
+    def evidence(self) -> Kind:
+        """What shows which ATen nodes the kernel computes."""
+        return of_call(self.call)
+
+    def said(self, key: str, evidence: Kind | None = None, **fields: object) -> Fact:
+        """A sentence about the kernel, with what shows it: what shows the kernel's nodes, unless told otherwise."""
+        return Fact(self.words(key, **fields), evidence or self.evidence)
+
+    def told(self, fact: Fact | None, under: Kind = "values") -> str:
+        """A fact in the words of its evidence."""
+        return told(fact, self.words, under=under)
 
     @property
     def lines(self) -> list[tuple[int, str]]:
@@ -110,21 +138,71 @@ class KernelView:
 
     @cached_property
     def fused(self) -> list[Node]:
-        """The ATen nodes that the kernel computes, in the graph's order; views and folded nodes are not among them."""
+        """The ATen nodes that the kernel computes whole, in the graph's order; views and folded nodes are not among them.
+
+        By values these are the nodes whose numbers its lines have first, or once more, without having loaded them.
+        """
+        if self.values is not None:
+            names = {*self.values["computes"], *self.values["again"]}
+            return [node for node in self.graph["nodes"] if node["name"] in names and not self._is_view(node)]
         producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"] if one["emitted"]}
         if not producers:  # the kernel is linked as a whole
             producers = set(self.call["aten_nodes"])
+        producers -= {one["producer"] for node in self.scheduler_nodes if _fills(node) for one in node["operations"]} - {
+            node["name"] for node in self.graph["nodes"] if FILL.match(node["target"])
+        }
         producers |= {name for node in self.templates for name in node["aten_nodes"]}
-        return [node for node in self.graph["nodes"] if node["name"] in producers and node["fate"] in COMPUTED]
+        return [
+            node
+            for node in self.graph["nodes"]
+            if node["name"] in producers and (node["fate"] in COMPUTED or node["name"] in self.finished)
+        ]
+
+    @cached_property
+    def finished(self) -> set[str]:
+        """Of what the kernel computes, what a library's call has begun: a convolution, whose bias is added here."""
+        if self.values is not None:
+            return {*self.values["finishes"]}
+        return {
+            one["producer"]
+            for node in self.scheduler_nodes
+            for one in node["operations"]
+            if one["emitted"] and one["producer"] in self.nodes and one["operation"] not in MOVES
+            and self.nodes[one["producer"]]["fate"] == "extern call"
+        }  # fmt: skip
+
+    @cached_property
+    def only_fills(self) -> bool:
+        """Whether all that the kernel's loops do is to store a constant."""
+        return bool(self.scheduler_nodes) and all(map(_fills, self.scheduler_nodes))
+
+    def _is_view(self, node: Node) -> bool:
+        return node["op"] != "call_function" or node["fate"] == "view"
+
+    @cached_property
+    def unfinished(self) -> list[tuple[Node, str]]:
+        """The ATen nodes of which the kernel has a part alone, by values, each with what part it is."""
+        parts = self.values["parts"] if self.values is not None else []
+        return [(self.nodes[one["node"]], one["part"]) for one in parts if not self._is_view(self.nodes[one["node"]])]
 
     @cached_property
     def views(self) -> list[Node]:
-        """Views among the call's ATen nodes: they cost no code but change the indices.
+        """Views through which the kernel's operations read what they are given: they cost no code but change indices.
 
         What takes one of several results is none, unless these are views themselves, as those of a split.
         """
-        inside = [node for node in self.graph["nodes"] if node["name"] in self.call["aten_nodes"]]
-        return [node for node in inside if node["fate"] == "view" and not is_one_result(node, self.nodes)]
+        found: set[str] = set()
+        waiting = [name for node in self.fused for name in node["inputs"]]
+        while waiting:
+            node = self.nodes[waiting.pop()]
+            if node["fate"] == "view" and node["name"] not in found:
+                found |= {node["name"]}
+                waiting += node["inputs"]
+        return [
+            node
+            for node in self.graph["nodes"]
+            if node["name"] in found and node["fate"] == "view" and not is_one_result(node, self.nodes)
+        ]
 
     @cached_property
     def operations(self) -> dict[int, list[Operation]]:

@@ -1,0 +1,214 @@
+"""What `ties` say of a graph: which node's values each line and each buffer had when the generated code was run.
+
+`minicompile.verifying` runs what was generated beside the ATen graph and leaves `ties` in a `Watched`. Here they are
+turned into what pages ask for. Where a call was not run, or a node's values were found nowhere, what Inductor notes
+down stays in its place, and is marked by the absence of `values`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, cast
+
+from minicompile.lowering.captured import PART, Buffer, Call, CallValues, Graph, Kernel, Node, Stored, Verified
+
+MISSING = "missing"  # why a call is not verified of which the ties have nothing
+UNFINISHED = ("partial", "accumulated", "before_cast", "index", "other")  # what of a node is not yet its result
+LEAVES_IN_LINES = ("inlined", "fused away")  # fates of what is in no memory
+
+
+def with_values(graph: Graph, lowered: dict[str, Any]) -> Graph:
+    """The graph with what was verified of it by values, in the place of what Inductor's notes say.
+
+    Args:
+        graph: as the notes tell it.
+        lowered: what was watched of it; without `ties` the graph stays as it is.
+    """
+    ties = lowered.get("ties")
+    if ties is None:
+        return graph
+    refused = ties["refused"]
+    told = _Told(graph, ties)
+    calls: list[Call] = [{**call, "values": told.of_call(call)} for call in graph["calls"]]
+    written = [call for call in calls if not call["extern"]]
+    verified: Verified = {
+        "inputs": ties["inputs"],
+        "refused": refused["code"] if refused else None,
+        "kernels": [sum(call["values"]["status"] == "verified" for call in written), len(written)],
+    }
+    if refused:
+        return {**graph, "calls": calls, "verified": verified}
+    nodes = [told.of_node(node, lowered["buffers"]) for node in graph["nodes"]]
+    buffers = [told.of_buffer(buffer) for buffer in graph["buffers"]]
+    return {**graph, "nodes": nodes, "buffers": buffers, "calls": calls, "verified": verified}
+
+
+def is_verified(call: Call) -> bool:
+    """Whether what a call computes was found by its values."""
+    return "values" in call and call["values"]["status"] == "verified"
+
+
+def computed(call: Call) -> list[str]:
+    """The ATen nodes of which a call computes all or a part: by values, or else by Inductor's notes."""
+    if not is_verified(call):
+        return call["aten_nodes"]
+    values = call["values"]
+    return list(dict.fromkeys([*values["computes"], *values["again"], *(one["node"] for one in values["parts"])]))
+
+
+class _Told:
+    """Ties by what they are about.
+
+    Args:
+        graph: as Inductor's notes tell it.
+        ties: of the graph.
+    """
+
+    def __init__(self, graph: Graph, ties: dict[str, Any]) -> None:
+        self.ties, self.graph = ties, graph
+        self.nodes = {node["name"]: node for node in graph["nodes"]}
+        self.kernels = {kernel["name"]: kernel for kernel in graph["kernels"]}
+        self._order = {name: place for place, name in enumerate(self.nodes)}
+        # a call has the place in the code at which it stands; one line may hold one call alone
+        self._by_line = {(one["kernel"], one["line"]): one for one in ties["calls"] if one["line"] is not None}
+        self._by_place = self._in_turn()
+
+    def _in_turn(self) -> dict[str, dict]:
+        """The ties of calls whose line is not known, by the call's id: the first of that kernel is its first call."""
+        waiting: dict[str, list[dict]] = defaultdict(list)
+        for one in self.ties["calls"]:
+            if one["line"] is None:
+                waiting[one["kernel"]].append(one)
+        calls: dict[str, list[Call]] = defaultdict(list)
+        for call in sorted(self.graph["calls"], key=lambda each: each["line"] or 0):
+            calls[call["kernel"]].append(call)
+        return {
+            call["id"]: tied
+            for name, several in calls.items() if len(waiting[name]) == len(several)
+            for call, tied in zip(several, waiting[name], strict=True)
+        }  # fmt: skip
+
+    def _tied(self, call: Call) -> dict | None:
+        return self._by_line.get((call["kernel"], call["line"])) or self._by_place.get(call["id"])
+
+    def of_call(self, call: Call) -> CallValues:
+        """What was found of a call."""
+        if self.ties["refused"]:
+            return {"status": "refused", "code": self.ties["refused"]["code"]}
+        tied = self._tied(call)
+        if tied is None:
+            return {"status": "refused", "code": MISSING}
+        if tied["status"] != "verified":
+            return {"status": "refused", "code": tied["code"] or MISSING}
+        held = self._held_before(tied)
+        read = {name for buffer in tied["reads"] for name in held.get(buffer, [])}
+        own = self._operations(tied["computes"])
+        # what a store alone shows, an atomic addition's sum: in memory now, and in none before
+        before = {name for names in held.values() for name in names}
+        in_lines = {name for line in tied["lines"] for name in line["nodes"] if not line["part"]}
+        left = [
+            store["nodes"][0] for store in tied["stores"]
+            if store["nodes"] and not store["part"] and not {*store["nodes"]} & (before | in_lines | {*tied["computes"]})
+        ]  # fmt: skip
+        own += [name for name in self._operations(left) if name not in own]
+        whole = [line for line in tied["lines"] if line["nodes"] and not line["part"] and not {*line["nodes"]} & read]
+        again = self._operations(
+            line["nodes"][0] for line in whole if not {*self._operations(line["nodes"])} & {*own} and not line["first"]
+        )
+        some = [
+            (name, line["part"])
+            for line in tied["lines"] if line["part"] in UNFINISHED and line["part"] != "index"
+            for name in self._operations(line["nodes"][:1]) if name not in own and name not in again
+        ]  # fmt: skip
+        return {
+            "status": "verified",
+            "code": None,
+            "elements": sum(line["elements"] for line in [*tied["lines"], *tied["stores"]]),
+            "sampled": tied["sampled"],
+            "computes": own,
+            "again": again,
+            "parts": [{"node": name, "part": part} for name, part in dict.fromkeys(some)],
+            "finishes": [one for one in own if self._begun(one, call)],
+            "moves": self._operations(tied["moves"]),
+            "reads": [self._stored(name, held.get(name, []), None) for name in tied["reads"]],
+            "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in tied["stores"]],
+            "in_place": tied["in_place"],
+            "lines": self._lines(tied, self.kernels.get(call["kernel"])),
+        }
+
+    def _held_before(self, tied: dict) -> dict[str, list[str]]:
+        """By buffer, the nodes whose values it has when a call begins."""
+        held: dict[str, list[str]] = defaultdict(list)
+        for name, buffer in self.ties["buffers"].items():
+            if buffer["input"]:
+                held[name] = [buffer["input"]]
+        for one in self.ties["calls"]:
+            if one["call"] >= tied["call"]:
+                break
+            for written, over in one.get("in_place", ()):
+                if over != written:
+                    held[over] = []
+            for store in one.get("stores", ()):
+                held[store["buffer"]] = [] if store["part"] else store["nodes"]
+        # what no call's stores tell of, a library's result say, has what was found in it afterwards
+        told = {store["buffer"] for one in self.ties["calls"] for store in one.get("stores", ())}
+        for name, buffer in self.ties["buffers"].items():
+            if name not in held and name not in told:
+                held[name] = buffer["nodes"]
+        return held
+
+    def _operations(self, names: Iterable[str]) -> list[str]:
+        """Nodes, each operation once: of one that has several results, itself and not what takes them apart."""
+        found = (self._whole(name) for name in names if name in self.nodes)
+        return list(dict.fromkeys(found))
+
+    def _whole(self, name: str) -> str:
+        node = self.nodes[name]
+        if node["target"] != PART or not node["inputs"]:
+            return name
+        whole = node["inputs"][0]
+        return whole if self.nodes[whole]["fate"] != "view" else name
+
+    def _begun(self, name: str, call: Call) -> bool:
+        """Whether a library's call was made for a node, which ends nowhere but in this kernel."""
+        return any(
+            one["extern"] and one["id"] != call["id"] and name in one["aten_nodes"] for one in self.graph["calls"]
+        )
+
+    def _stored(self, buffer: str, nodes: list[str], part: str | None) -> Stored:
+        known = self.ties["buffers"].get(buffer, {})
+        return {"buffer": buffer, "nodes": nodes, "part": part, "returned": bool(known.get("returned"))}
+
+    def _lines(self, tied: dict, kernel: Kernel | None) -> list[dict]:
+        """The kernel's lines that have a node's values, by their numbers in the code pane."""
+        if kernel is None:
+            return []
+        return [
+            {"line": kernel["first"] + one["line"] - 1, **{key: one[key] for key in ("nodes", "part", "elements")}}
+            for one in tied["lines"] if one["nodes"]
+        ]  # fmt: skip
+
+    def of_node(self, node: Node, made: list[dict]) -> Node:
+        """A node with what became of its result by values, where they were found."""
+        found = self.ties["nodes"].get(node["name"])
+        if found is None or node["fate"] is None:
+            return node
+        holding = [name for name, one in self.ties["buffers"].items() if node["name"] in one["nodes"]]
+        buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]
+        if found["where"] == "buffer":
+            return {**node, "fate": "materialised", "buffer": buffer, "by": "values"}
+        if found["where"] == "library":
+            return {**node, "fate": "extern call", "buffer": buffer, "by": "values"}
+        if found["where"] == "line":
+            had_buffer = any(one["node"] == node["name"] for one in made)
+            fate = node["fate"] if node["fate"] in LEAVES_IN_LINES else LEAVES_IN_LINES[had_buffer]
+            return {**node, "fate": fate, "by": "values"}
+        return node
+
+    def of_buffer(self, buffer: Buffer) -> Buffer:
+        """A buffer with the node whose values it has at the end, where that is known."""
+        found = self.ties["buffers"].get(buffer["name"])
+        if found is None or buffer["input"]:
+            return buffer
+        names = found["nodes"]
+        node = buffer["node"] if buffer["node"] in names or not names else names[0]
+        return cast(Buffer, {**buffer, "node": node if names else None, "by": "values"})
