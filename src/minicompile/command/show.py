@@ -155,7 +155,12 @@ def _told(capture: Capture, language: str) -> list[str]:
         elif call["kernel"] not in shown:
             shown.add(call["kernel"])
             whole = None if call.get("doubted") else headline(view)
-            told += ["", f"{mark} {call['kernel']}", *([f"{mark} {view.told(whole)}"] if whole else []), *commented(view)]
+            told += [
+                "",
+                f"{mark} {call['kernel']}",
+                *([f"{mark} {view.told(whole)}"] if whole else []),
+                *commented(view),
+            ]
     return told
 
 

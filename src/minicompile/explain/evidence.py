@@ -11,38 +11,22 @@ from typing import Literal, NoReturn
 
 from minicompile.lowering.by_values import is_verified
 from minicompile.lowering.captured import Call, Node
-from minilab.pages.translations import Translations
 
 Kind = Literal["values", "notes"]
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A sentence, or a part of one, and what shows it. It has no text until `told` gives it the words of its evidence."""
+    """A sentence, or a part of one, and what shows it. It has no text until `Wording.told` gives it the words of its
+    evidence."""
 
     what: str
     evidence: Kind
 
     def __str__(self) -> NoReturn:
-        raise TypeError("a fact is told in the words of its evidence: told(fact, ...)")
+        raise TypeError("a fact is told in the words of its evidence: Wording.told")
 
     __format__ = __html__ = __str__  # type: ignore[assignment]
-
-
-def told(fact: Fact | None, words: Translations, *, under: Kind = "values", within: bool = False) -> str:
-    """A fact in words; nothing for none.
-
-    Args:
-        fact: to be told.
-        words: with `evidence.notes`, the words for what Inductor noted.
-        under: what the sentence before, which holds for this one too, already said: `notes` are told once.
-        within: it is a part of a sentence.
-    """
-    if fact is None:
-        return ""
-    if fact.evidence == "values" or under == "notes":
-        return fact.what
-    return words("evidence.within" if within else "evidence.notes", said=fact.what)
 
 
 def weakest(kinds: Iterable[Kind]) -> Kind:

@@ -104,10 +104,10 @@ class _Told:
         own = self._operations(tied["computes"])
         # what a store alone shows, an atomic addition's sum: in memory now, and in none before
         before = {name for names in held.values() for name in names}
-        in_lines = {name for line in tied["lines"] for name in line["nodes"] if not line["part"]}
+        before |= {name for line in tied["lines"] for name in line["nodes"] if not line["part"]} | {*tied["computes"]}
         left = [
             store["nodes"][0] for store in tied["stores"]
-            if store["nodes"] and not store["part"] and not {*store["nodes"]} & (before | in_lines | {*tied["computes"]})
+            if store["nodes"] and not store["part"] and not {*store["nodes"]} & before
         ]  # fmt: skip
         own += [name for name in self._operations(left) if name not in own]
         whole = [line for line in tied["lines"] if line["nodes"] and not line["part"] and not {*line["nodes"]} & read]

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.annotation.headline import named_whole
 from minicompile.explain.wording import Wording
+from minicompile.lowering.by_values import computed
 from minicompile.lowering.captured import Capture, Graph, Node, is_one_result
 from minicompile.lowering.inner_graphs import called
 from minicompile.report import words
@@ -105,7 +106,7 @@ def mapping(views: list[dict], captures: Sequence[Capture], language: str = "en"
         {
             "operation": node["target"],
             "fate": wording.fate(node["fate"]),
-            "kernels": [call["kernel"] for call in graph["calls"] if node["name"] in call["aten_nodes"]],
+            "kernels": [call["kernel"] for call in graph["calls"] if node["name"] in computed(call)],
         }
         for node in graph["nodes"]
         if node["fate"] and node["fate"] != "view"

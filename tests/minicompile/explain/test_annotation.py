@@ -175,9 +175,8 @@ def test_tiny_head_on_the_cpu(softmax):
     text = annotate(softmax)
     assert "This is softmax over the last axis of 2x600: maximum, subtract, exponential, sum, divide." in text
     assert "5 operations are in this one kernel" in section(text, 1)
-    assert "`buf0`, by Inductor's notes the result of `aten.addmm.default` (`addmm`) (4,800 bytes): `in_ptr0 + x1 + 600*x0`" in section(
-        text, 2
-    )
+    read = "`buf0`, by Inductor's notes the result of `aten.addmm.default` (`addmm`) (4,800 bytes)"
+    assert f"{read}: `in_ptr0 + x1 + 600*x0`" in section(text, 2)
     assert "`out_ptr2 + x1 + 600*x0`" in section(text, 3)
     assert "The graph returns it." in section(text, 3)
     assert "The largest value of 600 values, 2 times: `max`" in section(text, 4)

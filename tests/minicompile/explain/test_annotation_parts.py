@@ -97,9 +97,10 @@ def test_layer_norms_axes_are_the_last_ones():
         node(capture, name)["size"] = [1, 256]
     view = most_interesting(capture)
     assert (named_whole(view).name, named_whole(view).axes) == ("standardise", (0,))
-    assert "the subtraction of the mean and the division by the standard deviation over axis 0 of 32x256" in headline(
-        view
-    ).what
+    assert (
+        "the subtraction of the mean and the division by the standard deviation over axis 0 of 32x256"
+        in headline(view).what
+    )
 
 
 @pytest.mark.parametrize(

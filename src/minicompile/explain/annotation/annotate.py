@@ -14,7 +14,6 @@ from minicompile.explain.annotation.headline import headline
 from minicompile.explain.annotation.lines import commented
 from minicompile.explain.annotation.patterns import meaning, not_as_named, said_of_all
 from minicompile.explain.annotation.view import KernelView
-from minicompile.explain.evidence import told as told_by_evidence
 from minicompile.explain.reading import refuse_no_capture
 from minicompile.explain.summary import place_told
 from minicompile.explain.wording import Wording
@@ -52,8 +51,8 @@ def annotate(capture: Capture, language: str = "en", *, kernel: str | None = Non
     filters = {
         **wording.filters(),
         "count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value),
-        "told": lambda fact, under="values": told_by_evidence(fact, words, under=under),
-        "told_within": lambda fact: told_by_evidence(fact, words, within=True),
+        "told": lambda fact, under="values": wording.told(fact, under=under),
+        "told_within": lambda fact: wording.told(fact, within=True),
     }
     values |= {"label": wording.label(capture), "notes": wording.at_the_head(capture)}
     return _spaced(render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True))

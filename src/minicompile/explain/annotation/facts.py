@@ -249,6 +249,8 @@ def _partial(view: KernelView) -> Fact | None:
     """The buffers that the kernel writes though they are no ATen node's result."""
     if view.values is not None:
         names = [one["buffer"] for one in view.values["stores"] if one["part"] or not one["nodes"]]
+    elif view.only_fills:  # it may be a result in parts, or whole, of the operation that it prepares memory for
+        return None
     else:
         names = [
             name for name in sorted(view.written & set(view.parameters.values())) if view.buffers[name]["node"] is None

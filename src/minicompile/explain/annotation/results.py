@@ -79,11 +79,7 @@ def _is_written(view: KernelView, node: Node) -> bool:
 
 def _same_values(view: KernelView, node: Node) -> list[Node]:
     """Views of a node's result and what it is copied into, and views of those."""
-    direct = [
-        one
-        for one in view.readers.get(node["name"], ())
-        if one["fate"] == "view" or _copies(view, one, node)
-    ]
+    direct = [one for one in view.readers.get(node["name"], ()) if one["fate"] == "view" or _copies(view, one, node)]
     return [one for found in direct for one in (found, *_same_values(view, found))]
 
 

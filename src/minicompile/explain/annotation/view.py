@@ -10,7 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
-from minicompile.explain.evidence import Fact, Kind, of_call, told
+from minicompile.explain.evidence import Fact, Kind, of_call
+from minicompile.explain.wording import Wording
 from minicompile.lowering.by_values import is_verified
 from minicompile.lowering.captured import Call, CallValues, Capture, Graph, Node, SchedulerNode, is_one_result
 from minilab.pages.translations import Translations
@@ -78,7 +79,7 @@ class KernelView:
 
     def told(self, fact: Fact | None, under: Kind = "values") -> str:
         """A fact in the words of its evidence."""
-        return told(fact, self.words, under=under)
+        return Wording(self.reader).told(fact, under=under)
 
     @property
     def lines(self) -> list[tuple[int, str]]:
@@ -138,19 +139,16 @@ class KernelView:
 
     @cached_property
     def fused(self) -> list[Node]:
-        """The ATen nodes that the kernel computes whole, in the graph's order; views and folded nodes are not among them.
+        """The ATen nodes that the kernel computes whole, in the graph's order; views and what is folded aside.
 
         By values these are the nodes whose numbers its lines have first, or once more, without having loaded them.
         """
         if self.values is not None:
             names = {*self.values["computes"], *self.values["again"]}
             return [node for node in self.graph["nodes"] if node["name"] in names and not self._is_view(node)]
-        producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"] if one["emitted"]}
-        if not producers:  # the kernel is linked as a whole
+        producers = {*self._producers}
+        if not any(one["emitted"] for node in self.scheduler_nodes for one in node["operations"]):  # linked as a whole
             producers = set(self.call["aten_nodes"])
-        producers -= {one["producer"] for node in self.scheduler_nodes if _fills(node) for one in node["operations"]} - {
-            node["name"] for node in self.graph["nodes"] if FILL.match(node["target"])
-        }
         producers |= {name for node in self.templates for name in node["aten_nodes"]}
         return [
             node
@@ -159,17 +157,38 @@ class KernelView:
         ]
 
     @cached_property
+    def _producers(self) -> set[str]:
+        """The ATen nodes that Inductor wrote the kernel's lines for, without those for which it only moves memory.
+
+        Memory is prepared for a scatter, and sorted positions, which were found elsewhere, are loaded.
+        """
+        own = [(one, _fills(node)) for node in self.scheduler_nodes for one in node["operations"] if one["emitted"]]
+        inside = {node["name"] for node in self.scheduler_nodes}
+        found_elsewhere = {
+            one["producer"]
+            for node in self.graph["scheduler_nodes"] if node["name"] not in inside
+            for one in node["operations"] if one["operation"] not in MOVES
+        } - {one["producer"] for one, _ in own if one["operation"] not in MOVES}  # fmt: skip
+        found = {
+            name
+            for one, fills in own
+            if (name := one["producer"]) in self.nodes
+            and not (fills and not FILL.match(self.nodes[name]["target"]))
+            and name not in found_elsewhere
+        }
+        return found
+
+    @cached_property
     def finished(self) -> set[str]:
         """Of what the kernel computes, what a library's call has begun: a convolution, whose bias is added here."""
         if self.values is not None:
             return {*self.values["finishes"]}
-        return {
-            one["producer"]
-            for node in self.scheduler_nodes
-            for one in node["operations"]
-            if one["emitted"] and one["producer"] in self.nodes and one["operation"] not in MOVES
-            and self.nodes[one["producer"]]["fate"] == "extern call"
-        }  # fmt: skip
+        return {name for name in self._producers if self.nodes[name]["fate"] == "extern call" and self._works_on(name)}
+
+    def _works_on(self, name: str) -> bool:
+        """Whether an operation that the kernel does for an ATen node is more than to move memory."""
+        its = (one for node in self.scheduler_nodes for one in node["operations"] if one["producer"] == name)
+        return any(one["emitted"] and one["operation"] not in MOVES for one in its)
 
     @cached_property
     def only_fills(self) -> bool:

@@ -7,6 +7,7 @@ once and the whole compressed, MiniGPT's capture takes a tenth of its size.
 from collections.abc import Mapping, Set
 from typing import Any
 
+from minicompile.explain.evidence import of_fate
 from minicompile.explain.explorer.highlight import highlight, highlight_line
 from minicompile.explain.explorer.intrinsics import used
 from minicompile.explain.explorer.links import body_links
@@ -100,9 +101,14 @@ def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str
             for call in graph["calls"]
         ],
         "called": called(graph),
-        "inner": [wording.inner_graph(one) for one in told(graph)],
+        "inner": [*(wording.inner_graph(one) for one in told(graph)), *wording.verified([graph])],
         "nodes": [
-            {**only(node, NODE), "in_template": node["name"] in in_templates, **_part(node, named, allocated)}
+            {
+                **only(node, NODE),
+                "in_template": node["name"] in in_templates,
+                "noted": of_fate(node) == "notes",
+                **_part(node, named, allocated),
+            }
             for node in graph["nodes"]
             if node["line"]
         ],

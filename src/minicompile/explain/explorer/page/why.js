@@ -20,11 +20,13 @@ function table(headings, rows) {
 function loweringCard(facts) {
   const nodes = facts.nodes.filter((node) => node.fate || node.lowering);
   if (!nodes.length) return null;
+  // where all is told by notes the heading says so, once
+  const noted = nodes.every((node) => node.noted || !node.fate);
   const row = (node) => h("tr", {}, h("th", { scope: "row" }, code(node.name), h("small", {}, " ", node.target)),
     h("td", {}, node.lowering ? code(node.lowering.function) : say("why.no_lowering"), node.lowering?.file ? h("small", {}, ` ${node.lowering.file}:${node.lowering.line}`) : null),
-    h("td", {}, fateInWords(node)));
+    h("td", {}, fateInWords(node), node.noted && !noted ? h("small", {}, say("fate.noted")) : null));
   const made = card(say("why.node_and_fate", { count: nodes.length }),
-    ...folded(nodes, row, (rows) => table([say("why.node"), say("why.lowered"), say("why.result")], rows)));
+    ...folded(nodes, row, (rows) => table([say("why.node"), say("why.lowered"), say(noted ? "why.result_noted" : "why.result")], rows)));
   made.className = "fates";
   return made;
 }
