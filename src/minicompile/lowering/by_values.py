@@ -12,7 +12,7 @@ from typing import Any, cast
 from minicompile.lowering.captured import PART, Buffer, Call, CallValues, Graph, Kernel, Node, Stored, Verified
 
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
-UNFINISHED = ("partial", "accumulated", "before_cast", "index", "other")  # what of a node is not yet its result
+UNFINISHED = ("partial", "accumulated", "before_cast", "other")  # what of a node is not yet its result
 LEAVES_IN_LINES = ("inlined", "fused away")  # fates of what is in no memory
 
 
@@ -71,6 +71,7 @@ class _Told:
         # a call has the place in the code at which it stands; one line may hold one call alone
         self._by_line = {(one["kernel"], one["line"]): one for one in ties["calls"] if one["line"] is not None}
         self._by_place = self._in_turn()
+        self._verified = {one["call"] for one in ties["calls"] if one["status"] == "verified"}
 
     def _in_turn(self) -> dict[str, dict]:
         """The ties of calls whose line is not known, by the call's id: the first of that kernel is its first call."""
@@ -100,60 +101,76 @@ class _Told:
         if tied["status"] != "verified":
             return {"status": "refused", "code": tied["code"] or MISSING}
         held = self._held_before(tied)
-        read = {name for buffer in tied["reads"] for name in held.get(buffer, [])}
-        own = self._operations(tied["computes"])
-        # what a store alone shows, an atomic addition's sum: in memory now, and in none before
-        before = {name for names in held.values() for name in names}
-        before |= {name for line in tied["lines"] for name in line["nodes"] if not line["part"]} | {*tied["computes"]}
-        left = [
-            store["nodes"][0] for store in tied["stores"]
-            if store["nodes"] and not store["part"] and not {*store["nodes"]} & before
-        ]  # fmt: skip
-        own += [name for name in self._operations(left) if name not in own]
-        whole = [line for line in tied["lines"] if line["nodes"] and not line["part"] and not {*line["nodes"]} & read]
-        again = self._operations(
-            line["nodes"][0] for line in whole if not {*self._operations(line["nodes"])} & {*own} and not line["first"]
-        )
-        some = [
-            (name, line["part"])
-            for line in tied["lines"] if line["part"] in UNFINISHED and line["part"] != "index"
-            for name in self._operations(line["nodes"][:1]) if name not in own and name not in again
-        ]  # fmt: skip
+        found = self._work(tied, {buffer: names for buffer, (names, part) in held.items() if part is None})
         return {
             "status": "verified",
             "code": None,
-            "elements": sum(line["elements"] for line in [*tied["lines"], *tied["stores"]]),
+            "elements": sum(one["elements"] for one in [*tied["lines"], *tied["stores"]]),
             "sampled": tied["sampled"],
-            "computes": own,
-            "again": again,
-            "parts": [{"node": name, "part": part} for name, part in dict.fromkeys(some)],
-            "finishes": [one for one in own if self._begun(one, call)],
+            **found,
+            "finishes": [name for name in found["computes"] if self._begun(name, call)],
             "moves": self._operations(tied["moves"]),
-            "reads": [self._stored(name, held.get(name, []), None) for name in tied["reads"]],
+            "reads": [self._stored(name, *held.get(name, ([], None))) for name in tied["reads"]],
             "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in tied["stores"]],
             "in_place": tied["in_place"],
             "lines": self._lines(tied, self.kernels.get(call["kernel"])),
         }
 
-    def _held_before(self, tied: dict) -> dict[str, list[str]]:
-        """By buffer, the nodes whose values it has when a call begins."""
-        held: dict[str, list[str]] = defaultdict(list)
+    def _work(self, tied: dict, held: dict[str, list[str]]) -> Any:
+        """What a call `computes`, what of earlier calls' results it computes `again`, and of what it has `parts`.
+
+        Args:
+            tied: the call.
+            held: by buffer, the nodes whose values it had as a whole when the call began.
+        """
+        loaded = {name for buffer in tied["reads"] for name in held.get(buffer, [])}
+        lines = [one for one in tied["lines"] if one["nodes"]]
+        whole = [one for one in lines if not one["part"]]
+        # what the memory alone shows, an atomic addition's sum: it is there after the call, and was nowhere before
+        before = {name for names in [*held.values(), *(one["nodes"] for one in whole)] for name in names}
+        left = [
+            one["nodes"][0]
+            for one in tied["stores"]
+            if one["nodes"] and not one["part"] and not {*one["nodes"]} & before
+        ]
+        computes = self._operations([*tied["computes"], *left])
+        again = self._operations(
+            one["nodes"][0]
+            for one in whole
+            if not one["first"] and not {*one["nodes"]} & loaded and not {*self._operations(one["nodes"])} & {*computes}
+        )
+        parts = [
+            (name, one["part"])
+            for one in lines
+            if one["part"] in UNFINISHED
+            for name in self._operations(one["nodes"][:1])
+            if name not in computes and name not in again
+        ]
+        return {
+            "computes": computes,
+            "again": again,
+            "parts": [{"node": name, "part": part} for name, part in dict.fromkeys(parts)],
+        }
+
+    def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
+        """By buffer, the nodes whose values it has when a call begins, and what part of the first."""
+        held: dict[str, tuple[list[str], str | None]] = {}
         for name, buffer in self.ties["buffers"].items():
             if buffer["input"]:
-                held[name] = [buffer["input"]]
+                held[name] = [buffer["input"]], None
         for one in self.ties["calls"]:
             if one["call"] >= tied["call"]:
                 break
             for written, over in one.get("in_place", ()):
                 if over != written:
-                    held[over] = []
+                    held.pop(over, None)
             for store in one.get("stores", ()):
-                held[store["buffer"]] = [] if store["part"] else store["nodes"]
+                held[store["buffer"]] = store["nodes"], store["part"]
         # what no call's stores tell of, a library's result say, has what was found in it afterwards
         told = {store["buffer"] for one in self.ties["calls"] for store in one.get("stores", ())}
         for name, buffer in self.ties["buffers"].items():
             if name not in held and name not in told:
-                held[name] = buffer["nodes"]
+                held[name] = buffer["nodes"], None
         return held
 
     def _operations(self, names: Iterable[str]) -> list[str]:
@@ -210,5 +227,7 @@ class _Told:
         if found is None or buffer["input"]:
             return buffer
         names = found["nodes"]
+        if not names and not {*found["written_by"]} & self._verified:  # nobody looked what a call left there
+            return buffer
         node = buffer["node"] if buffer["node"] in names or not names else names[0]
         return cast(Buffer, {**buffer, "node": node if names else None, "by": "values"})

@@ -433,8 +433,10 @@ def _found(view: KernelView, given: str | None, write: bool) -> Stored | None:
     """What was found in the memory that a parameter is given, before the call or after it."""
     if view.values is None or given is None:
         return None
-    known = view.values["stores" if write else "reads"]
-    return next((one for one in known if re.search(rf"\b{re.escape(one['buffer'])}\b", given)), None)
+    names = {*re.findall(r"\w+", given)}
+    if not write:  # what a buffer's memory had been before it took that over
+        names |= {old for new, old in view.values["in_place"] if new in names}
+    return next((one for one in view.values["stores" if write else "reads"] if one["buffer"] in names), None)
 
 
 def _reuse(view: KernelView, old: str, new: str) -> int | None:

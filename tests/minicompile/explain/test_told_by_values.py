@@ -1,0 +1,181 @@
+"""Each kind of sentence that was false of a model nobody had seen, told right by values, or by notes as notes."""
+
+import json
+import re
+
+import pytest
+from tied import ELEMENTS, buffers, call, refused, ties, with_ties
+from zoo_models import captured
+from zoo_proofs import schema
+
+from minicompile.explain.annotation import facts
+from minicompile.explain.annotation.annotate import annotate
+from minicompile.explain.annotation.choice import views_of
+from minicompile.explain.explorer.payload import payload
+from minicompile.explain.explorer.questions import questions
+from minicompile.explain.summary import summary
+from minicompile.lowering.captured import Capture
+from minilab.config.check import check_schema
+
+NOTES = "By Inductor's notes:"
+
+
+def page(capture: Capture, kernel: str, language: str = "en") -> str:
+    return annotate(capture, language, kernel=kernel).split("## The kernel, line by line")[0]
+
+
+def head(text: str) -> str:
+    """The sentence under a page's title and notes, about the kernel as a whole."""
+    return next(line for line in text.splitlines() if line.startswith(("This ", NOTES)))
+
+
+@pytest.fixture(scope="module")
+def biased() -> Capture:
+    """A convolution whose bias Inductor's kernel adds to what the library left."""
+    pad = call("triton_poi_fused_constant_pad_nd_0", 163, lines={28: ("constant_pad_nd", None)},
+               stores={"buf0": (["constant_pad_nd"], None)}, reads=["arg0_1"])  # fmt: skip
+    library = call("extern_kernels.convolution", 167, kind="library", stores={"buf1": (["convolution"], "other")})
+    named = {27: "convolution", 29: "mul", 31: "mul_1", 32: "erf", 34: "add", 35: "mul_2", 36: "add_1"}
+    rest = call(
+        "triton_poi_fused_add_constant_pad_nd_convolution_gelu_1",
+        174,
+        lines={line: (name, None) for line, name in named.items()},
+        stores={"buf2": (["add_1"], None)},
+        reads=["buf1", "arg2_1", "arg0_1"],
+        in_place=[["buf2", "buf1"]],
+    )
+    held = buffers(arg0_1=["arg0_1"], arg1_1=["arg1_1"], arg2_1=["arg2_1"], buf0=["constant_pad_nd"], buf1=[],
+                   buf2=["add_1"], returned=["buf2"])  # fmt: skip
+    places = {"buffer": ["constant_pad_nd", "add_1"], "line": ["convolution", "mul", "mul_1", "erf", "add", "mul_2"]}
+    return with_ties("conv_1d", "simulated", ties([pad, library, rest], held, **places))
+
+
+@pytest.fixture(scope="module")
+def scattered() -> Capture:
+    """Memory that one kernel prepares, a library's scatter that changes it, and a kernel that reads it."""
+    fill = call("triton_poi_fused_abs_scatter_reduce_zeros_0", 173, lines={23: ("full_default", None)},
+                stores={"buf0": (["full_default"], None)})  # fmt: skip
+    absolute = call("triton_poi_fused_abs_1", 179, lines={24: ("abs_1", None)}, stores={"buf1": (["abs_1"], None)},
+                    reads=["arg1_1"])  # fmt: skip
+    library = call("aten.scatter_reduce_", 183, kind="library", stores={"buf0": (["scatter_reduce"], None)})
+    last = refused("triton_poi_fused_add_2", 189, "time")
+    held = buffers(arg0_1=["arg0_1"], arg1_1=["arg1_1"], buf0=["scatter_reduce"], buf1=["abs_1"], buf3=[])
+    places = {"buffer": ["full_default", "abs_1"], "library": ["scatter_reduce"], "nowhere": ["add"]}
+    return with_ties("scatter_maximum", "simulated", ties([fill, absolute, library, last], held, **places))
+
+
+@pytest.fixture(scope="module")
+def added() -> Capture:
+    """A scatter that a kernel does by atomic additions, into memory that another has prepared."""
+    fill = call("triton_poi_fused_new_zeros_0", 145, lines={23: ("full_default", None)},
+                stores={"buf0": (["full_default"], None)})  # fmt: skip
+    atomic = call(
+        "triton_poi_fused_exp_index_add_new_zeros_1",
+        152,
+        lines={32: ("exp", None)},
+        stores={"buf0": (["index_put"], None)},
+        reads=["arg1_1", "arg0_1"],
+    )
+    held = buffers(arg0_1=["arg0_1"], arg1_1=["arg1_1"], buf0=["index_put"], returned=["buf0"])
+    places = {"buffer": ["full_default", "index_put"], "line": ["exp"]}
+    return with_ties("index_add", "simulated", ties([fill, atomic], held, **places))
+
+
+def test_what_a_library_begins_and_a_kernel_finishes_is_told_of_both(biased):
+    text = page(biased, "triton_poi_fused_add_constant_pad_nd_convolution_gelu_1")
+    assert head(text).startswith("This kernel computes, in this order: the rest of `convolution`, multiply (2 times)")
+    assert "7 operations are in this one kernel" in text
+    [row] = [line for line in text.splitlines() if line.startswith("| `aten.convolution.default`")][:1]
+    assert row.endswith("| begun by a library's kernel and finished here |")
+    assert "computed by a library's kernel" not in text
+    assert "- `buf1`, a part of the result of `aten.convolution.default` (`convolution`)" in text
+    assert NOTES not in text.replace("by Inductor's notes for", "")
+
+
+def test_a_kernel_that_prepares_memory_stores_what_it_stores_and_computes_no_scatter(scattered, added):
+    for capture, kernel in (
+        (scattered, "triton_poi_fused_abs_scatter_reduce_zeros_0"),
+        (added, "triton_poi_fused_new_zeros_0"),
+    ):
+        text = page(capture, kernel)
+        assert head(text) == "This kernel computes, in this order: fill with one value."
+        assert "no ATen operation's result" not in text
+        assert "| written to memory |" in text
+        assert "- `buf0`, the result of `aten.full.default` (`full_default`)" in text
+    assert "`index_put`" not in page(added, "triton_poi_fused_new_zeros_0")
+    text = page(added, "triton_poi_fused_exp_index_add_new_zeros_1")
+    assert head(text) == "This kernel computes, in this order: exponential, `index_put_`."
+    assert "- `buf1`, the result of `aten.index_put_.default` (`index_put`)" in text
+    assert "The graph returns it." in text
+
+
+def test_what_could_not_be_run_is_told_by_notes_and_the_head_counts_it(scattered):
+    assert "What is told of 2 of 3 calls of kernels is verified by values, with 3 sets of inputs" in annotate(scattered)
+    text = page(scattered, "triton_poi_fused_add_2")
+    assert head(text) == f"{NOTES} This kernel computes, in this order: add."
+    assert "This kernel could not be verified (it took too long to run)" in text
+    assert f"{NOTES} Nothing was fused here: the kernel computes one ATen operation alone." in text
+    assert "- `buf3`, by Inductor's notes the result of `aten.add.Tensor` (`add`)" in text
+    sampled = page(scattered, "triton_poi_fused_abs_1")
+    assert f"verified by its values: {2 * ELEMENTS} of them were compared, with 3 sets of inputs." in sampled
+
+
+def test_spanish_says_the_same(scattered, biased):
+    text = page(scattered, "triton_poi_fused_add_2", "es")
+    assert "Según las notas de Inductor: Este kernel calcula, en este orden: sumar." in text
+    assert "No se pudo comprobar" not in text
+    assert "Este kernel no se pudo comprobar (tardaba demasiado en ejecutarse)" in text
+    other = page(biased, "triton_poi_fused_add_constant_pad_nd_convolution_gelu_1", "es")
+    assert "el resto de `convolution`" in other
+    assert "Según las notas" not in other
+
+
+def test_lines_are_what_their_values_are(biased):
+    text = annotate(biased, kernel="triton_poi_fused_add_constant_pad_nd_convolution_gelu_1")
+    comments = dict(re.findall(r"^ *# \d+: (.*)\n *(tmp\d+) = ", text, re.M)[::-1])
+    by_name = {name: comment for comment, name in comments.items()}
+    assert by_name["tmp2"].startswith("aten.convolution.default (convolution), conv_1d.py:")
+    assert by_name["tmp7"].startswith("aten.erf.default (erf), conv_1d.py:")
+    assert not by_name["tmp3"].startswith("aten.")  # a constant
+    assert "reads arg2_1[" in by_name["tmp1"]
+
+
+def test_nothing_that_was_not_run_is_told_as_if_it_was(biased):
+    capture = captured("conv_1d", "simulated").capture
+    text = annotate(capture)
+    assert "Nothing of this compile was run to verify it" in text
+    assert head(text).startswith(NOTES)
+    assert {"noted": True}.items() <= next(
+        node for node in payload([capture], [None])["captures"][0]["graphs"][0]["nodes"] if node["name"] == "erf"
+    ).items()
+    packed = payload([biased], [None])["captures"][0]["graphs"][0]
+    assert not next(node for node in packed["nodes"] if node["name"] == "erf")["noted"]
+    assert packed["inner"] == ["What is told of its 2 kernels' calls is verified by values, with 3 sets of inputs."]
+    assert summary(biased)["notes"] == packed["inner"]
+
+
+def test_questions_and_their_answers_say_where_they_are_from(biased):
+    found = {one.name: one.answer for one in questions(biased)}
+    noted = {one.name: one.answer for one in questions(captured("conv_1d", "simulated").capture)}
+    assert found["never_written"].startswith("No kernel stores its")
+    assert noted["never_written"].startswith(f"{NOTES} No kernel stores its")
+
+
+@pytest.mark.parametrize("model", ["biased", "scattered", "added"])
+def test_a_verified_capture_keeps_to_its_schema_and_is_told_in_both_languages(model, request):
+    capture = request.getfixturevalue(model)
+    check_schema(json.loads(json.dumps(capture)), schema(), model)
+    for view in views_of(capture):
+        for language in ("en", "es"):
+            assert annotate(capture, language, kernel=view.call["id"]).startswith("# ")
+
+
+def test_views_of_what_a_kernel_does_not_read_are_not_told_of_it(added):
+    for view in views_of(added):
+        names = {node["name"] for node in view.fused}
+        given = {name for node in view.fused for name in node["inputs"]} | names
+        assert all({node["name"]} <= given or node["fate"] == "view" for node in view.views)
+    capture = captured("batch_norm_train", "simulated").capture
+    for view in views_of(capture):
+        if facts.fused(view).what.startswith("Nothing was fused here: the kernel computes no ATen operation"):
+            assert not view.views
