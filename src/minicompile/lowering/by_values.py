@@ -12,7 +12,7 @@ from typing import Any, cast
 from minicompile.lowering.captured import PART, Buffer, Call, CallValues, Graph, Kernel, Node, Stored, Verified
 
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
-UNFINISHED = ("partial", "accumulated", "before_cast", "other")  # what of a node is not yet its result
+UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 LEAVES_IN_LINES = ("inlined", "fused away")  # fates of what is in no memory
 
 
@@ -53,6 +53,17 @@ def computed(call: Call) -> list[str]:
         return call["aten_nodes"]
     values = call["values"]
     return list(dict.fromkeys([*values["computes"], *values["again"], *(one["node"] for one in values["parts"])]))
+
+
+def _merged(computes: list[str], more: list[str], lines: list[dict]) -> list[str]:
+    """Nodes in their order, each other one before the first of them whose line comes later than its own."""
+    at = {name: one["line"] for one in reversed(lines) for name in one["nodes"]}
+    found = [*computes]
+    for name in more:
+        if name not in found:
+            later = (place for place, one in enumerate(found) if at.get(one, 0) > at[name])
+            found.insert(next(later, len(found)), name)
+    return found
 
 
 class _Told:
@@ -125,7 +136,8 @@ class _Told:
         """
         loaded = {name for buffer in tied["reads"] for name in held.get(buffer, [])}
         lines = [one for one in tied["lines"] if one["nodes"]]
-        whole = [one for one in lines if not one["part"]]
+        # a value that is rounded later, or never where it is used at once, is computed all the same
+        whole = [one for one in lines if one["part"] in (None, "before_cast")]
         # what the memory alone shows, an atomic addition's sum: it is there after the call, and was nowhere before
         before = {name for names in [*held.values(), *(one["nodes"] for one in whole)] for name in names}
         left = [
@@ -133,7 +145,8 @@ class _Told:
             for one in tied["stores"]
             if one["nodes"] and not one["part"] and not {*one["nodes"]} & before
         ]
-        computes = self._operations([*tied["computes"], *left])
+        unrounded = [one["nodes"][0] for one in whole if one["part"] and one["first"]]
+        computes = self._operations([*_merged(tied["computes"], unrounded, whole), *left])
         again = self._operations(
             one["nodes"][0]
             for one in whole
@@ -188,7 +201,8 @@ class _Told:
     def _begun(self, name: str, call: Call) -> bool:
         """Whether a library's call was made for a node, which ends nowhere but in this kernel."""
         return any(
-            one["extern"] and one["id"] != call["id"] and name in one["aten_nodes"] for one in self.graph["calls"]
+            one["extern"] and (one["line"] or 0) < (call["line"] or 0) and name in one["aten_nodes"]
+            for one in self.graph["calls"]
         )
 
     def _stored(self, buffer: str, nodes: list[str], part: str | None) -> Stored:

@@ -179,3 +179,140 @@ def test_views_of_what_a_kernel_does_not_read_are_not_told_of_it(added):
     for view in views_of(capture):
         if facts.fused(view).what.startswith("Nothing was fused here: the kernel computes no ATen operation"):
             assert not view.views
+
+
+def rows(text: str) -> dict[str, str]:
+    """What the first table of a page says became of each node's result."""
+    table = text.partition("what became of the result |")[2].partition("\n\n")[0]
+    return {row.split("|")[2].strip(" `"): row.split("|")[-2].strip() for row in table.strip().splitlines()[1:]}
+
+
+def of_one_call(name: str, kernel: str, at: int, held: dict, found: dict, **where: list[str]) -> Capture:
+    """A model of one kernel's call alone, with ties for it; other calls could not be run."""
+    capture = captured(name, "simulated").capture
+    [graph] = capture["graphs"]
+    others = [refused(one["kernel"], one["line"], "time") for one in graph["calls"] if one["line"] != at]
+    return with_ties(name, "simulated", ties([call(kernel, at, **found), *others], held, **where))
+
+
+def test_what_was_copied_into_an_input_is_in_memory_whoever_the_store_was_written_for():
+    kernel = "triton_poi_fused_copy_sigmoid_slice_0"
+    assert rows(page(captured("input_slices", "simulated").capture, kernel))["copy__default"].startswith("part of its")
+    found = {"lines": {26: ("sigmoid", None)}, "stores": {"arg1_1": (["copy__default"], None)}, "reads": ["arg0_1"]}
+    held = buffers(arg0_1=["arg0_1"], arg1_1=["copy__default"])
+    capture = of_one_call("input_slices", kernel, 155, held, found, buffer=["copy__default"], line=["sigmoid"])
+    text = page(capture, kernel)
+    assert rows(text) == {
+        "sigmoid": "part of its consumers' loops; it never was a buffer",
+        "copy__default": "written to memory",
+    }
+    assert head(text) == "This kernel computes, in this order: `sigmoid`, copy into an input."
+    intermediates = text.partition("No kernel stores these results as a whole:")[2]
+    assert "`sigmoid`" in intermediates
+    assert "`copy__default`" not in intermediates
+
+
+def test_results_of_a_foreach_operation_are_told_one_by_one():
+    kernel = "triton_for_fused_0"
+    lines = {30: "getitem", 32: "getitem_3", 44: "getitem_1", 46: "getitem_4", 58: "getitem_2", 60: "getitem_5"}
+    stored = {"buf0": "getitem_3", "buf1": "getitem_4", "buf2": "getitem_5"}
+    found = {
+        "lines": {line: (name, None) for line, name in lines.items()},
+        "stores": {buffer: ([name], None) for buffer, name in stored.items()},
+        "reads": ["arg0_1", "arg1_1", "arg2_1"],
+    }
+    held = buffers(**{buffer: [name] for buffer, name in stored.items()}, returned=[*stored])
+    places = {"buffer": [*stored.values()], "line": ["getitem", "getitem_1", "getitem_2"]}
+    text = page(of_one_call("foreach", kernel, 138, held, found, **places), kernel)
+    assert head(text) == "This kernel computes, in this order: `_foreach_mul`, `_foreach_add`."
+    assert rows(text)["_foreach_add"] == "; ".join(f"`{name}` written to memory" for name in stored.values())
+    gone = text.partition("No kernel stores these results as a whole:")[2].partition("Together")[0]
+    assert [name for name in ("getitem", *stored.values()) if f"`{name}`" in gone] == ["getitem"]
+    assert text.count("The graph returns it.") == 3
+
+
+def test_sorted_positions_that_are_loaded_are_not_sorted_again():
+    kernel = "triton_per_fused_abs_add_gather_sort_0"
+    found = {"lines": {42: ("gather", None), 44: ("add", None)}, "stores": {"buf2": (["add"], None)},
+             "reads": ["arg1_1", "arg0_1"], "moves": ["getitem_1"]}  # fmt: skip
+    capture = of_one_call(
+        "arg_sorted", kernel, 128, buffers(buf2=["add"], returned=["buf2"]), found, buffer=["add"], line=["gather"]
+    )
+    text = page(capture, kernel)
+    assert head(text) == "This kernel computes, in this order: gather, add."
+    assert "sort" not in rows(text)
+    # what a scan or a sort is for is told by notes, and not against what was found
+    assert "A sort: op1." in text
+    assert "A sort: op1, by Inductor's notes for `aten.sort.stable`" in page(
+        captured("arg_sorted", "simulated").capture, kernel
+    )
+
+
+def test_a_part_and_a_value_that_is_rounded_later_are_told_as_what_they_are():
+    kernel = "triton_per_fused_abs_add_gather_sort_0"
+    found = {"lines": {34: ("abs_1", "partial"), 42: ("gather", "before_cast"), 44: ("add", None)},
+             "stores": {"buf2": (["add"], "partial")}, "reads": ["arg1_1", "arg0_1"]}  # fmt: skip
+    capture = of_one_call("arg_sorted", kernel, 128, buffers(buf2=[]), found)
+    text = annotate(capture, kernel=kernel)
+    assert head(text) == "This kernel computes, in this order: gather, add."
+    assert "It computes parts of `aten.abs.default` (`abs_1`), of which others make the whole." in text
+    assert "The kernel also writes what is no ATen operation's result: `buf2`" in text
+    assert "- `buf2`, a part of the result of `aten.add.Tensor` (`add`)" in text
+    assert re.search(r"# \d+: a part of aten\.abs\.default \(abs_1\)", text)
+    assert "Were each of the" not in text
+
+
+def test_an_order_is_that_of_the_lines():
+    kernel = "triton_poi_fused_add_constant_pad_nd_convolution_gelu_1"
+    lines = {29: "mul", 31: "mul_1", 32: "erf", 34: "add", 35: "mul_2", 36: "add_1"}
+    found = {"lines": {line: (name, None) for line, name in lines.items()}, "stores": {"buf2": (["add_1"], None)}}
+    found |= {"again": ["erf"], "reads": ["buf1", "arg2_1", "arg0_1"]}
+    capture = of_one_call("conv_1d", kernel, 174, buffers(buf2=["add_1"]), found, line=["mul"])
+    text = page(capture, kernel)
+    assert head(text).startswith("This kernel computes, in this order: multiply (2 times), `erf`, add, multiply, add.")
+    assert "convolution" not in rows(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "told", "untold"),
+    [
+        # a maximum of all has no position; the bias of a convolution; memory for a scatter; a scan's own operation
+        ("conv_3d", "triton_per_fused_convolution_mean_sigmoid_0", "the rest of `convolution`", "alone"),
+        ("embedding_train", "triton_poi_fused_div_embedding_dense_backward_expand_mul_unsqueeze_0",
+         "it only fills memory", "This kernel computes"),
+        ("cumulative_product", "triton_per_fused_add_cumprod_cumsum_gt_sigmoid_0",
+         "op0, by Inductor's notes for `aten.cumprod.default` (`cumprod`, cumulative_product.py:9).\n",
+         "`sigmoid`, cum"),
+        ("input_slices", "triton_poi_fused_copy_sigmoid_slice_0", "copy into an input", "another result"),
+        ("flexible_attention", "triton_tem_fused__to_copy_flex_attention_ones_slice_sum_transpose_zeros_2",
+         "and in it the functions that this is given: `sdpa_score0`, `sdpa_mask0`", "one ATen operation alone"),
+        ("bag_of_rows", "triton_poi_fused__embedding_bag_arange_view_0", "ties the kernel to no ATen operation",
+         "the rest of"),
+        ("user_kernel", "add_one_0", "Inductor only calls it, for `triton_kernel_wrapper_mutation`.", "`sin`"),
+    ],
+)  # fmt: skip
+def test_notes_are_not_told_where_the_code_refutes_them(name, kernel, told, untold):
+    text = page(captured(name, "simulated").capture, kernel)
+    assert told in text
+    assert untold not in text
+
+
+def changed(name: str, node: str, **fields: object) -> Capture:
+    """A model's capture, a node of which is another."""
+    capture = captured(name, "simulated").capture
+    next(one for one in capture["graphs"][0]["nodes"] if one["name"] == node).update(fields)
+    return capture
+
+
+def test_a_maximum_has_a_position_where_it_is_asked_for():
+    kernel = "triton_red_fused_abs_amax_mul_0"
+    assert "absolute value, maximum, multiply" in page(changed("amax_all", "amax", target="aten.max.default"), kernel)
+    with_position = page(changed("amax_all", "amax", target="aten.max.dim"), kernel)
+    assert "maximum and its position, multiply" in with_position
+
+
+def test_what_is_copied_into_no_input_is_not_said_to_be():
+    kernel = "triton_poi_fused_add_copy__mul_0"
+    assert "multiply, copy into an input." in page(captured("in_place", "simulated").capture, kernel)
+    text = page(changed("in_place", "copy_", inputs=["add", "mul"]), kernel)
+    assert "multiply, copy into a part of another result." in text

@@ -32,7 +32,9 @@ def fused(view: KernelView) -> Fact:
     if len(view.fused) > 1:
         return view.said("fused.several", count=len(view.fused))
     if view.fused:
-        return view.said("fused.one")
+        given = [name for name in view.fused[0]["inputs"] if view.nodes[name]["op"] == "get_attr"]
+        functions = given if view.templates else []  # a template has the text of what it is to apply in its own
+        return view.said("fused.with_functions" if functions else "fused.one", names=_listed(functions))
     if view.unfinished:
         return view.said("fused.parts")
     for what in ("copies", "fills"):

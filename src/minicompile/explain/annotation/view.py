@@ -183,12 +183,20 @@ class KernelView:
         """Of what the kernel computes, what a library's call has begun: a convolution, whose bias is added here."""
         if self.values is not None:
             return {*self.values["finishes"]}
-        return {name for name in self._producers if self.nodes[name]["fate"] == "extern call" and self._works_on(name)}
-
-    def _works_on(self, name: str) -> bool:
-        """Whether an operation that the kernel does for an ATen node is more than to move memory."""
-        its = (one for node in self.scheduler_nodes for one in node["operations"] if one["producer"] == name)
-        return any(one["emitted"] and one["operation"] not in MOVES for one in its)
+        read = {one["buffer"] for node in self.scheduler_nodes for one in node["reads"]}
+        begun = {
+            name
+            for node in self.graph["scheduler_nodes"]
+            if node["extern"] and read & {*node["buffers"]}
+            for name in node["aten_nodes"]
+        }
+        works = {
+            one["producer"]
+            for node in self.scheduler_nodes
+            for one in node["operations"]
+            if one["emitted"] and one["operation"] not in MOVES
+        }
+        return {name for name in begun & works & self._producers if self.nodes[name]["fate"] == "extern call"}
 
     @cached_property
     def only_fills(self) -> bool:
