@@ -146,6 +146,7 @@ def _told(capture: Capture, language: str) -> list[str]:
     wording, words = Wording(language), views[0].words
     mark = COMMENT[_language(capture)]
     told = [f"{mark} {wording.label(capture)}", *(f"{mark} {one}" for one in wording.at_the_head(capture))]
+    told += [f"{mark} {one}" for one in wording.verified(capture["graphs"])]
     by_call = {view.call["id"]: view for view in views}
     shown = set()
     for call in (call for graph in capture["graphs"] for call in graph["calls"]):

@@ -76,7 +76,7 @@ class Wording:
 
     def at_the_head(self, capture: Capture) -> list[str]:
         """What has to be known before anything else is read of a capture."""
-        return [*(self.warning(one) for one in at_the_head(capture)), *self.verified(capture["graphs"])]
+        return [self.warning(one) for one in at_the_head(capture)]
 
     def verified(self, graphs: list[Graph]) -> list[str]:
         """How much of what is told of the kernels is verified; nothing where there are none."""

@@ -151,7 +151,7 @@ def test_nothing_that_was_not_run_is_told_as_if_it_was(biased):
     packed = payload([biased], [None])["captures"][0]["graphs"][0]
     assert not next(node for node in packed["nodes"] if node["name"] == "erf")["noted"]
     assert packed["inner"] == ["What is told of its 2 kernels' calls is verified by values, with 3 sets of inputs."]
-    assert summary(biased)["notes"] == packed["inner"]
+    assert summary(biased)["verified"] == packed["inner"]
 
 
 def test_questions_and_their_answers_say_where_they_are_from(biased):

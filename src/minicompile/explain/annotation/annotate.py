@@ -54,7 +54,10 @@ def annotate(capture: Capture, language: str = "en", *, kernel: str | None = Non
         "told": lambda fact, under="values": wording.told(fact, under=under),
         "told_within": lambda fact: wording.told(fact, within=True),
     }
-    values |= {"label": wording.label(capture), "notes": wording.at_the_head(capture)}
+    values |= {
+        "label": wording.label(capture),
+        "notes": [*wording.at_the_head(capture), *wording.verified(capture["graphs"])],
+    }
     return _spaced(render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True))
 
 
