@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from minicompile.explain.annotation.view import COMPUTED
+from minicompile.explain.evidence import is_all_verified
 from minicompile.explain.wording import at_the_head, target_of
 from minicompile.lowering.by_values import computed
 from minicompile.lowering.captured import Call, Capture, Coded, Decision, Graph, Node
@@ -106,6 +107,7 @@ def diff_compiles(a: Capture, b: Capture) -> dict:
         "only_a": only_a,
         "only_b": only_b,
         "graphs": graphs,
+        **({} if all(is_all_verified(capture) for capture in (a, b)) else {"noted": True}),
         "same": not (only_a or only_b or doubted or any(_differs(graph) for graph in graphs)),
     }
 

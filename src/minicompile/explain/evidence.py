@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from minicompile.lowering.by_values import is_verified
-from minicompile.lowering.captured import Call, Node
+from minicompile.lowering.captured import Call, Capture, Node
 
 Kind = Literal["values", "notes"]
 
@@ -42,3 +42,10 @@ def of_call(call: Call) -> Kind:
 def of_fate(node: Node) -> Kind:
     """What shows what became of a node's result; of an input and a length nothing has to be shown."""
     return "values" if node["fate"] is None else node.get("by", "notes")
+
+
+def is_all_verified(capture: Capture) -> bool:
+    """Whether all that is told of a capture's kernels and of their nodes' results is shown by values."""
+    return all(
+        of_call(call) == "values" for graph in capture["graphs"] for call in graph["calls"] if not call["extern"]
+    )

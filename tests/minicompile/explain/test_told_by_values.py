@@ -11,6 +11,8 @@ from zoo_proofs import schema
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
+from minicompile.explain.capture_diff import diff_compiles
+from minicompile.explain.capture_diff_text import described
 from minicompile.explain.explorer.payload import payload
 from minicompile.explain.explorer.questions import questions
 from minicompile.explain.summary import summary
@@ -316,3 +318,10 @@ def test_what_is_copied_into_no_input_is_not_said_to_be():
     assert "multiply, copy into an input." in page(captured("in_place", "simulated").capture, kernel)
     text = page(changed("in_place", "copy_", inputs=["add", "mul"]), kernel)
     assert "multiply, copy into a part of another result." in text
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "told by Inductor's notes"), ("es", "las notas de Inductor")])
+def test_a_comparison_says_what_it_is_told_by(biased, language, said):
+    noted = captured("conv_1d", "simulated").capture
+    assert said not in described(diff_compiles(biased, biased), language)
+    assert said in described(diff_compiles(biased, noted), language)
