@@ -153,6 +153,11 @@ def test_nothing_that_was_not_run_is_told_as_if_it_was(biased):
     packed = payload([biased], [None])["captures"][0]["graphs"][0]
     assert not next(node for node in packed["nodes"] if node["name"] == "erf")["noted"]
     assert packed["inner"] == ["What is told of its 2 kernels' calls is verified by values, with 3 sets of inputs."]
+    code = next(pane["lines"] for pane in biased["panes"] if pane["kind"] == "code")
+    named = {nodes[0]: code[line - 1] for line, nodes in packed["line_values"].items()}
+    assert "libdevice.erf(tmp6)" in named["erf"]
+    assert "tmp0 + tmp1" in named["convolution"]
+    assert [one["verified"] for one in packed["calls"] if not one["extern"]] == [True, True]
     assert summary(biased)["verified"] == packed["inner"]
 
 

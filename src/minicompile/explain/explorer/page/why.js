@@ -86,9 +86,13 @@ function rooflineCard(capture, facts) {
 function summaryOf(capture, pane, number, facts) {
   const where = say("why.where", { pane: pane.title, line: String(number) });
   if (facts.kernel && facts.structure) return say("why.structure", { where, kernel: facts.kernel.name });
+  const values = pane.kind === "code" ? facts.graph?.line_values[number] : null;
+  if (values) return say("why.has_values", { where, nodes: values.slice(0, 4).join(", ") });
   if (facts.kernel && facts.operations.length && pane.kind === "code") {
+    // in a kernel that was run, a line that has no node's values is none's, whoever it was written for
+    const verified = facts.graph.calls.some((call) => call.kernel === facts.kernel.name && call.verified);
     const operations = [...new Set(facts.operations.map((operation) => `ops.${operation.operation}`))];
-    const producers = [...new Set(facts.operations.map((operation) => operation.producer).filter(Boolean))];
+    const producers = verified ? [] : [...new Set(facts.operations.map((operation) => operation.producer).filter(Boolean))];
     const first = producers.slice(0, 4).join(", ");
     const told = producers.length > 4 ? say("why.producers_more", { producers: first, count: String(producers.length - 4) }) : first;
     return say(told ? "why.written_from" : "why.written_for", { where, operations: operations.slice(0, 4).join(", "), producers: told });
