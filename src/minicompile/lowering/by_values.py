@@ -7,9 +7,20 @@ down stays in its place, and is marked by the absence of `values`.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from math import prod
 from typing import Any, cast
 
-from minicompile.lowering.captured import PART, Buffer, Call, CallValues, Graph, Kernel, Node, Stored, Verified
+from minicompile.lowering.captured import (
+    Buffer,
+    Call,
+    CallValues,
+    Graph,
+    Kernel,
+    Node,
+    Stored,
+    Verified,
+    is_one_result,
+)
 
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
 UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
@@ -66,6 +77,13 @@ def _merged(computes: list[str], more: list[str], lines: list[dict]) -> list[str
     return found
 
 
+def _points(node: Node) -> int | None:
+    """How many elements a node has; None where that is no number."""
+    size = node["size"]
+    lengths = [length for length in size if isinstance(length, int)] if size is not None else []
+    return prod(lengths) if size is not None and len(lengths) == len(size) else None
+
+
 class _Told:
     """Ties by what they are about.
 
@@ -78,7 +96,6 @@ class _Told:
         self.ties, self.graph = ties, graph
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.kernels = {kernel["name"]: kernel for kernel in graph["kernels"]}
-        self._order = {name: place for place, name in enumerate(self.nodes)}
         # a call has the place in the code at which it stands; one line may hold one call alone
         self._by_line = {(one["kernel"], one["line"]): one for one in ties["calls"] if one["line"] is not None}
         self._by_place = self._in_turn()
@@ -146,23 +163,27 @@ class _Told:
             if one["nodes"] and not one["part"] and not {*one["nodes"]} & before
         ]
         unrounded = [one["nodes"][0] for one in whole if one["part"] and one["first"]]
-        computes = self._operations([*_merged(tied["computes"], unrounded, whole), *left])
+        new = [name for name in [*_merged(tied["computes"], unrounded, whole), *left] if name in self.nodes]
+        lacking = self._lacking({*new})
+        computes = [name for name in self._operations(new) if name not in lacking]
         again = self._operations(
             one["nodes"][0]
             for one in whole
             if not one["first"] and not {*one["nodes"]} & loaded and not {*self._operations(one["nodes"])} & {*computes}
         )
-        parts = [
-            (name, one["part"])
-            for one in lines
-            if one["part"] in UNFINISHED
-            for name in self._operations(one["nodes"][:1])
+        unfinished = [(name, one["part"]) for one in lines if one["part"] in UNFINISHED for name in one["nodes"][:1]]
+        # of what is cut out of a result, and computed nowhere else, a part of that result is computed
+        cut = [(name, "other") for name in new if self._seen(name)[1] or self._whole(name) in lacking]
+        parts = {
+            (name, part): None
+            for one, part in [*unfinished, *cut]
+            for name in self._operations([one], cut=True)
             if name not in computes and name not in again
-        ]
+        }
         return {
             "computes": computes,
             "again": again,
-            "parts": [{"node": name, "part": part} for name, part in dict.fromkeys(parts)],
+            "parts": [{"node": name, "part": part} for name, part in parts],
         }
 
     def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
@@ -186,17 +207,39 @@ class _Told:
                 held[name] = buffer["nodes"], None
         return held
 
-    def _operations(self, names: Iterable[str]) -> list[str]:
-        """Nodes, each operation once: of one that has several results, itself and not what takes them apart."""
-        found = (self._whole(name) for name in names if name in self.nodes)
-        return list(dict.fromkeys(found))
+    def _operations(self, names: Iterable[str], *, cut: bool = False) -> list[str]:
+        """The operations that nodes are the results of, each once: of a view what it is a view of.
+
+        Args:
+            names: of nodes; what is no operation's result is left out.
+            cut: whether those of which a node is a part alone are among them.
+        """
+        found = [self._seen(name) for name in names if name in self.nodes]
+        operations = [self._whole(seen) for seen, part in found if cut or not part]
+        return [name for name in dict.fromkeys(operations) if self.nodes[name]["op"] == "call_function"]
+
+    def _lacking(self, new: set[str]) -> set[str]:
+        """The operations with several results of which some that are taken are not among what was found."""
+        taken: dict[str, set[str]] = defaultdict(set)
+        for name in self.nodes:
+            if (whole := self._whole(name)) != name:
+                taken[whole].add(name)
+        return {whole for whole, results in taken.items() if results & new and not results <= new}
+
+    def _seen(self, name: str) -> tuple[str, bool]:
+        """What a node is a view of, through whatever views, and whether it is a part of that."""
+        node, part = self.nodes[name], False
+        while node["fate"] == "view" and node["inputs"] and not is_one_result(node, self.nodes):
+            given = self.nodes[node["inputs"][0]]
+            fewer = _points(node), _points(given)
+            part |= None not in fewer and fewer[0] < fewer[1]  # type: ignore[operator]
+            node = given
+        return node["name"], part
 
     def _whole(self, name: str) -> str:
+        """An operation of whose several results a node is one; the node itself for any other."""
         node = self.nodes[name]
-        if node["target"] != PART or not node["inputs"]:
-            return name
-        whole = node["inputs"][0]
-        return whole if self.nodes[whole]["fate"] != "view" else name
+        return node["inputs"][0] if node["inputs"] and is_one_result(node, self.nodes) else name
 
     def _begun(self, name: str, call: Call) -> bool:
         """Whether a library's call was made for a node, which ends nowhere but in this kernel."""
@@ -221,7 +264,7 @@ class _Told:
     def of_node(self, node: Node, made: list[dict]) -> Node:
         """A node with what became of its result by values, where they were found."""
         found = self.ties["nodes"].get(node["name"])
-        if found is None or node["fate"] is None:
+        if found is None or node["fate"] is None or (node["fate"] == "view" and not is_one_result(node, self.nodes)):
             return node
         holding = [name for name, one in self.ties["buffers"].items() if node["name"] in one["nodes"]]
         buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]

@@ -191,6 +191,8 @@ def test_views_of_what_a_kernel_does_not_read_are_not_told_of_it(added):
 def rows(text: str) -> dict[str, str]:
     """What the first table of a page says became of each node's result."""
     table = text.partition("what became of the result |")[2].partition("\n\n")[0]
+    if not table:
+        return {}
     return {row.split("|")[2].strip(" `"): row.split("|")[-2].strip() for row in table.strip().splitlines()[1:]}
 
 
@@ -236,6 +238,15 @@ def test_results_of_a_foreach_operation_are_told_one_by_one():
     gone = text.partition("No kernel stores these results as a whole:")[2].partition("Together")[0]
     assert [name for name in ("getitem", *stored.values()) if f"`{name}`" in gone] == ["getitem"]
     assert text.count("The graph returns it.") == 3
+
+
+def test_what_a_kernel_has_of_several_results_is_a_part():
+    kernel = "triton_for_fused_0"
+    found = {"lines": {30: ("getitem", None), 32: ("getitem_3", None)}, "stores": {"buf0": (["getitem_3"], None)}}
+    text = page(of_one_call("foreach", kernel, 138, buffers(buf0=["getitem_3"]), found, buffer=["getitem_3"]), kernel)
+    assert head(text) == "This kernel computes a part of `_foreach_mul`, `_foreach_add`."
+    assert "The kernel computes no ATen operation whole:" in text
+    assert rows(text) == {}
 
 
 def test_sorted_positions_that_are_loaded_are_not_sorted_again():
