@@ -197,7 +197,7 @@ class _Told:
                 break
             for written, over in one.get("in_place", ()):
                 if over != written:
-                    held.pop(over, None)
+                    held[over] = [], None
             for store in one.get("stores", ()):
                 held[store["buffer"]] = store["nodes"], store["part"]
         # what no call's stores tell of, a library's result say, has what was found in it afterwards
