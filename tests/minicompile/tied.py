@@ -36,7 +36,7 @@ def call(kernel: str, line: int, **found: Any) -> dict:
         {"buffer": buffer, "nodes": nodes, "part": part, "elements": ELEMENTS, "line": None}
         for buffer, (nodes, part) in found.pop("stores", {}).items()
     ]
-    computes = [one["nodes"][0] for one in lines if one["first"] and one["part"] is None]
+    computes = [one["nodes"][0] for one in lines if one["first"] and one["part"] in (None, "before_cast")]
     made = {"kernel": kernel, "line": line, "kind": "kernel", "status": "verified", "code": None, "sampled": None}
     made |= {"lines": lines, "stores": stores, "computes": computes, "moves": [], "reads": [], "in_place": []}
     return {**made, "writes": [store["buffer"] for store in stores], **found}

@@ -23,7 +23,7 @@ from minicompile.lowering.captured import (
 )
 
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
-UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
+UNFINISHED = ("partial", "accumulated", "slice", "other")  # what of a node is not yet its result
 LEAVES_IN_LINES = ("inlined", "fused away")  # fates of what is in no memory
 
 
@@ -66,17 +66,6 @@ def computed(call: Call) -> list[str]:
     return list(dict.fromkeys([*values["computes"], *values["again"], *(one["node"] for one in values["parts"])]))
 
 
-def _merged(computes: list[str], more: list[str], lines: list[dict]) -> list[str]:
-    """Nodes in their order, each other one before the first of them whose line comes later than its own."""
-    at = {name: one["line"] for one in reversed(lines) for name in one["nodes"]}
-    found = [*computes]
-    for name in more:
-        if name not in found:
-            later = (place for place, one in enumerate(found) if at.get(one, 0) > at[name])
-            found.insert(next(later, len(found)), name)
-    return found
-
-
 def _points(node: Node) -> int | None:
     """How many elements a node has; None where that is no number."""
     size = node["size"]
@@ -99,7 +88,17 @@ class _Told:
         # a call has the place in the code at which it stands; one line may hold one call alone
         self._by_line = {(one["kernel"], one["line"]): one for one in ties["calls"] if one["line"] is not None}
         self._by_place = self._in_turn()
-        self._verified = {one["call"] for one in ties["calls"] if one["status"] == "verified"}
+        verified = [one for one in ties["calls"] if one["status"] == "verified"]
+        self._verified = {one["call"] for one in verified}
+        self._refused_writes = len(verified) < len(ties["calls"])
+        self._in_lines = {
+            name for one in verified for line in one["lines"] if not line["part"] for name in line["nodes"]
+        }
+        self._stored_by: dict[str, set[str]] = defaultdict(set)
+        for one in verified:
+            for store in one["stores"]:
+                for name in store["nodes"] if not store["part"] else ():
+                    self._stored_by[name].add(one["kind"])
 
     def _in_turn(self) -> dict[str, dict]:
         """The ties of calls whose line is not known, by the call's id: the first of that kernel is its first call."""
@@ -137,7 +136,6 @@ class _Told:
             "sampled": tied["sampled"],
             **found,
             "finishes": [name for name in found["computes"] if self._begun(name, call)],
-            "moves": self._operations(tied["moves"]),
             "reads": [self._stored(name, *held.get(name, ([], None))) for name in tied["reads"]],
             "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in tied["stores"]],
             "in_place": tied["in_place"],
@@ -155,35 +153,37 @@ class _Told:
         lines = [one for one in tied["lines"] if one["nodes"]]
         # a value that is rounded later, or never where it is used at once, is computed all the same
         whole = [one for one in lines if one["part"] in (None, "before_cast")]
-        # what the memory alone shows, an atomic addition's sum: it is there after the call, and was nowhere before
-        before = {name for names in [*held.values(), *(one["nodes"] for one in whole)] for name in names}
-        left = [
-            one["nodes"][0]
-            for one in tied["stores"]
-            if one["nodes"] and not one["part"] and not {*one["nodes"]} & before
-        ]
-        unrounded = [one["nodes"][0] for one in whole if one["part"] and one["first"]]
-        new = [name for name in [*_merged(tied["computes"], unrounded, whole), *left] if name in self.nodes]
+        found = loaded.union(tied["computes"], *(one["nodes"] for one in whole))
+        # what the memory alone shows: what it is filled with, an atomic addition's sum
+        left = [one["nodes"] for one in tied["stores"] if one["nodes"] and not one["part"]]
+        left = [names for names in left if not found & {*names}]
+        before = {name for names in held.values() for name in names}
+        new = [*tied["computes"], *(names[0] for names in left if not before & {*names})]
+        new = [name for name in new if name in self.nodes]
         lacking = self._lacking({*new})
         computes = [name for name in self._operations(new) if name not in lacking]
-        again = self._operations(
-            one["nodes"][0]
-            for one in whole
-            if not one["first"] and not {*one["nodes"]} & loaded and not {*self._operations(one["nodes"])} & {*computes}
-        )
-        unfinished = [(name, one["part"]) for one in lines if one["part"] in UNFINISHED for name in one["nodes"][:1]]
+        known = [one["nodes"] for one in whole if not one["first"] and not {*one["nodes"]} & loaded]
+        known += [names for names in left if before & {*names}]
+        again = self._operations(names[0] for names in known if not {*self._operations(names)} & {*computes})
         # of what is cut out of a result, and computed nowhere else, a part of that result is computed
-        cut = [(name, "other") for name in new if self._seen(name)[1] or self._whole(name) in lacking]
-        parts = {
+        parts = [(one["nodes"][0], one["part"]) for one in lines if one["part"] in UNFINISHED]
+        parts += [(one["nodes"][0], "partial") for one in tied["stores"] if one["part"] == "partial" and one["nodes"]]
+        parts += [(name, "other") for name in new if self._seen(name)[1] or self._whole(name) in lacking]
+        elsewhere = {self._seen(name)[0] for name in found | before if name in self.nodes} - {*new}
+        unfinished = {
             (name, part): None
-            for one, part in [*unfinished, *cut]
+            for one, part in parts
             for name in self._operations([one], cut=True)
-            if name not in computes and name not in again
+            if name not in computes and name not in again and self._seen(one)[0] not in elsewhere
         }
         return {
             "computes": computes,
             "again": again,
-            "parts": [{"node": name, "part": part} for name, part in parts],
+            "parts": [{"node": name, "part": part} for name, part in unfinished],
+            "moves": [
+                *(name for name in tied["moves"] if name not in computes),
+                *(name for name in new if self._seen(name)[1] and self._seen(name)[0] in elsewhere),
+            ],
         }
 
     def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
@@ -200,11 +200,17 @@ class _Told:
                     held[over] = [], None
             for store in one.get("stores", ()):
                 held[store["buffer"]] = store["nodes"], store["part"]
+            if one["status"] != "verified":  # nobody looked what it left
+                held |= {name: ([], None) for name in one["writes"]}
         # what no call's stores tell of, a library's result say, has what was found in it afterwards
-        told = {store["buffer"] for one in self.ties["calls"] for store in one.get("stores", ())}
+        told = {name for one in self.ties["calls"] for name in one["writes"]}
         for name, buffer in self.ties["buffers"].items():
             if name not in held and name not in told:
                 held[name] = buffer["nodes"], None
+        # a call is given memory by the name that it has afterwards
+        for written, over in tied["in_place"]:
+            if written in tied["reads"] and over != written:
+                held[written] = held.get(over, ([], None))
         return held
 
     def _operations(self, names: Iterable[str], *, cut: bool = False) -> list[str]:
@@ -263,20 +269,27 @@ class _Told:
 
     def of_node(self, node: Node, made: list[dict]) -> Node:
         """A node with what became of its result by values, where they were found."""
-        found = self.ties["nodes"].get(node["name"])
-        if found is None or node["fate"] is None or (node["fate"] == "view" and not is_one_result(node, self.nodes)):
+        if node["fate"] is None or (node["fate"] == "view" and not is_one_result(node, self.nodes)):
             return node
-        holding = [name for name, one in self.ties["buffers"].items() if node["name"] in one["nodes"]]
-        buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]
-        if found["where"] == "buffer":
-            return {**node, "fate": "materialised", "buffer": buffer, "by": "values"}
-        if found["where"] == "library":
-            return {**node, "fate": "extern call", "buffer": buffer, "by": "values"}
-        if found["where"] == "line":
+        name = self._kept(node["name"])
+        if name in self._stored_by:
+            kinds = self._stored_by[name]
+            fate = "materialised" if kinds != {"library"} else "extern call"
+            holding = [one for one, found in self.ties["buffers"].items() if name in found["nodes"]]
+            buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]
+            return {**node, "fate": fate, "buffer": buffer, "by": "values"}
+        # where a call was not run its memory may hold what others only compute
+        if name in self._in_lines and not self._refused_writes:
             had_buffer = any(one["node"] == node["name"] for one in made)
             fate = node["fate"] if node["fate"] in LEAVES_IN_LINES else LEAVES_IN_LINES[had_buffer]
             return {**node, "fate": fate, "by": "values"}
         return node
+
+    def _kept(self, name: str) -> str:
+        """The node whose elements another has, in another order perhaps, where ties call that a view: a clone's."""
+        while self.ties["nodes"].get(name, {}).get("where") == "view" and self.nodes[name]["inputs"]:
+            name = self.nodes[name]["inputs"][0]
+        return name
 
     def of_buffer(self, buffer: Buffer) -> Buffer:
         """A buffer with the node whose values it has at the end, where that is known."""

@@ -152,7 +152,8 @@ def test_nothing_that_was_not_run_is_told_as_if_it_was(biased):
     ).items()
     packed = payload([biased], [None])["captures"][0]["graphs"][0]
     assert not next(node for node in packed["nodes"] if node["name"] == "erf")["noted"]
-    assert packed["inner"] == ["What is told of its 2 kernels' calls is verified by values, with 3 sets of inputs."]
+    said = "What is told of its 2 kernels' calls is verified by values, with 3 sets of inputs; where it is not,"
+    assert packed["inner"] == [f"{said} it says so."]
     code = next(pane["lines"] for pane in biased["panes"] if pane["kind"] == "code")
     named = {nodes[0]: code[line - 1] for line, nodes in packed["line_values"].items()}
     assert "libdevice.erf(tmp6)" in named["erf"]
@@ -211,8 +212,9 @@ def test_what_was_copied_into_an_input_is_in_memory_whoever_the_store_was_writte
     held = buffers(arg0_1=["arg0_1"], arg1_1=["copy__default"])
     capture = of_one_call("input_slices", kernel, 155, held, found, buffer=["copy__default"], line=["sigmoid"])
     text = page(capture, kernel)
+    # a call that was not run may store it
     assert rows(text) == {
-        "sigmoid": "part of its consumers' loops; it never was a buffer",
+        "sigmoid": f"{NOTES} part of its consumers' loops; it never was a buffer",
         "copy__default": "written to memory",
     }
     assert head(text) == "This kernel computes, in this order: `sigmoid`, copy into an input."
@@ -249,21 +251,20 @@ def test_what_a_kernel_has_of_several_results_is_a_part():
     assert rows(text) == {}
 
 
-def test_sorted_positions_that_are_loaded_are_not_sorted_again():
+def test_what_was_found_in_no_line_is_told_by_notes_beside_what_was_found():
     kernel = "triton_per_fused_abs_add_gather_sort_0"
-    found = {"lines": {42: ("gather", None), 44: ("add", None)}, "stores": {"buf2": (["add"], None)},
-             "reads": ["arg1_1", "arg0_1"], "moves": ["getitem_1"]}  # fmt: skip
-    capture = of_one_call(
-        "arg_sorted", kernel, 128, buffers(buf2=["add"], returned=["buf2"]), found, buffer=["add"], line=["gather"]
-    )
+    found = {"lines": {34: ("abs_1", None), 42: ("gather", None), 44: ("add", None)},
+             "stores": {"buf2": (["add"], None)}, "reads": ["arg1_1", "arg0_1"]}  # fmt: skip
+    capture = of_one_call("arg_sorted", kernel, 128, buffers(buf2=["add"], returned=["buf2"]), found)
     text = page(capture, kernel)
-    assert head(text) == "This kernel computes, in this order: gather, add."
+    assert head(text) == "This kernel computes, among others and in this order: absolute value, gather, add."
+    assert "In this kernel 3 operations were found:" in text
+    assert f"{NOTES} It also computes `sort`, whose values were found in no line." in text
     assert "sort" not in rows(text)
     # what a scan or a sort is for is told by notes, and not against what was found
     assert "A sort: op1." in text
-    assert "A sort: op1, by Inductor's notes for `aten.sort.stable`" in page(
-        captured("arg_sorted", "simulated").capture, kernel
-    )
+    notes = page(captured("arg_sorted", "simulated").capture, kernel)
+    assert "A sort: op1, by Inductor's notes for `aten.sort.stable`" in notes
 
 
 def test_a_part_and_a_value_that_is_rounded_later_are_told_as_what_they_are():
@@ -272,10 +273,11 @@ def test_a_part_and_a_value_that_is_rounded_later_are_told_as_what_they_are():
              "stores": {"buf2": (["add"], "partial")}, "reads": ["arg1_1", "arg0_1"]}  # fmt: skip
     capture = of_one_call("arg_sorted", kernel, 128, buffers(buf2=[]), found)
     text = annotate(capture, kernel=kernel)
-    assert head(text) == "This kernel computes, in this order: gather, add."
+    assert head(text) == "This kernel computes, among others and in this order: gather, add."
     assert "It computes parts of `aten.abs.default` (`abs_1`), of which others make the whole." in text
     assert "The kernel also writes what is no ATen operation's result: `buf2`" in text
-    assert "- `buf2`, a part of the result of `aten.add.Tensor` (`add`)" in text
+    assert "- `buf2`, parts of which others make the result of `aten.add.Tensor` (`add`)" in text
+    assert re.search(r"# \d+: aten\.gather\.default \(gather\), arg_sorted\.py:\d+, not yet rounded", text)
     assert re.search(r"# \d+: a part of aten\.abs\.default \(abs_1\)", text)
     assert "Were each of the" not in text
 

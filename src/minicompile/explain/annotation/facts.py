@@ -29,8 +29,8 @@ def fused(view: KernelView) -> Fact:
     """How many operations are in the kernel, or what it does instead."""
     if any(node["user_triton"] for node in view.scheduler_nodes):
         return view.said("fused.users", names=_listed(computed(view.call)), evidence="notes")
-    if len(view.fused) > 1:
-        return view.said("fused.several", count=len(view.fused))
+    if len(view.fused) > 1 or (view.fused and view.unfound):
+        return view.said("fused.found" if view.unfound else "fused.several", count=len(view.fused))
     if view.fused:
         given = [name for name in view.fused[0]["inputs"] if view.nodes[name]["op"] == "get_attr"]
         functions = given if view.templates else []  # a template has the text of what it is to apply in its own
@@ -44,8 +44,12 @@ def fused(view: KernelView) -> Fact:
 
 
 def unfinished(view: KernelView) -> list[Fact]:
-    """The operations of which the kernel has a part alone."""
-    return [view.said(f"parts.{part}", node=node["name"], target=node["target"]) for node, part in view.unfinished]
+    """The operations of which the kernel has a part alone, and those that only notes say it computes."""
+    found = [view.said(f"parts.{part}", node=node["name"], target=node["target"]) for node, part in view.unfinished]
+    for key, elsewhere in (("fused.unfound", False), ("fused.a_part", True)):
+        if names := [node["name"] for node in view.unfound if view.is_found(node) == elsewhere]:
+            found.append(view.said(key, "notes", names=_listed(names)))
+    return found
 
 
 def _listed(names: list[str]) -> str:
@@ -249,8 +253,8 @@ def absent(view: KernelView) -> dict:
 
 def _partial(view: KernelView) -> Fact | None:
     """The buffers that the kernel writes though they are no ATen node's result."""
-    if view.values is not None:
-        names = [one["buffer"] for one in view.values["stores"] if one["part"] or not one["nodes"]]
+    if view.values is not None:  # of what was found to be no node's, only parts of one are known to be none
+        names = [one["buffer"] for one in view.values["stores"] if one["part"] in ("partial", "accumulated")]
     elif view.only_fills:  # it may be a result in parts, or whole, of the operation that it prepares memory for
         return None
     else:
@@ -274,7 +278,8 @@ def _told_of(view: KernelView, gone: list[Node]) -> dict[str, Fact | None]:
         return {"intro": None, "nothing": view.said("absent.all_stored", evidence)}
     if view.values is None and view.kernel["granularity"] == "kernel":
         return {"intro": None, "nothing": view.said("absent.unseen", "values")}
-    return {"intro": None, "nothing": None if view.fused else view.said("absent.no_operation")}
+    silent = view.fused or view.unfinished or view.unfound
+    return {"intro": None, "nothing": None if silent else view.said("absent.no_operation")}
 
 
 def moved_apart(view: KernelView) -> int | None:
@@ -285,7 +290,7 @@ def moved_apart(view: KernelView) -> int | None:
     """
     if view.call["bytes_are"] != "touched" or not view.fused or elsewhere(view):
         return None
-    if view.finished or view.unfinished:
+    if view.finished or view.unfinished or view.unfound:
         return None
     total = 0
     for node in view.fused:
@@ -356,11 +361,11 @@ def _by_values(view: KernelView, found: Stored) -> Fact:
     """What was found in a buffer."""
     names = [name for name in found["nodes"] if name in view.nodes]
     if not names:
-        return Fact(view.words("buffers.no_result"), "values")
+        return Fact(view.words("buffers.not_found"), "values")
     if view.nodes[names[0]]["op"] == "placeholder":
         return Fact(view.words("buffers.holds_input", name=names[0]), "values")
     whole = _result(view, names[0], "values")
-    return Fact(view.words("buffers.part", whole=whole.what), "values") if found["part"] else whole
+    return Fact(view.words(f"buffers.parts.{found['part']}", whole=whole.what), "values") if found["part"] else whole
 
 
 def is_result(view: KernelView, buffer: str, found: Stored | None = None) -> Fact | None:

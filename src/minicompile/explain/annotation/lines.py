@@ -83,7 +83,7 @@ def _by_values(view: KernelView, number: int) -> list[str]:
     for one in view.values["lines"] if view.values is not None else ():
         if one["line"] == number and one["nodes"][0] in view.nodes:
             whole = _named(view, one["nodes"][0])
-            found.append(view.words("lines.part", whole=whole) if one["part"] else whole)
+            found.append(view.words(f"lines.parts.{one['part']}", whole=whole) if one["part"] else whole)
     return list(dict.fromkeys(found))
 
 

@@ -213,6 +213,37 @@ class KernelView:
         return [(self.nodes[one["node"]], one["part"]) for one in parts if not self._is_view(self.nodes[one["node"]])]
 
     @cached_property
+    def unfound(self) -> list[Node]:
+        """The ATen nodes for which Inductor wrote a line that has no node's values, in a kernel that was run.
+
+        Such are a product and a sum that are one instruction, and what another kernel goes on with.
+        """
+        if self.values is None:
+            return []
+        told = {one["line"] for one in self.values["lines"]}
+        known = {node["name"] for node in (*self.fused, *(one for one, _ in self.unfinished))}
+        names = {
+            one.producer
+            for line, operations in self.operations.items()
+            if line not in told
+            for one in operations
+            if one.operation not in MOVES
+        } & self._producers
+        return [
+            node
+            for node in self.graph["nodes"]
+            if node["name"] in names - known and (node["fate"] in COMPUTED or node["name"] in self.finished)
+        ]
+
+    def is_found(self, node: Node) -> bool:
+        """Whether an operation's result was found by its values, wherever that was."""
+        return any("by" in one for one in (node, *self.results(node)))
+
+    def results(self, node: Node) -> list[Node]:
+        """The nodes that take an operation's several results."""
+        return [one for one in self.readers.get(node["name"], ()) if is_one_result(one, self.nodes)]
+
+    @cached_property
     def views(self) -> list[Node]:
         """Views through which the kernel's operations read what they are given: they cost no code but change indices.
 
