@@ -5,6 +5,7 @@ turned into what pages ask for. Where a call was not run, or a node's values wer
 down stays in its place, and is marked by the absence of `values`.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
@@ -24,6 +25,10 @@ from minicompile.lowering.captured import (
 
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
 UNFINISHED = ("partial", "accumulated", "slice", "other")  # what of a node is not yet its result
+WHOLE = (None, "before_cast")  # parts that are all of a node
+# operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
+MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
+CONVERTS = re.compile(r"convert_element_type|_to_copy|aten\.to\.")
 LEAVES_IN_LINES = ("inlined", "fused away")  # fates of what is in no memory
 
 
@@ -38,7 +43,7 @@ def with_values(graph: Graph, lowered: dict[str, Any]) -> Graph:
     if ties is None:
         return graph
     refused = ties["refused"]
-    told = _Told(graph, ties)
+    told = _Told(graph, lowered)
     calls: list[Call] = [{**call, "values": told.of_call(call)} for call in graph["calls"]]
     written = [call for call in calls if not call["extern"]]
     verified: Verified = {
@@ -81,16 +86,18 @@ class _Told:
         ties: of the graph.
     """
 
-    def __init__(self, graph: Graph, ties: dict[str, Any]) -> None:
-        self.ties, self.graph = ties, graph
+    def __init__(self, graph: Graph, lowered: dict[str, Any]) -> None:
+        self.ties, self.graph = lowered["ties"], graph
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.kernels = {kernel["name"]: kernel for kernel in graph["kernels"]}
+        self._definitions = lowered["definitions"]
+        self._operations_of = {node["name"]: node["operations"] for node in lowered["scheduler_nodes"]}
         # a call has the place in the code at which it stands; one line may hold one call alone
-        self._by_line = {(one["kernel"], one["line"]): one for one in ties["calls"] if one["line"] is not None}
+        self._by_line = {(one["kernel"], one["line"]): one for one in self.ties["calls"] if one["line"] is not None}
         self._by_place = self._in_turn()
-        verified = [one for one in ties["calls"] if one["status"] == "verified"]
+        verified = [one for one in self.ties["calls"] if one["status"] == "verified"]
         self._verified = {one["call"] for one in verified}
-        self._refused_writes = len(verified) < len(ties["calls"])
+        self._refused_writes = len(verified) < len(self.ties["calls"])
         self._in_lines = {
             name for one in verified for line in one["lines"] if not line["part"] for name in line["nodes"]
         }
@@ -99,6 +106,19 @@ class _Told:
             for store in one["stores"]:
                 for name in store["nodes"] if not store["part"] else ():
                     self._stored_by[name].add(one["kind"])
+        self._constant = {name for name, one in self.ties["nodes"].items() if one["where"] == "constant"}
+        self._works = self._each_work()
+
+    def _each_work(self) -> dict[str, Any]:
+        """What the calls do that were run, by their ids: one after another, since what is found first is new."""
+        found: dict[str, Any] = {}
+        known: set[str] = set()
+        tied = [(one, call) for call in self.graph["calls"] if (one := self._tied(call)) is not None]
+        for one, call in sorted(tied, key=lambda pair: pair[0]["call"]):
+            if one["status"] == "verified":
+                found[call["id"]] = self._work(call, one, known)
+                known |= {*found[call["id"]]["computes"]}
+        return found
 
     def _in_turn(self) -> dict[str, dict]:
         """The ties of calls whose line is not known, by the call's id: the first of that kernel is its first call."""
@@ -127,8 +147,7 @@ class _Told:
             return {"status": "refused", "code": MISSING}
         if tied["status"] != "verified":
             return {"status": "refused", "code": tied["code"] or MISSING}
-        held = self._held_before(tied)
-        found = self._work(tied, {buffer: names for buffer, (names, part) in held.items() if part is None})
+        held, found = self._held_before(tied), self._works[call["id"]]
         return {
             "status": "verified",
             "code": None,
@@ -142,49 +161,93 @@ class _Told:
             "lines": self._lines(tied, self.kernels.get(call["kernel"])),
         }
 
-    def _work(self, tied: dict, held: dict[str, list[str]]) -> Any:
-        """What a call `computes`, what of earlier calls' results it computes `again`, and of what it has `parts`.
+    def _work(self, call: Call, tied: dict, known: set[str]) -> Any:
+        """What a call `computes`, of earlier calls' results computes `again`, of what it has `parts`, and what it moves.
 
         Args:
-            tied: the call.
-            held: by buffer, the nodes whose values it had as a whole when the call began.
+            call: of the graph.
+            tied: what was found of it.
+            known: operations that earlier calls compute.
         """
+        held = {buffer: names for buffer, (names, part) in self._held_before(tied).items() if part is None}
         loaded = {name for buffer in tied["reads"] for name in held.get(buffer, [])}
         lines = [one for one in tied["lines"] if one["nodes"]]
-        # a value that is rounded later, or never where it is used at once, is computed all the same
-        whole = [one for one in lines if one["part"] in (None, "before_cast")]
-        found = loaded.union(tied["computes"], *(one["nodes"] for one in whole))
+        here = self._in_text(call, tied, lines, loaded)
+        in_lines = {name for one in lines if one["part"] in WHOLE for name in one["nodes"]}
         # what the memory alone shows: what it is filled with, an atomic addition's sum
-        left = [one["nodes"] for one in tied["stores"] if one["nodes"] and not one["part"]]
-        left = [names for names in left if not found & {*names}]
-        before = {name for names in held.values() for name in names}
-        new = [*tied["computes"], *(names[0] for names in left if not before & {*names})]
-        new = [name for name in new if name in self.nodes]
-        lacking = self._lacking({*new})
-        computes = [name for name in self._operations(new) if name not in lacking]
-        known = [one["nodes"] for one in whole if not one["first"] and not {*one["nodes"]} & loaded]
-        known += [names for names in left if before & {*names}]
-        again = self._operations(names[0] for names in known if not {*self._operations(names)} & {*computes})
+        for one in tied["stores"]:
+            if one["nodes"] and not one["part"] and not {*one["nodes"]} & (loaded | in_lines):
+                here += self._meant(call, one["nodes"])
+        here = [name for name in dict.fromkeys(here) if name in self.nodes]
+        lacking = self._lacking({*here})
+        own = [name for name in self._operations(here) if name not in lacking]
         # of what is cut out of a result, and computed nowhere else, a part of that result is computed
         parts = [(one["nodes"][0], one["part"]) for one in lines if one["part"] in UNFINISHED]
         parts += [(one["nodes"][0], "partial") for one in tied["stores"] if one["part"] == "partial" and one["nodes"]]
-        parts += [(name, "other") for name in new if self._seen(name)[1] or self._whole(name) in lacking]
-        elsewhere = {self._seen(name)[0] for name in found | before if name in self.nodes} - {*new}
+        parts += [(name, "other") for name in here if self._seen(name)[1] or self._whole(name) in lacking]
+        before = loaded.union(*held.values())
+        elsewhere = {self._seen(name)[0] for name in before | in_lines if name in self.nodes} - {*here}
         unfinished = {
             (name, part): None
             for one, part in parts
+            if one in self.nodes and self._seen(one)[0] not in elsewhere
             for name in self._operations([one], cut=True)
-            if name not in computes and name not in again and self._seen(one)[0] not in elsewhere
+            if name not in own and name not in known
         }
         return {
-            "computes": computes,
-            "again": again,
+            "computes": [name for name in own if name not in known],
+            "again": [name for name in own if name in known],
             "parts": [{"node": name, "part": part} for name, part in unfinished],
             "moves": [
-                *(name for name in tied["moves"] if name not in computes),
-                *(name for name in new if self._seen(name)[1] and self._seen(name)[0] in elsewhere),
+                *(name for name in tied["moves"] if name not in own),
+                *(name for name in here if self._seen(name)[1] and self._seen(name)[0] in elsewhere),
             ],
         }
+
+    def _in_text(self, call: Call, tied: dict, lines: list[dict], loaded: set[str]) -> list[str]:
+        """The nodes that a call's lines compute: of several that are equal, those that Inductor wrote a line for.
+
+        Its notes propose, and values decide: what a line was written for and does not have, it does not compute.
+        """
+        proposed, found = self._proposals(call), list[str]()
+        for one in lines:
+            # a value that is rounded later, or never where it is used at once, is computed all the same
+            names = [name for name in one["nodes"] if name in self.nodes and name not in self._constant]
+            if one["part"] not in WHOLE or not names:
+                continue
+            meant = [name for name in names if {name, *self._operations([name])} & proposed[one["line"]]]
+            new = [name for name in names if name in tied["computes"]]
+            if meant:
+                found += meant
+            elif new:
+                found += self._meant(call, new)
+            elif not one["first"] and not {*one["nodes"]} & loaded:
+                found += self._meant(call, names)
+        return found
+
+    def _meant(self, call: Call, names: list[str]) -> list[str]:
+        """Of nodes that are equal those that Inductor notes for a call; where it notes none of them, the first."""
+        noted = [name for name in names if {name, *self._operations([name])} & {*call["aten_nodes"]}]
+        return noted or names[:1]
+
+    def _proposals(self, call: Call) -> dict[int, set[str]]:
+        """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
+        found: dict[int, set[str]] = defaultdict(set)
+        for definition in self._definitions:
+            if definition["name"] != call["kernel"]:
+                continue
+            for index, node, name, _ in definition["operations"]:
+                for one in self._operations_of.get(node, ()) if node in call["scheduler_nodes"] else ():
+                    if one["name"] == name and self._computes(one):
+                        found[index + 1].add(one["producer"])
+        return found
+
+    def _computes(self, operation: dict) -> bool:
+        """Whether an operation of a loop is more than to move memory; a conversion is, where a node asks for it."""
+        producer = self.nodes.get(operation["producer"])
+        if operation["operation"] == "to_dtype":
+            return producer is not None and CONVERTS.search(producer["target"]) is not None
+        return producer is not None and operation["operation"] not in MOVES
 
     def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
         """By buffer, the nodes whose values it has when a call begins, and what part of the first."""
@@ -277,13 +340,19 @@ class _Told:
             fate = "materialised" if kinds != {"library"} else "extern call"
             holding = [one for one, found in self.ties["buffers"].items() if name in found["nodes"]]
             buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]
-            return {**node, "fate": fate, "buffer": buffer, "by": "values"}
+            return self._became(node, fate, buffer)
         # where a call was not run its memory may hold what others only compute
         if name in self._in_lines and not self._refused_writes:
             had_buffer = any(one["node"] == node["name"] for one in made)
             fate = node["fate"] if node["fate"] in LEAVES_IN_LINES else LEAVES_IN_LINES[had_buffer]
-            return {**node, "fate": fate, "by": "values"}
+            return self._became(node, fate, node["buffer"])
         return node
+
+    def _became(self, node: Node, fate: str, buffer: str | None) -> Node:
+        """A node with its fate; what takes one of several results stays a view, in a buffer where it is stored."""
+        if node["fate"] == "view":
+            return {**node, "buffer": None if fate in LEAVES_IN_LINES else buffer, "by": "values"}
+        return {**node, "fate": fate, "buffer": buffer, "by": "values"}
 
     def _kept(self, name: str) -> str:
         """The node whose elements another has, in another order perhaps, where ties call that a view: a clone's."""
@@ -300,4 +369,4 @@ class _Told:
         if not names and not {*found["written_by"]} & self._verified:  # nobody looked what a call left there
             return buffer
         node = buffer["node"] if buffer["node"] in names or not names else names[0]
-        return cast(Buffer, {**buffer, "node": node if names else None, "by": "values"})
+        return cast(Buffer, {**buffer, "node": node if names else None, "removed": False, "by": "values"})

@@ -31,6 +31,8 @@ def fused(view: KernelView) -> Fact:
         return view.said("fused.users", names=_listed(computed(view.call)), evidence="notes")
     if len(view.fused) > 1 or (view.fused and view.unfound):
         return view.said("fused.found" if view.unfound else "fused.several", count=len(view.fused))
+    if view.finished and view.fused:
+        return view.said("fused.rest")
     if view.fused:
         given = [name for name in view.fused[0]["inputs"] if view.nodes[name]["op"] == "get_attr"]
         functions = given if view.templates else []  # a template has the text of what it is to apply in its own

@@ -110,7 +110,7 @@ def _of_no_operation(view: KernelView) -> Fact | None:
     """What a kernel does that computes no operation whole; of one that was not run, only what its operations show."""
     if view.unfinished:
         return view.said("headline.parts", names=", ".join(f"`{node['name']}`" for node, _ in view.unfinished))
-    if view.values is not None and view.values["moves"] and not view.unfound:
+    if view.values is not None and view.values["moves"] and view.only_copies:
         return view.said("headline.moves", names=", ".join(f"`{name}`" for name in view.values["moves"]))
     return None
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from minicompile.explain.evidence import Fact, Kind, of_call
 from minicompile.explain.wording import Wording
-from minicompile.lowering.by_values import is_verified
+from minicompile.lowering.by_values import MOVES, is_verified
 from minicompile.lowering.captured import Call, CallValues, Capture, Graph, Node, SchedulerNode, is_one_result
 from minilab.pages.translations import Translations
 
@@ -22,7 +22,6 @@ IR_SEARCH = re.compile(r"= ops\.bucketize\((?P<given>.*)\)$")
 IR_SEARCHED = re.compile(r"\('(\w+)', ")
 IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
 READS, WRITES = {"load", "load_seed"}, {"store", "store_reduction", "atomic_add"}
-MOVES = {*READS, *WRITES, "constant", "index_expr", "to_dtype"}  # operations that compute nothing of their own
 FILL = re.compile(r"aten\.(?:(?:new_|_)?(?:full|zeros|ones|empty)(?:_like)?|fill|scalar_tensor)\b")
 ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
