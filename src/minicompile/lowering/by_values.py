@@ -154,7 +154,7 @@ class _Told:
             "elements": sum(one["elements"] for one in [*tied["lines"], *tied["stores"]]),
             "sampled": tied["sampled"],
             **found,
-            "finishes": [name for name in found["computes"] if self._begun(name, call)],
+            "finishes": [name for name in (*found["computes"], *found["again"]) if self._begun(name, call)],
             "reads": [self._stored(name, *held.get(name, ([], None))) for name in tied["reads"]],
             "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in tied["stores"]],
             "in_place": tied["in_place"],
@@ -213,17 +213,23 @@ class _Told:
         for one in lines:
             # a value that is rounded later, or never where it is used at once, is computed all the same
             names = [name for name in one["nodes"] if name in self.nodes and name not in self._constant]
+            meant = [name for name in names if {name, *self._operations([name])} & proposed[one["line"]]]
+            # an index or a constant is in the code of what it is for, and no line is its own
+            names = [name for name in names if name in meant or self.nodes[name]["fate"] != "folded"]
             if one["part"] not in WHOLE or not names:
                 continue
-            meant = [name for name in names if {name, *self._operations([name])} & proposed[one["line"]]]
             new = [name for name in names if name in tied["computes"]]
             if meant:
-                found += meant
+                found += [*meant, *(name for name in self._meant(call, new) if self._hands_on(name, meant))]
             elif new:
                 found += self._meant(call, new)
             elif not one["first"] and not {*one["nodes"]} & loaded:
                 found += self._meant(call, names)
         return found
+
+    def _hands_on(self, name: str, given: list[str]) -> bool:
+        """Whether a node has the values of one of others because it reads it: a copy into an input."""
+        return bool({self._seen(one)[0] for one in self.nodes[name]["inputs"]} & {*given})
 
     def _meant(self, call: Call, names: list[str]) -> list[str]:
         """Of nodes that are equal those that Inductor notes for a call; where it notes none of them, the first."""
@@ -342,7 +348,7 @@ class _Told:
             buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]
             return self._became(node, fate, buffer)
         # where a call was not run its memory may hold what others only compute
-        if name in self._in_lines and not self._refused_writes:
+        if name in self._in_lines and not self._refused_writes and node["fate"] != "folded":
             had_buffer = any(one["node"] == node["name"] for one in made)
             fate = node["fate"] if node["fate"] in LEAVES_IN_LINES else LEAVES_IN_LINES[had_buffer]
             return self._became(node, fate, node["buffer"])
