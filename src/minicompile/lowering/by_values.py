@@ -162,7 +162,7 @@ class _Told:
         }
 
     def _work(self, call: Call, tied: dict, known: set[str]) -> Any:
-        """What a call `computes`, of earlier calls' results computes `again`, of what it has `parts`, and what it moves.
+        """What a call `computes`, what of earlier calls it computes `again`, what it has `parts` of, what it moves.
 
         Args:
             call: of the graph.
@@ -176,7 +176,7 @@ class _Told:
         in_lines = {name for one in lines if one["part"] in WHOLE for name in one["nodes"]}
         # what the memory alone shows: what it is filled with, an atomic addition's sum
         for one in tied["stores"]:
-            if one["nodes"] and not one["part"] and not {*one["nodes"]} & (loaded | in_lines):
+            if one["nodes"] and not one["part"] and not {*one["nodes"]} & {*loaded, *here}:
                 here += self._meant(call, one["nodes"])
         here = [name for name in dict.fromkeys(here) if name in self.nodes]
         lacking = self._lacking({*here})
