@@ -47,13 +47,16 @@ def refused(kernel: str, line: int, code: str) -> dict:
     return {**call(kernel, line), "status": "refused", "code": code}
 
 
-def buffers(**nodes: list[str]) -> dict[str, dict]:
-    """Buffers with the nodes whose values are in them at the end; `returned` names those that the graph returns."""
-    returned = nodes.pop("returned", [])
+def buffers(**nodes: Any) -> dict[str, dict]:
+    """Buffers with the nodes whose values are in them at the end.
+
+    `returned` names those that the graph returns; `taken_over`, by buffer, the one whose memory it has.
+    """
+    returned, taken_over = nodes.pop("returned", []), nodes.pop("taken_over", {})
     inputs = {name: name for name in nodes if name.startswith(("arg", "primals"))}
     return {
         name: {
-            "allocation": name,
+            "allocation": taken_over.get(name, name),
             "bytes": 0,
             "nodes": held,
             "written_by": [],

@@ -25,6 +25,8 @@ from minicompile.lowering.captured import (
 
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
 UNFINISHED = ("partial", "accumulated", "slice", "other")  # what of a node is not yet its result
+COPY = "aten.copy_.default"
+INNER = "inner"  # why a call is not verified that stands in a graph within the graph
 WHOLE = (None, "before_cast")  # parts that are all of a node
 # operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
 MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
@@ -115,7 +117,7 @@ class _Told:
         known: set[str] = set()
         tied = [(one, call) for call in self.graph["calls"] if (one := self._tied(call)) is not None]
         for one, call in sorted(tied, key=lambda pair: pair[0]["call"]):
-            if one["status"] == "verified":
+            if one["status"] == "verified" and "within" not in call:
                 found[call["id"]] = self._work(call, one, known)
                 known |= {*found[call["id"]]["computes"]}
         return found
@@ -143,6 +145,8 @@ class _Told:
         if self.ties["refused"]:
             return {"status": "refused", "code": self.ties["refused"]["code"]}
         tied = self._tied(call)
+        if "within" in call:  # its nodes are the inner graph's, and those of the graph itself were run
+            return {"status": "refused", "code": INNER}
         if tied is None:
             return {"status": "refused", "code": MISSING}
         if tied["status"] != "verified":
@@ -178,6 +182,10 @@ class _Told:
         for one in tied["stores"]:
             if one["nodes"] and not one["part"] and not {*one["nodes"]} & {*loaded, *here}:
                 here += self._meant(call, one["nodes"])
+            # what is copied into an input was computed or loaded, and is a node of its own all the same
+            here += [
+                name for name in one["nodes"] if self._is_copy(name) and not one["part"] and self._is_noted(call, name)
+            ]
         here = [name for name in dict.fromkeys(here) if name in self.nodes]
         lacking = self._lacking({*here})
         own = [name for name in self._operations(here) if name not in lacking]
@@ -215,7 +223,9 @@ class _Told:
             names = [name for name in one["nodes"] if name in self.nodes and name not in self._constant]
             meant = [name for name in names if {name, *self._operations([name])} & proposed[one["line"]]]
             # an index or a constant is in the code of what it is for, and no line is its own
-            names = [name for name in names if name in meant or self.nodes[name]["fate"] != "folded"]
+            names = [
+                name for name in names if name in meant or self.nodes[name]["fate"] not in ("folded", "inner graph")
+            ]
             if one["part"] not in WHOLE or not names:
                 continue
             new = [name for name in names if name in tied["computes"]]
@@ -233,8 +243,13 @@ class _Told:
 
     def _meant(self, call: Call, names: list[str]) -> list[str]:
         """Of nodes that are equal those that Inductor notes for a call; where it notes none of them, the first."""
-        noted = [name for name in names if {name, *self._operations([name])} & {*call["aten_nodes"]}]
-        return noted or names[:1]
+        return [name for name in names if self._is_noted(call, name)] or names[:1]
+
+    def _is_noted(self, call: Call, name: str) -> bool:
+        return bool({name, *self._operations([name])} & {*call["aten_nodes"]})
+
+    def _is_copy(self, name: str) -> bool:
+        return name in self.nodes and self.nodes[name]["target"] == COPY
 
     def _proposals(self, call: Call) -> dict[int, set[str]]:
         """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
@@ -274,13 +289,23 @@ class _Told:
         # what no call's stores tell of, a library's result say, has what was found in it afterwards
         told = {name for one in self.ties["calls"] for name in one["writes"]}
         for name, buffer in self.ties["buffers"].items():
-            if name not in held and name not in told:
+            if name not in held and name not in told and not self._names_before(name, tied):
                 held[name] = buffer["nodes"], None
-        # a call is given memory by the name that it has afterwards
-        for written, over in tied["in_place"]:
-            if written in tied["reads"] and over != written:
-                held[written] = held.get(over, ([], None))
+        # a call is given memory by the name that it has from then on
+        for name in tied["reads"]:
+            if name not in held and (before := self._names_before(name, tied)):
+                held[name] = held.get(before[-1], ([], None))
         return held
+
+    def _names_before(self, name: str, tied: dict) -> list[str]:
+        """The names under which earlier calls wrote all of some memory, the last at the end."""
+        known = self.ties["buffers"]
+        own = known.get(name)
+        written = [one for call in self.ties["calls"][: tied["call"]] for one in call["writes"]]
+        same = own and {
+            one for one, its in known.items() if all(its[key] == own[key] for key in ("allocation", "bytes"))
+        }
+        return [one for one in written if same and one in same]
 
     def _operations(self, names: Iterable[str], *, cut: bool = False) -> list[str]:
         """The operations that nodes are the results of, each once: of a view what it is a view of.
@@ -303,13 +328,15 @@ class _Told:
 
     def _seen(self, name: str) -> tuple[str, bool]:
         """What a node is a view of, through whatever views, and whether it is a part of that."""
-        node, part = self.nodes[name], False
+        node = self.nodes[name]
+        fewest = most = _points(node)
         while node["fate"] == "view" and node["inputs"] and not is_one_result(node, self.nodes):
-            given = self.nodes[node["inputs"][0]]
-            fewer = _points(node), _points(given)
-            part |= None not in fewer and fewer[0] < fewer[1]  # type: ignore[operator]
-            node = given
-        return node["name"], part
+            node = self.nodes[node["inputs"][0]]
+            points = _points(node)
+            if points is not None:  # a split is several tensors
+                most = points
+                fewest = points if fewest is None else min(fewest, points)
+        return node["name"], fewest is not None and most is not None and fewest < most
 
     def _whole(self, name: str) -> str:
         """An operation of whose several results a node is one; the node itself for any other."""

@@ -43,11 +43,11 @@ def biased() -> Capture:
         174,
         lines={line: (name, None) for line, name in named.items()},
         stores={"buf2": (["add_1"], None)},
-        reads=["buf1", "arg2_1", "arg0_1"],
+        reads=["buf2", "arg2_1", "arg0_1"],
         in_place=[["buf2", "buf1"]],
     )
     held = buffers(arg0_1=["arg0_1"], arg1_1=["arg1_1"], arg2_1=["arg2_1"], buf0=["constant_pad_nd"], buf1=[],
-                   buf2=["add_1"], returned=["buf2"])  # fmt: skip
+                   buf2=["add_1"], returned=["buf2"], taken_over={"buf2": "buf1"})  # fmt: skip
     places = {"buffer": ["constant_pad_nd", "add_1"], "line": ["convolution", "mul", "mul_1", "erf", "add", "mul_2"]}
     return with_ties("conv_1d", "simulated", ties([pad, library, rest], held, **places))
 

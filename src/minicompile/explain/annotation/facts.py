@@ -443,8 +443,6 @@ def _found(view: KernelView, given: str | None, write: bool) -> Stored | None:
     if view.values is None or given is None:
         return None
     names = {*re.findall(r"\w+", given)}
-    if not write:  # what a buffer's memory had been before it took that over
-        names |= {old for new, old in view.values["in_place"] if new in names}
     return next((one for one in view.values["stores" if write else "reads"] if one["buffer"] in names), None)
 
 
