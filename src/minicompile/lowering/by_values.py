@@ -162,7 +162,7 @@ class _Told:
             "reads": [self._stored(name, *held.get(name, ([], None))) for name in tied["reads"]],
             "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in tied["stores"]],
             "in_place": tied["in_place"],
-            "lines": self._lines(tied, self.kernels.get(call["kernel"])),
+            "lines": self._lines(call, tied, self.kernels.get(call["kernel"])),
         }
 
     def _work(self, call: Call, tied: dict, known: set[str]) -> Any:
@@ -354,14 +354,23 @@ class _Told:
         known = self.ties["buffers"].get(buffer, {})
         return {"buffer": buffer, "nodes": nodes, "part": part, "returned": bool(known.get("returned"))}
 
-    def _lines(self, tied: dict, kernel: Kernel | None) -> list[dict]:
-        """The kernel's lines that have a node's values, by their numbers in the code pane."""
+    def _lines(self, call: Call, tied: dict, kernel: Kernel | None) -> list[dict]:
+        """The kernel's lines that have a node's values, by their numbers in the code pane.
+
+        Of several equal nodes the one is first that Inductor wrote the line for, or that it notes for the call.
+        """
         if kernel is None:
             return []
-        return [
-            {"line": kernel["first"] + one["line"] - 1, **{key: one[key] for key in ("nodes", "part", "elements")}}
-            for one in tied["lines"] if one["nodes"]
-        ]  # fmt: skip
+        proposed = self._proposals(call)
+        found = []
+        for one in tied["lines"]:
+            known = [name for name in one["nodes"] if name in self.nodes]
+            first = [name for name in known if {name, *self._operations([name])} & proposed[one["line"]]]
+            names = dict.fromkeys([*first, *self._meant(call, known), *known])
+            if names:
+                line = kernel["first"] + one["line"] - 1
+                found.append({"line": line, "nodes": [*names], "part": one["part"], "elements": one["elements"]})
+        return found
 
     def of_node(self, node: Node, made: list[dict]) -> Node:
         """A node with what became of its result by values, where they were found."""

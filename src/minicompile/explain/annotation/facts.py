@@ -5,6 +5,7 @@ counts are sums of the capture's own.
 """
 
 import re
+from collections import Counter
 from math import prod
 from typing import cast
 
@@ -370,11 +371,13 @@ def _by_values(view: KernelView, found: Stored) -> Fact:
     return Fact(view.words(f"buffers.parts.{found['part']}", whole=whole.what), "values") if found["part"] else whole
 
 
-def is_result(view: KernelView, buffer: str, found: Stored | None = None) -> Fact | None:
+def is_result(view: KernelView, buffer: str, found: Stored | None = None, given: str | None = None) -> Fact | None:
     """That a buffer is, perhaps through views, among the results that the graph returns, where it is."""
     within = view.within(buffer)
     if found is not None:
         returned = found["returned"]
+    elif view.values is not None and given is not None and buffer not in given:  # memory that has another name since
+        return None
     else:
         node = view.buffers[buffer]["node"] if buffer in view.buffers else None
         returned = node is not None and any(user["op"] == "output" for user in view.users(node))
@@ -393,13 +396,16 @@ def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
                 continue
             buffer, element = access
             content = view.content(operation, buffer)
-            write = operation.operation in WRITES
             for pointer, expression in pointer_accesses(text, view):
                 key = buffer, content, pointer, element
-                entry = found.setdefault(key, _entry(view, buffer, pointer, element, content, write))
+                entry = found.setdefault(key, _entry(view, buffer, pointer, element, content))
                 entry["places"].setdefault(expression, {})[line] = None
+    given = Counter(one["given"] for one in found.values())
     for entry in found.values():
         entry["places"] = [{"expression": place, "lines": [*lines]} for place, lines in entry["places"].items()]
+        # memory that is written twice under two names has at the end what was written last
+        alone = given[entry["given"]] == 1 or entry["given"] == entry["buffer"]
+        entry |= _held(view, entry, _written(view, entry, alone) if kinds is WRITES else _read(view, entry))
     return list(found.values())
 
 
@@ -412,23 +418,18 @@ def _searches(view: KernelView) -> list[dict]:
                 entry = found.setdefault((buffer, pointer), _entry(view, buffer, pointer, None))
                 entry["places"] = entry["places"] or [{"expression": None, "lines": []}]
                 entry["places"][0]["lines"].append(line)
+                entry |= _held(view, entry, _read(view, entry))
     return list(found.values())
 
 
-def _entry(
-    view: KernelView, buffer: str, pointer: str, element: str | None, content: str | None = None, write: bool = False
-) -> dict:
+def _entry(view: KernelView, buffer: str, pointer: str, element: str | None, content: str | None = None) -> dict:
     """An access to a buffer, in which is what `content` names, since buffers are changed."""
     parameter = view.aliases.get(pointer, pointer)
     given = view.parameters.get(parameter)
-    found = _found(view, given, write)
-    lengths = [view.buffers[name]["bytes"] for name in (buffer, content or buffer) if name in view.buffers]
     return {
         "buffer": buffer,
         "content": content or buffer,
-        "what": what_is(view, content or buffer, found, changed=len({*lengths} - {None}) > 1),
         "bytes": view.buffers[buffer]["bytes"] if buffer in view.buffers else None,
-        "result": is_result(view, content or buffer, found),
         "pointer": pointer,
         "parameter": parameter if given is not None else None,
         "given": given,
@@ -438,12 +439,39 @@ def _entry(
     }
 
 
-def _found(view: KernelView, given: str | None, write: bool) -> Stored | None:
-    """What was found in the memory that a parameter is given, before the call or after it."""
-    if view.values is None or given is None:
+def _held(view: KernelView, entry: dict, found: Stored | None) -> dict:
+    """What an access finds or leaves in memory, and that the graph returns it, by what was found or by notes."""
+    lengths = [view.buffers[name]["bytes"] for name in (entry["buffer"], entry["content"]) if name in view.buffers]
+    changed = len({*lengths} - {None}) > 1
+    return {
+        "what": what_is(view, entry["content"], found, changed),
+        "result": is_result(view, entry["content"], found, entry["given"]),
+    }
+
+
+def _written(view: KernelView, entry: dict, alone: bool) -> Stored | None:
+    """What was found, after the call, in the memory that a parameter is given."""
+    names = {*re.findall(r"\w+", entry["given"] or "")}
+    stores = view.values["stores"] if view.values is not None and alone else []
+    return next((one for one in stores if one["buffer"] in names), None)
+
+
+def _read(view: KernelView, entry: dict) -> Stored | None:
+    """What was found in the memory that a parameter is given, before the call; or, where that says nothing, by lines.
+
+    The kernel itself may have written there since, and then only its own lines tell what is read.
+    """
+    if view.values is None or entry["given"] is None:
         return None
-    names = {*re.findall(r"\w+", given)}
-    return next((one for one in view.values["stores" if write else "reads"] if one["buffer"] in names), None)
+    names = {*re.findall(r"\w+", entry["given"])}
+    held = next((one for one in view.values["reads"] if one["buffer"] in names), None)
+    if entry["content"] not in view.written and held is not None and held["nodes"]:
+        return held
+    lines = {line for place in entry["places"] for line in place["lines"]}
+    loaded = [one for one in view.values["lines"] if one["line"] in lines]
+    if loaded and {one["line"] for one in loaded} == lines and len({str(one["nodes"]) for one in loaded}) == 1:
+        return {"buffer": entry["given"], "nodes": loaded[0]["nodes"], "part": loaded[0]["part"], "returned": False}
+    return None if entry["content"] in view.written else held
 
 
 def _reuse(view: KernelView, old: str, new: str) -> int | None:
