@@ -186,7 +186,7 @@ class _Told:
             here += [
                 name for name in one["nodes"] if self._is_copy(name) and not one["part"] and self._is_noted(call, name)
             ]
-        here = [name for name in dict.fromkeys(here) if name in self.nodes]
+        here = [name for name in dict.fromkeys(here) if name in self.nodes and not self._is_of_others(name, tied)]
         lacking = self._lacking({*here})
         own = [name for name in self._operations(here) if name not in lacking]
         # of what is cut out of a result, and computed nowhere else, a part of that result is computed
@@ -247,6 +247,11 @@ class _Told:
 
     def _is_noted(self, call: Call, name: str) -> bool:
         return bool({name, *self._operations([name])} & {*call["aten_nodes"]})
+
+    def _is_of_others(self, name: str, tied: dict) -> bool:
+        """Whether a node copies into an input that a call does not write: it has the values, and copies nothing."""
+        into = self._seen(self.nodes[name]["inputs"][0])[0] if self._is_copy(name) else name
+        return self.nodes[into]["op"] == "placeholder" and into not in tied["writes"]
 
     def _is_copy(self, name: str) -> bool:
         return name in self.nodes and self.nodes[name]["target"] == COPY
@@ -384,7 +389,7 @@ class _Told:
             buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]
             return self._became(node, fate, buffer)
         # where a call was not run its memory may hold what others only compute
-        if name in self._in_lines and not self._refused_writes and node["fate"] != "folded":
+        if name in self._in_lines and not self._refused_writes and node["fate"] != "folded" and not self._is_copy(name):
             had_buffer = any(one["node"] == node["name"] for one in made)
             fate = node["fate"] if node["fate"] in LEAVES_IN_LINES else LEAVES_IN_LINES[had_buffer]
             return self._became(node, fate, node["buffer"])
