@@ -24,7 +24,8 @@ from minicompile.lowering.captured import (
 )
 
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
-UNFINISHED = ("partial", "accumulated", "slice", "other")  # what of a node is not yet its result
+SLICE = "slice"
+UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 COPY = "aten.copy_.default"
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
 WHOLE = (None, "before_cast")  # parts that are all of a node
@@ -109,6 +110,7 @@ class _Told:
                 for name in store["nodes"] if not store["part"] else ():
                     self._stored_by[name].add(one["kind"])
         self._constant = {name for name, one in self.ties["nodes"].items() if one["where"] == "constant"}
+        self._proposed: dict[str, dict[int, set[str]]] = {}
         self._works = self._each_work()
 
     def _each_work(self) -> dict[str, Any]:
@@ -191,6 +193,7 @@ class _Told:
         own = [name for name in self._operations(here) if name not in lacking]
         # of what is cut out of a result, and computed nowhere else, a part of that result is computed
         parts = [(one["nodes"][0], one["part"]) for one in lines if one["part"] in UNFINISHED]
+        parts += [(name, one["part"]) for one in lines if one["part"] == SLICE for name in self._written_for(call, one)]
         parts += [(one["nodes"][0], "partial") for one in tied["stores"] if one["part"] == "partial" and one["nodes"]]
         parts += [(name, "other") for name in here if self._seen(name)[1] or self._whole(name) in lacking]
         before = loaded.union(*held.values())
@@ -217,11 +220,11 @@ class _Told:
 
         Its notes propose, and values decide: what a line was written for and does not have, it does not compute.
         """
-        proposed, found = self._proposals(call), list[str]()
+        found = list[str]()
         for one in lines:
             # a value that is rounded later, or never where it is used at once, is computed all the same
             names = [name for name in one["nodes"] if name in self.nodes and name not in self._constant]
-            meant = [name for name in names if {name, *self._operations([name])} & proposed[one["line"]]]
+            meant = [name for name in self._written_for(call, one) if name in names]
             # an index or a constant is in the code of what it is for, and no line is its own
             names = [
                 name for name in names if name in meant or self.nodes[name]["fate"] not in ("folded", "inner graph")
@@ -241,6 +244,11 @@ class _Told:
         """Whether a node has the values of one of others because it reads it: a copy into an input."""
         return bool({self._seen(one)[0] for one in self.nodes[name]["inputs"]} & {*given})
 
+    def _written_for(self, call: Call, line: dict) -> list[str]:
+        """Those of a line's nodes that Inductor wrote it for."""
+        proposed = self._proposals(call)[line["line"]]
+        return [name for name in line["nodes"] if name in self.nodes and {name, *self._operations([name])} & proposed]
+
     def _meant(self, call: Call, names: list[str]) -> list[str]:
         """Of nodes that are equal those that Inductor notes for a call; where it notes none of them, the first."""
         return [name for name in names if self._is_noted(call, name)] or names[:1]
@@ -257,6 +265,11 @@ class _Told:
         return name in self.nodes and self.nodes[name]["target"] == COPY
 
     def _proposals(self, call: Call) -> dict[int, set[str]]:
+        if call["id"] not in self._proposed:
+            self._proposed[call["id"]] = self._noted_lines(call)
+        return self._proposed[call["id"]]
+
+    def _noted_lines(self, call: Call) -> dict[int, set[str]]:
         """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
         found: dict[int, set[str]] = defaultdict(set)
         for definition in self._definitions:
@@ -366,11 +379,13 @@ class _Told:
         """
         if kernel is None:
             return []
-        proposed = self._proposals(call)
+        held = self._held_before(tied)
+        loaded = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
         found = []
         for one in tied["lines"]:
-            known = [name for name in one["nodes"] if name in self.nodes]
-            first = [name for name in known if {name, *self._operations([name])} & proposed[one["line"]]]
+            first = self._written_for(call, one)
+            # zeros are some elements of much: where a line is not all of a node, it was loaded or is meant to be
+            known = [name for name in one["nodes"] if name in self.nodes and (one["part"] != SLICE or name in loaded)]
             names = dict.fromkeys([*first, *self._meant(call, known), *known])
             if names:
                 line = kernel["first"] + one["line"] - 1

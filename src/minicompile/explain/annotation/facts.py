@@ -30,8 +30,8 @@ def fused(view: KernelView) -> Fact:
     """How many operations are in the kernel, or what it does instead."""
     if any(node["user_triton"] for node in view.scheduler_nodes):
         return view.said("fused.users", names=_listed(computed(view.call)), evidence="notes")
-    if len(view.fused) > 1 or (view.fused and view.unfound):
-        return view.said("fused.found" if view.unfound else "fused.several", count=len(view.fused))
+    if len(view.fused) > 1 or (view.fused and view.incomplete):
+        return view.said("fused.found" if view.incomplete else "fused.several", count=len(view.fused))
     if view.finished and view.fused:
         return view.said("fused.rest")
     if view.fused:
@@ -277,11 +277,11 @@ def _told_of(view: KernelView, gone: list[Node]) -> dict[str, Fact | None]:
     evidence: Kind = weakest([view.evidence, *(evidence_of(view, node) for node in gone or view.fused)])
     if gone:
         return {"intro": view.said("absent.intro", evidence), "nothing": None}
-    if view.fused and all(in_memory(view, node) for node in view.fused):
+    if view.fused and all(in_memory(view, node) for node in view.fused) and not view.incomplete:
         return {"intro": None, "nothing": view.said("absent.all_stored", evidence)}
     if view.values is None and view.kernel["granularity"] == "kernel":
         return {"intro": None, "nothing": view.said("absent.unseen", "values")}
-    silent = view.fused or view.unfinished or view.unfound
+    silent = view.fused or view.unfinished or view.incomplete
     return {"intro": None, "nothing": None if silent else view.said("absent.no_operation")}
 
 
@@ -293,7 +293,7 @@ def moved_apart(view: KernelView) -> int | None:
     """
     if view.call["bytes_are"] != "touched" or not view.fused or elsewhere(view):
         return None
-    if view.finished or view.unfinished or view.unfound:
+    if view.finished or view.unfinished or view.incomplete:
         return None
     total = 0
     for node in view.fused:

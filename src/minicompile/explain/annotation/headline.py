@@ -101,16 +101,16 @@ def headline(view: KernelView) -> Fact | None:
     listed = ", ".join(parts)
     whole = named_whole(view)
     if whole is None:
-        return view.said("headline.found" if view.unfound else "headline.steps", steps=listed)
+        return view.said("headline.found" if view.incomplete else "headline.steps", steps=listed)
     fields: dict = {"name": words(f"headline.names.{whole.name}"), "axes": _axes(view, whole), "steps": listed}
-    return view.said("headline.whole" if whole.alone and not view.unfound else "headline.among", **fields)
+    return view.said("headline.whole" if whole.alone and not view.incomplete else "headline.among", **fields)
 
 
 def _of_no_operation(view: KernelView) -> Fact | None:
     """What a kernel does that computes no operation whole; of one that was not run, only what its operations show."""
     if view.unfinished:
         return view.said("headline.parts", names=", ".join(f"`{node['name']}`" for node, _ in view.unfinished))
-    if view.values is not None and view.values["moves"] and view.only_copies:
+    if view.values is not None and view.values["moves"] and view.only_copies and not view.incomplete:
         return view.said("headline.moves", names=", ".join(f"`{name}`" for name in view.values["moves"]))
     return None
 

@@ -234,6 +234,12 @@ class KernelView:
             if node["name"] in names - known and (node["fate"] in COMPUTED or node["name"] in self.finished)
         ]
 
+    @cached_property
+    def incomplete(self) -> bool:
+        """Whether a kernel that was run has lines or leaves memory of which no node's values were found."""
+        stores = self.values["stores"] if self.values is not None else []
+        return bool(self.unfound) or any(not one["nodes"] for one in stores)
+
     def is_found(self, node: Node) -> bool:
         """Whether an operation's result was found by its values, wherever that was."""
         return any("by" in one for one in (node, *self.results(node)))
