@@ -140,7 +140,10 @@ class _Told:
         }  # fmt: skip
 
     def _tied(self, call: Call) -> dict | None:
-        return self._by_line.get((call["kernel"], call["line"])) or self._by_place.get(call["id"])
+        found = self._by_line.get((call["kernel"], call["line"])) or self._by_place.get(call["id"])
+        # a kernel of the user's is called by the name that Inductor gave it, and that its text has another
+        users = [one for (_, line), one in self._by_line.items() if line == call["line"] and one["kind"] == "user"]
+        return found or (users[0] if len(users) == 1 else None)
 
     def of_call(self, call: Call) -> CallValues:
         """What was found of a call."""
