@@ -31,6 +31,8 @@ onstart:
     if not workflow.non_local_exec:
         workflow.scheduler.job_rate_limiter = None
     directives.say_why_groups_fail(GroupJob, logger.error)
+    for one in workflow.rules:
+        one.message = directives.message(one.name, len(one.output), bool(one.log))
 
 
 localrules:

@@ -161,6 +161,8 @@ def test_what_is_installed_works_outside_of_any_checkout(run):
     explored = run("minicompile", "explore", "mine.py")
     shown = run("minicompile", "show", "lambda x: torch.softmax(x, -1)", "4x600", "--target", "simulated")
     assert "This is softmax over the last axis of 4x600" in said(shown)
+    captured = run("minicompile", "capture", "minigpt", "--target", "simulated")
+    assert said(captured).endswith("explored/minigpt/index.html\n")
     doctor = said(run("minicompile", "doctor"))
     assert "the library's packages: works\n" in doctor
     assert "the workflow (snakemake): does not work here. It runs in a clone of the lab" in doctor

@@ -20,7 +20,7 @@ from minicompile.explain.capture_diff import diff_compiles
 from minicompile.knobs import KNOBS, Knob, knob_for, settings
 from minicompile.lowering.captured import Capture, Graph
 from minicompile.lowering.counts import code_of, counts, text_of
-from minicompile.models import CHECKPOINT, FORMS, named
+from minicompile.models import FORMS, named
 from minicompile.paired import ROUNDS, Samples, judged, paired
 from minicompile.profile.attention import with_fused_attention
 from minicompile.torch_private.names import owner
@@ -28,6 +28,7 @@ from minicompile.torch_private.profiling import fresh_caches, inductor_options
 from minicompile.watching.model import call_arguments
 from minilab.files import write_json
 from minimodel.torch_minigpt import Attention
+from minimodel.writing.shipped import WEIGHTS, at_hand
 
 FORMAT = 1
 CHANGES = ("rewritten", "fused", "appeared", "vanished", "fates")
@@ -189,7 +190,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write KNOB.json and the page KNOB.html there")
     parser.add_argument("--language", default="en", choices=("en", "es"), help="language of page and output")
-    parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"MiniGPT's weights (default: {CHECKPOINT})")
+    parser.add_argument("--checkpoint", help=WEIGHTS)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -201,7 +202,7 @@ def run(arguments: argparse.Namespace) -> None:
     from minicompile.explain.what_if import render_what_if, summary
 
     knob_for(arguments.knob, arguments.target)  # before a model is built for it
-    model = named(arguments.model, arguments.checkpoint)
+    model = named(arguments.model, arguments.checkpoint or at_hand())
     if arguments.target == "cuda":
         model = model.to("cuda")
     found = what_if(model.module, model.inputs, arguments.knob, target=arguments.target, **model.settings)

@@ -16,9 +16,10 @@ from collections.abc import Callable
 
 from minicompile.capturing import capture
 from minicompile.command import add_target
-from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
+from minicompile.models import FORMS, CapturedModel, named
 from minicompile.torch_private.stepping import operation_names, origins, stopping
 from minilab import LabError
+from minimodel.writing.shipped import WEIGHTS, at_hand
 
 
 class Stops:
@@ -127,9 +128,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_target(parser)
     parser.add_argument("--every", action="store_true", help="stop at each part and each decision, not at the first")
-    parser.add_argument("--checkpoint", default=CHECKPOINT, help=f"MiniGPT's weights (default: {CHECKPOINT})")
+    parser.add_argument("--checkpoint", help=WEIGHTS)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    model = named(arguments.model, arguments.checkpoint)
+    model = named(arguments.model, arguments.checkpoint or at_hand())
     step(model.to("cuda") if arguments.target == "cuda" else model, arguments.at, arguments.target, arguments.every)

@@ -168,3 +168,13 @@ def say_why_groups_fail(group_job: type, say: Callable[[str], None]) -> None:
 
     groups.log_error = log_why
     groups.rule = property(lambda group: SimpleNamespace(name=group.groupid))
+
+
+def message(name: str, outputs: int, log: bool) -> str:
+    """What Snakemake says of a job of a rule as it begins: two of its files and its log, by Snakemake's own wildcards.
+
+    Without a message it lists all that the job reads, some eighty files; a dry run still does.
+    """
+    made = ", ".join(f"{{output[{place}]}}" for place in range(min(2, outputs)))
+    more = f" and {outputs - 2} more" if outputs > 2 else ""
+    return name + (f": {made}{more}" if made else "") + (" (log: {log})" if log else "")

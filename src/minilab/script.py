@@ -17,6 +17,7 @@ import gc
 import logging
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -124,13 +125,22 @@ def _files(job: Any, section: str) -> list[str]:
     return [str(path) for path in (vars(held).values() if isinstance(held, Section) else held)]
 
 
+def _end_quickly() -> None:
+    """A third of what importing torch takes would go into looking for garbage as it ends. Triton 3.9's library holds
+    what is not looked for to be lost, and writes thirty lines about it."""
+    if "triton._C.libtriton" not in sys.modules:
+        gc.freeze()
+
+
 def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     """Run `main` on Snakemake's job object, or on the command line's arguments when there is none.
 
     A `LabError` ends the process with its sentence and status 1, and so do a full disk and memory that is used up;
     any other exception leaves its traceback in the log as well as on stderr.
     """
-    atexit.register(gc.freeze)  # a third of what importing torch takes would go into looking for garbage as it ends
+    atexit.register(_end_quickly)
+    # it computes with NumPy, and rows of proofs are there to overflow
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"triton\.runtime\.interpreter")
     try:
         job = snakemake if snakemake is not None else parse_arguments(sys.argv[1:])
         set_up_logging(job.log[0] if len(job.log) else None, getattr(job, "rule", Path(sys.argv[0]).stem))

@@ -128,3 +128,15 @@ def test_a_group_that_fails_says_why_and_can_be_asked_for_its_rule():
         (None, {}),
     ]
     assert Group().rule.name == "pages"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "log", "said"),
+    [
+        (0, False, "verify"),
+        (1, True, "verify: {output[0]} (log: {log})"),
+        (5, True, "verify: {output[0]}, {output[1]} and 3 more (log: {log})"),
+    ],
+)
+def test_a_job_is_told_in_a_line(outputs: int, log: bool, said: str):
+    assert directives.message("verify", outputs, log) == said

@@ -1,6 +1,7 @@
 """The lab really run, on the small configuration: what it leaves, what it refuses, what goes stale."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,14 @@ def test_every_log_is_kept(built: Lab):
     assert "held-out" in (built.root / "logs/17/train.log").read_text()
 
 
+def test_a_run_names_two_files_of_a_job_and_none_of_what_its_libraries_hold(built: Lab):
+    said = (built.root / "built.txt").read_text()
+    assert re.search(r"^Job \d+: roofline: results/24/roofline.png, .*log: logs/24/", said, re.M)
+    assert "    input: " not in said
+    assert "leaked" not in said
+    assert "RuntimeWarning" not in said
+
+
 def renew_digests(record: Path) -> None:
     """Make a record that of today's sources, whatever it was measured with."""
     measured, bench = read_json(record), artefact("bench")
@@ -192,7 +201,7 @@ def test_a_broken_port_stops_everything_downstream(built_copy: Lab):
     assert name in done.stdout
     assert "transposed" in done.stdout
     assert not (built_copy.root / "results/24/equivalence.json").exists()
-    assert "rule bench_on_cpu:" not in done.stdout
+    assert ": bench_on_cpu:" not in done.stdout
 
 
 def test_an_altered_record_is_refused_by_its_schema(built_copy: Lab):

@@ -10,12 +10,13 @@ import torch
 from minicompile.command import add_target
 from minicompile.exploring import write_pages
 from minicompile.lowering.capture import as_capture
-from minicompile.models import CHECKPOINT, FORMS, CapturedModel, named
+from minicompile.models import FORMS, CapturedModel, named
 from minicompile.watching.model import call_arguments, watch_model
 from minicompile.watching.watched import Watched
 from minilab import LabError
 from minilab.device import cpp_compiler, has_cpp_compiler
 from minilab.pages.translations import LANGUAGES
+from minimodel.writing.shipped import WEIGHTS, at_hand
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,14 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument("--train", action="store_true", help="compile the backward pass too")
     parser.add_argument("--dynamic", action="store_true", help="take all sizes as symbols from the start")
-    parser.add_argument(
-        "--checkpoint", type=Path, default=CHECKPOINT, help=f"MiniGPT's weights (default: {CHECKPOINT})"
-    )
+    parser.add_argument("--checkpoint", type=Path, help=WEIGHTS)
     parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the pages")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    model = named(arguments.model, arguments.checkpoint)
+    model = named(arguments.model, arguments.checkpoint or at_hand())
     asked = {"train": arguments.train, "dynamic": arguments.dynamic}
     settings = {**model.settings, **{name: True for name, given in asked.items() if given}}
     watched = watched_at_command(model, f"model {model.name}", target=arguments.target, assembly=True, **settings)

@@ -96,6 +96,12 @@ NAMES = {
     "set_driver": PrivateName(
         "torch._inductor.runtime.triton_helpers:set_driver_to_gpu", "load a kernel without a driver, simulated target"
     ),
+    "kernel_table": PrivateName(
+        "torch._higher_order_ops.triton_kernel_wrap:kernel_side_table", "a user's kernel, run beside the graph"
+    ),
+    "grid_expr": PrivateName(
+        "torch._inductor.runtime.triton_heuristics:GridExpr", "how many programs of a kernel run, beside the graph"
+    ),
     "ptxas": PrivateName("torch._inductor.runtime.compile_tasks:_set_triton_ptxas_path", "Inductor's assembler"),
     "cache_dir": PrivateName("torch._inductor.runtime.cache_dir_utils:cache_dir", "a path to leave out of the record"),
     "tree_map": PrivateName("torch.utils._pytree:tree_map", "tensors in nested arguments"),

@@ -38,6 +38,7 @@ def watch_model(
     clock: Sequence[dict] = (),
     machine_code: bool = True,
     assembly: bool = False,
+    verify: bool = False,
 ) -> Watched:
     """Compile a model once with every stage of torch.compile watched.
 
@@ -63,6 +64,7 @@ def watch_model(
         machine_code: compile Triton's kernels, and keep what each stage makes of them.
         assembly: keep the machine code of the kernels too. For C++ each graph is compiled once more, which takes a few
             seconds; for Triton each kernel is disassembled, which takes about half a second.
+        verify: run what was generated beside the graph, and add which line and which buffer has which node's values.
 
     Raises:
         LabError: the target is not there, the inputs are elsewhere, an option is unknown, or there is no loss.
@@ -86,7 +88,7 @@ def watch_model(
     inputs = [*args, *kwargs.values()]
     subject = {"name": name, "class": named["class"], "train": train, "inputs": [described(value) for value in inputs]}
     return watched_session(
-        seen, subject, cast(Kind, target), options or {}, machine_code=machine_code, assembly=assembly
+        seen, subject, cast(Kind, target), options or {}, machine_code=machine_code, assembly=assembly, verify=verify
     )
 
 
@@ -98,6 +100,7 @@ def watched_session(
     *,
     machine_code: bool = True,
     assembly: bool = False,
+    verify: bool = False,
 ) -> Watched:
     """A `Watched` of what one session saw of one model.
 
@@ -108,6 +111,7 @@ def watched_session(
         options: settings of Inductor's that were not its own.
         machine_code: compile Triton's kernels, and keep what each stage makes of them.
         assembly: keep the machine code of the kernels too.
+        verify: run what was generated beside the graph (`minicompile.verifying`).
     """
     return plain(
         session,
@@ -119,6 +123,7 @@ def watched_session(
         options=options,
         machine_code=machine_code,
         assembly=assembly,
+        verify=verify,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from minicompile.torch_private.names import MINORS, NAMES
 from minicompile.torch_private.paths import without_paths
+from minicompile.verifying.verify import all_ties
 from minicompile.watching.collected import Session
 from minicompile.watching.dynamo.bytecode import disassembled, rewritten
 from minicompile.watching.dynamo.stacks import PACKAGES_HERE, files_of_users
@@ -36,6 +37,7 @@ def plain(
     options: dict,
     machine_code: bool = True,
     assembly: bool = False,
+    verify: bool = False,
 ) -> Watched:
     """A `Watched` of what one session saw of one model.
 
@@ -47,8 +49,13 @@ def plain(
         options: settings of Inductor's that were not its own.
         machine_code: compile Triton's kernels, and read what each stage makes of them.
         assembly: disassemble the kernels too.
+        verify: run what was generated, and add which of it has which node's values.
     """
     lowered, warnings = [dict(one) for one in session.lowered], list(session.warnings)
+    lives = [one.pop("live", None) for one in lowered]
+    if verify:
+        for one, ties in zip(lowered, all_ties(lives), strict=True):
+            one |= {"ties": ties}
     for one in lowered:
         one |= {"triton": {}, "instructions": None}
     if machine_code:

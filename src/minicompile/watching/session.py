@@ -18,6 +18,8 @@ import torch
 
 from minicompile.torch_private import gpu_decompositions, installed, simulated
 from minicompile.torch_private.names import owner
+from minicompile.verifying import user_kernels as verifying_user_kernels
+from minicompile.verifying.verify import Live
 from minicompile.watching import user_kernels
 from minicompile.watching.calls import KernelCalls
 from minicompile.watching.choosing.choices import Choices
@@ -206,6 +208,8 @@ class _Watcher:
             "traffic": traffic.of_calls([graph, *inner], calls, definitions),
             "kernel_files": user_kernels.files_of([graph, *inner]),
         }
+        with contextlib.suppress(Exception):  # without it a graph is not verified, and is recorded all the same
+            made["live"] = _live(graph, made)
         self.session.lowered.append(made)
         self.parts.forget()
         self._unfused = []
@@ -226,6 +230,13 @@ class _Watcher:
 def _setting(name: str) -> Any:
     """One of Inductor's settings; None where the installed torch has no such one."""
     return reduce(lambda at, part: getattr(at, part, None), name.split("."), owner("config"))
+
+
+def _live(graph, made: dict) -> Live:
+    """What it takes to run the graph and its code."""
+    constants = {**getattr(graph, "constants", {}), **getattr(graph, "torchbind_constants", {})}
+    proposed = {one["name"]: one["node"] for one in made["buffers"]}
+    return Live(graph.module, made["code"], constants, proposed, verifying_user_kernels.noted(graph.module))
 
 
 def _never_run(*_args):

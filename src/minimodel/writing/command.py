@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from minilab import LabError
 from minimodel.tokenizer import PIECE, UNK, Tokenizer
 from minimodel.writing.sampling import Sampling
-from minimodel.writing.shipped import BUILT, SHIPPED
+from minimodel.writing.shipped import BUILT, SHIPPED, at_hand
 
 if TYPE_CHECKING:
     from minimodel.numpy_minigpt import NumpyMiniGPT
@@ -56,7 +56,7 @@ def _run(given: argparse.Namespace) -> int:
     sampling = Sampling(given.temperature, given.top_k, given.seed)
     if given.sentences < 1:
         raise LabError(f"--sentences is {given.sentences}; ask for at least 1.")
-    path = given.checkpoint or (BUILT if BUILT.exists() else SHIPPED)
+    path = given.checkpoint or at_hand()
     if not path.exists():
         raise LabError(
             f"{path} does not exist; train the model with `snakemake --cores 4 {BUILT}`, or leave --checkpoint out."

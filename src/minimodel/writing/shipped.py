@@ -16,8 +16,14 @@ from minimodel.opening import load_checkpoint
 
 BUILT = Path("results/17/checkpoint.npz")
 SHIPPED = Path(str(files("minimodel") / "data/minigpt.npz"))
+WEIGHTS = f"MiniGPT's weights (default: {BUILT} once it is built, else the package's own)"  # what a command's help says
 COMMANDS = (f"snakemake --cores 4 {BUILT}", "python -m minimodel.writing.shipped")
 JUDGED = ("held_out_cross_entropy", "conditional_entropy", "excess_percent", "seconds")  # of training.json
+
+
+def at_hand() -> Path:
+    """The lab's own checkpoint where it is built, in the current folder, and else the one that the package brings."""
+    return BUILT if BUILT.exists() else SHIPPED
 
 
 def ship(built: Path = BUILT, shipped: Path = SHIPPED) -> None:

@@ -1,0 +1,296 @@
+"""The ATen graph, run node by node: the value of each, and how the elements of one lie in another."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from minicompile.torch_private.names import owner
+from minicompile.verifying import random_numbers
+from minicompile.verifying.blocks import Unable
+
+CPU = torch.device("cpu")
+Kernels = Callable[[str, dict[str, Any]], Any]
+KEEPING = ("aten.clone.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.contiguous.default",
+           "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default",
+           "prims.view_of.default")  # fmt: skip
+WAYS = 32  # from one shape to another
+STEPS = 3
+HOLE = -100  # what a loss looks past
+
+
+def on_cpu(value: Any) -> Any:
+    return CPU if isinstance(value, torch.device) else value
+
+
+class Values(fx.Interpreter):
+    """Runs a graph on the CPU, and keeps each value as it was when it was computed."""
+
+    def __init__(
+        self, module: fx.GraphModule, branch: bool | None = None, kernels: Kernels | None = None, within: str = ""
+    ) -> None:
+        """
+        Args:
+            module: the graph.
+            branch: which branch of each condition hands on its results; None, the one that the condition says.
+            kernels: runs a user's kernel.
+            within: the branch that the graph is of, before the names of its nodes.
+        """
+        super().__init__(module, garbage_collect_values=False)
+        self.extra_traceback = False
+        self.branch, self.kernels, self.within = branch, kernels, within
+        self.found: dict[str, torch.Tensor] = {}
+        self.raw: dict[str, Any] = {}
+
+    def run_node(self, node: fx.Node) -> Any:
+        changing = node.op == "call_function" and _changes(node.target)
+        given = [*self._tensors(node)] if changing else []
+        before = [one.clone() for one in given]
+        value = super().run_node(node)
+        self.raw[node.name] = value
+        if isinstance(value, torch.Tensor):
+            self.found[self.within + node.name] = value.detach().clone()
+        elif changing:
+            changed = [one for one, held in zip(given, before, strict=True) if not _alike(one, held)]
+            for number, one in enumerate(changed):
+                name = node.name if len(changed) == 1 else f"{node.name}[{number}]"
+                self.found[self.within + name] = one.detach().clone()
+        return value
+
+    def _tensors(self, node: fx.Node) -> list[torch.Tensor]:
+        found: list[torch.Tensor] = []
+        for one in node.all_input_nodes:
+            value = self.raw.get(one.name)
+            found += [part for part in (value if isinstance(value, list | tuple) else [value])
+                      if isinstance(part, torch.Tensor)]  # fmt: skip
+        return found
+
+    def fetch_attr(self, target: str) -> Any:
+        value = super().fetch_attr(target)
+        if isinstance(value, torch.Tensor) and type(value) is owner("fake_tensor").FakeTensor:
+            raise Unable("constant")
+        return value
+
+    def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
+        args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
+        name = str(target)
+        if name == "cond":
+            return self._both(*args[:4])
+        if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
+            return self.kernels(name, kwargs)
+        instead = RANDOM.get(name.removesuffix(".default"))
+        if instead is not None:
+            return instead(*args, **kwargs)
+        return super().call_function(target, args, kwargs)
+
+    def _both(self, condition: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Sequence[Any]) -> Any:
+        """Both branches, of which one hands on its results."""
+        names = {id(one): name for name, one in self.submodules.items()}
+        results = []
+        for branch in (true, false):
+            runs = Values(branch, self.branch, self.kernels, f"{self.within}{names.get(id(branch), 'branch')}.")
+            copies = [one.clone() if isinstance(one, torch.Tensor) else one for one in operands]
+            results.append(runs.run(*copies))
+            self.found |= runs.found
+        taken = bool(condition) if self.branch is None else self.branch
+        return results[0 if taken else 1]
+
+
+def _changes(target: Any) -> bool:
+    """Whether an operation may change what it is given."""
+    schema = getattr(target, "_schema", None)
+    return schema.is_mutable if schema is not None else str(target).startswith("triton_kernel_wrapper_mutation")
+
+
+def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return bool(((first == second) | ((first != first) & (second != second))).all())
+
+
+def _random(size: Sequence[int], seed: torch.Tensor, mode: str, *, offset: int = 0, **_more: Any) -> torch.Tensor:
+    places = torch.arange(math.prod(size)).reshape(list(size)) + offset
+    return (random_numbers.uniform if mode == "rand" else random_numbers.normal)(seed, places)
+
+
+def _randint(low: int, high: int, size: Sequence[int], seed: torch.Tensor, *, offset: int = 0, **_more: Any):
+    places = torch.arange(math.prod(size)).reshape(list(size)) + offset
+    return random_numbers.integers(seed, places, low, high)
+
+
+RANDOM: dict[str, Callable] = {
+    "prims.inductor_seeds": lambda count, _device: random_numbers.seeds(count),
+    "prims.inductor_seed": lambda _device: random_numbers.seeds(1)[0],
+    "prims.inductor_lookup_seed": lambda seeds, index: seeds[index],
+    "prims.inductor_random": _random,
+    "prims.inductor_randint": _randint,
+}
+
+
+def inputs_of(module: fx.GraphModule) -> list[fx.Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def hint(size: Any) -> int:
+    """A size, or what a symbol stood for."""
+    if isinstance(size, int):
+        return size
+    found = getattr(size.node, "hint", None)
+    if found is None:
+        raise Unable("symbol")
+    return int(found)
+
+
+def made_up(
+    module: fx.GraphModule, kind: str, generator: torch.Generator, highest: dict[str, int], holes: frozenset[str]
+) -> list[Any]:
+    """Inputs of a graph's kind: `normal`, or `positive`.
+
+    Args:
+        module: the graph.
+        kind: of the floats.
+        generator: that draws them.
+        highest: integers are below it, by input.
+        holes: inputs of which some integers are `HOLE`.
+    """
+    made: list[Any] = []
+    for node in inputs_of(module):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            size, stride = [*map(hint, value.size())], [*map(hint, value.stride())]
+            made.append(_tensor(size, stride, value.dtype, kind, generator, highest.get(node.name, 2)))
+            if node.name in holes:
+                here = torch.rand(made[-1].shape, generator=generator) < 0.2
+                made[-1].masked_fill_(here, HOLE)
+        elif isinstance(value, torch.SymInt | int) and not isinstance(value, bool):
+            made.append(hint(value))
+        else:
+            raise Unable("input")
+    return made
+
+
+def _tensor(
+    size: list[int], stride: list[int], dtype: torch.dtype, kind: str, generator: torch.Generator, highest: int
+):
+    reach = sum((length - 1) * step for length, step in zip(size, stride, strict=True)) + 1 if all(size) else 0
+    if reach > 1 << 26:
+        raise Unable("size")
+    if dtype.is_floating_point or dtype.is_complex:
+        wide = torch.empty(reach, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+        if dtype.is_complex:
+            raise Unable("complex")
+        wide = wide.uniform_(0.1, 1.1, generator=generator) if kind == "positive" else wide.normal_(generator=generator)
+        memory = wide.to(dtype)
+    elif dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
+        memory = torch.empty(reach, dtype=dtype)
+        memory.random_(0, 2 if dtype == torch.bool else highest, generator=generator)
+    else:
+        raise Unable("dtype")
+    return memory.as_strided(size, stride)
+
+
+class Layouts:
+    """How the elements of a shape are those of another, by the views of the graph."""
+
+    def __init__(self, module: fx.GraphModule, values: Values) -> None:
+        self.base: dict[str, str] = {}  # a node that has all elements of another, in whatever order, and no others
+        self._steps: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
+        self._known: dict[tuple, list[torch.Tensor | None]] = {}
+        self._reached: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
+        for node in module.graph.nodes:
+            if node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
+                self._view(node, node.args[0].name, values)
+
+    def _view(self, node: fx.Node, of: str, values: Values) -> None:
+        first, made = values.found.get(of), values.found.get(node.name)
+        known = getattr(node.target, "is_view", False) or str(node.target) in KEEPING
+        if not known or first is None or made is None or first.dtype != made.dtype or not first.numel():
+            return
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda one: values.raw.get(one.name))
+        index = torch.empty_strided(first.size(), first.stride(), dtype=torch.int64)
+        if any(step == 0 and size > 1 for step, size in zip(first.stride(), first.size(), strict=True)):
+            index = torch.arange(first.numel()).reshape(first.shape)
+        else:
+            index.copy_(torch.arange(first.numel()).reshape(first.shape))
+        try:
+            lies = node.target(index, *args[1:], **kwargs)  # type: ignore[operator]
+        except (RuntimeError, TypeError):
+            return
+        if not isinstance(lies, torch.Tensor) or lies.shape != made.shape:
+            return
+        flat = lies.reshape(-1)
+        back = torch.full((first.numel(),), -1)
+        back[flat.flip(0)] = torch.arange(flat.numel() - 1, -1, -1)
+        before, after = tuple(first.shape), tuple(made.shape)
+        if flat.numel() != first.numel() or not torch.equal(flat, torch.arange(flat.numel())):
+            self._add(before, after, back)
+            self._add(after, before, flat)
+        if bool((back >= 0).all()):
+            self.base[node.name] = self.base.get(of, of)
+
+    def _add(self, before: tuple[int, ...], after: tuple[int, ...], index: torch.Tensor) -> None:
+        steps = self._steps.setdefault(before, [])
+        if not any(shape == after and torch.equal(index, one) for shape, one in steps):
+            steps.append((after, index))
+
+    def _from(self, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], torch.Tensor]]:
+        """Every shape that views lead to from one, each with where the elements of that one lie in it."""
+        if shape in self._reached:
+            return self._reached[shape]
+        count = math.prod(shape)
+        reached = [(shape, torch.arange(count))]
+        edge = list(reached)
+        for _ in range(STEPS):
+            following = []
+            for at, index in edge:
+                for before, steps in self._steps.items():
+                    if math.prod(before) != math.prod(at):
+                        continue
+                    for after, step in steps:
+                        made = torch.where(index >= 0, step[index.clamp(min=0)], index)
+                        same = any(one == after and torch.equal(made, known) for one, known in reached)
+                        if not same and len(reached) < WAYS and bool((made >= 0).any()):
+                            reached.append((after, made))
+                            following.append((after, made))
+            edge = following
+        self._reached[shape] = reached
+        return reached
+
+    def ways(self, shape: tuple[int, ...], node: tuple[int, ...]) -> list[torch.Tensor | None]:
+        """Where each element of a shape lies in a node's, in every way that is known; None for as it is."""
+        key = (shape, node)
+        if key not in self._known:
+            count, made = math.prod(node), list[torch.Tensor | None]()
+            plain = torch.arange(math.prod(shape))
+            for at, index in self._from(shape):
+                here: torch.Tensor | None = None
+                if math.prod(at) == count:
+                    here = index
+                elif (spread := _broadcast(node, at)) is not None:
+                    here = torch.where(index >= 0, spread[index.clamp(min=0)], index)
+                if here is None:
+                    continue
+                found = None if torch.equal(here, plain) else here
+                if not any(_same(found, one) for one in made):
+                    made.append(found)
+            self._known[key] = made
+        return self._known[key]
+
+
+def _same(first: torch.Tensor | None, second: torch.Tensor | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return torch.equal(first, second)
+
+
+def _broadcast(node: tuple[int, ...], shape: tuple[int, ...]) -> torch.Tensor | None:
+    """Where each element of a shape lies in a smaller one that broadcasts to it, or that lacks reduced axes."""
+    index = torch.arange(math.prod(node))
+    if len(node) <= len(shape) and all(
+        one in (1, of) for one, of in zip(node, shape[len(shape) - len(node) :], strict=True)
+    ):
+        return torch.broadcast_to(index.reshape(node), shape).reshape(-1)
+    if len(node) < len(shape) and node == shape[: len(node)]:  # the last axes were reduced
+        wide = (*node, *[1] * (len(shape) - len(node)))
+        return torch.broadcast_to(index.reshape(wide), shape).reshape(-1)
+    return None

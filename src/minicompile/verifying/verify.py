@@ -1,0 +1,579 @@
+"""A lowered graph's code and its ATen graph are run on the same inputs, and what agrees becomes `Ties`."""
+
+import ast
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from minicompile.torch_private.names import owner
+from minicompile.verifying import graphs, matching, user_kernels, wrappers
+from minicompile.verifying.blocks import Unable
+from minicompile.verifying.cpp import Library
+from minicompile.verifying.matching import Candidates, Match
+from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
+from minicompile.verifying.wrappers import Recorder
+
+WHOLE = (None, "before_cast", "unrounded")
+SECONDS, PER_CALL = 60.0, 10.0
+LONG = 4.0  # seconds after which another input is run only where the time is there
+LARGEST = 1 << 26  # elements of all nodes together
+HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
+
+
+@dataclass
+class Live:
+    """A lowered graph as the compile held it."""
+
+    module: fx.GraphModule
+    code: str
+    constants: dict[str, Any] = field(default_factory=dict)
+    proposed: dict[str, str | None] = field(default_factory=dict)  # by buffer the node that Inductor notes for it
+    users: user_kernels.Noted | None = None  # Triton kernels of the user's
+    own: list[Any] | None = None  # inputs with which the model called it
+
+
+def all_ties(lives: Sequence[Live | None]) -> list[Ties]:
+    """Those of the graphs of a compile, whose C++ is built in one go; an error of ours is told, not raised."""
+    library = None
+    began = time.monotonic()
+    known = [live.code for live in lives if live is not None]
+    codes = [code for code in known if "cpp_pybinding" in code and "async_compile.triton(" not in code]
+    try:
+        library = Library(codes) if codes else None
+    except Exception as error:
+        return [refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200]) for _ in lives]
+    built = time.monotonic() - began
+    made = [refused("not_held") if live is None else ties_of(live, library=library) for live in lives]
+    if codes and made:  # what it took to build is told of the first
+        made[0]["seconds"] = round(made[0]["seconds"] + built, 3)
+    return made
+
+
+def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, library: Library | None = None) -> Ties:
+    """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
+    began = time.monotonic()
+    with owner("no_modes")._disable_current_modes(), torch.no_grad():
+        try:
+            made = _Verification(live, began + seconds, per_call, library).made()
+        except Unable as error:
+            made = refused(error.code, error.detail)
+        except Exception as error:
+            made = refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200])
+    made["seconds"] = round(time.monotonic() - began, 3)
+    return made
+
+
+@dataclass
+class _Found:
+    """What is known of one line or one store, over all runs."""
+
+    matches: dict[str, list[Match]]
+    elements: int
+    runs: int
+    reduced: dict[str, str] = field(default_factory=dict)  # by node that it is a part of, by what
+
+    def meet(self, matches: dict[str, Match], elements: int, reduced: dict[str, str]) -> None:
+        self.matches = {name: [*self.matches[name], one] for name, one in matches.items() if name in self.matches}
+        self.reduced = {name: by for name, by in self.reduced.items() if reduced.get(name) == by}
+        self.elements += elements
+        self.runs += 1
+
+
+@dataclass
+class _CallFound:
+    """What is known of one call, over all runs."""
+
+    call: wrappers.Call
+    runs: int = 0
+    lines: dict[tuple[int, str], _Found] = field(default_factory=dict)
+    stores: dict[str, _Found] = field(default_factory=dict)
+    refused: str | None = None
+
+
+class _Verification:
+    def __init__(self, live: Live, deadline: float, per_call: float, library: Library | None) -> None:
+        self.seconds = deadline - time.monotonic()
+        self.live, self.deadline, self.per_call, self.library = live, deadline, per_call, library
+        self.found: dict[tuple[int, str], _CallFound] = {}  # by the wrapper's line
+        self.layouts: graphs.Layouts | None = None
+        self.recorder: Recorder | None = None
+        self._unit = 2.0**-23  # of the last place, within which equal values may differ
+
+    def made(self) -> Ties:
+        runs = 0
+        self.constant: set[str] | None = None
+        branches = (True, False) if "cond" in {str(one.target) for one in self.live.module.graph.nodes} else (None,)
+        began = time.monotonic()
+        for inputs in self._inputs():
+            for branch in branches:
+                self._run(inputs, branch)
+            runs += 1
+            spent = time.monotonic() - began
+            if spent * (runs + 1) / runs > self.seconds and spent > LONG:
+                break
+        return self._ties(runs)
+
+    def _inputs(self) -> list[list[Any]]:
+        module = self.live.module
+        generator = torch.Generator().manual_seed(7)
+        highest, holes = self._valid_integers(module)
+        sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
+        limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
+        made = [] if self.live.own is None else [self.live.own]
+        for number, kind in enumerate(("normal", "positive", "normal")[len(made) :]):
+            below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
+            made.append(graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset()))
+        return made
+
+    def _valid_integers(self, module: fx.GraphModule) -> tuple[dict[str, int], frozenset[str]]:
+        """For each input of integers, the largest below which the graph can look up; those with holes."""
+        whole = [
+            node.name
+            for node in graphs.inputs_of(module)
+            if isinstance(value := node.meta.get("val"), torch.Tensor)
+            and not value.dtype.is_floating_point
+            and value.dtype != torch.bool
+        ]
+        made = dict.fromkeys(whole, 1)
+        holes: frozenset[str] = frozenset()
+        for name in whole[:6]:
+            if self._runs(module, made | {name: HIGHEST[0]}, holes):
+                made[name] = HIGHEST[0]
+                if self._runs(module, made, holes | {name}):
+                    holes |= {name}
+                continue
+            made[name] = next(
+                one for one in (*HIGHEST[1:], 1) if one == 1 or self._runs(module, made | {name: one}, holes)
+            )
+            if self._runs(module, made, holes | {name}):
+                holes |= {name}
+        return made, holes
+
+    def _runs(self, module: fx.GraphModule, highest: dict[str, int], holes: frozenset[str]) -> bool:
+        inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes)
+        try:
+            graphs.Values(module, None, self._users_kernel).run(*inputs)
+        except Unable:
+            raise
+        except Exception:  # an index that is not there, of whatever kind of operation
+            return False
+        return True
+
+    def _run(self, inputs: list[Any], branch: bool | None) -> None:
+        module = self.live.module
+        names = [node.name for node in graphs.inputs_of(module)]
+        eager = graphs.Values(module, branch, self._users_kernel)
+        eager.run(*[_copied(one) for one in inputs])
+        if sum(one.numel() for one in eager.found.values()) > LARGEST:
+            raise Unable("size")
+        if self.layouts is None:
+            self.layouts = graphs.Layouts(module, eager)
+            self._from_inputs = _from_inputs(module)
+        units = self._units(eager)
+        roots = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in eager.found.items()
+                 if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
+        candidates = Candidates(roots)
+        constant = {one.name for one in roots if one.constant}
+        self.constant = constant if self.constant is None else self.constant & constant
+        self.eager = eager
+        recorder = Recorder(max(0.0, self.deadline - time.monotonic()), self.per_call)
+        copies = [_copied(one) for one in inputs]
+        for name, one in zip(names, copies, strict=True):
+            if isinstance(one, torch.Tensor):
+                recorder.given(name, one)
+
+        met: set[tuple[int, str]] = set()
+
+        def ended(call: wrappers.Call) -> None:
+            key = call.line, call.kernel
+            self._met(key, call, candidates, key in met)
+            met.add(key)
+
+        recorder.after_call, recorder.branch = ended, branch
+        run = wrappers.loaded(self.live.code, recorder, self.live.constants, self.library)
+        results = run(copies)
+        self.recorder = recorder
+        self._returned(results, recorder)
+
+    def _units(self, eager: graphs.Values) -> dict[str, float]:
+        """For each node the unit of the last place of the narrowest float that one before it was rounded to.
+
+        Code that computes on in float32 leaves such a rounding out.
+        """
+        units: dict[str, float] = {}
+        for node in self.live.module.graph.nodes:
+            value = eager.found.get(node.name)
+            if node.op in ("placeholder", "get_attr"):
+                units[node.name] = 0.0
+                continue
+            before = max((units.get(one.name, 0.0) for one in node.all_input_nodes), default=0.0)
+            own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
+            units[node.name] = max(before, own)
+        return units
+
+    def _returned(self, results: Any, recorder: Recorder) -> None:
+        given = {one.untyped_storage().data_ptr() for one in results if isinstance(one, torch.Tensor)}
+        alive = {number for number, one in enumerate(recorder.kept) if one.data_ptr() in given}
+        recorder.returned = [names[-1] for number, names in recorder.owner.items() if number in alive]
+
+    def _users_kernel(self, name: str, given: dict[str, Any]) -> Any:
+        """A user's Triton kernel in the graph, evaluated as in the code, where its text stands."""
+        if not name.startswith("triton_kernel_wrapper_mutation"):
+            raise Unable("user_kernel", name)
+        return user_kernels.run(self.live.code, self.live.users, given, self.per_call)
+
+    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates, again: bool) -> None:
+        assert self.layouts is not None
+        known = self.found.setdefault(key, _CallFound(call))
+        if again:  # in a loop: its first turn is told
+            return
+        known.runs += 1
+        run = known.runs - 1
+        if call.refused:
+            known.refused, known.call = known.refused or call.refused, call
+            self._filled(call, candidates)
+            return
+        if call.ran is not None:
+            self._met_lines(known, call, candidates, run)
+        for name, content in call.contents.items():
+            matches = self._matched(content, candidates)
+            matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
+            matches = _whole(matches)
+            reduced = {} if matches else self._reduced(content, candidates)
+            _note(known.stores, name, matches, content.numel(), run, reduced)
+            self._agree(content, matches, candidates)
+
+    def _matched(self, content: torch.Tensor, candidates: Candidates, terms: int = 0) -> dict[str, Match]:
+        """The nodes whose values a buffer holds."""
+        assert self.layouts is not None
+        pairs = matching.whole_pair(content)
+        names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        return matching.matched(pairs, names, candidates, self.layouts, max(terms, content.numel()))
+
+    def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
+        """Go on with the graph's own values, so that roundings do not add up from call to call."""
+        assert self.layouts is not None
+        best = min(matches, key=lambda name: matches[name].error, default=None)
+        if best is None or not content.dtype.is_floating_point or not matches[best].full:
+            return
+        node = candidates.every[best]
+        for way in self.layouts.ways(tuple(content.shape), node.shape):
+            values = node.flat if way is None else node.flat[way.clamp(min=0)]
+            if values.numel() != content.numel():
+                continue
+            values = values.reshape(content.shape)
+            off = (values - content.double()).abs().nan_to_num()
+            if bool((off <= 1e-2 * (values.abs() + node.scale).nan_to_num() + 1e-30).all()):
+                content.copy_(values)
+                return
+
+    def _reduced(self, content: torch.Tensor, candidates: Candidates) -> dict[str, str]:
+        """The nodes that come of a buffer which is reduced once more along an axis: it holds their parts."""
+        assert self.layouts is not None
+        found: dict[str, str] = {}
+        if not content.dtype.is_floating_point or content.numel() < 2 or content.dtype.itemsize < 4:
+            return found
+        for axis in range(content.ndim):
+            if content.shape[axis] == 1:
+                continue
+            for by, function in (("sum", torch.sum), ("max", torch.amax), ("min", torch.amin)):
+                made = function(content, axis)
+                matches = self._matched(made, candidates, content.numel())
+                matches = {name: one for name, one in matches.items() if one.full and one.exact}
+                found |= dict.fromkeys(matches, by)
+        return found
+
+    def _filled(self, call: wrappers.Call, candidates: Candidates) -> None:
+        """What a refused call would have written, as Inductor notes it: the calls after it have something to read."""
+        for name, content in call.contents.items():
+            node = candidates.every.get(self.live.proposed.get(name) or "")
+            if node is not None and node.flat.numel() == content.numel() and bool((content != content).all()):
+                content.copy_(node.flat.reshape(content.shape))
+        call.contents.clear()
+
+    def _met_lines(self, known: _CallFound, call: wrappers.Call, candidates: Candidates, run: int) -> None:
+        assert self.layouts is not None
+        assert call.ran is not None
+        places = matching.places_of(call.ran)
+        largest = max((one[0].numel() for place in places for many in place.by_program.values() for one in many),
+                      default=1)  # fmt: skip
+        lines: dict[tuple[int, str], tuple[dict[str, Match], int]] = {}
+        for key, seen in call.ran.values.items():
+            if all(one.constant for one in seen):
+                continue
+            found: dict[str, Match] = {}
+            names = matching.candidates_of(seen, candidates)
+            if run:  # what did not hold on the first input holds no more
+                held = known.lines[key].matches if key in known.lines else {}
+                names = [name for name in names if name in held]
+            elements = sum(one.values.numel() for one in seen)
+            for place in places:
+                names = [name for name in names if name not in found or not found[name].full]
+                if not names:
+                    break
+                pairs = matching.Pairs(seen, place)
+                if not pairs:
+                    continue
+                made = matching.matched(pairs, names, candidates, self.layouts, largest)
+                for name, one in made.items():
+                    if call.ran.sampled is not None:
+                        one.full = True
+                    if name not in found or (one.full, -one.error) > (found[name].full, -found[name].error):
+                        found[name] = one
+            lines[key] = found, elements
+        matching.in_branches({key: one for key, (one, _) in lines.items()}, call.ran.branches)
+        for key, (found, elements) in lines.items():
+            _note(known.lines, key, _whole(found), elements, run, {})
+
+    # from what was found to the product
+
+    def _ties(self, runs: int) -> Ties:
+        assert self.layouts is not None
+        assert self.recorder is not None
+        order = {node.name: number for number, node in enumerate(self.live.module.graph.nodes)}
+        inputs = [node.name for node in graphs.inputs_of(self.live.module)]
+        where: dict[str, dict[str, Any]] = {}
+        available = {self.layouts.base.get(name, name) for name in inputs}
+        constants = self.constant or set()
+        calls: list[Call] = []
+        holds: dict[str, list[str]] = {name: [name] for name in inputs}
+        for position, one in enumerate(self.found.values()):
+            calls.append(self._call(position, one, order, available | constants, where, holds))
+            for name in calls[-1]["computes"]:
+                available.add(name)
+        nodes = {}
+        for node in self.live.module.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            nodes[node.name] = self._where(node, where, constants)
+        for name in self.eager.found:
+            if "." in name or "[" in name:  # of a branch, or one of several that an operation changed
+                nodes[name] = where.get(name, {"where": "nowhere", "calls": []})
+        recorder = self.recorder
+        buffers = {}
+        for name, number in recorder.storages.items():
+            buffers[name] = Buffer(
+                allocation=f"m{number}",
+                bytes=recorder.sizes[name],
+                nodes=holds.get(name, []),
+                written_by=[one["call"] for one in calls if name in one["writes"]],
+                read_by=[one["call"] for one in calls if name in one["reads"]],
+                returned=name in recorder.returned,
+                input=name if name in recorder.inputs else None,
+            )
+        return Ties(format=FORMAT, inputs=runs, own=self.live.own is not None, refused=None, seconds=0.0, calls=calls,
+                    buffers=buffers, nodes=nodes)  # fmt: skip
+
+    def _where(self, node: fx.Node, where: dict[str, dict[str, Any]], constants: set[str]) -> dict[str, Any]:
+        assert self.layouts is not None
+        base = self.layouts.base.get(node.name)
+        if node.name in where:
+            return where[node.name]
+        if base is not None:
+            return {"where": "view", "calls": where.get(base, {}).get("calls", [])}
+        if node.op == "get_attr" or node.name not in self._from_inputs:
+            return {"where": "constant", "calls": []}
+        if node.name in constants:
+            return {"where": "unseparated", "calls": []}
+        if not isinstance(self.eager.raw.get(node.name), torch.Tensor):
+            parts = [where[user.name] for user in node.users if user.name in where]
+            if parts:
+                return {"where": parts[0]["where"], "calls": sorted({one for part in parts for one in part["calls"]})}
+        return {"where": "nowhere", "calls": []}
+
+    def _call(
+        self, position: int, found: _CallFound, order: dict[str, int], available: set[str],
+        where: dict[str, dict[str, Any]], holds: dict[str, list[str]],
+    ) -> Call:  # fmt: skip
+        call, runs = found.call, found.runs
+        seen, computes = set(available), list[str]()
+        lines: list[Line] = []
+        carried = _carried(call.kernel_code.text) if call.kernel_code else _Carried(set(), {})
+        kind = call.kind
+        assert self.recorder is not None
+        alias = self.recorder.alias
+        for name in call.reads:
+            holds.setdefault(name, holds.get(alias.get(name, ""), []))
+        loaded = {node for name in call.reads for node in holds[name]}
+        seen |= loaded
+
+        def first_of(nodes: list[str], place: str) -> bool:
+            fresh = [name for name in nodes if name not in seen]
+            for name in fresh:
+                seen.add(name)
+                computes.append(name)
+            for name in nodes:
+                if name not in available and name not in loaded:
+                    entry = where.setdefault(name, {"where": place, "calls": []})
+                    if position not in entry["calls"]:
+                        entry["calls"].append(position)
+            return bool(fresh)
+
+        for (line, name), one in sorted(found.lines.items()) if found.refused is None else ():
+            nodes, part = self._settled(one, runs, order)
+            if line in carried.lines:
+                lines.append(
+                    Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False)
+                )
+                continue
+            whole = nodes if part in WHOLE else []
+            lines.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements,
+                              first=first_of(whole, "line")))  # fmt: skip
+        for entry in lines:
+            if entry["part"] == "accumulated":
+                results = carried.results.get(entry["line"], [])
+                entry["nodes"] = next((one["nodes"] for one in lines if one["line"] in results and one["nodes"]
+                                       and one["part"] in WHOLE), [])  # fmt: skip
+        stores: list[Store] = []
+        for name, one in found.stores.items() if found.refused is None else ():
+            nodes, part = self._settled(one, runs, order)
+            store = Store(buffer=name, nodes=nodes, part=part, elements=one.elements, line=_stored_at(call, name))
+            if not nodes and one.reduced and one.runs == runs:
+                by = sorted(one.reduced.values())[0]
+                nodes = [node for node in order if one.reduced.get(node) == by]
+                store = Store(**{**store, "nodes": nodes, "part": "partial", "by": by})
+            elif part in WHOLE:
+                first_of(nodes, "library" if kind == "library" else "buffer")
+            stores.append(store)
+            holds[name] = store["nodes"] if store["part"] is None else []
+        moves = [node for store in stores if store["part"] is None for node in store["nodes"] if node not in computes]
+        sampled = call.ran.sampled if call.ran is not None else None
+        return Call(
+            call=position,
+            kernel=call.kernel,
+            line=call.line,
+            kind=kind,
+            status="refused" if found.refused else "verified",
+            code=found.refused,
+            detail=found.call.detail,
+            sampled=None if sampled is None or call.ran is None else {"programs": sampled, "of": call.ran.programs},
+            random=bool(call.ran and call.ran.random),
+            lines=lines,
+            computes=computes,
+            moves=list(dict.fromkeys(moves)),
+            reads=call.reads,
+            writes=call.writes,
+            in_place=[list(one) for one in dict.fromkeys(map(tuple, call.in_place))],
+            stores=stores,
+        )
+
+    def _settled(self, found: _Found, runs: int, order: dict[str, int]) -> tuple[list[str], str | None]:
+        """The nodes that hold on every run, the nearest only, and what part of the first it is."""
+        if found.runs < runs or not found.matches:
+            return [], None
+        worst = {name: max(one.error for one in many) for name, many in found.matches.items()}
+        exact = {name: all(one.exact for one in many) for name, many in found.matches.items()}
+        full = {name: all(one.full for one in many) for name, many in found.matches.items()}
+        if any(full.values()):
+            worst = {name: one for name, one in worst.items() if full[name]}
+        best = min(worst.values())
+        near = [name for name, one in worst.items() if one <= 4 * max(best, self._unit)]
+        near.sort(key=lambda name: (not exact[name], order.get(name, 0)))
+        first = near[0]
+        if not full[first]:
+            return near, "slice"
+        if not exact[first] and worst[first] > 0:
+            return near, "before_cast"
+        if not all(one.near for one in found.matches[first]):
+            return near, "unrounded"
+        return near, None
+
+
+def _sizes(node: fx.Node) -> Sequence[Any]:
+    value = node.meta.get("val")
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+
+
+def _from_inputs(module: fx.GraphModule) -> set[str]:
+    """The nodes whose values depend on what a graph is given, or on chance."""
+    made: set[str] = set()
+    for node in module.graph.nodes:
+        if (
+            node.op == "placeholder"
+            or "seed" in str(node.target)
+            or any(one.name in made for one in node.all_input_nodes)
+        ):
+            made.add(node.name)
+    return made
+
+
+def _whole(matches: dict[str, Match]) -> dict[str, Match]:
+    """Without those of which only some elements were met, where there are others."""
+    whole = {name: one for name, one in matches.items() if one.full}
+    return whole or matches
+
+
+def _note(found: dict, key: Any, matches: dict[str, Match], elements: int, run: int, reduced: dict[str, str]) -> None:
+    if key not in found:
+        first = {name: [one] for name, one in matches.items()} if run == 0 else {}
+        found[key] = _Found(first, elements, 1, reduced if run == 0 else {})
+    else:
+        found[key].meet(matches, elements, reduced)
+
+
+def _stored_at(call: wrappers.Call, buffer: str) -> int | None:
+    if call.ran is None:
+        return None
+    arguments = {argument for argument, name in call.names.items() if name == buffer}
+    return next((one.line for one in call.ran.accesses if one.stored and one.memory.argument in arguments), None)
+
+
+@dataclass
+class _Carried:
+    """Lines of a loop that go on with what an earlier turn left, and those after it that read what comes of it."""
+
+    lines: set[int]
+    results: dict[int, list[int]]
+
+
+def _carried(text: str) -> _Carried:
+    made = _Carried(set(), {})
+    for function in [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]:
+        for loop in [one for one in ast.walk(function) if isinstance(one, ast.For)]:
+            _loop(loop, function, made)
+    return made
+
+
+def _names(node: ast.AST, kind: type) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, kind)}
+
+
+def _loop(loop: ast.For, function: ast.FunctionDef, made: _Carried) -> None:
+    statements = [one for one in ast.walk(loop) if isinstance(one, ast.Assign)]
+    statements.sort(key=lambda one: one.lineno)
+    assigned, early = set[str](), set[str]()
+    for one in statements:
+        early |= _names(one.value, ast.Load) - assigned
+        assigned |= {name for target in one.targets for name in _names(target, ast.Store)}
+    carried = early & assigned
+    tainted = set(carried)
+    lines: dict[str, list[int]] = {}
+    for one in statements:
+        if _names(one.value, ast.Load) & tainted:
+            targets = {name for target in one.targets for name in _names(target, ast.Store)}
+            tainted |= targets
+            made.lines.add(one.lineno)
+            for name in targets | (_names(one.value, ast.Load) & carried):
+                lines.setdefault(name, []).append(one.lineno)
+    after = [one for one in ast.walk(function) if isinstance(one, ast.Assign) and one.lineno > (loop.end_lineno or 0)]
+    for name in carried:
+        results = [one.lineno for one in after if name in _names(one.value, ast.Load)]
+        for line in lines.get(name, []):
+            made.results.setdefault(line, []).extend(results)
+
+
+def _copied(value: Any) -> Any:
+    """A tensor of the same layout, in memory of its own."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    storage = value.untyped_storage()
+    size = storage.nbytes() // value.element_size()
+    whole = value.detach().as_strided((size,), (1,), 0).clone()
+    return whole.as_strided(value.size(), value.stride(), value.storage_offset())
+
+
+__all__: Sequence[str] = ["Live", "all_ties", "ties_of"]

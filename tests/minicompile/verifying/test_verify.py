@@ -1,0 +1,213 @@
+"""Ties of models that are compiled here, held against what a reader sees in their kernels' text."""
+
+import dataclasses
+import re
+from unittest import mock
+
+import pytest
+import torch
+from captured import FAST
+from torch import nn
+from torch._inductor.async_compile import AsyncCompile
+
+from minicompile.verifying.ties import Ties
+from minicompile.verifying.verify import Live, all_ties, ties_of
+from minicompile.watching.model import watched_session
+from minicompile.watching.output_code import triton_sources
+from minicompile.watching.session import fresh_dynamo, watch
+
+
+class Normed(nn.Module):
+    """A softmax, and a layer norm of what a product makes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(24, 40), nn.LayerNorm(40)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.linear(torch.softmax(x.tanh(), -1)))
+
+
+def lives(model, *inputs: torch.Tensor, target: str | None = "simulated") -> list[Live]:
+    """The graphs of a model's compile, as the watch held them; for the CPU no kernel of Inductor's is built."""
+    unbuilt = mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None)
+    with fresh_dynamo(), watch(target) as seen, unbuilt, torch.no_grad():
+        torch.compile(model, options=FAST if target is None else None)(*inputs)
+    return [one["live"] for one in seen.lowered]
+
+
+@pytest.fixture(scope="module")
+def normed() -> Live:
+    torch.manual_seed(0)
+    (live,) = lives(Normed(), torch.randn(6, 24))
+    return live
+
+
+@pytest.fixture(scope="module")
+def ties(normed) -> Ties:
+    return ties_of(normed)
+
+
+def texts(live: Live) -> dict[str, list[str]]:
+    return {name: text.split("\n") for name, (_, text) in triton_sources(live.code.split("\n")).items()}
+
+
+def kind(node: str) -> str:
+    """`exp` of `exp_default_1`."""
+    return node.partition("_")[0]
+
+
+def test_every_node_is_found(ties):
+    assert ties["refused"] is None
+    assert ties["inputs"] == 3
+    assert {one["where"] for one in ties["nodes"].values()} <= {"line", "library", "view"}
+    assert [one["status"] for one in ties["calls"]] == ["verified"] * len(ties["calls"])
+
+
+def test_a_line_is_the_one_that_computes(ties, normed):
+    """What the text does there: an exponential where the graph has `exp`, a reciprocal root where it has `rsqrt`."""
+    found: dict[str, str] = {}
+    for call in ties["calls"]:
+        lines = texts(normed).get(call["kernel"])
+        found |= {kind(one["nodes"][0]): lines[one["line"] - 1] for one in call["lines"] if one["first"]}
+    assert "exp(" in found["exp"]
+    assert "rsqrt(" in found["rsqrt"]
+    assert " / " in found["div"]
+
+
+def test_memory(ties, normed):
+    """Buffers of the wrapper: who writes, who reads, what lies in them at the end."""
+    calls = ties["calls"]
+    library = next(one for one in calls if one["kind"] == "library")
+    assert "addmm" in library["computes"] or "mm" in library["computes"]
+    softmax = calls[library["call"] - 1]
+    assert set(softmax["writes"]) <= set(library["reads"])
+    (returned,) = [one for one in ties["buffers"].values() if one["returned"]]
+    assert returned["nodes"] == [calls[-1]["computes"][-1]]
+    assert returned["written_by"][-1] == calls[-1]["call"]
+    # the wrapper says where a buffer takes over another's memory
+    reused = re.findall(r"(buf\d+) = (\w+); del \2  # reuse", normed.code)
+    assert [tuple(one) for call in calls for one in call["in_place"]] == reused
+
+
+def test_a_kernel_that_computes_something_else_is_not_the_nodes(normed, ties):
+    """A tangent became a sine: no line after it has the nodes' values."""
+    changed = dataclasses.replace(normed, code=normed.code.replace("libdevice.tanh(", "libdevice.sin("))
+    assert changed.code != normed.code
+    found = ties_of(changed)
+    lost = {kind(name) for name, one in found["nodes"].items() if one["where"] == "nowhere"}
+    assert {"tanh", "exp", "div", "addmm"} <= lost
+
+
+def test_an_error_of_ours_is_a_refusal(normed):
+    broken = ties_of(dataclasses.replace(normed, code=normed.code.replace("def call(", "def other(")))
+    assert broken["refused"]["code"] == "error"
+    assert broken["calls"] == []
+
+
+def test_no_time_refuses_the_calls(normed):
+    late = ties_of(normed, per_call=0.0)
+    kernels = [one for one in late["calls"] if one["kind"] == "kernel"]
+    assert kernels
+    assert {one["code"] for one in kernels} == {"time"}
+
+
+def test_a_session_that_was_taken_is_verified_later():
+    torch.manual_seed(0)
+    with fresh_dynamo(), watch("simulated") as seen, torch.no_grad():
+        torch.compile(lambda x: torch.relu(x) + 1)(torch.randn(5, 7))
+    subject = {"name": "m", "class": "m", "train": False, "inputs": []}
+    plain = watched_session(seen, subject, "simulated", {}, machine_code=False)
+    verified = watched_session(seen, subject, "simulated", {}, machine_code=False, verify=True)
+    assert "ties" not in plain["lowered"][0]
+    (call,) = verified["lowered"][0]["ties"]["calls"]
+    assert call["computes"] == ["relu", "add"]
+
+
+@pytest.fixture(scope="module")
+def cpp() -> tuple[Live, Ties, Ties]:
+    """A graph for the CPU, its ties, and those of code in which a factor was changed."""
+    torch.manual_seed(0)
+    (live,) = lives(lambda x, y: torch.softmax(x * y.sigmoid(), -1), torch.randn(5, 19), torch.randn(19), target=None)
+    changed = dataclasses.replace(live, code=re.sub(r"\.exp\(\)|std::exp\(", lambda found: {
+        ".exp()": ".expm1()", "std::exp(": "std::expm1("}[found[0]], live.code))  # fmt: skip
+    assert changed.code != live.code
+    return live, *all_ties([live, changed])
+
+
+def test_cpp_lines(cpp):
+    """Rows of 19 are two vectors and three numbers: the lines of either have the nodes' values."""
+    live, ties, _ = cpp
+    assert {one["where"] for one in ties["nodes"].values()} <= {"line", "view"}
+    (call,) = ties["calls"]
+    text = live.code[live.code.index("#include <torch") :].split("\n")
+    lines = {kind(node): text[one["line"] - 1] for one in call["lines"] if one["first"] for node in one["nodes"]}
+    assert "exp(" in lines["exp"]
+    assert " / " in lines["div"]
+    assert "tmp_acc" in lines["sum"]
+    (store,) = [one for one in call["stores"] if ties["buffers"][one["buffer"]]["returned"]]
+    assert kind(store["nodes"][0]) == "div"
+
+
+def test_cpp_that_computes_something_else(cpp):
+    _, _, changed = cpp
+    assert {"exp", "div"} <= {kind(name) for name, one in changed["nodes"].items() if one["where"] == "nowhere"}
+
+
+def found_in(ties: Ties) -> dict[str, str]:
+    return {name: one["where"] for name, one in ties["nodes"].items()}
+
+
+def test_both_branches_of_a_condition():
+    (live,) = lives(
+        lambda x: torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,)), torch.randn(7, 11)
+    )
+    found = found_in(ties_of(live))
+    assert {"true_graph_0.sin", "true_graph_0.add", "false_graph_0.cos", "false_graph_0.mul"} <= found.keys()
+    assert {one for name, one in found.items() if "sin" in name or "cos" in name} == {"line"}
+
+
+def test_random_numbers_are_those_of_the_kernel():
+    """A dropout's mask is a line's though a GPU draws the numbers otherwise."""
+    (live,) = lives(lambda x: nn.functional.dropout(x, 0.4) * 2, torch.randn(6, 30))
+    ties = ties_of(live)
+    assert set(found_in(ties).values()) <= {"line", "view", "library", "buffer"}
+    assert any(kind(node) == "inductor" for call in ties["calls"] for node in call["computes"])
+
+
+def test_what_is_changed_in_place():
+    """An input that is changed: the call writes over the input's own bytes, and what it holds then is the sum."""
+
+    def changed(x, y):
+        x.add_(y.sin())
+        return x * 2
+
+    (live,) = lives(changed, torch.randn(5, 9), torch.randn(5, 9))
+    ties = ties_of(live)
+    (call,) = ties["calls"]
+    assert ["arg0_1", "arg0_1"] in call["in_place"]
+    stored = {one["buffer"]: one["nodes"] for one in call["stores"]}
+    assert "add" in stored["arg0_1"]
+    assert ties["buffers"]["arg0_1"]["input"] == "arg0_1"
+
+
+def test_a_loops_sums_are_parts_of_the_result():
+    """A long row is summed in a loop: what it gathers is a part of the sum, and only the last line is the sum."""
+    (live,) = lives(lambda x: (x.sin() * x).sum(-1), torch.randn(3, 5000))
+    (call,) = ties_of(live)["calls"]
+    gathered = [one for one in call["lines"] if one["part"] == "accumulated"]
+    assert gathered
+    assert {tuple(one["nodes"]) for one in gathered} == {("sum_1",)}
+    assert [one["name"][0] for one in call["lines"] if one["nodes"] == ["sum_1"] and one["first"]] == ["t"]
+
+
+def test_in_16_bits_a_kernel_rounds_at_the_end():
+    """The code computes on in float32: a sum of squares is not the rounded squares' but told as such."""
+    (live,) = lives(lambda x: (x.sin() * x.cos()).exp(), torch.randn(40, 33).bfloat16())
+    ties = ties_of(live)
+    (call,) = ties["calls"]
+    parts = {node: one["part"] for one in call["lines"] for node in one["nodes"][:1]}
+    assert "before_cast" in parts.values() or "unrounded" in parts.values()
+    (store,) = call["stores"]
+    assert store["part"] is None
+    assert [kind(node) for node in store["nodes"]][-1] in ("exp", "convert")
