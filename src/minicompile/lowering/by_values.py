@@ -23,8 +23,9 @@ from minicompile.lowering.captured import (
     is_one_result,
 )
 
+UNREADABLE = "unreadable"  # why a graph is not verified whose ties say what this cannot read
 MISSING = "missing"  # why a call is not verified of which the ties have nothing
-SLICE = "slice"
+PARTIAL, SLICE = "partial", "slice"
 UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 COPY = "aten.copy_.default"
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
@@ -45,6 +46,17 @@ def with_values(graph: Graph, lowered: dict[str, Any]) -> Graph:
     ties = lowered.get("ties")
     if ties is None:
         return graph
+    try:
+        return _with_values(graph, lowered)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        # ties that cannot be read cost what they would have shown, and not the graph
+        nothing = {"inputs": 0, "refused": {"code": UNREADABLE}, "calls": [], "buffers": {}, "nodes": {}}
+        return _with_values(graph, {**lowered, "ties": nothing})
+
+
+def _with_values(graph: Graph, lowered: dict[str, Any]) -> Graph:
+    """The same with ties of this format."""
+    ties = lowered["ties"]
     refused = ties["refused"]
     told = _Told(graph, lowered)
     calls: list[Call] = [{**call, "values": told.of_call(call)} for call in graph["calls"]]
@@ -110,7 +122,7 @@ class _Told:
                 for name in store["nodes"] if not store["part"] else ():
                     self._stored_by[name].add(one["kind"])
         self._constant = {name for name, one in self.ties["nodes"].items() if one["where"] == "constant"}
-        self._proposed: dict[str, dict[int, set[str]]] = {}
+        self._proposed: dict[tuple[str, bool], dict[int, set[str]]] = {}
         self._works = self._each_work()
 
     def _each_work(self) -> dict[str, Any]:
@@ -165,7 +177,7 @@ class _Told:
             **found,
             "finishes": [name for name in (*found["computes"], *found["again"]) if self._begun(name, call)],
             "reads": [self._stored(name, *held.get(name, ([], None))) for name in tied["reads"]],
-            "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in tied["stores"]],
+            "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in self._stores(call, tied)],
             "in_place": tied["in_place"],
             "lines": self._lines(call, tied, self.kernels.get(call["kernel"])),
         }
@@ -197,7 +209,11 @@ class _Told:
         # of what is cut out of a result, and computed nowhere else, a part of that result is computed
         parts = [(one["nodes"][0], one["part"]) for one in lines if one["part"] in UNFINISHED]
         parts += [(name, one["part"]) for one in lines if one["part"] == SLICE for name in self._written_for(call, one)]
-        parts += [(one["nodes"][0], "partial") for one in tied["stores"] if one["part"] == "partial" and one["nodes"]]
+        parts += [
+            (one["nodes"][0], one["part"])
+            for one in self._stores(call, tied)
+            if one["part"] == PARTIAL and one["nodes"]
+        ]
         parts += [(name, "other") for name in here if self._seen(name)[1] or self._whole(name) in lacking]
         before = loaded.union(*held.values())
         elsewhere = {self._seen(name)[0] for name in before | in_lines if name in self.nodes} - {*here}
@@ -235,8 +251,16 @@ class _Told:
             if one["part"] not in WHOLE or not names:
                 continue
             new = [name for name in names if name in tied["computes"]]
+            loads = self._proposals(call, loads=True).get(one["line"])
             if meant:
-                found += [*meant, *(name for name in self._meant(call, new) if self._hands_on(name, meant))]
+                handed = [*meant]
+                for name in self._meant(call, new):
+                    handed += [name] if name not in handed and self._hands_on(name, handed) else []
+                found += handed
+            elif (
+                loads is not None
+            ):  # what is in memory was not computed here, but for what the load itself is, a lookup
+                found += [name for name in new if {name, *self._operations([name])} & loads]
             elif new:
                 found += self._meant(call, new)
             elif not one["first"] and not {*one["nodes"]} & loaded:
@@ -267,12 +291,12 @@ class _Told:
     def _is_copy(self, name: str) -> bool:
         return name in self.nodes and self.nodes[name]["target"] == COPY
 
-    def _proposals(self, call: Call) -> dict[int, set[str]]:
-        if call["id"] not in self._proposed:
-            self._proposed[call["id"]] = self._noted_lines(call)
-        return self._proposed[call["id"]]
+    def _proposals(self, call: Call, *, loads: bool = False) -> dict[int, set[str]]:
+        if (call["id"], loads) not in self._proposed:
+            self._proposed[call["id"], loads] = self._noted_lines(call, loads)
+        return self._proposed[call["id"], loads]
 
-    def _noted_lines(self, call: Call) -> dict[int, set[str]]:
+    def _noted_lines(self, call: Call, loads: bool) -> dict[int, set[str]]:
         """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
         found: dict[int, set[str]] = defaultdict(set)
         for definition in self._definitions:
@@ -280,7 +304,7 @@ class _Told:
                 continue
             for index, node, name, _ in definition["operations"]:
                 for one in self._operations_of.get(node, ()) if node in call["scheduler_nodes"] else ():
-                    if one["name"] == name and self._computes(one):
+                    if one["name"] == name and (one["operation"] == "load" if loads else self._computes(one)):
                         found[index + 1].add(one["producer"])
         return found
 
@@ -370,6 +394,14 @@ class _Told:
             one["extern"] and (one["line"] or 0) < (call["line"] or 0) and name in one["aten_nodes"]
             for one in self.graph["calls"]
         )
+
+    def _stores(self, call: Call, tied: dict) -> list[dict]:
+        """What a call leaves in memory; parts that a node can be made of are told where the call was written for it."""
+        meant = set().union(*self._proposals(call).values())
+        return [
+            one if one["part"] != PARTIAL or {*self._operations(one["nodes"][:1])} & meant else {**one, "nodes": []}
+            for one in tied["stores"]
+        ]
 
     def _stored(self, buffer: str, nodes: list[str], part: str | None) -> Stored:
         known = self.ties["buffers"].get(buffer, {})

@@ -109,3 +109,13 @@ def test_a_watch_without_ties_is_what_it_was():
     assert "verified" not in graph
     assert not any("values" in one for one in graph["calls"])
     assert not any("by" in one for one in (*graph["nodes"], *graph["buffers"]))
+
+
+@pytest.mark.parametrize("spoilt", [{"calls": [{"kernel": "a"}]}, {"nodes": None}, {"buffers": {"buf0": {}}}])
+def test_ties_that_cannot_be_read_leave_the_graph_to_notes(spoilt):
+    fill = call("triton_poi_fused_new_zeros_0", 145, lines={23: ("full_default", None)})
+    found = {**ties([fill], buffers(buf0=["full_default"])), **spoilt}
+    capture = with_ties("index_add", "simulated", found)
+    assert capture["graphs"][0]["verified"] == {"inputs": 0, "refused": "unreadable", "kernels": [0, 2]}
+    assert told_by_notes(capture)["graphs"] == captured("index_add", "simulated").capture["graphs"]
+    assert "(what was found of it cannot be read)" in annotate(capture)

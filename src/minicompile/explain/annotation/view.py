@@ -219,14 +219,13 @@ class KernelView:
         """
         if self.values is None:
             return []
-        told = {one["line"] for one in self.values["lines"]}
+        has = {one["line"]: {*one["nodes"]} for one in self.values["lines"]}
         known = {node["name"] for node in (*self.fused, *(one for one, _ in self.unfinished))}
         names = {
             one.producer
             for line, operations in self.operations.items()
-            if line not in told
             for one in operations
-            if one.operation not in MOVES
+            if one.operation not in MOVES and one.producer not in has.get(line, ())
         } & self._producers
         return [
             node
