@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from minicompile.torch_private.names import owner
+from minicompile.torch_private.tensors import changes_arguments
 from minicompile.verifying import random_numbers
 from minicompile.verifying.blocks import Unable
 
@@ -23,6 +24,14 @@ HOLE = -100  # what a loss looks past
 
 def on_cpu(value: Any) -> Any:
     return CPU if isinstance(value, torch.device) else value
+
+
+def here(value: Any) -> Any:
+    """A constant of a graph with its values, where it is on a GPU that is not here."""
+    found = getattr(value, "values_here", value)
+    if type(found) is owner("fake_tensor").FakeTensor:
+        raise Unable("constant")
+    return found
 
 
 class Values(fx.Interpreter):
@@ -45,7 +54,7 @@ class Values(fx.Interpreter):
         self.raw: dict[str, Any] = {}
 
     def run_node(self, node: fx.Node) -> Any:
-        changing = node.op == "call_function" and _changes(node.target)
+        changing = node.op == "call_function" and changes_arguments(node.target)
         given = [*self._tensors(node)] if changing else []
         before = [one.clone() for one in given]
         value = super().run_node(node)
@@ -68,10 +77,7 @@ class Values(fx.Interpreter):
         return found
 
     def fetch_attr(self, target: str) -> Any:
-        value = super().fetch_attr(target)
-        if isinstance(value, torch.Tensor) and type(value) is owner("fake_tensor").FakeTensor:
-            raise Unable("constant")
-        return value
+        return here(super().fetch_attr(target))
 
     def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
         args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
@@ -96,12 +102,6 @@ class Values(fx.Interpreter):
             self.found |= runs.found
         taken = bool(condition) if self.branch is None else self.branch
         return results[0 if taken else 1]
-
-
-def _changes(target: Any) -> bool:
-    """Whether an operation may change what it is given."""
-    schema = getattr(target, "_schema", None)
-    return schema.is_mutable if schema is not None else str(target).startswith("triton_kernel_wrapper_mutation")
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from minicompile.torch_private.names import owner
+from minicompile.torch_private.tensors import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
@@ -33,7 +33,7 @@ class Live:
     constants: dict[str, Any] = field(default_factory=dict)
     proposed: dict[str, str | None] = field(default_factory=dict)  # by buffer the node that Inductor notes for it
     users: user_kernels.Noted | None = None  # Triton kernels of the user's
-    own: list[Any] | None = None  # inputs with which the model called it
+    given: list[Any] = field(default_factory=list)  # inputs with which the model called it, where that is known
 
 
 def all_ties(lives: Sequence[Live | None]) -> list[Ties]:
@@ -56,7 +56,7 @@ def all_ties(lives: Sequence[Live | None]) -> list[Ties]:
 def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, library: Library | None = None) -> Ties:
     """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
     began = time.monotonic()
-    with owner("no_modes")._disable_current_modes(), torch.no_grad():
+    with outside_of_modes(), torch.no_grad():
         try:
             made = _Verification(live, began + seconds, per_call, library).made()
         except Unable as error:
@@ -94,6 +94,10 @@ class _CallFound:
     refused: str | None = None
 
 
+class _NoInput(Exception):
+    """The graph does not take an input that was made up."""
+
+
 class _Verification:
     def __init__(self, live: Live, deadline: float, per_call: float, library: Library | None) -> None:
         self.seconds = deadline - time.monotonic()
@@ -107,14 +111,20 @@ class _Verification:
         runs = 0
         self.constant: set[str] | None = None
         branches = (True, False) if "cond" in {str(one.target) for one in self.live.module.graph.nodes} else (None,)
-        began = time.monotonic()
+        began, refusal = time.monotonic(), _NoInput("none")
         for inputs in self._inputs():
-            for branch in branches:
-                self._run(inputs, branch)
+            try:
+                for branch in branches:
+                    self._run(inputs, branch)
+            except _NoInput as error:  # that the graph itself refuses; others it may take
+                refusal = error
+                continue
             runs += 1
             spent = time.monotonic() - began
             if spent * (runs + 1) / runs > self.seconds and spent > LONG:
                 break
+        if not runs:
+            raise Unable("input", str(refusal)[:200])
         return self._ties(runs)
 
     def _inputs(self) -> list[list[Any]]:
@@ -123,11 +133,27 @@ class _Verification:
         highest, holes = self._valid_integers(module)
         sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
         limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
-        made = [] if self.live.own is None else [self.live.own]
+        own = self._own()
+        made = [] if own is None else [own]
+        self.own = own is not None
         for number, kind in enumerate(("normal", "positive", "normal")[len(made) :]):
             below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
             made.append(graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset()))
         return made
+
+    def _own(self) -> list[Any] | None:
+        """What the model called the graph with, where it is what the graph takes."""
+        values = [node.meta.get("val") for node in graphs.inputs_of(self.live.module)]
+        if not values or len(values) != len(self.live.given):
+            return None
+        for value, given in zip(values, self.live.given, strict=True):
+            if isinstance(value, torch.Tensor) != isinstance(given, torch.Tensor):
+                return None
+            if isinstance(value, torch.Tensor):
+                wanted = [*map(graphs.hint, value.size())], [*map(graphs.hint, value.stride())], value.dtype
+                if wanted != ([*given.size()], [*given.stride()], given.dtype) or given.device.type != "cpu":
+                    return None
+        return [one.detach() if isinstance(one, torch.Tensor) else one for one in self.live.given]
 
     def _valid_integers(self, module: fx.GraphModule) -> tuple[dict[str, int], frozenset[str]]:
         """For each input of integers, the largest below which the graph can look up; those with holes."""
@@ -167,7 +193,12 @@ class _Verification:
         module = self.live.module
         names = [node.name for node in graphs.inputs_of(module)]
         eager = graphs.Values(module, branch, self._users_kernel)
-        eager.run(*[_copied(one) for one in inputs])
+        try:
+            eager.run(*[_copied(one) for one in inputs])
+        except Unable:
+            raise
+        except Exception as error:  # an index that is not there, a matrix that has no inverse
+            raise _NoInput(f"{type(error).__name__}: {error}".splitlines()[0]) from error
         if sum(one.numel() for one in eager.found.values()) > LARGEST:
             raise Unable("size")
         if self.layouts is None:
@@ -194,7 +225,8 @@ class _Verification:
             met.add(key)
 
         recorder.after_call, recorder.branch = ended, branch
-        run = wrappers.loaded(self.live.code, recorder, self.live.constants, self.library)
+        constants = {name: graphs.here(value) for name, value in self.live.constants.items()}
+        run = wrappers.loaded(self.live.code, recorder, constants, self.library)
         results = run(copies)
         self.recorder = recorder
         self._returned(results, recorder)
@@ -365,7 +397,7 @@ class _Verification:
                 returned=name in recorder.returned,
                 input=name if name in recorder.inputs else None,
             )
-        return Ties(format=FORMAT, inputs=runs, own=self.live.own is not None, refused=None, seconds=0.0, calls=calls,
+        return Ties(format=FORMAT, inputs=runs, own=self.own, refused=None, seconds=0.0, calls=calls,
                     buffers=buffers, nodes=nodes)  # fmt: skip
 
     def _where(self, node: fx.Node, where: dict[str, dict[str, Any]], constants: set[str]) -> dict[str, Any]:

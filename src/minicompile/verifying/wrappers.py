@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from minicompile.torch_private.tensors import storage_identity
 from minicompile.verifying import kernels, random_numbers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
@@ -89,13 +90,12 @@ class Recorder:
 
     def allocation(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
-        if storage._cdata not in (one._cdata for one in self.kept):
-            for number, one in enumerate(self.kept):
-                if one.data_ptr() == storage.data_ptr() and storage.nbytes():
-                    return number
-            self.kept.append(storage)
-            return len(self.kept) - 1
-        return next(number for number, one in enumerate(self.kept) if one._cdata == storage._cdata)
+        identity = storage_identity(storage)
+        for number, one in enumerate(self.kept):
+            if storage_identity(one) == identity or (storage.nbytes() and one.data_ptr() == storage.data_ptr()):
+                return number
+        self.kept.append(storage)
+        return len(self.kept) - 1
 
     def name_of(self, tensor: torch.Tensor, around: dict[str, Any]) -> str | None:
         """What the wrapper calls a tensor, or the memory that it is a view of."""
