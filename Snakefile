@@ -46,6 +46,7 @@ localrules:
     restore_distributed,
     restore_gemv,
     restore_model,
+    restore_loss,
     record,
     verify_records,
     lock,
@@ -54,6 +55,7 @@ localrules:
     report_24,
     report_25,
     report_26,
+    report_27,
     phase_reports,
     dag,
     lab_page,
@@ -71,6 +73,7 @@ rule all:
         ["results/24/bandwidth.png"] if plan.headline_with("contest") else [],
         "results/25/REPORT.md",
         ["results/26/README.md"] if plan.headline_with("model_contest") else [],
+        ["results/27/README.md"] if plan.losses else [],
         "results/PHASE_24_REPORT.md",
         "results/PHASE_25_REPORT.md",
         "results/lab.lock.json",
@@ -96,5 +99,6 @@ include: "rules/lock.smk"
 include: "rules/exercise.smk"
 include: "rules/grade.smk"
 include: "rules/model.smk"
+include: "rules/loss.smk"
 include: "rules/front_door.smk"
 include: "rules/content.smk"

@@ -20,6 +20,7 @@ import pytest
 import stage_24_pages as stage_24
 import stage_25_pages as stage_25
 import stage_26_pages as stage_26
+import stage_27_pages as stage_27
 import yaml
 from numbers_of_a_page import SPELLED, TAG, Figure, Source, strangers, unwritten, watched
 from recorded_pages import CPU, GPU, Page, elsewhere, recorded
@@ -73,6 +74,7 @@ def concept_page(name: str) -> Page:
             derived=stage_24.concepts_derived(facts),
         ),
         Source([], derived=stage_26.concept_derived(facts)),
+        Source([], derived=stage_27.concept_derived(facts)),
     ]
     return Page(lambda language: concept_pages.page(name, facts), sources)
 
@@ -88,6 +90,7 @@ PAGES: dict[str, Callable[[], Page]] = {
     "25/minigpt/PROFILE": partial(stage_25.profile_of, "minigpt"),
     "25/safety": stage_25.training_of,
     "26/README": stage_26.report_26_page,
+    "27/README": stage_27.report_27_page,
     "PHASE_24_REPORT": stage_25.phase_24,
     "PHASE_25_REPORT": stage_25.phase_25,
     "lab.html": lab_page,

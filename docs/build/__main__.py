@@ -11,7 +11,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.build import concept_pages, config_page, cpu_ladder, explorer_picture, playbook, price, readme, what_if_pages
+from docs.build import (
+    concept_pages,
+    config_page,
+    cpu_ladder,
+    explorer_picture,
+    playbook,
+    price,
+    readme,
+    what_if_pages,
+    who_is_right,
+)
 from docs.build.over_time import page as over_time_page
 from docs.build.over_time import switches as switches_page
 from docs.build.site_explorers import recorded_capture
@@ -87,6 +97,12 @@ def write_over_time(options: argparse.Namespace) -> None:
     over_time_page.write_page(read_json(over_time_page.DATA), options.docs)
 
 
+def write_loss(options: argparse.Namespace) -> None:
+    """Write the page on whose linear and cross-entropy is right, and keep what it quotes of a CPU here."""
+    who_is_right.remember(options.results)
+    write_text(options.docs / "who_is_right.md", who_is_right.page(who_is_right.verdicts()))
+
+
 def write_switches(options: argparse.Namespace) -> None:
     """Write the page on Inductor's switches, and keep what it quotes of those that have been tried here."""
     switches_page.remember(options.results)
@@ -123,6 +139,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "what_if": write_what_if,
     "over_time": write_over_time,
     "switches": write_switches,
+    "loss": write_loss,
     "explorer": write_explorer,
 }
 

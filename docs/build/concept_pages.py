@@ -7,6 +7,7 @@ import yaml
 from docs.build import cpu_ladder
 from docs.build.facts.compiler_facts import compiler_facts
 from docs.build.facts.float_facts import float_facts
+from docs.build.facts.loss_facts import loss_facts
 from docs.build.facts.model_facts import model_facts
 from docs.build.facts.softmax_facts import softmax_facts
 from docs.build.figures import FIGURES, draw
@@ -25,6 +26,7 @@ PAGES = (
     "inductor",
     "reading_kernels",
     "one_kernel",
+    "the_head_that_trains",
 )
 LADDER_PICTURE = "images/cpu_ladder.svg"
 ON_THE_COMPILER = ("inductor", "reading_kernels")  # which quote the installed torch
@@ -45,6 +47,7 @@ def facts(recorded: Path, config: dict, capture: dict) -> dict:
         "compiler": compiler_facts(capture),
         "ladder": cpu_ladder.ladder_facts(),
         "model": model_facts(recorded.parent / "26"),
+        "loss": loss_facts(recorded),
         "record": recorded.as_posix(),
     }
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from minilab.errors import LabError
 
+OF_ONE_SIZE = {"h100-80gb": "h100"}  # with another size it is another board: H100 PCIe, H100 NVL, H100 96GB
 NVIDIA_FACTS = (
     "name",
     "driver_version",
@@ -32,8 +33,19 @@ def short_name(name: str) -> str:
 
 
 def slug(name: str) -> str:
-    """Make the slug of a hardware name: its short name without NVIDIA's, in lower case, with hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"^NVIDIA\b", "", short_name(name)).lower()).strip("-")
+    """Make the slug of a hardware name: its short name without NVIDIA's, in lower case, with hyphens.
+
+    The kind of memory is left out, and its size where the board comes with one alone: `h100` for
+    `NVIDIA H100 80GB HBM3`, and `a100-sxm4-40gb` beside `a100-sxm4-80gb`.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", re.sub(r"^NVIDIA\b", "", short_name(name)).lower()).strip("-")
+    plain = re.sub(r"-hbm\d\w*", "", plain)
+    return OF_ONE_SIZE.get(plain, plain)
+
+
+def called_today(device: str) -> str:
+    """The slug of a device that a configuration or a record names, perhaps with the kind of its memory, as once."""
+    return device if is_cpu(device) else slug(device)
 
 
 def is_cpu(device: str) -> bool:

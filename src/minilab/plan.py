@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from minilab.config.check import is_for_cpu
-from minilab.device import devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
+from minilab.device import called_today, devices_here, gpu_devices, gpu_names, has_cpp_compiler, is_cpu, slug
 from minilab.errors import LabError
 from minilab.files import read_object
 from minilab.records.artefact import PAGES, RECORDED, TABLE, Artefact, artefact
@@ -36,7 +36,7 @@ def measured_devices(config: dict, elsewhere: bool = False) -> list[str]:
             "devices.measure: auto asks the machine that snakemake runs on, and its jobs run on others; name the "
             "devices of those, e.g. --config 'devices={measure: [h200], recorded: auto}'."
         )
-    return devices_here() if measure == "auto" else measure
+    return devices_here() if measure == "auto" else list(dict.fromkeys(map(called_today, measure)))
 
 
 def _files_of(made: Mapping) -> list[str]:
@@ -64,7 +64,7 @@ class Plan:
         recorded = self.config["devices"]["recorded"]
         if recorded == "auto":
             recorded = sorted(path.name for path in Path(self.records).glob("*/") if (path / "24").is_dir())
-        return [device for device in recorded if device not in self.measured]
+        return [device for device in recorded if called_today(device) not in self.measured]
 
     @cached_property
     def devices(self) -> list[str]:
@@ -221,6 +221,12 @@ class Plan:
         return here >= min(self.config["distributed"]["cuda"]["ranks"])
 
     @cached_property
+    def losses(self) -> list[str]:
+        """Devices on which linear and cross-entropy are timed and judged: those here, those whose record holds both."""
+        names = ("loss", "loss_correctness")
+        return [device for device in self.devices if all(self.has(name, device=device) for name in names)]
+
+    @cached_property
     def measured_together(self) -> list[str]:
         """Devices of which there are enough to measure distributed training."""
         return [device for device in self.measured if self.has_ranks(device)]
@@ -335,5 +341,6 @@ class Plan:
         if entry.name in by_model:
             return [{"model": model, "device": device} for model, device in by_model[entry.name]]
         devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "gemv": self.multiplied}
+        devices |= dict.fromkeys(("loss", "loss_correctness"), self.losses)
         devices |= {name: self.headline_with(name) for name in ("contest", "head", "model_contest")}
         return [{"device": device} for device in devices.get(entry.name, self.devices)]

@@ -21,6 +21,8 @@ USER = re.compile(r"node=(?:\w+\(name=')?(\w+)")
 OUTPUT = re.compile(r"^    (\w+): \w+$", re.M)
 ALONG_ROWS = re.compile(r"ops\.(?:reduction|sort)\(|self\.scan\d*\(|ops\.scan\(")
 ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', (?P<index>.*?), \{(?P<lengths>.*?)\}")
+NAMED = re.compile(r"'(\w+)'")
+NO_LOAD = re.compile(r"(?:ops\.store(?:_reduction)?|ops\.reduction|self\.get_index)\(.*")
 UNBACKED = re.compile(r": [^,]*\bu\d")
 SIZES = re.compile(r"^\w+\.sizes = \(\[(.*?)\], \[(.*?)\]\)", re.M)
 
@@ -34,7 +36,9 @@ class Printed:
     accesses: set[str] = field(default_factory=set)  # with their indices and loops, as they are printed
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
-    changes: set[str] = field(default_factory=set)
+    place: int = 0  # in the order in which they are to run
+    loads: set[str] = field(default_factory=set)  # memory, by the name that it has before anything changes it
+    stores: set[str] = field(default_factory=set)
     waits_for: set[str] = field(default_factory=set)  # buffers
     outputs: set[str] = field(default_factory=set)
     users: set[str] = field(default_factory=set)  # nodes, or OUTPUT
@@ -68,8 +72,8 @@ def printed(text: str) -> dict[str, Printed]:
         for _, way, what in COMPARED.findall(part):
             (node.writes if way == "writes" else node.reads).update(re.findall(r"MemoryDep\('(\w+)'", what))
             node.accesses |= {match[0] for match in ACCESS.finditer(what)}
-            loop = head["kind"] == "SchedulerNode"  # which names its accesses; a call is given whole tensors to read
-            (node.changes if loop else node.reads).update(re.findall(r"(?:Star|Weak)Dep\(name='(\w+)'", what))
+            if head["kind"] != "SchedulerNode":  # a call, which is given whole tensors to read
+                node.reads.update(re.findall(r"StarDep\(name='(\w+)'", what))
             if way == "unmet_dependencies":
                 node.waits_for |= set(re.findall(r"Dep\((?:name=)?'(\w+)'", what))
         node.outputs = set(OUTPUT.findall(part))
@@ -79,6 +83,17 @@ def printed(text: str) -> dict[str, Printed]:
         match = SIZES.search(part)
         node.sizes = (match[1], match[2]) if match else None
         node.reduces = bool(ALONG_ROWS.search(part))
+        # a loop says in its body what it loads, by the memory's own name whoever has changed it
+        _, body, text = part.partition("_loop_body:\n")
+        node.loads = set(NAMED.findall(NO_LOAD.sub("", text))) if body else set(node.reads)
+        node.place = len(found)
+    memory = {later: earlier for node in found.values() for later, earlier in node.mutated.items()}
+
+    def owner(buffer: str) -> str:
+        return owner(memory[buffer]) if buffer in memory else buffer
+
+    for node in found.values():
+        node.loads, node.stores = set(map(owner, node.loads)), set(map(owner, node.outputs))
     return found
 
 
@@ -93,9 +108,9 @@ class Side:
 
     def __init__(self, names: list[str], nodes: dict[str, Printed]) -> None:
         self.nodes = [nodes[name] for name in names if name in nodes]
-        self.accesses, self.reads, self.writes, self.changes = (
+        self.accesses, self.reads, self.writes, self.loads = (
             set().union(*(getattr(node, what) for node in self.nodes))
-            for what in ("accesses", "reads", "writes", "changes")
+            for what in ("accesses", "reads", "writes", "loads")
         )
         self.sizes = [node.sizes for node in self.nodes]
 
@@ -151,13 +166,27 @@ def _others_between(first: list[str], second: list[str], nodes: dict[str, Printe
     return bool(_after(after, nodes, fused) & set(second))
 
 
-def _touch(first: Side, second: Side) -> tuple[str, set[str]]:
-    """What two sides have to do with one another, and the buffers that both touch."""
-    handed = first.writes & second.reads | second.writes & first.reads
-    shared = (first.reads | first.writes) & (second.reads | second.writes)
-    changed = first.writes & second.changes | second.writes & first.changes
-    code = "handed" if handed else "changed" if changed else "read_by_both" if shared else "nothing_shared"
-    return code, shared | changed
+def _follows(first: Side, second: Side, nodes: dict[str, Printed]) -> dict[str, set[str]]:
+    """The memory that the second side has after the first, by what each does to it, in the order of the program."""
+    found: dict[str, set[str]] = {code: set() for code in ("handed", "changed", "overwritten", "left_by_another")}
+    for one, other in ((one, other) for one in first.nodes for other in second.nodes if one.place < other.place):
+        between = [node for node in nodes.values() if one.place < node.place < other.place]
+        changed = set().union(*(node.stores for node in between))
+        found["handed"] |= one.stores & other.loads - changed
+        found["left_by_another"] |= one.stores & other.loads & changed
+        found["changed"] |= one.stores & other.stores
+        found["overwritten"] |= one.loads & other.stores
+    return found
+
+
+def _touch(first: Side, second: Side, nodes: dict[str, Printed]) -> tuple[str, set[str]]:
+    """What two sides have to do with one another, and the memory that this is about."""
+    there, back = _follows(first, second, nodes), _follows(second, first, nodes)
+    for code, memory in there.items():
+        if memory | back[code]:
+            return code, memory | back[code]
+    both = first.loads & second.loads
+    return ("read_by_both" if both else "nothing_shared"), both
 
 
 def _shared_bytes(first: Side, second: Side, nodes: dict[str, Printed], graph: dict) -> int:
@@ -175,9 +204,14 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
     names, reason = (decision["first"], decision["second"]), decision["reason"]
     first, second = (Side(some, nodes) for some in names)
     code, buffers = reason["code"], set(reason.get("buffers", ()))
-    if code in ("handed", "changed", "read_by_both", "nothing_shared"):
-        truth, touched = _touch(first, second)
+    if code in ("handed", "changed", "overwritten", "left_by_another", "read_by_both", "nothing_shared"):
+        truth, touched = _touch(first, second, nodes)
+        memory = {one: other for node in nodes.values() for one, other in node.mutated.items()}
+        while more := buffers & memory.keys():
+            buffers = buffers - more | {memory[one] for one in more}
         return truth == code and buffers <= touched
+    if code in ("waits", "changes_later"):
+        return buffers <= _follows(first, second, nodes)["overwritten" if code == "waits" else "changed"]
     if code in ("taken", "taken_removed"):
         return any({*names[0], *names[1]} <= set(call["scheduler_nodes"]) for call in graph["calls"])
     if code == "ungiven":  # a C++ kernel may run the loops of several groups, one after the other
@@ -198,14 +232,16 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
         alike = {prod(one) for one in reducing.reductions} == other.elements
         blocks = other.blocks()
         if len(decision["reasons"]) > 1:  # they shared nothing, and the loops were put into the other's order
-            blocks |= reducing.blocks(_touch(first, second)[1])
+            blocks |= reducing.blocks((first.reads | first.writes) & (second.reads | second.writes))
         return alike and not other.reductions and bool(blocks - reducing.reductions)
     if code == "cycle":
         return _others_between(*names, nodes, fused) or _others_between(*names[::-1], nodes, fused)
     if code == "reversed":
         return bool(_after(names[1], nodes, fused) & set(names[0]))
     if code == "other_order":
-        return bool(first.writes & (second.reads | second.changes))
+        # at the same places of loops that are the same it would be no obstacle
+        reads = {one for one in second.accesses if ACCESS.match(one)["buffer"] in first.writes}
+        return bool(_follows(first, second, nodes)["handed"]) and not (reads and reads <= first.accesses)
     if code in ("library", "user_kernel"):
         users_own = any(node.computes == "UserDefinedTritonKernel" for node in (*first.nodes, *second.nodes))
         others = any(node.kind != "SchedulerNode" for node in (*first.nodes, *second.nodes))

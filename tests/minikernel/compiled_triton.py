@@ -48,7 +48,7 @@ def compile_triton(
     types = {name: counts.get(name, pointer) for name in kernel.arg_names} | dict.fromkeys(constants, "constexpr")
     types[kernel.arg_names[0]] = written
     what = f"the Triton {direction} kernel with {config} at {cols} columns of {dtype}"
-    return {**config, "cols": cols, "dtype": dtype, **_resources(what, kernel, types, constants, options)}
+    return {**config, "cols": cols, "dtype": dtype, **resources(what, kernel, types, constants, options)}
 
 
 def compile_triton_textbook(cols: int) -> dict:
@@ -59,12 +59,22 @@ def compile_triton_textbook(cols: int) -> dict:
     constants = {"BLOCK": options.pop("BLOCK")}
     types = {"y": "*fp32", "x": "*fp32", "cols": "i32", "BLOCK": "constexpr"}
     what = f"the textbook's Triton kernel at {cols} columns"
-    resources = _resources(what, softmax_kernel, types, constants, options)
-    return {**constants, **options, "cols": cols, "dtype": "float32", **resources}
+    found = resources(what, softmax_kernel, types, constants, options)
+    return {**constants, **options, "cols": cols, "dtype": "float32", **found}
 
 
-def _resources(what: str, kernel: Any, types: dict[str, str], constants: dict[str, Any], options: dict) -> dict:
-    """Compile a kernel and read its registers, stack_bytes and shared_bytes; pointers are aligned as torch's are."""
+def resources(
+    what: str,
+    kernel: Any,
+    types: dict[str, str],
+    constants: dict[str, Any],
+    options: dict,
+    dividing: tuple[str, ...] = (),
+) -> dict:
+    """Compile a kernel and read its registers, stack_bytes and shared_bytes; pointers are aligned as torch's are.
+
+    `dividing`: numbers that 16 divides, as Triton sees when it launches.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -76,6 +86,7 @@ def _resources(what: str, kernel: Any, types: dict[str, str], constants: dict[st
     # torch's allocations are aligned to 16 bytes, and Triton specialises on that when it launches: without this
     # attribute other, slower code would be looked at.
     pointers = [number for number, kind in enumerate(types.values()) if kind.startswith("*")]
+    pointers += [list(types).index(name) for name in dividing]
     source = ASTSource(
         fn=kernel,
         signature=types,
@@ -86,9 +97,9 @@ def _resources(what: str, kernel: Any, types: dict[str, str], constants: dict[st
         compiled = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32), options=options | FUSION)
     except Exception as error:  # Triton has no common class for what its passes raise
         raise does_not_compile(what, error) from error
-    resources = resource_usage(compiled.asm["cubin"])[0]
+    used = resource_usage(compiled.asm["cubin"])[0]
     return {
-        "registers": resources["registers"],
-        "stack_bytes": resources["stack_bytes"],
+        "registers": used["registers"],
+        "stack_bytes": used["stack_bytes"],
         "shared_bytes": compiled.metadata.shared,
     }

@@ -30,6 +30,14 @@ class EmulatedGpu:
     def __init__(self, monkeypatch):
         self.launched, self.refusals, self.capturing, self.stream = [], [], False, STREAM
         self._kernels = {}
+
+        def cooperative(number, grid, *given):
+            # all its blocks run at once, as an emulated cluster's do
+            kernel, _ = self._kernels[number]
+            self._kernels[number] = kernel, grid
+            return self.cuLaunchKernel(number, grid, *given, None)
+
+        self.cuLaunchCooperativeKernel = cooperative
         monkeypatch.setattr(driver, "library", lambda: self)
         monkeypatch.setattr(weights, "_check_place", lambda dtype, device: None)
         monkeypatch.setattr(launch, "check_takes", lambda model: None)

@@ -53,6 +53,23 @@ def test_a_gpu_publishes_what_a_cpu_has_not(config: dict):
     assert gpu - cpu == {"autotune", "contest", "head", "watched", "watched_simulated", "gemv", "model_contest"}
 
 
+def test_the_heads_loss_is_shown_of_devices_that_are_here_and_of_complete_records(
+    config: dict, tmp_path: Path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for device, names in {"h200": ("loss", "loss_correctness"), "a100": ("loss",)}.items():
+        for name in names:
+            path = Path(artefact(name).record(device=device))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+    config["devices"]["recorded"] = ["h200", "a100"]
+    plan = Plan(config, ["cpu-x"])
+    assert plan.losses == ["cpu-x", "h200"]
+    assert [plan.places(artefact(name)) for name in ("loss", "loss_correctness")] == [
+        [{"device": "cpu-x"}, {"device": "h200"}]
+    ] * 2
+
+
 def test_pages_are_published_beside_what_they_show(config: dict):
     pages = Plan(config, ["h200", "cpu-x"]).pages("h200")
     assert {"results/24/roofline.png", "results/24/bandwidth.svg", "results/25/minigpt/h200/training.png"} <= set(pages)
@@ -161,3 +178,12 @@ def test_a_users_model_is_profiled_where_devices_are_measured(config: dict):
     assert params["entry"] == config["models"]["mine"]
     assert [case["modes"] for case in params["cases"]] == [config["profile"]["modes"]["cuda"]]
     assert ("mine", "h200") not in Plan(config, ["cpu-x"]).profiles  # whose record has no such model
+
+
+def test_slugs_of_before_kinds_of_memory_were_left_out_are_found(config: dict, tmp_path: Path):
+    """A record of `h100-80gb-hbm3` is that of an `h100`: shown where none is here, and not beside one that is."""
+    (tmp_path / "h100-80gb-hbm3/24").mkdir(parents=True)
+    named = config | {"devices": {"measure": ["h100-80gb-hbm3", "h100"], "recorded": "auto"}}
+    assert measured_devices(named) == ["h100"]
+    assert Plan(named, ["h100"], str(tmp_path)).recorded == []
+    assert Plan(named, ["cpu-x"], str(tmp_path)).recorded == ["h100-80gb-hbm3"]

@@ -86,9 +86,10 @@ def _with_machine_code(record: Record) -> list[Graph]:
             graph = with_cpp_assembly(graph, lowered["instructions"], record.panes)
         graphs.append({**graph, "code_sha256": code_digest(lowered["code"])})
     links, panes = record.panes.links(), {pane["id"]: pane["lines"] for pane in record.panes.panes}
-    by_line, found = not record.watched["missing_hooks"], []
+    by_line, simulated = not record.watched["missing_hooks"], record.watched["target"] == "simulated"
+    found = []
     for graph in graphs:
-        held = invariants(graph, links, panes[graph["panes"]["code"]], by_line=by_line)
+        held = invariants(graph, links, panes[graph["panes"]["code"]], by_line=by_line, simulated=simulated)
         found.append(with_doubts({**graph, "coverage": coverage(graph, links), "invariants": held}))
     return found
 

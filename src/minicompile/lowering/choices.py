@@ -7,7 +7,7 @@ of candidates stands once, under an id of its own.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minicompile.lowering.captured import Graph, Kind, Pane
+from minicompile.lowering.captured import Graph, Kind, Pane, SchedulerNode
 from minicompile.lowering.panes.printed_text import definition_lines
 
 KINDS = ("algorithm", "clock", "heuristic", "pattern", "decomposition", "layout", "absent")
@@ -40,7 +40,7 @@ def chosen(
             "heuristic": _heuristics(lowered["triton"], target),
             "pattern": [_pattern(one, places) for one in taken["pattern"]],
             "decomposition": taken["decomposition"],
-            "layout": _layouts(taken["layout"], places),
+            "layout": _layouts(taken["layout"], places, graph),
         }
         for kind, its in made.items():
             found[kind] += [{"kind": kind, "graph": graph["id"], **one} for one in its]
@@ -65,7 +65,11 @@ class _Places:
         for pane, lines in (self._joint, self._aten) if stage == "joint" else (self._aten, self._joint):
             if line := lines.get(name):
                 return {"name": name, "target": target, "pane": pane, "line": line}
-        return {"name": name, "target": target, "pane": None, "line": None}
+        return self.nowhere({"name": name, "target": target})
+
+    def nowhere(self, node: Mapping[str, Any]) -> dict:
+        """A node that is in neither, or of which it is not known where."""
+        return {"name": node["name"], "target": node["target"], "pane": None, "line": None}
 
 
 def _algorithms(asked: Iterable[dict], places: _Places, sources: dict[str, str]) -> list[dict]:
@@ -115,21 +119,37 @@ def _clock(one: dict, places: _Places) -> dict:
 
 def _pattern(one: dict, places: _Places) -> dict:
     sides = {
-        side: [places.placed(node["name"], node["target"], one["stage"]) for node in one[side]]
+        side: [
+            places.placed(node["name"], node["target"], one["stage"]) if one["placed"] else places.nowhere(node)
+            for node in one[side]
+        ]
         for side in ("before", "after")
     }
     return {**{key: one[key] for key in ("stage", "pattern", "replacement")}, **sides}
 
 
-def _layouts(asked: Iterable[dict], places: _Places) -> list[dict]:
+def _layouts(asked: Iterable[dict], places: _Places, graph: Graph) -> list[dict]:
     """Demands on layouts, those of one asker for one layout together."""
     found: dict[str, Any] = {}
     for one in asked:
-        key = repr((one["by"], one["wanted"], one["copied"]))
-        record = found.setdefault(key, {**{name: one[name] for name in ("by", "wanted", "copied")}, "demands": []})
+        # a copy may have been prepared that nothing takes, so that it is not made
+        copied = one["copied"] and _copy_is_made(one["node"], one["buffer"], graph["scheduler_nodes"])
+        key = repr((one["by"], one["wanted"], copied))
+        record = found.setdefault(key, {"by": one["by"], "wanted": one["wanted"], "copied": copied, "demands": []})
         if one["node"]:
             record["demands"].append({**places.placed(one["node"], one["target"]), "buffer": one["buffer"]})
     return list(found.values())
+
+
+def _copy_is_made(node: str | None, buffer: str, scheduled: Sequence[SchedulerNode]) -> bool:
+    """Whether a loop that does nothing else copies a buffer for an ATen node."""
+    for one in scheduled:
+        moves = {operation["operation"] for operation in one["operations"]}
+        if moves == {"load", "store"} and {read["buffer"] for read in one["reads"]} == {buffer}:
+            takers = [other for other in scheduled if {read["buffer"] for read in other["reads"]} & {*one["buffers"]}]
+            if node is None or any(node in taker["origins"] for taker in (one, *takers)):
+                return True
+    return False
 
 
 def _heuristics(kernels: Mapping[str, dict], target: Kind) -> list[dict]:

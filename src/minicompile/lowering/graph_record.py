@@ -20,7 +20,7 @@ from minicompile.lowering.captured import (
     SchedulerNode,
     SubgraphCall,
 )
-from minicompile.lowering.fusion_reasons import reason
+from minicompile.lowering.fusion_reasons import Given, reason
 from minicompile.lowering.inner_graphs import CALLS, graphs_called, owners_of_lines, runs, turns
 from minicompile.lowering.outcomes import (
     attributed,
@@ -347,10 +347,14 @@ class BuiltGraph:
     def _decisions(self, calls: list[Call]) -> list[Decision]:
         """The fusions that were considered; of those that were refused, which came about all the same, by others."""
         together = [{*call["scheduler_nodes"]} for call in calls]
+        given = Given(self.nodes, {node["name"]: node["text"] for node in self.lowered["ir_before"]})
         found = []
         for decision in self.lowered["decisions"]:
-            made = {**decision, "reason": reason(decision, self.nodes, self.removed)}
-            both = {*decision["first"], *decision["second"]}
+            first, second = decision["first"], decision["second"]
+            # Inductor counts among what is shared what one side only waits for
+            shared = sorted(given.touched(first) & given.touched(second))
+            made = {**decision, "shared_buffers": shared, "reason": reason(decision, self.nodes, self.removed, given)}
+            both = {*first, *second}
             if not decision["taken"] and any(both <= members for members in together):
                 made["joined"] = True
             found.append(cast(Decision, made))

@@ -2,8 +2,9 @@
 
 Four invariants of a graph: a call runs every scheduler node that has a loop; every store in a kernel's text is a store
 of some node's loop; of every kernel that is made of loops some line is tied to an operation; of every graph within the
-graph it is known what calls it. Where one fails a hook passed something over, and what follows from all that a kernel
-does, its operations, its bytes, what it does not store, is then not told of it: the call is `doubted`.
+graph it is known what calls it. A fifth is one of the simulated target: all code and all memory is the GPU's. Where one
+fails a hook passed something over, and what follows from all that a kernel does, its operations, its bytes, what it
+does not store, is then not told of it: the call is `doubted`.
 """
 
 import re
@@ -11,7 +12,8 @@ from collections import defaultdict
 
 from minicompile.lowering.captured import Call, Coded, Graph, Kernel, Link
 
-INVARIANTS = ("scheduler_nodes", "graphs", "stores", "kernels")
+INVARIANTS = ("scheduler_nodes", "graphs", "stores", "kernels", "device")
+ALLOCATION = re.compile(r"^ +(\w+) = empty_strided_(\w+)\(")
 STORES = ("store", "store_reduction", "atomic_add")  # Inductor's names of operations
 STORE = {
     "python": re.compile(r"\btl\.atomic_\w+\(|\bstore\("),
@@ -19,7 +21,9 @@ STORE = {
 }
 
 
-def invariants(graph: Graph, links: list[Link], code: list[str], *, by_line: bool = True) -> dict[str, dict]:
+def invariants(
+    graph: Graph, links: list[Link], code: list[str], *, by_line: bool = True, simulated: bool = False
+) -> dict[str, dict]:
     """Of each invariant, by name, of how many it was asked (`of`) and the names of those that it fails for.
 
     Args:
@@ -28,6 +32,7 @@ def invariants(graph: Graph, links: list[Link], code: list[str], *, by_line: boo
         code: the lines of its code pane.
         by_line: the torch has what ties lines to operations; without it kernels are tied as wholes, and their lines
             cannot be asked about.
+        simulated: the code is for the GPU that is not here.
     """
     called = {name for call in graph["calls"] for name in call["scheduler_nodes"]}
     loops = [node["name"] for node in graph["scheduler_nodes"] if node["operations"]]
@@ -48,6 +53,10 @@ def invariants(graph: Graph, links: list[Link], code: list[str], *, by_line: boo
         whole = [kernel["name"] for kernel in written if kernel["granularity"] == "kernel"]
         found["stores"] = {"of": len(stores), "missing": lost}
         found["kernels"] = {"of": len(written), "missing": whole}
+    if simulated:
+        made = [(match[1], match[2]) for text in code if (match := ALLOCATION.match(text))]
+        made += [(kernel["name"], kernel["language"]) for kernel in graph["kernels"]]
+        found["device"] = {"of": len(made), "missing": [name for name, of in made if of.startswith(("cpu", "cpp"))]}
     return found
 
 
@@ -71,7 +80,8 @@ def _stores(graph: Graph, links: list[Link]) -> set[int]:
 def with_doubts(graph: Graph) -> Graph:
     """The graph with those calls `doubted` for whose kernels an invariant fails; their bytes are Inductor's count."""
     missing = {what: set(found["missing"]) for what, found in graph["invariants"].items()}
-    kernels = missing.get("kernels", set()) | {name.rpartition(":")[0] for name in missing.get("stores", ())}
+    kernels = missing.get("kernels", set()) | missing.get("device", set())
+    kernels |= {name.rpartition(":")[0] for name in missing.get("stores", ())}
     # a node that no call runs may be in any kernel of its group
     groups = {
         number for number, group in enumerate(graph["groups"]) if missing["scheduler_nodes"] & {*group["members"]}

@@ -5,11 +5,14 @@ from typing import Any
 
 from minicompile.lowering.captured import Coded, Graph
 from minicompile.lowering.graph_record import BuiltGraph
+from minicompile.lowering.named_within import NamedWithin
 from minicompile.lowering.panes.layers import Stack, layer_stack, with_layers
 from minicompile.lowering.panes.panes import Panes
 from minicompile.lowering.panes.printed_text import copied_lines, definition_lines
 from minicompile.watching.dynamo.stacks import PACKAGES, user_frames
 from minicompile.watching.watched import Watched
+
+WRITES_BACK = "aten.copy_.default"
 
 
 class Record:
@@ -22,18 +25,20 @@ class Record:
         self._sources = self._add_sources()
         self._dynamo = [self._add_dynamo(index, graph) for index, graph in enumerate(watched["dynamo"])]
         self._joint = {graph["index"]: self._add_joint(graph["index"], graph) for graph in watched["joint"]}
+        everything = [self._with_own_choices(lowered) for lowered in watched["lowered"]]
         self._replaced_by = {  # by graph and node, those of the joint graph that a pattern put it in the place of
             (lowered["index"], made["name"]): [one["name"] for one in match["before"]]
-            for lowered in watched["lowered"]
+            for lowered in everything
             for match in lowered["choices"]["pattern"]
             for made in match["after"]
+            if match["placed"]
         }
         self.graphs: list[Graph] = []
         self.built: list[dict] = []  # what of `lowered` the graphs are made of
         self.warnings: list[Coded] = [
             {**one, "file": shown_path(one["file"])} if one.get("file") else one for one in watched["warnings"]
         ]
-        for lowered in watched["lowered"]:
+        for lowered in everything:
             try:
                 built = BuiltGraph(lowered)
             except Exception as error:  # of a kind that nobody has thought of: the other graphs are shown all the same
@@ -49,6 +54,17 @@ class Record:
             self.built.append(lowered)
         for one in self._breaks:
             self._link_break(one)
+
+    def _with_own_choices(self, lowered: dict) -> dict:
+        """What was lowered, with the names in its choices those of the capture's nodes."""
+        joint = (graph["nodes"] for graph in self.watched["joint"] if graph["index"] == lowered["index"])
+        within, choices = NamedWithin(lowered, next(joint, ())), lowered["choices"]
+        named = {
+            "algorithm": [within.asked(one) for one in choices["algorithm"]],
+            "pattern": [within.match(one) for one in choices["pattern"]],
+            "layout": [within.demand(one) for one in choices["layout"]],
+        }
+        return {**lowered, "choices": {**choices, **named}}
 
     def _settle(self) -> None:
         """Leave out the graphs that Dynamo traced and gave up: it began their frame again, and lowered a later one."""
@@ -165,9 +181,12 @@ class Record:
             # the number of autograd's latest node: -1 stands before its first, and so for no forward call
             if names and node["sequence"] is not None and node["sequence"] >= 0:
                 by_sequence.setdefault(node["sequence"], []).append(names[0])
-        for node in graph["nodes"]:  # a backward node has the number of the forward call that it is the gradient of
+        for node in graph["nodes"]:
             name = node["name"]
-            origins[name] = origins[name] or list(dict.fromkeys(by_sequence.get(node["sequence"], [])))
+            if _writes_back(node):  # what changes an input in the end comes from where that value was made
+                origins[name] = [origin for one in node["inputs"][1:] for origin in origins[one]]
+            else:  # a backward node has the number of the forward call that it is the gradient of
+                origins[name] = origins[name] or list(dict.fromkeys(by_sequence.get(node["sequence"], [])))
             for origin in origins[name]:
                 self.panes.link("node", f"dynamo.{index}", dynamo[origin], pane, at.get(name))
         return {"at": at, "origins": origins, "by_sequence": by_sequence, "identities": graph["identities"]}
@@ -261,8 +280,13 @@ class Record:
             earlier = [node["name"]] if node["name"] in joint["at"] else []
             earlier += _named_in(joint["at"], node["origins"], joint["identities"])
             names = names or [origin for one in earlier for origin in joint["origins"][one]]
-            names = names or joint["by_sequence"].get(node["sequence"], [])
+            names = names or ([] if _writes_back(node) else joint["by_sequence"].get(node["sequence"], []))
         return list(dict.fromkeys(names)), list(dict.fromkeys(earlier))
+
+
+def _writes_back(node: dict) -> bool:
+    """Whether a node is one that AOT autograd adds at the end, to put into an input what it was changed to."""
+    return not node["origins"] and node["target"] == WRITES_BACK
 
 
 def _holders(nodes: list[dict]) -> dict[str, dict]:

@@ -272,7 +272,9 @@ def made_up_results(module: torch.fx.GraphModule, *_inputs) -> tuple:
         if not isinstance(value, torch.Tensor):
             return value
         hints = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
-        return torch.zeros([1 if size is None else size for size in hints], dtype=value.dtype)  # None follows from data
+        made = torch.zeros([1 if size is None else size for size in hints], dtype=value.dtype)  # None follows from data
+        # the result of an operation, as it is one in the graph: what follows may change it in place
+        return made.requires_grad_().clone() if value.requires_grad and torch.is_grad_enabled() else made
 
     (results,) = next(node for node in reversed(module.graph.nodes) if node.op == "output").args
     return tuple(zeros(result) for result in results)

@@ -1,4 +1,5 @@
-// PTX that CUDA C++ has no name for, an instruction a function; nothing else of the model holds inline assembly.
+// PTX that CUDA C++ has no name for, an instruction a function; nothing else of the model holds inline assembly,
+// but its training (train/ptx.cuh).
 #pragma once
 
 typedef unsigned int word;  // two 16-bit floats, the first in the low half

@@ -6,6 +6,7 @@ a copy's bandwidth says how much of what is possible a kernel reaches, at any wi
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -127,7 +128,12 @@ def draw(shown: dict, png: str | Path, svg: str | Path, language: str = "en") ->
         axes.set_ylabel(text("bandwidth.axis"))
     grid[0, 0].minorticks_off()
     handles, names = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=12)
+    below: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "fontsize": 12}
+    legend = figure.legend(handles, names, ncols=2, **below)
+    figure.draw_without_rendering()
+    if legend.get_window_extent().width > figure.bbox.width:
+        legend.remove()
+        figure.legend(handles, names, ncols=1, **below)
     longest = int(figure.get_figwidth() / LETTER)
     title = "\n".join(textwrap.fill(line, longest) for line in _title(shown, text))
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)

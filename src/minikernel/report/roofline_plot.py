@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minikernel.report.roofline import FUSED_HEAD, head_caption, ridge
-from minilab.pages.style import FAINT, INK, colour, use_style
+from minilab.pages.style import FAINT, INK, colour, fit_titles, use_style
 from minilab.pages.translations import Translations
 
 INTENSITY = (0.1, 3000.0)  # FLOP/byte
@@ -18,6 +18,9 @@ LABEL_GAP = 0.085  # of the axis' height, between two labels of the stack
 LABELS_AT = {False: 0.42, True: 0.61}  # of the axis' width: the stack stands right of the LM head's dots, if any
 HEAD_LABELS_AT, HEAD_LABEL_GAP = (0.46, 0.96), 0.072  # of the axis' width and height
 SOFTMAX_OF_HEAD = {FUSED_HEAD: "fused", "eager": "F.softmax"}  # a head has the colour of its softmax
+SLOPES_NAMED_AT = 0.25  # FLOP/byte: left of the dots
+BELOW_LEGEND = 0.8  # of the axis' height
+LONGEST_NAME = 20  # characters of a kernel's name
 CAPTION_WIDTH = 125  # characters
 SLOPES = {"copy_gb_per_s": ("memory", "-", False), "l2_gb_per_s": ("cache", "-.", True)}  # name, line, label above it
 OTHER_COPIES = {"fresh_copy": "--", "streaming_copy": ":"}  # other ways to copy on a CPU; line
@@ -48,7 +51,7 @@ def draw(panels: list[dict], png: str | Path, svg: str | Path, language: str = "
             part.supxlabel(caption, x=0.06, ha="left", fontsize=11, linespacing=1.4)
         drawn.append(roofline_axes)
     set_padding(figure, h_pad=0.15)
-    figure.draw_without_rendering()
+    fit_titles(figure)
     for roofline_axes, panel in zip(drawn, panels, strict=True):
         label_slopes(roofline_axes, panel, language)
     figure.savefig(png, metadata={"Software": None})
@@ -70,7 +73,11 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     top = max(peaks.values())
     slowest = min(point["tflop_per_s"] for point in panel["points"])
     low = min(slowest / 2.5, INTENSITY[0] * ceilings["copy_gb_per_s"] / 1e3)
-    axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, top * 6))
+    high = top * 6
+    if other_copies(panel):  # their legend is above the words on the slopes, however far down the dots are
+        named = 2 * SLOPES_NAMED_AT * max(ceilings[key] for key in slopes(ceilings)) / 1e3
+        high = max(high, low * (named / low) ** (1 / BELOW_LEGEND))
+    axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, high))
     for key, (_, style, _) in slopes(ceilings).items():
         _slope(axes, ceilings[key], top, style)
     for name, style in other_copies(panel).items():
@@ -124,8 +131,7 @@ def stale_mark(panel: dict, language: str = "en") -> str:
 
 def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
     """Write each slope's bandwidth along it; to be called once the layout, and so the angle, is final."""
-    text, ceilings = words(language), panel["ceilings"]
-    at = 0.25  # left of the dots
+    text, ceilings, at = words(language), panel["ceilings"], SLOPES_NAMED_AT
     for key, (name, _, above) in slopes(ceilings).items():
         bandwidth = ceilings[key]
         ends = np.array([[x, x * bandwidth / 1e3] for x in INTENSITY])
@@ -261,7 +267,7 @@ def draw_bars(axes: Axes, panel: dict, language: str = "en") -> None:
             text(f"bars.{name}"), (share, 0.15 - 0.8 * place), xytext=(5 if right else -5, 0),
             textcoords="offset points", va="center", ha="left" if right else "right", bbox=OVER_LINES,
         )  # fmt: skip
-    axes.set_yticks(range(len(points)), [point["kernel"] for point in points])
+    axes.set_yticks(range(len(points)), [_short(point["kernel"]) for point in points])
     axes.tick_params(axis="y", length=0)
     drawn = max(len(points) + len(copies), 6)
     axes.set(xlim=(0, longest), ylim=(len(points) - 0.5 - drawn, len(points) - 0.5))
@@ -280,4 +286,10 @@ def _label(point: dict, text: Translations) -> str:
     us = point["median_us"]
     time = f"{text.number(us, ',.3g')} µs" if us < 999.5 else f"{text.number(us / 1e3, ',.4g')} ms"
     marks = [mark for mark in ("stale", "above_roof") if point.get(mark)]
-    return f"{point['kernel']}  {time}" + "".join(text(mark) for mark in marks)
+    return f"{_short(point['kernel'])}  {time}" + "".join(text(mark) for mark in marks)
+
+
+def _short(kernel: str) -> str:
+    """A kernel's name, its middle left out where it would take the room of what it names."""
+    half = (LONGEST_NAME - 1) // 2
+    return kernel if len(kernel) <= LONGEST_NAME else f"{kernel[:half]}…{kernel[-half:]}"

@@ -3,6 +3,9 @@
 It is here, in the lowest package, because pictures of all packages and the web pages take their colours from it.
 """
 
+import textwrap
+from typing import Any
+
 # Okabe and Ito's palette; a kernel has the same colour in every picture.
 PALETTE = {
     "naive": "#D55E00",
@@ -49,3 +52,21 @@ def use_style() -> None:
             "svg.fonttype": "none",
         }
     )
+
+
+def fit_titles(figure: Any) -> None:
+    """Break each title and label of an x axis that is wider than its axes into lines; the layout is made anew.
+
+    Args:
+        figure: a matplotlib figure with everything drawn on it.
+    """
+    figure.draw_without_rendering()
+    for axes in figure.get_axes():
+        titles, room = {axes.get_title(side) for side in ("left", "center", "right")} - {""}, axes.bbox.width
+        # matplotlib has a getter of a title's words alone
+        named = [text for text in axes.get_children() if titles & {getattr(text, "get_text", str)()}]
+        for text in (*named, axes.xaxis.label):
+            if (wide := text.get_window_extent().width) > room:
+                letters = max(10, int(len(text.get_text()) * room / wide))
+                text.set_text("\n".join(textwrap.wrap(text.get_text(), letters, break_long_words=False)))
+    figure.draw_without_rendering()

@@ -269,6 +269,16 @@ TABLE = (
         timed=True,
         gpu_only=True,
     ),
+    Artefact(
+        "loss",
+        "results/27/{device}/loss.json",
+        params.loss,
+        recompute="minikernel.measure.loss.recompute:loss",
+        timed=True,
+        made_by="scripts/loss_contest.py",
+    ),
+    # judged, not timed: no samples, and nothing that could be computed again without the contenders
+    Artefact("loss_correctness", "results/27/{device}/loss_correctness.json", params.loss_correctness),
 )
 
 
@@ -290,6 +300,7 @@ class Page:
 # What a picture shows decides whether it is stale: of these results, as the record has them.
 KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench", "head"))
 CONTEST_SHOWN = (f"{BY_DEVICE}/contest.json",)
+LOSS_SHOWN = ("results/27/{device}/loss.json", f"{BY_DEVICE}/ceilings.json")
 MODEL_SHOWN = ("results/26/{device}/model.json", f"{BY_DEVICE}/ceilings.json")
 
 # Pictures that the README and the site show where nothing is built; `publish` puts them beside the figures.
@@ -305,6 +316,8 @@ PAGES = (
     ),
     Page("results/26/model.png", "scripts/model_picture.py", MODEL_SHOWN),
     Page("results/26/model.svg", "scripts/model_picture.py", MODEL_SHOWN),
+    Page("results/27/loss.png", "scripts/loss_picture.py", LOSS_SHOWN),
+    Page("results/27/loss.svg", "scripts/loss_picture.py", LOSS_SHOWN),
     Page("results/26/timeline.html", "scripts/timeline.py", MODEL_SHOWN[:1]),
 )
 

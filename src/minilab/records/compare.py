@@ -61,12 +61,19 @@ def figures(artefact: dict) -> dict[str, Figure]:
         for number, rate in enumerate(rates):
             found[f"{roof}, microseconds of launch {number}"] = figure(rate["samples_us"])
     for row in (row for part in ("rows", "head", "host") for row in artefact.get(part, [])):
+        if "who" in row:
+            continue  # below
         at = " ".join(f"{row[key]}" for key in ("kernel", "direction", "dtype") if key in row)
         name = f"{at} {row['rows']}x{row['cols']}" + (" on the host" if "calls" in row else "")
         name += " with a gradient" * row.get("requires_grad", False)
         found[name] = figure(row["samples_us"][row["kernel"]], row["noise_floor"])
         if graphs := row.get("graph_samples_us", {}).get(row["kernel"]):
             found[f"{name}, in a graph"] = figure(graphs, row.get("graph_noise_floor"))
+    for row in artefact.get("rows", []):
+        # of the loss: who was refused has no time
+        if "who" in row and row["samples_us"]:
+            name = f"{row['who']} {row['direction']} {row['dtype']} {row['m']}x{row['d']}x{row['v']}"
+            found[name] = figure(row["samples_us"][row["who"]], row["noise_floor"])
     for row in artefact.get("tried", []):
         # a configuration that failed has no time
         if row["median_us"] is not None:

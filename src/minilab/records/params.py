@@ -129,6 +129,16 @@ def model_contest(config: Config, at: Wildcards) -> dict:
     return {**asked, **shapes, "generate": texts, "contract": contract, **made_of}
 
 
+def loss(config: Config, at: Wildcards) -> dict:
+    """How linear and cross-entropy are timed, for one kind of device."""
+    return {"seed": config["loss"]["seed"], **config["loss"][kind_of(at["device"])]}
+
+
+def loss_correctness(config: Config, at: Wildcards) -> dict:
+    """With what everybody's loss is held against float64."""
+    return {"seed": config["loss"]["seed"], "compile_seconds": config["loss"][kind_of(at["device"])]["compile_seconds"]}
+
+
 def section(name: str) -> Params:
     """One section of the configuration, its keys as parameters."""
     return lambda config, at: config[name]

@@ -1,5 +1,6 @@
 """Choices in a capture: tied to the lines that define their nodes, equal ones together, a real clock's taken over."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from zoo_models import captured as kept
 
 from minicompile.capturing import capture
 from minicompile.lowering.choices import _margin
@@ -125,3 +127,31 @@ def test_a_product_that_a_real_gpu_padded_is_padded_in_the_simulated_compile_and
 def test_a_margin_is_over_the_fastest_of_the_others():
     times = [(2.0, True), (3.0, False), (8.0, False)]
     assert _margin([{"milliseconds": ms, "chosen": chosen} for ms, chosen in times]) == 1.5
+
+
+@pytest.mark.parametrize("target", ["cpu", "simulated"])
+def test_a_copy_that_was_prepared_and_not_made_is_no_copy(target):
+    """The bias of one output is expanded, for which Inductor prepares a copy; the product is given the bias itself."""
+    one = kept("focal_train", target)
+    graph = next(graph for graph in one.capture["graphs"] if graph["direction"] == "forward")
+    assert re.search(r"extern_kernels\.addmm\(primals_2, ", one.code(graph))
+    layouts = [choice for choice in one.capture["choices"] if choice["kind"] == "layout"]
+    [asked] = [choice for choice in layouts if choice["wanted"]["code"] == "stride1"]
+    assert [demand["buffer"] for demand in asked["demands"]] == ["primals_2"]
+    assert not any(choice["copied"] for choice in layouts)
+
+
+def test_a_copy_for_a_layout_is_told_where_a_kernel_makes_it():
+    one = kept("batch_norm_train", "cpu")
+    demands = [
+        (choice["graph"], demand["buffer"])
+        for choice in one.capture["choices"] if choice["kind"] == "layout" and choice["copied"]
+        for demand in choice["demands"]
+    ]  # fmt: skip
+    assert demands
+    for graph in one.capture["graphs"]:
+        code = one.code(graph)
+        for buffer in (buffer for of, buffer in demands if of == graph["id"]):
+            # the kernel is called with what is copied and with memory that was just made for it
+            given = re.findall(rf"cpp_fused\w*\((.*\b{buffer}\b.*)\)", code)
+            assert [names for names in given if set(names.split(", ")) - {buffer}]

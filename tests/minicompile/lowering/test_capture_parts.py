@@ -14,7 +14,7 @@ from minicompile.explain.wording import Wording
 from minicompile.exported import write_exported
 from minicompile.lowering.capture import code_digest
 from minicompile.lowering.coverage import coverage
-from minicompile.lowering.fusion_reasons import reason, reason_codes
+from minicompile.lowering.fusion_reasons import KINSHIPS, reason, reason_codes
 from minicompile.lowering.outcomes import fate
 from minicompile.lowering.panes.printed_text import definition_lines
 from minicompile.lowering.panes.triton_assembly import mlir_lines, ptx_lines, sass_lines
@@ -93,6 +93,18 @@ def test_nodes_of_a_printed_graph_are_found_where_they_are_defined():
     assert definition_lines(lines) == {"arg0_1": 2, "arg1_1": 2, "add": 4, "pair": 5, "output": 6}
 
 
+def test_an_operator_that_changes_its_operand_in_place_is_defined_on_the_line_that_says_so():
+    lines = [
+        '    def forward(self, x: "f32[4]", y: "f32[4]"):',
+        '        x += y;  iadd: "f32[4][1]" = x;  y = None',
+        "        x[(0, slice(None, 4, None))] = 7;  setitem = x;  setitem = None",
+        '        gone: "f32[4]" = iadd * 2;  iadd = None',
+        "        return (x,)",
+    ]
+    found = definition_lines(lines)
+    assert (found["iadd"], found["setitem"], found["gone"]) == (2, 3, 4)
+
+
 @pytest.mark.parametrize(
     ("node", "expected"),
     [
@@ -145,8 +157,8 @@ def loop(reads: dict[str, str], writes: list[str], *, template: bool = False, us
         "template": template,
         "user_triton": user_triton,
         "operations": [{}],
-        "reads": [{"buffer": buffer, "index": index} for buffer, index in reads.items()],
-        "writes": [{"buffer": buffer} for buffer in writes],
+        "reads": [{"buffer": buffer, "index": index, "sizes": [4]} for buffer, index in reads.items()],
+        "writes": [{"buffer": buffer, "index": "c0", "sizes": [4]} for buffer in writes],
     }
 
 
@@ -154,7 +166,7 @@ def loop(reads: dict[str, str], writes: list[str], *, template: bool = False, us
     ("second", "expected"),
     [
         (loop({"buf0": "p1", "x": "p0"}, ["buf1"]), {"code": "handed", "buffers": ["buf0"]}),
-        (loop({"buf0": "*"}, ["buf1"]), {"code": "changed", "buffers": ["buf0"]}),
+        (loop({"buf0": "*"}, ["buf1"]), {"code": "nothing_shared"}),  # what has only to be waited for
         (loop({"x": "p1"}, ["buf1"]), {"code": "read_by_both", "buffers": ["x"]}),
         (loop({"y": "p0"}, ["buf1"]), {"code": "nothing_shared"}),
     ],
@@ -227,7 +239,7 @@ def test_blocks_that_do_not_fit_a_reductions_rows_are_no_blocks_that_two_kernels
 def test_every_code_of_a_fusion_has_a_sentence_of_its_own(language):
     wording = Wording(language)
     codes = [{"code": code} for code in dict.fromkeys(code for _, code in reason_codes())]
-    named = ("taken_removed", "handed", "changed", "read_by_both")
+    named = ("taken_removed", *KINSHIPS, "waits", "changes_later")
     codes += [{"code": code} for code in ("taken", "ungiven", "prologue_counted")]
     codes += [{"code": code, "buffers": ["buf7"]} for code in named]
     said = [wording.fusion(coded) for coded in [*codes, {"code": "own_words", "reason": "because"}]]

@@ -1,10 +1,11 @@
 """What the hooks must have seen, of whatever torch; where they passed something over, that is said and no more."""
 
 import copy
+from pathlib import Path
 
 import pytest
 from markupsafe import escape
-from zoo_models import NEWEST, path_of
+from zoo_models import NEWEST, captured_anew, path_of
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer.questions import questions
@@ -15,6 +16,7 @@ from minicompile.lowering.capture import as_capture
 from minicompile.lowering.invariants import INVARIANTS
 from minicompile.watching.watched import Watched, read_watched
 
+CASES = Path(__file__).parents[1] / "cases"
 CLAIMS = ("operations are in this one kernel", "in this order", "No kernel stores", "its stores", "did not join to it")
 
 
@@ -48,7 +50,7 @@ def test_a_reduction_that_is_nested_in_another_is_in_its_call(nested):
     assert all(found["of"] for what, found in graph["invariants"].items() if what != "graphs")
 
 
-@pytest.mark.parametrize("what", [what for what in INVARIANTS if what != "graphs"])
+@pytest.mark.parametrize("what", [what for what in INVARIANTS if what not in ("graphs", "device")])
 def test_where_something_was_passed_over_that_is_said_first_and_nothing_is_claimed(nested, what, tmp_path):
     made, nested_capture = as_capture(without(nested, what)), as_capture(nested)
     (graph,) = made["graphs"]
@@ -117,3 +119,32 @@ def test_of_a_frame_in_which_dynamo_stopped_at_once_the_reason_is_told(nested):
     made = as_capture(watched)
     assert made["compiles"][0]["failure"] == "Dynamo does not support RNN, GRU, or LSTM."
     assert "Unsupported function call (delayed). Dynamo does not support RNN, GRU, or LSTM." in annotate(made)
+
+
+def test_code_for_the_cpu_under_the_heading_of_a_simulated_gpu_is_said_first_and_told_of_nothing():
+    """As where a region was traced on the CPU: its kernel is C++, and its memory the CPU's."""
+    watched = read_watched(path_of("changed_and_read", "cpu", NEWEST))
+    watched["target"] = "simulated"
+    made = as_capture(watched)
+    [graph] = made["graphs"]
+    [warning] = [one for one in made["warnings"] if one["code"] == "unseen"]
+    assert warning["what"] == "device"
+    kernels = {kernel["name"] for kernel in graph["kernels"]}
+    assert kernels
+    assert kernels < {*warning["names"]}  # and what the wrapper allocates on the CPU
+    assert "empty_strided_cpu(" in watched["lowered"][0]["code"]
+    assert all(call["doubted"] for call in graph["calls"] if call["kernel"] in kernels)
+    assert Wording("en").warning(warning) in annotate(made).split("```")[0]
+    assert "## 1." not in annotate(made)
+    # and for the CPU nothing is wrong with it
+    watched["target"] = "cpu"
+    assert not as_capture(watched)["warnings"]
+
+
+def test_a_region_is_written_for_the_simulated_gpu_and_so_is_what_comes_after_it():
+    [graph] = captured_anew("repeated_block", "simulated", CASES).capture["graphs"]
+    assert {call["within"] for call in graph["calls"] if not call["extern"] and "within" in call}
+    assert [call for call in graph["calls"] if not call["extern"] and "within" not in call]
+    assert graph["invariants"]["device"]["of"] > len(graph["kernels"])  # and memory
+    assert graph["invariants"]["device"]["missing"] == []
+    assert {kernel["language"] for kernel in graph["kernels"]} == {"python"}

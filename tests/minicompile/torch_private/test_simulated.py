@@ -1,15 +1,22 @@
 """A GPU that is not here answers what torch asks while it compiles."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves, tree_map
-from zoo_models import captured_anew
+from zoo_models import captured_anew, load, watched
 
 from minicompile.capturing import capture
 from minicompile.torch_private import simulated
+from minicompile.watching.model import watch_model
+from minilab import LabError
+
+CASES = Path(__file__).parents[1] / "cases"
 
 
 class Convolved(nn.Module):
@@ -99,3 +106,28 @@ def test_what_a_graph_returns_lies_as_in_eager_mode():
     """Inductor lays out results for itself with gaps between the rows, but not those that it hands over."""
     one = captured_anew("unfolded", "simulated")
     assert "empty_strided_cuda((2, 3, 3, 3, 8, 7), (1512, 504, 168, 56, 7, 1)" in one.code(one.capture["graphs"][0])
+
+
+def test_a_model_that_only_a_gpu_can_run_trains_where_something_requires_a_gradient():
+    pytest.importorskip("triton")
+    made = watched("own_activation_train", "simulated", CASES)
+    assert [lowered["backward"] for lowered in made["lowered"]] == [False, True]
+    own = load("own_activation_train", CASES)
+    model, inputs = sys.modules["zoo_own_activation_train"].make_without_a_parameter()
+    with pytest.raises(LabError, match="something that requires a gradient"):
+        watch_model(model.train(), inputs, target="simulated", train=own.train, machine_code=False)
+
+
+def test_made_up_results_require_gradients_as_the_graphs_do_and_may_be_changed_in_place():
+    graph = torch.fx.Graph()
+    values = [torch.zeros(3, requires_grad=True) * 1, torch.zeros(2), torch.zeros(2, dtype=torch.int64)]
+    nodes = [graph.placeholder(f"given_{number}") for number in range(len(values))]
+    for node, value in zip(nodes, values, strict=True):
+        node.meta["example_value"] = value
+    graph.output(tuple(nodes))
+    module = torch.fx.GraphModule(torch.nn.Module(), graph)
+    made = simulated.made_up_results(module)
+    assert [one.requires_grad for one in made] == [True, False, False]
+    made[0].add_(1).sum().backward()
+    with torch.no_grad():
+        assert not any(one.requires_grad for one in simulated.made_up_results(module))

@@ -180,3 +180,18 @@ def test_labels_of_dots_never_overlap_and_stay_inside():
         assert labels.min() >= 0.1 - 1e-9
         assert labels.max() <= 0.9 + 1e-9
         assert (np.diff(labels) >= gap - 1e-9).all()
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+@pytest.mark.parametrize("devices", [1, 4])
+def test_names_of_forty_characters_stand_beside_one_another(tmp_path: Path, devices: int, language: str):
+    """What stands on what is looked for wherever these tests draw (overlaps.py)."""
+    times = {"naive": 9000.0, "smem": 900.0, "warp": 95.0, "fused": 90.0, "triton": 91.0, "F.softmax": 93.0}
+    rows = [bench_row(kernel, 524288, 100 * us) for kernel, us in {**times, "s" * 40: 92.0, "compile": 92.5}.items()]
+    one = panel(ceilings(), bench(rows), [524288, 600], heads(HEADS))
+    draw(
+        [one | {"name": "NVIDIA RTX PRO 6000 Blackwell Server Ed."}] * devices,
+        tmp_path / "r.png",
+        tmp_path / "r.svg",
+        language,
+    )

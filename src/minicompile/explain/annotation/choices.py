@@ -41,7 +41,7 @@ def chosen(view: KernelView) -> list[dict]:
                 "evidence": [f"{view.graph['panes']['aten']}:{line}" for line in choice["lines"] if line],
             }
             found.append(fact)
-        elif choice["kind"] == "pattern" and names & {node["name"] for node in choice["after"]}:
+        elif choice["kind"] == "pattern" and names & {node["name"] for node in choice["after"] if node["pane"]}:
             fact = {
                 "code": "pattern",
                 **{key: choice[key] for key in ("pattern", "stage")},

@@ -49,6 +49,8 @@ def fused(view: KernelView) -> Fact:
 def unfinished(view: KernelView) -> list[Fact]:
     """The operations of which the kernel has a part alone, and those that only notes say it computes."""
     found = [view.said(f"parts.{part}", node=node["name"], target=node["target"]) for node, part in view.unfinished]
+    if view.values is not None and view.fused and view.values["moves"]:
+        found.append(view.said("fused.moves", names=_listed(view.values["moves"])))
     for key, elsewhere in (("fused.unfound", False), ("fused.a_part", True)):
         if names := [node["name"] for node in view.unfound if view.is_found(node) == elsewhere]:
             found.append(view.said(key, "notes", names=_listed(names)))

@@ -227,6 +227,7 @@ class KernelView:
             for one in operations
             if one.operation not in MOVES and one.producer not in has.get(line, ())
         } & self._producers
+        names |= {name for node in self.templates for name in node["aten_nodes"]}  # of whose lines none is for it
         return [
             node
             for node in self.graph["nodes"]

@@ -2,14 +2,23 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 # `    add: "f32[2, 16]" = torch.ops...`: how FX writes a node's definition
 DEFINITION = re.compile(r"^\s+(\w+)(?:\s*:\s*\"[^\"]*\")?\s*=\s")
+# `    x += y;  iadd = x`, `    x[0] = y;  setitem = x`: how it writes one that Python changes in place
+IN_PLACE = re.compile(r"^\s+(\w+)[^;]*;  (\w+)(?:: \"[^\"]*\")? = \1\b")
 MODULE = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):")
 SIGNATURE = re.compile(r"(\w+)\s*:\s*\"[^\"]*\"")
 # `self.get_index(...)` names an index and computes nothing
 OPERATION = re.compile(r"^\s+(\w+) = (?:ops\.|self\.(?!get_index\())")
 BLOCK = re.compile(r"^\s*def (\w+)\(")
+# what a scheduler node depends on, by kind, and the buffers that it makes, of which some are a memory that it changes
+DEPENDENCIES = re.compile(r"^\w+\.(?:un)?met_dependencies =\s*\[(.*?)\]$", re.M | re.S)
+WHOLE = re.compile(r"StarDep\(name='(\w+)'")
+WAITS = re.compile(r"WeakDep\(name='(\w+)', mutating_buf='(\w+)'")
+STORED = re.compile(r"ops\.store\w*\('\w+'")
+CHANGES = re.compile(r"^ +(\w+)\.mutations = \['(\w+)'", re.M)
 # braces, comments and directives: lines that no operation can be written on
 STRUCTURE = re.compile(r"^\s*(?:[{}();]*|//.*|#include.*|\#.*)$")
 
@@ -32,6 +41,8 @@ def definition_lines(lines: list[str]) -> dict[str, int]:
                 found.setdefault(prefix + name, number)
         elif match := DEFINITION.match(line):
             found.setdefault(prefix + match[1], number)
+        elif match := IN_PLACE.match(line):
+            found.setdefault(prefix + match[2], number)
         elif line.lstrip().startswith("return "):
             found.setdefault(prefix + "output", number)
     return found
@@ -70,6 +81,37 @@ def operation_lines(text: str) -> dict[tuple[str, str], int]:
         elif match := OPERATION.match(line):
             found.setdefault((block, match[1]), number)
     return found
+
+
+@dataclass
+class Dependencies:
+    """What a scheduler node depends on as a whole, by what is printed of it, and what it changes in place.
+
+    Attributes:
+        whole: buffers that it needs whole: a call's operands, the memory that it changes, as it was before, and what a
+            length of a loop follows from.
+        loaded: names in a loop's body, those of the buffers that it loads among them.
+        waits: (buffer, changed) pairs. The maker of `buffer` reads a memory that this one changes, which is named
+            `changed` from then on: it has to wait for that, and reads nothing of `buffer`.
+        changes: by the name that a memory has afterwards, the memory.
+    """
+
+    whole: set[str] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)
+    waits: set[tuple[str, str]] = field(default_factory=set)
+    changes: dict[str, str] = field(default_factory=dict)
+
+
+def dependencies(text: str) -> Dependencies:
+    """What a scheduler node depends on as a whole, off its printed text."""
+    given = "\n".join(DEPENDENCIES.findall(text))
+    _, _, body = text.partition("_loop_body:\n")
+    return Dependencies(
+        set(WHOLE.findall(given)),
+        set(re.findall(r"'(\w+)'", STORED.sub("", body))),
+        set(WAITS.findall(given)),
+        dict(CHANGES.findall(text)),
+    )
 
 
 def arguments(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ def draw(made: dict, ceilings: dict | None, png: str | Path, svg: str | Path, la
         draw_rungs(left, place, seen, text)
         draw_parts(right, place, seen, text)
     draw_legend(legends[0], ("launches", "kernels"), text)
-    draw_legend(legends[1], ("launches", "waiting", "memory", "arithmetic"), text, (-0.3, 0.5))
+    draw_legend(legends[1], ("launches", "waiting", "memory", "arithmetic"), text, "right")
     for axes in panels[-1]:
         axes.set_xlabel(text("axis"))
     for axes in (axes for row in panels for axes in row):
@@ -82,13 +82,14 @@ def save(figure: Figure, png: str | Path, svg: str | Path) -> None:
     plt.close(figure)
 
 
-def draw_legend(axes: Axes, parts: Sequence[str], text: Translations, anchor: tuple[float, float] = (0.0, 0.5)) -> None:
-    """Parts by their colours, side by side."""
+def draw_legend(axes: Axes, parts: Sequence[str], text: Translations, side: Literal["left", "right"] = "left") -> None:
+    """Parts by their colours, side by side, from one side of the axes on."""
     axes.set_axis_off()
+    loc: Literal["center left", "center right"] = "center left" if side == "left" else "center right"
     swatches = [Patch(color=PARTS[part], label=text(f"part.{part}")) for part in parts]
     legend = axes.legend(
-        handles=swatches, ncols=len(parts), loc="center left", frameon=False, fontsize=10.5, borderpad=0,
-        bbox_to_anchor=anchor, handlelength=1, handleheight=1, handletextpad=0.4, columnspacing=0.9,
+        handles=swatches, ncols=len(parts), loc=loc, frameon=False, fontsize=10.5, borderpad=0,
+        borderaxespad=0, handlelength=1, handleheight=1, handletextpad=0.4, columnspacing=0.9,
     )  # fmt: skip
     legend.set_in_layout(False)
 

@@ -1,0 +1,33 @@
+// PTX of the training, as ../ptx.cuh has it of the forward pass: no other file of the room holds inline assembly.
+#pragma once
+
+#define INFINITE __int_as_float(0x7f800000)
+
+// The same number, of which the compiler does not know that: what follows from it is computed where it is used, and not
+// once for all steps, to lie in local memory until then.
+__device__ __forceinline__ int anew(int x) {
+  int same;
+  asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(x));
+  return same;
+}
+
+// What other blocks have written. (`__ldcv` is an assembler line that a compiler may take out of
+// a loop.)
+__device__ __forceinline__ unsigned acquired(const unsigned* from) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
+// What the block has written is seen by who acquires what this thread writes next.
+__device__ __forceinline__ void release() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+// sum += a b: 16 rows by 8 columns over 8 features. a: (row group, k pair), (group + 8, pair), (group, pair + 4),
+// (group + 8, pair + 4); b: (k pair, column group), (pair + 4, group); sums: (row group, columns 2 pair and 2 pair +
+// 1), then the same of row group + 8.
+__device__ __forceinline__ void multiply_tf32(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}

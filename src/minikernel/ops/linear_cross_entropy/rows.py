@@ -1,0 +1,122 @@
+"""Launches "rows": cuBLAS's products over chunks of rows, one kernel over each chunk's logits between them.
+
+A chunk's rows are padded to whole lines of memory: cuBLAS is slow where rows start anywhere, which 50,257 columns do.
+"""
+
+from typing import Any
+
+import torch
+
+from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
+from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
+from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel
+from minikernel.ops.softmax_triton_rows import on_device_of
+
+# Beside the gradients: a chunk's logits and the weight's gradient in float32. To add a chunk to that costs as long as
+# some 330 rows' products do, whatever the width, so chunks are as long as the memory lets them.
+BYTES, WIDE_BYTES = 256 << 20, 1 << 30
+WIDE = 2048  # features from which the gradients themselves are larger than that
+LEAST_ROWS, STEP = 1024, 256
+PADDED = 64  # columns
+BLOCK, WARPS = 4096, 8
+
+
+def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
+    """How many rows have their logits in memory at once; all of them need no float32 gradient beside."""
+    limit = WIDE_BYTES if features >= WIDE else BYTES
+    one = 2 * padded(classes)
+    if rows * one <= limit:
+        return max(rows, 1)
+    fit = (limit - 4 * classes * features) // one // STEP * STEP
+    return max(fit, LEAST_ROWS)
+
+
+def padded(classes: int) -> int:
+    """Elements from one row of logits to the next."""
+    return parts_of(classes, PADDED) * PADDED
+
+
+def run(
+    h: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    bias: torch.Tensor | None,
+    class_weight: torch.Tensor | None,
+    options: Options,
+    wanted: Wanted = Wanted(),  # noqa: B008
+    upstream: torch.Tensor | None = None,
+) -> Result:
+    """As `chunked.run`; the gradients of h and weight are in their dtype where one product makes them, else float32."""
+    h, weight, target = h.contiguous(), weight.contiguous(), target.contiguous()
+    rows, features = h.shape
+    classes = weight.shape[0]
+    float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
+    losses, weights = torch.empty(rows, **float32), torch.empty(rows, **float32)
+    spread = spread_of(options, weight, class_weight)
+    mass = options.label_smoothing if class_weight is None or spread is None else float(spread.sum())
+    step = rows_of_a_chunk(rows, classes, features)
+    dh = torch.empty_like(h) if wanted.h else None
+    dweight = None
+    dbias = torch.zeros(classes, **float32) if wanted.bias else None
+    buffer = torch.empty(min(step, rows), padded(classes), dtype=h.dtype, device=h.device)[:, :classes]
+    for part in chunks(rows, step):
+        chunk, logits = h[part], buffer[: part.stop - part.start]
+        torch.mm(chunk, weight.T, out=logits)
+        factor = None if upstream is None else upstream[part]
+        with on_device_of(h):
+            rows_kernel[(logits.shape[0],)](
+                losses[part],
+                weights[part],
+                logits,
+                target[part],
+                weight if bias is None else bias.contiguous(),
+                weight if class_weight is None else class_weight.contiguous(),
+                losses if spread is None else spread,
+                losses if factor is None else factor,
+                0 if factor is None else factor.stride(0),
+                logits.stride(0),
+                classes,
+                options.ignore_index,
+                options.z_loss,
+                1.0 - options.label_smoothing,
+                mass if spread is not None else 0.0,
+                HAS_BIAS=bias is not None,
+                HAS_CLASS_WEIGHT=class_weight is not None,
+                SMOOTH=spread is not None,
+                SCALED=factor is not None,
+                GRADIENT=any(wanted),
+                BLOCK=BLOCK,
+                num_warps=WARPS,
+            )
+        if dh is not None:
+            torch.mm(logits, weight, out=dh[part])
+        if wanted.weight:
+            if step >= rows:
+                dweight = torch.mm(logits.T, chunk)
+            elif dweight is None:
+                dweight = product_in_float32(logits.T, chunk)
+            else:
+                # rounded to 16 bits after each chunk, its error would grow with their number
+                add_product(dweight, logits.T, chunk)
+        if dbias is not None:
+            dbias += logits.sum(0, dtype=torch.float32)
+    return Result(losses, weights, dh, dweight, dbias)
+
+
+def product_in_float32(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A product of 16-bit tensors as float32 holds its sums."""
+    if not a.is_cuda:
+        return a.float() @ b.float()
+    return torch.mm(a, b, out_dtype=torch.float32)
+
+
+def add_product(sums: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """Add a product of 16-bit tensors to float32 sums."""
+    if not a.is_cuda:
+        sums += a.float() @ b.float()
+        return
+    try:
+        torch.addmm(sums, a, b, out_dtype=torch.float32, out=sums)
+    except RuntimeError:
+        # some versions of torch want a summand of the factors' dtype
+        sums += product_in_float32(a, b)

@@ -1,0 +1,84 @@
+"""The Triton kernel of "rows": a chunk's logits become their gradient in place, and each row its loss.
+
+A row is read twice, the second time out of the cache as far as it fits; every lane keeps a maximum and a sum.
+"""
+
+import triton
+import triton.language as tl
+
+from minikernel.ops.linear_cross_entropy.recomputed_kernels import LN2, LOG2E, LOWEST, log_of_one_plus
+
+
+@triton.jit(do_not_specialize=["upstream_step", "classes", "ignore_index"])
+def rows_kernel(
+    losses,  # (M,)
+    weights,  # (M,)
+    logits,  # (M, V) with rows `stride` apart; 16 divides that, so that a tile's loads are of 16 bytes whatever V is
+    target, bias, class_weight, spread, upstream, upstream_step, stride, classes, ignore_index, z_loss, keep, mass,
+    HAS_BIAS: tl.constexpr, HAS_CLASS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr, SCALED: tl.constexpr,
+    GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    logits += row.to(tl.int64) * stride
+    lane = tl.arange(0, BLOCK)
+    wanted = tl.load(target + row).to(tl.int64)
+    counted = wanted != ignore_index
+    valid = (wanted >= 0) & (wanted < classes)
+    picked = tl.where(valid, wanted, 0).to(tl.int32)
+    logit = tl.load(logits + picked).to(tl.float32)
+    if HAS_BIAS:
+        logit += tl.load(bias + picked).to(tl.float32)
+    lane_highest = tl.full([BLOCK], LOWEST, tl.float32)
+    lane_sums = tl.zeros([BLOCK], tl.float32)
+    spread_sums = tl.zeros([BLOCK], tl.float32)
+    for first in range(0, classes, BLOCK):
+        column = first + lane
+        values = tl.load(logits + column, mask=column < stride, other=0.0).to(tl.float32)
+        if HAS_BIAS:
+            values += tl.load(bias + column, mask=column < classes, other=0.0).to(tl.float32)
+        if SMOOTH:
+            shares = tl.load(spread + column, mask=column < classes, other=0.0)
+            spread_sums += tl.where(column < classes, values * shares, 0.0)
+        values = tl.where((column == picked) | (column >= classes), float("-inf"), values)
+        higher = tl.maximum(lane_highest, values * LOG2E)
+        lane_sums = lane_sums * tl.exp2(lane_highest - higher) + tl.exp2(tl.fma(values, LOG2E, -higher))
+        lane_highest = higher
+    highest = tl.maximum(tl.max(lane_highest), logit * LOG2E)
+    others = tl.sum(lane_sums * tl.exp2(lane_highest - highest))
+    distance = tl.fma(logit, LOG2E, -highest)
+    chosen = tl.exp2(distance)
+    total = chosen + others
+    log_total = tl.log(total)
+    loss = tl.where(distance > -4.0, log_of_one_plus(others / chosen), log_total - distance * LN2)
+    factor = 1.0
+    if HAS_CLASS_WEIGHT:
+        factor = tl.load(class_weight + picked).to(tl.float32)
+    share = factor * keep
+    lse = highest * LN2 + log_total
+    coefficient = share + 2.0 * z_loss * lse + mass
+    loss = loss * share + z_loss * lse * lse
+    if SMOOTH:
+        loss += mass * lse - tl.sum(spread_sums)
+    broken = tl.where(valid, 1.0, float("nan"))
+    tl.store(losses + row, tl.where(counted, loss * broken, 0.0))
+    tl.store(weights + row, tl.where(counted, factor * broken, 0.0))
+    if GRADIENT:
+        up = broken
+        if SCALED:
+            up *= tl.load(upstream + row.to(tl.int64) * upstream_step).to(tl.float32)
+        scale = coefficient / total * up
+        at_target = (chosen * (coefficient - share) - share * others) / total * up
+        # the last columns first: they are the ones still in the caches
+        last = (classes - 1) // BLOCK * BLOCK
+        for back in range(0, classes, BLOCK):
+            column = last - back + lane
+            values = tl.load(logits + column, mask=column < stride, other=0.0).to(tl.float32)
+            if HAS_BIAS:
+                values += tl.load(bias + column, mask=column < classes, other=0.0).to(tl.float32)
+            gradient = tl.exp2(tl.fma(values, LOG2E, -highest)) * scale
+            gradient = tl.where(column == picked, at_target, gradient)
+            if SMOOTH:
+                gradient -= tl.load(spread + column, mask=column < classes, other=0.0) * up
+            gradient = tl.where(counted, gradient, 0.0)
+            # what lies between two rows is nobody's
+            tl.store(logits + column, gradient.to(logits.dtype.element_ty), mask=column < stride)

@@ -1,0 +1,56 @@
+"""Do the kernels of linear_cross_entropy compile for a GPU that is not here? Registers, spills, memory, for sm_90."""
+
+from typing import Any
+
+from compiled_triton import resources
+
+POINTERS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
+# arguments that are pointers of their own dtype, whatever h and weight are
+FLOATS = (
+    "losses", "known", "made", "parts", "drift", "partial", "partial_bias", "grad", "scale", "loss", "spread", "pull"
+)  # fmt: skip
+NUMBERS = ("softcap", "z_loss", "keep", "mass", "drift_bias")
+
+
+def compile_recomputed(features: int, dtype: str, kernel: str, **flags: bool) -> dict[str, Any]:
+    """Compile "forward" or "weight" of `recomputed_kernels` as it is launched; flags are the kernel's constants.
+
+    Raises:
+        LabError: it does not compile, or Triton runs in its interpreter, which compiles nothing.
+    """
+    import torch
+
+    from minikernel.ops.linear_cross_entropy import recomputed, recomputed_kernels
+
+    itemsize = 4 if dtype == "float32" else 2
+    tiles = recomputed.tiles_of(features, itemsize)[kernel == "weight"]
+    options = tiles.options(features) | recomputed.arithmetic(getattr(torch, dtype))
+    function = getattr(recomputed_kernels, f"{kernel}_kernel")
+    constants = {name: options.pop(name) for name in function.arg_names if name in options}
+    constants |= {
+        name: flags.get(name, False) for name in function.arg_names if name.isupper() and name not in constants
+    }
+    types = {name: _type(name, POINTERS[dtype]) for name in function.arg_names} | dict.fromkeys(constants, "constexpr")
+    what = f"{kernel} of {features} features in {dtype}"
+    return resources(what, function, types, constants, options, dividing=("features",) if features % 16 == 0 else ())
+
+
+def _type(name: str, pointer: str) -> str:
+    if name in FLOATS:
+        return "*fp32"
+    if name == "target":
+        return "*i64"
+    if name in NUMBERS:
+        return "fp32"
+    return pointer if name in ("h", "weight", "bias", "class_weight", "dweight", "dh", "logits") else "i32"
+
+
+def compile_rows(**flags: bool) -> dict[str, Any]:
+    """Compile the kernel of `rows_kernel` as it is launched on bfloat16."""
+    from minikernel.ops.linear_cross_entropy import rows, rows_kernel
+
+    function = rows_kernel.rows_kernel
+    constants = {name: flags.get(name, False) for name in function.arg_names if name.isupper()} | {"BLOCK": rows.BLOCK}
+    types = {name: _type(name, "*bf16") for name in function.arg_names} | dict.fromkeys(constants, "constexpr")
+    types |= {"weights": "*fp32", "upstream": "*fp32"}
+    return resources("the rows' kernel", function, types, constants, {"num_warps": rows.WARPS}, ("stride",))

@@ -1,0 +1,148 @@
+"""The contest on a small shape: rows that fit the schema, figures that follow from samples, who is left out and why."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from loss_artefact import loss_artefact
+
+from minikernel.measure.loss import contest
+from minikernel.measure.loss.contest import run_contest
+from minikernel.measure.loss.recompute import loss
+from minikernel.proof.loss.contenders import CONTENDERS, eager_loss
+from minilab.config.check import check_schema, read_schema
+from minilab.records.artefact import artefact
+from minilab.records.compare import figures
+
+ROOT = Path(__file__).parents[4]
+PARAMS = {
+    "shapes": {"float32": [[24, 16, 50]], "bfloat16": [[9, 16, 33]]},
+    "seed": 0,
+    "launches": 4,
+    "warmup": 0,
+    "slowest_seconds": 60,
+    "compile_seconds": 0,
+    "time_limit_seconds": 60,
+}
+PROVENANCE = {"hardware": {"gpu": None, "cpu": "a CPU"}, "date": "2026-11-28T10:00:00+00:00"}
+
+
+@pytest.fixture
+def contenders(monkeypatch: pytest.MonkeyPatch) -> dict:
+    """Eager under three names, one of them wrong, beside the peers that cannot run here."""
+    given = {
+        "eager": eager_loss,
+        "lab": eager_loss,
+        "torch": lambda h, weight, target: 2 * eager_loss(h, weight, target),
+    }
+    monkeypatch.setattr(contest, "CONTENDERS", {name: CONTENDERS[name] for name in (*given, "compile", "liger", "cce")})
+    compiled = contest.function_of("compile")
+    monkeypatch.setattr(contest, "function_of", lambda name: compiled if name == "compile" else given[name])
+    yield given
+    compiled.seconds = None
+
+
+def test_rows_of_a_contest(contenders: dict):
+    made = {"provenance": PROVENANCE, **run_contest(PARAMS, "cpu", lambda line: None)}
+    check_schema(made, read_schema(ROOT / artefact("loss").schema), "loss.json")
+    rows = {(row["who"], row["dtype"], row["direction"]): row for row in made["rows"]}
+    assert len(rows) == 6 * 2 * 2
+    for direction in ("both", "forward"):
+        assert rows["eager", "float32", direction]["verdict"] == "right"
+        assert rows["torch", "float32", direction]["verdict"] == "wrong"
+        assert rows["compile", "float32", direction]["refused"] == {"code": "compile_time_used_up"}
+        assert rows["liger", "float32", direction]["refused"]["code"] in ("needs_gpu", "not_installed")
+    twice = rows["torch", "float32", "both"]
+    assert twice["loss_rel_err"] == pytest.approx(1, abs=1e-3)
+    assert twice["dh_rel_err"] == pytest.approx(1, abs=1e-3)
+    assert rows["eager", "float32", "both"]["dw_rel_err"] < 1e-5
+    assert {len(samples) for row in made["rows"] for samples in row["samples_us"].values()} == {4}
+    assert made["complete"]
+    assert loss(made) == made
+    assert any(name.startswith("eager both float32 24x16x50") for name in figures(made))
+
+
+def test_figures_are_computed_again_from_the_samples():
+    made = loss_artefact()
+    assert loss(made)["rows"][0]["median_us"] == 800
+    made["rows"][0]["samples_us"]["eager"] = [1.0, 2.0, 3.0, 4.0, 100.0]
+    again = loss(made)["rows"][0]
+    assert (again["median_us"], again["p20_us"]) == (3.0, pytest.approx(1.8))
+
+
+@pytest.mark.parametrize(("limit", "left_out"), [(2, {"torch"}), (5, set())])
+def test_who_takes_too_long_is_left_out(contenders: dict, monkeypatch: pytest.MonkeyPatch, limit: float, left_out: set):
+    seconds = {contenders["eager"]: 1.0, contenders["torch"]: 4.1}
+
+    def took(call, device):
+        return call(), seconds[call.args[0]]
+
+    # the lab's is eager's function here, so that it takes as long
+    monkeypatch.setattr(contest, "first_call", took)
+    rows = run_contest({**PARAMS, "slowest_seconds": limit}, "cpu", lambda line: None)["rows"]
+    slow = {row["who"] for row in rows if row["who"] in contenders and row["refused"]}
+    assert slow == left_out
+    assert all(row["refused"] == {"code": "too_slow", "milliseconds": 4100.0} for row in rows if row["who"] in slow)
+
+
+def test_a_slow_machine_leaves_nobody_out(contenders: dict, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(contest, "first_call", lambda call, device: (call(), 100.0))
+    rows = run_contest({**PARAMS, "slowest_seconds": 2}, "cpu", lambda line: None)["rows"]
+    assert not [row for row in rows if row["who"] in contenders and row["refused"]]
+
+
+def test_a_shape_that_comes_too_late_is_said_to_be_left_out():
+    made = run_contest({**PARAMS, "time_limit_seconds": -1}, "cpu", lambda line: None)
+    assert not made["complete"]
+    assert {(row["who"], row["refused"]["code"]) for row in made["rows"]} == {("all", "time_over")}
+
+
+def test_who_fails_in_one_direction_is_timed_in_the_other(contenders: dict):
+    def without_gradient(h, weight, target):
+        if not h.requires_grad:
+            raise RuntimeError("gradients only")
+        return eager_loss(h, weight, target)
+
+    contenders["lab"] = without_gradient
+    rows = run_contest({**PARAMS, "shapes": {"float32": [[5, 4, 8]]}}, "cpu", lambda line: None)["rows"]
+    lab = {row["direction"]: row for row in rows if row["who"] == "lab"}
+    assert lab["both"]["verdict"] == "right"
+    assert lab["forward"]["refused"] == {"code": "raised", "text": "RuntimeError: gradients only"}
+
+
+def test_who_fails_with_gradients_is_not_timed_without(contenders: dict):
+    def forward_only(h, weight, target):
+        if h.requires_grad:
+            raise RuntimeError("no gradients")
+        return eager_loss(h, weight, target)
+
+    contenders["lab"] = forward_only
+    rows = run_contest({**PARAMS, "shapes": {"float32": [[5, 4, 8]]}}, "cpu", lambda line: None)["rows"]
+    lab = {row["direction"]: row["refused"]["code"] for row in rows if row["who"] == "lab"}
+    assert lab == {"both": "raised", "forward": "not_judged"}
+
+
+def test_a_peer_that_is_not_here_has_no_row_of_figures(contenders: dict, monkeypatch: pytest.MonkeyPatch):
+    gone = replace(CONTENDERS["cce"], distribution="no-such-package", module="no_such_module")
+    monkeypatch.setitem(contest.CONTENDERS, "cce", gone)
+    rows = run_contest({**PARAMS, "shapes": {"float32": [[5, 4, 8]]}}, "cpu", lambda line: None)["rows"]
+    found = next(row for row in rows if row["who"] == "cce")
+    assert found["refused"] == {"code": "not_installed", "package": "no-such-package"}
+    assert found["median_us"] is None
+
+
+def test_the_spread_of_samples():
+    found = contest.figures([10.0, 20.0, 30.0, 40.0, 50.0, 60.0], [10.0] * 3, [12.0] * 3)
+    assert found["median_us"] == 35
+    assert found["p20_us"] == pytest.approx(20)
+    assert found["p80_us"] == pytest.approx(50)
+    assert found["noise_floor"] == pytest.approx(0.2)
+
+
+def test_gradients_are_asked_for_without_touching_the_tensors():
+    case = contest.Case("plain", 6, 4, 9)
+    tensors = contest.made(case, "float32", "cpu", 0)
+    contest.both(eager_loss, tensors)
+    assert not tensors.h.requires_grad
+    assert torch.is_grad_enabled()

@@ -1,0 +1,213 @@
+"""The Triton kernels of the loss: right in the interpreter, compiled for sm_90 within its means, right on a GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from exact_loss import errors, exact, found
+from forks import forks
+
+pytest.importorskip("triton")
+
+from compiled_loss import compile_recomputed, compile_rows
+
+from minikernel import linear_cross_entropy
+from minikernel.ops.linear_cross_entropy import paths, recomputed, rows
+from minikernel.ops.linear_cross_entropy.options import Options
+from minikernel.ops.linear_cross_entropy.paths import which
+
+RUN = Path(__file__).parents[2] / "interpreter" / "run_loss.py"
+gpu = pytest.mark.gpu
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+EVERYTHING = {"label_smoothing": 0.1, "z_loss": 0.02, "reduction": "mean", "ignore_index": 5}
+OPTIONS = (
+    {},
+    {"reduction": "none"},
+    {"reduction": "sum", "label_smoothing": 0.2},
+    {"softcap": 2.0, "z_loss": 0.1},
+    EVERYTHING,
+)
+
+
+def case(path, shape, dtype, options, vectors, seed=0):
+    m, d, v = shape
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.randint(0, v, (m,), generator=generator)
+    target[1::9] = options.get("ignore_index", -100)
+    target[0] = v - 1
+    loss_shape = (m,) if options.get("reduction") == "none" else ()
+    return {
+        "path": path,
+        "h": torch.randn(m, d, generator=generator).to(dtype),
+        "weight": (3 * torch.randn(v, d, generator=generator) * d**-0.5).to(dtype),
+        "target": target,
+        "grad": torch.rand(loss_shape, generator=generator) + 0.5,
+        "options": options,
+        "bias": torch.randn(v, generator=generator).to(dtype) if vectors else None,
+        "class_weight": torch.rand(v, generator=generator) if vectors else None,
+    }
+
+
+def expected(one):
+    vectors = {name: one[name] for name in ("bias", "class_weight")}
+    return exact(one["h"], one["weight"], one["target"], one["grad"], **vectors, **one["options"])
+
+
+def interpret(cases, tmp_path):
+    torch.save(cases, tmp_path / "in.pt")
+    done = forks("script").run([RUN, str(tmp_path / "in.pt"), str(tmp_path / "out.pt")], tmp_path)
+    assert done.returncode == 0, done.stderr
+    return torch.load(tmp_path / "out.pt", weights_only=True)
+
+
+@pytest.mark.parametrize(("dtype", "allowed"), [(torch.float32, 2e-6), (torch.float16, 2**-10)])
+def test_recomputed_interpreted_agrees_with_float64_in_every_option(tmp_path, dtype, allowed):
+    cases = [case("recomputed", (70, 16, 50), dtype, options, False) for options in OPTIONS]
+    cases += [case("recomputed", (130, 40, 129), dtype, options, True) for options in OPTIONS]
+    for one, results in zip(cases, interpret(cases, tmp_path), strict=True):
+        assert max(errors(results, expected(one))) < allowed, (one["h"].shape, one["options"])
+
+
+def test_recomputed_interpreted_keeps_small_losses_large_biases_masked_classes_and_ignored_rows(tmp_path):
+    confident = case("recomputed", (8, 16, 16), torch.float32, {}, False)
+    confident |= {"h": torch.eye(8, 16) * 20, "weight": torch.eye(16), "target": torch.arange(8)}
+    # whose exponential alone is infinite, in rows that fill a tile up too
+    biased = case("recomputed", (40, 16, 30), torch.float32, {}, True)
+    biased["bias"] += 200
+    masked = case("recomputed", (40, 16, 30), torch.float32, {"reduction": "sum"}, True)
+    masked["bias"][:7] = -torch.inf
+    masked["target"][:] = 8
+    ignored = case("recomputed", (9, 16, 30), torch.float32, {}, False)
+    ignored["target"][:] = -100
+    cases = [confident, biased, masked]
+    *results, none = interpret([*cases, ignored], tmp_path)
+    for one, result in zip(cases, results, strict=True):
+        assert max(errors(result, expected(one))) < (1e-4 if one is biased else 2e-6)
+    assert none[0].isnan()
+    assert not none[1].any()
+    assert not none[2].any()
+
+
+def test_rows_interpreted_agrees_with_float64_in_every_option_it_takes(tmp_path):
+    options = [o for o in OPTIONS if "softcap" not in o]
+    cases = [case("rows", (40, 24, 4100), torch.float32, o, vectors) for o in options for vectors in (False, True)]
+    for one, results in zip(cases, interpret(cases, tmp_path), strict=True):
+        assert max(errors(results, expected(one))) < 2e-6, one["options"]
+
+
+@pytest.mark.parametrize("kernel", ["forward", "weight"])
+@pytest.mark.parametrize(
+    ("features", "dtype", "spilled"),
+    [(64, "bfloat16", 128), (128, "bfloat16", 64), (256, "bfloat16", 128), (64, "float32", 128), (64, "float16", 128)],
+)
+def test_recomputed_compiles_for_sm_90_within_a_blocks_shared_memory(features, dtype, spilled, kernel):
+    found = compile_recomputed(features, dtype, kernel, GRADIENT=True)
+    assert found["shared_bytes"] <= 232_448
+    assert found["stack_bytes"] <= spilled
+
+
+def test_rows_compiles_for_sm_90_without_a_spill():
+    for flags in ({}, {"HAS_BIAS": True, "SMOOTH": True, "HAS_CLASS_WEIGHT": True}):
+        assert compile_rows(SCALED=True, GRADIENT=True, **flags)["stack_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("features", "dtype", "options", "path", "says"),
+    [
+        (64, torch.bfloat16, {}, "recomputed", "64 features, at most 256"),
+        (256, torch.float16, {}, "recomputed", "256 features, at most 256"),
+        (129, torch.float32, {}, "chunked", "above 128 features the kernels take bfloat16, not float32"),
+        (768, torch.bfloat16, {}, "rows", "768 features, more than 256"),
+        (768, torch.bfloat16, {"softcap": 3.0}, "chunked", "know no softcap"),
+        (64, torch.float32, {"softcap": 3.0, "label_smoothing": 0.1}, "chunked", "third product"),
+        (64, torch.float64, {}, "chunked", "not float64"),
+    ],
+)
+def test_the_path_of_a_hopper_gpu_follows_width_dtype_and_options(monkeypatch, features, dtype, options, path, says):
+    class OnGpu:
+        is_cuda = True
+        shape = (8, features)
+
+        def get_device(self):
+            return 0
+
+    h = OnGpu()
+    h.dtype = dtype
+    monkeypatch.setattr(paths, "capability", lambda device: (9, 0))
+    found = paths.choose(h, h, None, None, Options(**options))
+    assert (found.name, says in found.reason) == (path, True), found
+    monkeypatch.setattr(paths, "capability", lambda device: (8, 0))
+    assert paths.choose(h, h, None, None, Options(**options)).name == "chunked"
+
+
+def test_splits_cover_every_row_once_and_their_sums_have_a_bound():
+    for m, v, d in ((1, 600, 64), (65536, 600, 64), (65536, 32768, 64), (8192, 50257, 256), (100, 7, 16)):
+        _, tiles = recomputed.tiles_of(d, 2)
+        splits, each = recomputed.splits_of(m, v, d, tiles, torch.empty(0))
+        assert (splits - 1) * each < m <= splits * each
+        assert each % tiles.rows == 0
+        assert splits == 1 or splits * v * d * 4 <= recomputed.PARTIAL_BYTES
+
+
+def test_a_chunk_of_rows_has_a_bound_and_all_rows_where_they_fit():
+    assert rows.rows_of_a_chunk(8192, 600, 512) == 8192
+    fewer = rows.rows_of_a_chunk(8192, 32768, 512)
+    assert fewer * 2 * 32768 + 4 * 32768 * 512 <= rows.BYTES
+    assert fewer >= 1024
+    assert rows.padded(50257) == 50304
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(300, 16, 50), (515, 64, 600), (700, 100, 1001), (260, 256, 777), (300, 768, 2111)])
+def test_on_a_gpu_every_path_agrees_with_float64(dtype, shape):
+    for options in OPTIONS:
+        for vectors in (False, True):
+            one = case("", shape, dtype, options, vectors)
+            on_gpu = {n: t.cuda() if torch.is_tensor(t) else t for n, t in one.items()}
+            vector = {name: on_gpu[name] for name in ("bias", "class_weight")}
+            arguments = on_gpu["h"], on_gpu["weight"], on_gpu["target"], on_gpu["grad"]
+            results = found(linear_cross_entropy, *arguments, **vector, **options)
+            # logits that were written in bfloat16 are rounded once more, and their gradients too
+            rounded = which(arguments[0], arguments[1], **options).name == "rows"
+            allowed = {torch.float32: 2e-6, torch.float16: 2**-10, torch.bfloat16: 2**-6 if rounded else 2**-8}[dtype]
+            assert max(errors(results, expected(one))) < allowed, (options, vectors)
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize(("features", "dtype"), [(16, torch.float32), (16, torch.bfloat16), (256, torch.bfloat16)])
+def test_on_a_gpu_a_common_offset_of_all_logits_costs_the_loss_no_digits(features, dtype):
+    one = case("", (100, features, 90), dtype, {}, True)
+    # whole numbers: nothing is rounded before the loss
+    offset = torch.full((90,), 2.0**14)
+    on_gpu = [t.cuda() for t in (one["h"].round(), one["weight"].round(), one["target"], one["grad"])]
+    results = found(linear_cross_entropy, *on_gpu, bias=offset.to("cuda", dtype))
+    right = exact(*on_gpu, bias=offset)
+    assert errors(results, right)[0] < 1e-6
+    assert max(errors(results[:3], right[:3])) < 2**-8
+
+
+@gpu
+@needs_gpu
+def test_on_a_gpu_a_wrong_class_is_nan_and_no_access_out_of_bounds():
+    for features in (64, 512):
+        h, weight = (torch.randn(n, features, device="cuda", dtype=torch.bfloat16) for n in (40, 70))
+        target = torch.full((40,), 69, device="cuda")
+        target[3] = 70
+        loss, dh, _ = found(linear_cross_entropy, h, weight, target, reduction="sum")
+        assert loss.isnan()
+        assert dh[3].isnan().all()
+        assert dh[:3].isfinite().all()
+
+
+@gpu
+@needs_gpu
+def test_on_a_gpu_more_logits_than_32_bits_count():
+    rows_, classes = 65536 + 128, 32768 + 64
+    h, weight = (torch.randn(n, 16, device="cuda", dtype=torch.bfloat16) for n in (rows_, classes))
+    target = torch.arange(rows_, device="cuda") % classes
+    _, dh, _ = found(linear_cross_entropy, h, weight, target, reduction="sum")
+    last = exact(h[-64:], weight, target[-64:], reduction="sum")[1]
+    assert errors([dh[-64:]], [last])[0] < 2**-8
