@@ -246,8 +246,8 @@ def test_what_a_kernel_has_of_several_results_is_a_part():
     kernel = "triton_for_fused_0"
     found = {"lines": {30: ("getitem", None), 32: ("getitem_3", None)}, "stores": {"buf0": (["getitem_3"], None)}}
     text = page(of_one_call("foreach", kernel, 138, buffers(buf0=["getitem_3"]), found, buffer=["getitem_3"]), kernel)
-    assert head(text) == "This kernel computes a part of `_foreach_mul`, `_foreach_add`."
-    assert "The kernel computes no ATen operation whole:" in text
+    assert head(text) == "This kernel computes at least a part of `_foreach_mul`, `_foreach_add`."
+    assert "No line of the kernel has all that an ATen operation results in:" in text
     assert rows(text) == {}
 
 
