@@ -85,6 +85,7 @@ PAGES: dict[str, Callable[[], Page]] = {
     "exercise": stage_24.exercise_page,
     "25/REPORT": stage_25.report_page,
     "25/DISTRIBUTED": stage_25.survey_page,
+    "25/DISTRIBUTED/4": stage_25.survey_of_four,
     "25/GEMV": stage_25.gemv_page,
     "25/tiny_head/PROFILE": partial(stage_25.profile_of, "tiny_head"),
     "25/minigpt/PROFILE": partial(stage_25.profile_of, "minigpt"),
@@ -277,7 +278,9 @@ def upside_down(compute: Callable, field: str) -> Callable:
         ("25/REPORT", profile_report, "_speed", "factor"),
         ("25/safety", training_report, "_speed", "factor"),
         ("25/DISTRIBUTED", survey, "pipeline", "longest"),
-        ("25/DISTRIBUTED", survey, "bubble", "bound"),
+        ("25/DISTRIBUTED", survey, "pipeline", "bound"),
+        ("25/DISTRIBUTED/4", survey, "factors", "product"),
+        ("25/DISTRIBUTED/4", survey, "_side", "times"),
     ],
 )
 def test_a_ratio_that_is_computed_upside_down_is_found(name, module, function, field, monkeypatch):

@@ -43,7 +43,7 @@ def distributed(artefact: dict) -> dict:
             "step_seconds": slowest,
             "tokens_per_s": speed(tokens, slowest),
             "matches_formula": found["collectives"] == found["formula"],
-            "sent_bytes": [sent_bytes(counts, found["ranks"]) for counts in found["collectives"]],
+            "sent_bytes": [sent_bytes(counts, found["ranks"], found["pattern"]) for counts in found["collectives"]],
         }
 
     return {"runs": list(map(run, artefact["runs"]))}

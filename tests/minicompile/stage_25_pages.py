@@ -6,9 +6,11 @@ from itertools import pairwise, product
 from statistics import median
 
 import artefacts
+import distributed_artefact
 from numbers_of_a_page import Source
-from recorded_pages import CPU, GPU, Page, elsewhere, recorded
+from recorded_pages import CPU, FRESH, GPU, Page, elsewhere, recorded
 
+from minicompile.distributed.measure import patterns_on
 from minicompile.report.gemv_report import report as gemv
 from minicompile.report.phase_reports import checks_24, checks_25, phase_report
 from minicompile.report.profile_report import report as profile_page
@@ -161,7 +163,7 @@ def survey_page() -> Page:
         Source(
             {**one, "runs": [run for run in one["runs"] if run["dtype"] == dtype]},
             {"device": names, "dtype": (dtype,)},
-            survey_derived(one, dtype),
+            survey_derived(one, dtype, 2),
         )
         for one, names in zip(made, (GPU, CPU), strict=True)
         for dtype in one["loss_rtol"]
@@ -169,20 +171,44 @@ def survey_page() -> Page:
     return Page(partial(survey, made, MINIGPT), [*sources, Source({}, derived=shared_by_the_survey(made))], ("1/N",))
 
 
-def survey_derived(made: dict, dtype: str) -> dict:
-    runs = {run["pattern"]: run for run in made["runs"] if run["dtype"] == dtype}
+def survey_of_four() -> Page:
+    """Two ranks and four with every pattern: no record has them yet, so the figures are made up, each another one."""
+    plain = distributed_artefact.artefact("h200", (2, 4), ("bfloat16", "float32"), patterns_on)
+    made = {**elsewhere(plain), "provenance": plain["provenance"], **FRESH}
+    sources = [
+        Source(
+            {**made, "runs": [run for run in made["runs"] if run["dtype"] == dtype and run["ranks"] in (1, ranks)]},
+            {"device": GPU, "dtype": (dtype,)},
+            survey_derived(made, dtype, ranks),
+        )
+        for dtype in made["loss_rtol"]
+        for ranks in (2, 4)
+    ]
+    return Page(
+        partial(survey, [made], MINIGPT), [*sources, Source({}, derived=shared_by_the_survey([made]))], ("1/N",)
+    )
+
+
+def survey_derived(made: dict, dtype: str, ranks: int) -> dict:
+    runs = {run["pattern"]: run for run in made["runs"] if run["dtype"] == dtype and run["ranks"] in (1, ranks)}
     step = {name: median(run["step_seconds"]) for name, run in runs.items()}
     halves = [
         (run["step_seconds"][: (n := len(run["step_seconds"]) // 2)], run["step_seconds"][-n:]) for run in runs.values()
     ]
     pairs = [sorted(map(median, pair)) for pair in halves]
-    ranks, micro = runs["pp"]["ranks"], made["microbatches"]
+    micro = made["microbatches"]
     busy = [median(seconds) for seconds in runs["pp"]["busy_seconds_by_rank"]]
     bound, balance, split = (
         ranks * micro / (micro + ranks - 1),
         sum(busy) / ranks / max(busy),
         step["single"] / sum(busy),
     )
+    bounds = {
+        "pp": bound,
+        "pp_interleaved": 2 * ranks * micro / (2 * micro + ranks - 1),
+        "pp_zb1p": 6 * ranks * micro / (6 * micro + ranks - 1),
+        "pp_zbv": 6 * ranks * micro / (6 * micro + max(ranks - 1, 2 * (2 * ranks - 1 - micro))),
+    }
     crossing, reduced = median(runs["pp"]["alone_seconds"]), median(runs["tp"]["alone_seconds"])
     all_reduces = 4 * made["model"]["n_layer"] + 2
     return {
@@ -190,6 +216,12 @@ def survey_derived(made: dict, dtype: str) -> dict:
         "noise": [max(after / before - 1 for before, after in pairs)],
         "tensor parallel: all-reduces": [all_reduces, all_reduces * reduced, all_reduces * reduced / step["tp"]],
         "pipeline: bubble": [bound, ranks - 1, micro + ranks - 1],
+        "pipeline: the bounds of all schedules": bounds.values(),
+        "pipeline: what unequal ranks leave of them": [
+            bounds[name] * step["single"] / ranks / max(map(median, run["busy_seconds_by_rank"]))
+            for name, run in runs.items()
+            if name in bounds
+        ],
         "pipeline: its factors": [balance, split, 1 / split, bound * balance * split, max(busy) / min(busy)],
         "pipeline: idle": [1 - seconds / step["pp"] for seconds in busy],
         "pipeline: hand-overs": [2 * micro, crossing, 2 * micro * crossing / step["pp"]],

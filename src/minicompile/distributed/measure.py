@@ -1,4 +1,4 @@
-"""Measures the four patterns, on each number of ranks and in each dtype, against one process: `distributed.json`.
+"""Measures the patterns, on each number of ranks and in each dtype, against one process: `distributed.json`.
 
 Nothing is recorded of a pattern that computes something else: its losses, step for step, must be the single process's.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import prod
 from statistics import median
 
-from minicompile.distributed.formulas import expected, sent_bytes
+from minicompile.distributed.formulas import PIPELINES, REPLICAS, expected, sent_bytes
 from minicompile.distributed.launch import run_ranks
 from minicompile.distributed.rows import Job, RankResult, Run
 from minilab import LabError
@@ -16,7 +16,7 @@ from minilab.device import gpu_names, is_cpu, slug, torch_device, usable_cores
 from minimodel.model_config import MiniGPTConfig
 
 log = logging.getLogger("minilab")
-PATTERNS = ("ddp", "fsdp", "tp", "pp")
+PATTERNS = ("ddp", "fsdp", "tp", "fsdp_tp", *PIPELINES)
 ROUNDS = 2
 Key = tuple[int, str, str]  # ranks, dtype, pattern
 SIZES = ("vocab_size", "block_size", "n_layer", "n_head", "n_embd")
@@ -106,16 +106,22 @@ def _in_rounds(launch: Callable, fitting: list[int], dtypes: list[str]) -> dict[
     for number in range(ROUNDS):
         forward = slice(None, None, -1 if number % 2 else 1)
         for ranks in [1, *fitting][forward]:
-            patterns = PATTERNS if ranks > 1 else ("single",)
+            patterns = patterns_on(ranks)
             runs = [(pattern, dtype) for pattern in patterns for dtype in dtypes][forward]
             log.info("round %d of %d: %s on %d ranks", number + 1, ROUNDS, ", ".join(patterns), ranks)
             for (pattern, dtype), results in zip(runs, launch(ranks, runs), strict=True):
                 key = (ranks, dtype, pattern)
                 found[key] = _joined(found[key], results) if key in found else results
-    order = [
-        (ranks, dtype, pattern) for ranks in [1, *fitting] for dtype in dtypes for pattern in ("single", *PATTERNS)
-    ]
-    return {key: found[key] for key in order if key in found}
+    order = [(ranks, dtype, pattern) for ranks in [1, *fitting] for dtype in dtypes for pattern in patterns_on(ranks)]
+    return {key: found[key] for key in order}
+
+
+def patterns_on(ranks: int) -> list[str]:
+    """List what is measured on so many ranks: the mesh of two patterns needs two ranks for each."""
+    if ranks == 1:
+        return ["single"]
+    meshes = ranks % REPLICAS == 0 and ranks > REPLICAS
+    return [pattern for pattern in PATTERNS if pattern != "fsdp_tp" or meshes]
 
 
 def _joined(before: list[RankResult], after: list[RankResult]) -> list[RankResult]:
@@ -167,10 +173,16 @@ def check_divides(params: dict, ranks: int) -> None:
             f"distributed: microbatches is {params['microbatches']}; write a number that divides the batch of "
             f"{params['batch']} and is at least {ranks}, so that every rank of the pipeline has work."
         )
-    if params["n_layer"] < ranks:
+    if params["microbatches"] % (params["microbatches"] // ranks):
         raise LabError(
-            f"distributed: a model of {params['n_layer']} blocks cannot be cut into {ranks} stages; write an n_layer "
-            "of at least the number of ranks."
+            f"distributed: microbatches is {params['microbatches']}, which the interleaved schedules of {ranks} ranks "
+            f"cannot deal out in {params['microbatches'] // ranks} equal rounds; write a multiple of {ranks}."
+        )
+    stages = ranks * max(PIPELINES.values())
+    if params["n_layer"] < stages:
+        raise LabError(
+            f"distributed: a model of {params['n_layer']} blocks cannot be cut into the {stages} stages that some "
+            f"schedules of a pipeline of {ranks} ranks have; write an n_layer of at least {stages}."
         )
 
 
@@ -198,12 +210,12 @@ def summary(pattern: str, results: list[RankResult], params: dict, dtype: str = 
         "collectives": counted,
         "formula": formulas,
         "matches_formula": counted == formulas,
-        "sent_bytes": [sent_bytes(counts, ranks) for counts in counted],
+        "sent_bytes": [sent_bytes(counts, ranks, pattern) for counts in counted],
         "losses": [_mean_known(step) for step in zip(*(result["losses"] for result in results), strict=True)],
     }
     if alone := results[0]["alone_seconds"]:
         run["alone_seconds"] = alone
-    if pattern == "pp":
+    if pattern in PIPELINES:
         run["busy_seconds_by_rank"] = [result["busy_seconds"] for result in results]
     return run
 

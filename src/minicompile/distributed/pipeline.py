@@ -41,7 +41,10 @@ class Stretches:
 
 
 class TimedStage(PipelineStage):
-    """A pipeline stage that says how long it computes: its forward and backward passes lie in `busy`."""
+    """A pipeline stage that says how long it computes: its forward and backward passes lie in `busy`.
+
+    A zero-bubble schedule takes the gradients of its weights in a pass of their own.
+    """
 
     def __init__(self, *args, busy: Stretches, **kwargs) -> None:
         super().__init__(*args, **kwargs)
@@ -54,6 +57,10 @@ class TimedStage(PipelineStage):
     def backward_one_chunk(self, *args, **kwargs):
         with self.busy:
             return super().backward_one_chunk(*args, **kwargs)
+
+    def backward_weight_one_chunk(self, *args, **kwargs):
+        with self.busy:
+            return super().backward_weight_one_chunk(*args, **kwargs)
 
 
 def alone_seconds(pattern: str, hidden: Tensor, microbatches: int) -> list[float]:

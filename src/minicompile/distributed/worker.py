@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from minicompile.distributed.collectives import CollectiveCounter
+from minicompile.distributed.formulas import PIPELINES
 from minicompile.distributed.memory import LiveTensors
 from minicompile.distributed.parts import batches, build_model
 from minicompile.distributed.patterns import PATTERNS, Training
@@ -71,7 +72,7 @@ def measure_rank(job: Job, rank: int, pattern: str, dtype: str) -> RankResult:
     return {
         "losses": [None if loss is None else loss.item() for loss in losses],
         "step_seconds": seconds,
-        "busy_seconds": computed if pattern == "pp" else [],
+        "busy_seconds": computed if pattern in PIPELINES else [],
         "alone_seconds": _alone(job, pattern, dtype, device) if pattern in ("tp", "pp") else [],
         "collectives": counter.counts,
         "peak_memory_bytes": peak,

@@ -1,4 +1,4 @@
-"""Works out what the survey of the four patterns says; `templates/survey_25.md` says it.
+"""Works out what the survey of the patterns says; `templates/survey_25.md` says it.
 
 Every figure is of a `distributed.json`, and every judgement is decided by the figures.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from minicompile.distributed.formulas import activation_all_reduces
+from minicompile.distributed.formulas import PIPELINES, activation_all_reduces, bubble_bound
 from minicompile.report import words
 from minicompile.report.profile_report import reliable
 from minicompile.report.words import is_stale
@@ -24,6 +24,14 @@ from minimodel.model_config import MiniGPTConfig
 # recommends (`superseded`), and those that are `gone`.
 API = own_yaml((Path(__file__).parent / "data/distributed_api.yaml").read_bytes())
 STATE_BYTES = 16  # a parameter in float32, its gradient and AdamW's two moments
+COLUMNS = ("ddp", "fsdp", "tp", "fsdp_tp", "pp")  # of tables of patterns; a pipeline's other schedules have their own
+# What torch.distributed.pipelining calls a pipeline's schedules.
+SCHEDULES = {
+    "pp": "Schedule1F1B",
+    "pp_interleaved": "ScheduleInterleaved1F1B",
+    "pp_zb1p": "ScheduleInterleavedZeroBubble",
+    "pp_zbv": "ScheduleZBVZeroBubble",
+}
 SMALL_DEVICE = 8 * 1024**3  # bytes: what a small GPU or laptop has
 
 
@@ -54,9 +62,16 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
         "wrong": [(group, run["pattern"]) for group, run in every_run if not run["matches_formula"]],
         "not_bfloat16": [place(text, one) for one in devices if lacks_bfloat16(one)],
         "left_out": [{"place": place(text, one), **left} for one in devices for left in one["left_out"]],
+        "two_alone": [place(text, one) for one in devices if two_alone(one)],
+        "columns": [name for name in COLUMNS if name != "fsdp_tp" or any(name in group.runs for group in groups)],
+        "grown": grown(groups, head),
         "api": API,
         "threads": max((one["threads"] for one in devices if one["backend"] == "gloo"), default=None),
+        "here": place(text, head.artefact),
         "cost": {pattern: _collectives(text, run) for pattern, run in head.runs.items()},
+        "mesh": mesh(text, groups, head.artefact),
+        "dtypes": sorted(head.artefact["loss_rtol"]),
+        "schedules": schedules(groups, head.artefact),
         "bubble": bubble(head),
         "tensor": all_reduces_alone(head),
         "pipeline": pipeline(head),
@@ -70,7 +85,7 @@ def survey(artefacts: list[dict], minigpt: MiniGPTConfig, language: str = "en") 
 
 
 class Group(NamedTuple):
-    """The four patterns on one number of ranks of one device in one dtype, beside one process in that dtype."""
+    """The patterns on one number of ranks of one device in one dtype, beside one process in that dtype."""
 
     artefact: dict
     dtype: str
@@ -112,6 +127,66 @@ def lacks_bfloat16(artefact: dict) -> bool:
     return artefact["backend"] == "nccl" and "bfloat16" not in artefact["loss_rtol"]
 
 
+def two_alone(artefact: dict) -> bool:
+    """Say whether a device was asked for two ranks and for no more."""
+    return not artefact["left_out"] and all(run["ranks"] <= 2 for run in artefact["runs"])
+
+
+def grown(groups: list[Group], head: Group) -> list[dict]:
+    """Set each pattern on the headline's fewest ranks beside the same on its most, where these differ.
+
+    Returns:
+        Rows of a `pattern` and, each for the `fewest` and the `most`, `ranks`, `times` one process's speed, and the
+        bytes that the rank which has most of them `holds` and `sends`.
+    """
+    alike = [group for group in groups if group.artefact is head.artefact and group.dtype == head.dtype]
+    if (most := alike[-1]).ranks == head.ranks:
+        return []
+    return [
+        {"pattern": pattern, "fewest": _side(head, pattern), "most": _side(most, pattern)}
+        for pattern in COLUMNS
+        if pattern in head.runs
+    ]
+
+
+def _side(group: Group, pattern: str) -> dict:
+    run = group.runs[pattern]
+    sizes = {"holds": max(run["peak_memory_bytes"]), "sends": max(run["sent_bytes"])}
+    return {"ranks": group.ranks, "times": group.times(pattern), **sizes}
+
+
+def mesh(text: Translations, groups: list[Group], artefact: dict) -> dict | None:
+    """Tell what FSDP2 x TP communicates on a device's fewest ranks that have it, and `where`; None where none has."""
+    for group in groups:
+        if group.artefact is artefact and "fsdp_tp" in group.runs:
+            return {"cost": _collectives(text, group.runs["fsdp_tp"]), "where": where(text, group)}
+    return None
+
+
+def schedules(groups: list[Group], artefact: dict) -> list[dict]:
+    """Set what each schedule's bubble allows beside what was measured.
+
+    Returns:
+        For each number of a device's ranks and each schedule `ranks`, `name` in torch, the `bound`, and by dtype the
+        speed-up `measured` and the `product` of the `factors`, where it was.
+    """
+    mine = [group for group in groups if group.artefact is artefact]
+    return [
+        {
+            "ranks": ranks,
+            "name": SCHEDULES[pattern],
+            "bound": bubble_bound(pattern, ranks, artefact["microbatches"]),
+            "measured": {
+                group.dtype: {"times": group.times(pattern), "product": factors(group, pattern)["product"]}
+                for group in mine
+                if group.ranks == ranks and pattern in group.runs
+            },
+        }
+        for ranks in sorted({group.ranks for group in mine})
+        for pattern in PIPELINES
+    ]
+
+
 def apart(run: dict) -> float:
     """Measure how far a run's two rounds lie apart, by their median steps; each has half of the steps."""
     steps = run["step_seconds"]
@@ -149,37 +224,51 @@ def all_reduces_alone(group: Group) -> dict:
 
 
 def bubble(group: Group) -> dict:
-    """Count the `slots` of a pipelined step and the `idle` ones; `bound` is the speed-up that these allow."""
+    """Count the `slots` of a pipelined step in 1F1B and the `idle` ones, each a forward and a backward pass.
+
+    `bound` is the speed-up that these allow.
+    """
     ranks, microbatches = group.ranks, group.artefact["microbatches"]
-    slots = microbatches + ranks - 1
-    return {"idle": ranks - 1, "slots": slots, "bound": ranks * microbatches / slots}
+    return {"idle": ranks - 1, "slots": microbatches + ranks - 1, "bound": bubble_bound("pp", ranks, microbatches)}
+
+
+def factors(group: Group, pattern: str) -> dict:
+    """Split a pipeline's speed-up into what its bubble allows and what is lost besides.
+
+    With N ranks, the idle share i of a step and the seconds b_r that rank r computes in a step, the speed-up over one
+    process, which takes t, is about N (1 - i), times (mean b / max b), times (t / sum b).
+
+    Returns:
+        `bound`, `balance` and `split` (the three factors), and their `product`.
+    """
+    busy = _busy(group.runs[pattern])
+    bound = bubble_bound(pattern, group.ranks, group.artefact["microbatches"])
+    balance = sum(busy) / group.ranks / max(busy)
+    split = median(group.single["step_seconds"]) / sum(busy)
+    return {"bound": bound, "balance": balance, "split": split, "product": bound * balance * split}
+
+
+def _busy(run: dict) -> list[float]:
+    return [median(seconds) for seconds in run["busy_seconds_by_rank"]]
 
 
 def pipeline(group: Group) -> dict:
-    """Split a pipeline's speed-up into what its bubble allows and what is lost besides.
-
-    With N ranks, m micro-batches and the seconds b_r that rank r computes in a step, the speed-up over one process,
-    which takes t, is about N m / (m + N - 1), times (mean b / max b), times (t / sum b).
+    """Say what a pipeline in 1F1B gains, and why not more.
 
     Returns:
-        `bound`, `balance` and `split` (the three factors), their `product`, the `measured` speed-up, whether the two
-        are the `same` within the noise, whether the bound is missed by more than the noise (`open`), `longest` over
-        the shortest b, whether the `last` rank, which holds the LM head, is the longest, the share of a step in which
-        each rank computes nothing (`idle`), and of the hand-overs between two ranks the `count`, what one takes alone
-        (`us`) and the `share` of a step that all do.
+        Its `factors`, the `measured` speed-up, whether that and their product are the `same` within the noise, whether
+        the bound is missed by more than the noise (`open`), `longest` over the shortest that a rank computes, whether
+        the `last` rank, which holds the LM head, is the longest, the share of a step in which each rank computes
+        nothing (`idle`), and of the hand-overs between two ranks the `count`, what one takes alone (`us`) and the
+        `share` of a step that all do.
     """
-    run, m, n = group.runs["pp"], group.artefact["microbatches"], group.ranks
-    busy = [median(seconds) for seconds in run["busy_seconds_by_rank"]]
-    step, alone = median(run["step_seconds"]), median(group.single["step_seconds"])
-    bound, balance, split = bubble(group)["bound"], sum(busy) / n / max(busy), alone / sum(busy)
-    product, measured, crossing = bound * balance * split, group.times("pp"), median(run["alone_seconds"])
+    run, m = group.runs["pp"], group.artefact["microbatches"]
+    busy, step, lost = _busy(run), median(run["step_seconds"]), factors(group, "pp")
+    product, measured, crossing = lost["product"], group.times("pp"), median(run["alone_seconds"])
     return {
-        "bound": bound,
-        "balance": balance,
-        "split": split,
-        "product": product,
+        **lost,
         "measured": measured,
-        "open": bound / measured - 1 > group.noise,
+        "open": lost["bound"] / measured - 1 > group.noise,
         "same": max(product / measured, measured / product) - 1 <= group.noise,
         "longest": max(busy) / min(busy),
         "last": busy[-1] == max(busy),

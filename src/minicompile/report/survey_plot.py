@@ -7,18 +7,25 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from minicompile.distributed.formulas import sent_bytes
+from minicompile.distributed.formulas import PIPELINES, sent_bytes
 from minicompile.report.profile_report import reliable
 from minicompile.report.survey import Group, grouped, in_order, labels, where
 from minicompile.report.words import is_stale, origin, size
 from minilab.pages.style import INK, use_style
 from minilab.pages.translations import Translations
 
-# Okabe and Ito's colours, one a pattern.
-COLOURS = {"single": "#7F7F7F", "ddp": "#0072B2", "fsdp": "#009E73", "tp": "#E69F00", "pp": "#CC79A7"}
+# Okabe and Ito's colours, one a pattern; a pipeline's schedules share theirs.
+COLOURS = {
+    "single": "#7F7F7F",
+    "ddp": "#0072B2",
+    "fsdp": "#009E73",
+    "tp": "#E69F00",
+    "fsdp_tp": "#56B4E9",
+    **dict.fromkeys(PIPELINES, "#CC79A7"),
+}
 PANELS = ("tokens", "memory", "sent")
 UNRELIABLE_HATCH = "////"
-ROW_HEIGHT, HEADING = 2.5, 0.5  # inches
+BAR_HEIGHT, HEADING = 0.5, 0.5  # inches
 
 
 class Bar(NamedTuple):
@@ -34,8 +41,10 @@ def draw(artefacts: list[dict], path: str | Path, language: str = "en") -> None:
     text = labels(language)
     use_style()
     rows = [group for artefact in in_order(artefacts) for group in grouped(artefact)]
-    figure = plt.figure(figsize=(11, (ROW_HEIGHT + HEADING) * len(rows)), layout=ConstrainedLayoutEngine(h_pad=0.12))
-    for part, group in zip(figure.subfigures(len(rows), 1, squeeze=False).flat, rows, strict=True):
+    heights = [HEADING + BAR_HEIGHT * (1 + len(group.runs)) for group in rows]
+    figure = plt.figure(figsize=(11, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.12))
+    parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
+    for part, group in zip(parts.flat, rows, strict=True):
         artefact = group.artefact
         told = {"where": where(text, group), "noise": text.number(100 * group.noise, ".1f")}
         title = text("picture.title", **told, **origin(language, artefact))
@@ -64,7 +73,7 @@ def quantities(text: Translations, group: Group) -> list[list[Bar]]:
         for name, run in group.runs.items()
     ]
     sent = [max(run["sent_bytes"]) for run in runs]
-    formula = [max(sent_bytes(counts, run["ranks"]) for counts in run["formula"]) for run in runs]
+    formula = [max(sent_bytes(counts, run["ranks"], run["pattern"]) for counts in run["formula"]) for run in runs]
     return [
         [Bar(run["tokens_per_s"], speed) for run, speed in zip(runs, speeds, strict=True)],
         [Bar(peak, size(text.language, peak)) for peak in (max(run["peak_memory_bytes"]) for run in runs)],

@@ -36,6 +36,8 @@ ALIAS = re.compile(r"^\s*auto (?P<alias>\w*ptr\d+) = (?P<of>\w*ptr\d+);")
 ADDRESS = re.compile(r"(?P<pointer>\w*ptr\d+)(?: \+ static_cast<int64_t>\(|\[static_cast<int64_t>\()")
 STORED = re.compile(r"\.store\(\s*\w*ptr|^\s*\w*ptr\d+\[.*?\] = |atomic_add\(&|transpose_mxn")
 
+DRAWN = {"normalized_rand_cpu": "drawn_uniform", "randn_cpu": "drawn_normal", "randint64_cpu": "drawn_integer"}
+
 NOTES = r"""
 #include <vector>
 #include <type_traits>
@@ -55,6 +57,24 @@ extern "C" int64_t lanes_of(int64_t line) { return noted[line].lanes; }
 extern "C" int64_t kind_of_line(int64_t line) { return noted[line].kind; }
 extern "C" const double* values_of(int64_t line) { return noted[line].values.data(); }
 extern "C" const int64_t* where_of(int64_t line) { return noted[line].where.data(); }
+// random numbers as `random_numbers.py` draws them
+static inline uint64_t mixed(uint64_t v) {
+    v = (v ^ (v >> 30)) * (0 - 0x40A7B892E31B1A47ull);
+    v = (v ^ (v >> 27)) * (0 - 0x6B2FB644ECCEEE15ull);
+    return v ^ (v >> 31);
+}
+static inline uint64_t drawn(int64_t seed, int64_t offset) { return mixed(mixed(seed) + offset); }
+static inline float drawn_uniform(int64_t seed, int64_t offset) {
+    return (float)((double)(drawn(seed, offset) & 0xFFFFFF) / (1 << 24));
+}
+static inline float drawn_normal(int64_t seed, int64_t offset) {
+    double first = std::min(std::max(drawn_uniform(seed, 2 * offset) + 0x1p-25, 0.0), 1 - 0x1p-25);
+    double second = drawn_uniform(seed, 2 * offset + 1);
+    return (float)(std::sqrt(-2 * std::log(first)) * std::cos(2 * M_PI * second));
+}
+static inline int64_t drawn_integer(int64_t seed, int64_t offset, int64_t low, int64_t high) {
+    return (int64_t)(drawn(seed, offset) & 0x7FFFFFFFFFFFFFull) % (high - low) + low;
+}
 template <typename T> struct Lanes {
     static constexpr int count = 1; static constexpr int kind = kind_of<T>();
     static void put(const T& value, double* to) { to[0] = static_cast<double>(value); }
@@ -205,6 +225,8 @@ def read(source: str) -> Text:
                 depth -= 1
     body = re.sub(r"(?m)^#include.*$", "", "\n".join(made))
     body = re.sub(r"void\s+kernel\(", f"void {name}(", body)
+    for theirs, ours in DRAWN.items():
+        body = re.sub(rf"\b{theirs}\(", f"{ours}(", body)
     text.made = body.replace("__first + ", "")
     return text
 
@@ -267,7 +289,7 @@ class Library:
         before = {name: _flat(one).clone() for name, one in tensors.items() if name not in text.constant}
         library.begin_notes(ctypes.c_int64(len(text.lines)), ctypes.c_int64(NOTED))
         getattr(library, text.name)(*map(_passed, arguments))
-        ran = Ran(programs=1)
+        ran = Ran(programs=1, random=any(name in source for name in DRAWN))
         ran.loaded = {one.pointer for one in text.addresses if not one.stored or one.pointer not in before} & set(
             tensors
         )

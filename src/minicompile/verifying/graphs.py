@@ -89,7 +89,10 @@ class Values(fx.Interpreter):
         instead = RANDOM.get(name.removesuffix(".default"))
         if instead is not None:
             return instead(*args, **kwargs)
-        return super().call_function(target, args, kwargs)
+        made = super().call_function(target, args, kwargs)
+        if made is None and args and isinstance(args[0], list):  # tensors that were changed together
+            return args[0]
+        return made
 
     def _both(self, condition: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Sequence[Any]) -> Any:
         """Both branches, of which one hands on its results."""

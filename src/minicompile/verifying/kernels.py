@@ -260,6 +260,7 @@ def run(kernel: Kernel, arguments: Sequence[Any], seconds: float) -> Ran:
     several = COMBINED if "num_xblocks" in kernel.text else SEVERAL
     ran = launch(kernel.function, {**passed, **free}, grid, seconds, several)
     ran.by_data = kernel.by_data
+    ran.random = re.search(r"\b(?:rand|randn|randint64|rand4x|randn4x)\(", kernel.text) is not None
     return ran
 
 

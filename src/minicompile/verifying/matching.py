@@ -147,7 +147,7 @@ def places_of(ran: Ran) -> list[Place]:
     for counted in ran.natural:
         for position, (program, index, sizes) in enumerate(counted):
             there = (index >= 0) & (index < math.prod(sizes))
-            add(("own", position), sizes, program, index, there)
+            add(("own", position, sizes), sizes, program, index, there)
     unique: list[Place] = []
     for place in made.values():
         if not any(_equal(place, one) for one in unique):

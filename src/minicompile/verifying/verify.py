@@ -266,11 +266,15 @@ class _Verification:
         known.runs += 1
         run = known.runs - 1
         if call.refused:
-            known.refused, known.call = known.refused or call.refused, call
+            known.refused, known.call.detail = known.refused or call.refused, call.detail
             self._filled(call, candidates)
             return
         if call.ran is not None:
-            self._met_lines(known, call, candidates, run)
+            try:
+                self._met_lines(known, call, candidates, run)
+            except Exception as error:  # of ours: this call's lines are lost, and no other's
+                known.refused = "error"
+                known.call.detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         for name, content in call.contents.items():
             matches = self._matched(content, candidates)
             matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}

@@ -21,7 +21,7 @@ from minilab.device import gpu_devices
 pytestmark = pytest.mark.usefixtures("forked_python")
 PARAMS = {
     "ranks": [2],
-    "n_layer": 3,
+    "n_layer": 4,
     "n_head": 6,
     "n_embd": 36,
     "vocab_size": 60,
@@ -34,6 +34,7 @@ PARAMS = {
     "loss_rtol": {"bfloat16": 5e-3, "float32": 1e-5},
     "time_limit_seconds": 120,
 }
+ON_TWO = ["ddp", "fsdp", "tp", "pp", "pp_interleaved", "pp_zb1p", "pp_zbv"]
 SIZES = {name: PARAMS[name] for name in measure.SIZES}
 CPU = torch.device("cpu")
 RTOL = PARAMS["loss_rtol"]["float32"]
@@ -77,7 +78,7 @@ def test_every_pattern_has_the_single_process_loss_in_every_step(measured: dict,
 def test_every_pattern_communicates_what_its_formula_says(measured: dict):
     for dtype in PARAMS["loss_rtol"]:
         single, *runs = by_pattern(measured, dtype).values()
-        assert [run["pattern"] for run in runs] == ["ddp", "fsdp", "tp", "pp"]
+        assert [run["pattern"] for run in runs] == ON_TWO
         for run in runs:
             assert run["collectives"] == run["formula"], run["pattern"]
             assert all(run["collectives"])  # each rank did communicate
@@ -95,7 +96,7 @@ def test_a_pipeline_knows_what_its_ranks_compute_and_the_others_do_not(measured:
     steps = zip(*runs["pp"]["step_seconds_by_rank"], strict=True)
     for step, busy in zip(steps, zip(*runs["pp"]["busy_seconds_by_rank"], strict=True), strict=True):
         assert all(0 < computing < whole for computing, whole in zip(busy, step, strict=True))
-    assert not any("busy_seconds_by_rank" in run for name, run in runs.items() if name != "pp")
+    assert [name for name, run in runs.items() if "busy_seconds_by_rank" in run] == ON_TWO[3:]
     assert {name for name, run in runs.items() if "alone_seconds" in run} == {"tp", "pp"}
 
 
@@ -125,6 +126,35 @@ def test_a_pipeline_of_three_ranks_has_one_between_two_others(measured: dict):
     assert found["collectives"] == found["formula"]
     single = by_pattern(measured)["single"]
     loss_difference(found, {**single, "losses": single["losses"][: len(found["losses"])]}, RTOL)
+
+
+OF_FOUR = {**PARAMS, "ranks": [2, 4], "n_layer": 8, "n_head": 4, "n_embd": 16, "batch": 4, "microbatches": 4}
+ON_FOUR = [  # what does more on four ranks than on two
+    ("fsdp_tp", "bfloat16"),
+    ("fsdp_tp", "float32"),
+    ("pp_interleaved", "float32"),
+    ("pp_zb1p", "bfloat16"),
+    ("pp_zbv", "float32"),
+]
+
+
+def test_four_ranks_train_the_same_model_and_send_what_their_formulas_say(forked_python: str):
+    sizes = {name: OF_FOUR[name] for name in measure.SIZES}
+    changes = {"sizes": sizes, "batch": 4, "microbatches": 4, "steps": 1}
+    alone, dtypes = {}, ("bfloat16", "float32")
+    for dtype in dtypes:
+        step = single(build_model(sizes, PARAMS["seed"], CPU, dtype), Training(0.001, 1, CPU, Stretches(CPU)))
+        losses = [step(*pair).item() for pair in batches(sizes, 4, 4, PARAMS["seed"])]
+        alone[dtype] = {"losses": losses}
+    launched = launch.run_ranks(job("", ["cpu"] * 4, runs=ON_FOUR, **changes))
+    for (pattern, dtype), results in zip(ON_FOUR, launched, strict=True):
+        found = measure.summary(pattern, results, OF_FOUR, dtype)
+        assert found["collectives"] == found["formula"], pattern
+        loss_difference(found, alone[dtype], PARAMS["loss_rtol"][dtype])
+
+
+def test_the_mesh_needs_two_ranks_for_each_of_its_patterns():
+    assert [ranks for ranks in range(1, 9) if "fsdp_tp" in measure.patterns_on(ranks)] == [4, 6, 8]
 
 
 def test_ranks_that_do_not_synchronise_are_refused(measured: dict):
@@ -225,9 +255,10 @@ def test_multicast_stays_off(monkeypatch: pytest.MonkeyPatch):
         ({"batch": 9, "microbatches": 3}, "9 sequences"),
         ({"n_head": 5}, "5 heads"),
         ({"vocab_size": 61}, "61 words"),
-        ({"microbatches": 4}, "microbatches is 4"),
+        ({"microbatches": 4}, "microbatches is 4;"),
         ({"microbatches": 1}, "microbatches is 1"),
-        ({"n_layer": 1}, "a model of 1 block"),
+        ({"n_layer": 3}, "a model of 3 blocks cannot be cut into the 4 stages"),
+        ({"batch": 10, "microbatches": 5}, "microbatches is 5, which"),
     ],
 )
 def test_sizes_that_cannot_be_dealt_out_are_refused(changes: dict, sentence: str):
@@ -255,17 +286,40 @@ def test_gpus_are_used_as_far_as_they_go(monkeypatch: pytest.MonkeyPatch):
     assert jobs[2:] == [{**job, "runs": job["runs"][::-1]} for job in (together, alone)]  # the second round, backwards
     assert (alone["devices"], together["devices"]) == (["cuda:1"], ["cuda:1", "cuda:3"])
     assert alone["runs"] == [("single", "bfloat16"), ("single", "float32")]
-    assert [pattern for pattern, dtype in together["runs"] if dtype == "bfloat16"] == ["ddp", "fsdp", "tp", "pp"]
+    assert [pattern for pattern, dtype in together["runs"] if dtype == "bfloat16"] == ON_TWO
     assert {job["backend"] for job in jobs} == {"nccl"}
     assert report["left_out"] == [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
     communicating = [run for run in report["runs"] if run["pattern"] != "single"]
     assert not any(run["matches_formula"] for run in communicating)
 
 
+def test_two_ranks_and_four_are_measured_where_there_are_four(monkeypatch: pytest.MonkeyPatch):
+    jobs = []
+
+    def run_ranks(job: dict) -> list[list[dict]]:
+        jobs.append((len(job["devices"]), list(dict.fromkeys(pattern for pattern, _ in job["runs"]))))
+        result = {"losses": [1.0], "step_seconds": [1.0], "collectives": {}, "peak_memory_bytes": 1}
+        result |= {"busy_seconds": [], "alone_seconds": []}
+        return [[result] * len(job["devices"])] * len(job["runs"])
+
+    monkeypatch.setattr(measure, "run_ranks", run_ranks)
+    report = measure.measure(OF_FOUR, [f"cuda:{number}" for number in range(4)])
+    with_mesh = [*ON_TWO[:3], "fsdp_tp", *ON_TWO[3:]]
+    assert jobs[:3] == [(1, ["single"]), (2, ON_TWO), (4, with_mesh)]
+    assert jobs[3:] == [(4, with_mesh[::-1]), (2, ON_TWO[::-1]), (1, ["single"])]
+    assert report["left_out"] == []
+    measured = [(run["ranks"], run["dtype"], run["pattern"]) for run in report["runs"]]
+    on_four = [(4, dtype, pattern) for dtype in OF_FOUR["loss_rtol"] for pattern in with_mesh]
+    assert measured[2 * (1 + len(ON_TWO)) :] == on_four
+
+
 @pytest.mark.gpu
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
-def test_the_four_patterns_on_two_gpus():
-    devices = torch_devices(gpu_devices()[0])
-    report = measure.measure({**PARAMS, "loss_rtol": {"bfloat16": 5e-3, "float32": 1e-4}}, devices)
+@pytest.mark.parametrize("params", [PARAMS, OF_FOUR], ids=["two", "two and four"])
+def test_every_pattern_on_gpus(params: dict):
+    here = gpu_devices()
+    devices = torch_devices(here[0]) if here else []
+    if len(devices) < max(params["ranks"]):
+        pytest.skip(f"needs {max(params['ranks'])} GPUs of one kind")
+    report = measure.measure({**params, "loss_rtol": {"bfloat16": 5e-3, "float32": 1e-4}}, devices)
     assert all(run["matches_formula"] for run in report["runs"])
     assert by_pattern(report)["single"]["peak_memory_bytes"][0] > 16 * report["model"]["parameters"]

@@ -84,6 +84,24 @@ def test_the_formula_holds_on_any_number_of_ranks(group, pattern: str, dtype: st
     assert counter.counts == expected(pattern, sizes, 8, 2, dist.get_world_size(), 0, dtype)
 
 
+@pytest.mark.parametrize("group", [4, 8], indirect=True)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_formula_of_a_mesh_holds_on_any_number_of_ranks(group, dtype: str):
+    sizes = {**SIZES, "n_head": 8, "vocab_size": 40, "block_size": 7}  # the positions do not divide by two
+    step = PATTERNS["fsdp_tp"](build_model(sizes, 1, CPU, dtype), Training(1e-3, 2, CPU, Stretches(CPU)))
+    data = batches(sizes, 8, 2, 1)
+    step(*data[0])
+    with CollectiveCounter() as counter:
+        step(*data[1])
+    assert counter.counts == expected("fsdp_tp", sizes, 8, 2, dist.get_world_size(), 0, dtype)
+
+
+def test_a_mesh_sends_in_smaller_rings():
+    counts = {kind: {"count": 1, "bytes": 120} for kind in ("all_reduce", "all_gather", "reduce_scatter")}
+    assert sent_bytes(counts, 4, "fsdp_tp") == pytest.approx(2 * 60 + 60 + 60)  # both rings have two ranks
+    assert sent_bytes(counts, 8, "fsdp_tp") == pytest.approx(2 * 90 + 60 + 60)  # four by two
+
+
 def test_ddp_fills_as_many_buckets_as_the_formula_says(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", environment()["GLOO_SOCKET_IFNAME"])
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -120,6 +138,15 @@ def test_fsdp_pads_what_does_not_divide():
 def test_the_ends_of_a_pipeline_have_one_neighbour():
     sends = [expected("pp", SIZES, 8, 4, 3, rank)["send"]["count"] for rank in range(3)]
     assert sends == [4, 8, 4]
+
+
+def test_what_a_rank_hands_to_itself_is_not_sent():
+    def sends(pattern: str, ranks: int) -> list[int]:
+        return [expected(pattern, SIZES, 8, 4, ranks, rank)["send"]["count"] for rank in range(ranks)]
+
+    assert sends("pp_interleaved", 2) == [3 * 4, 3 * 4]  # 0 1 0 1: three crossings, and back
+    assert sends("pp_zbv", 2) == [2 * 4, 2 * 4]  # 0 1 1 0: two of them
+    assert sends("pp_zbv", 3) == [2 * 4, 4 * 4, 2 * 4]
 
 
 def test_ddp_cuts_its_buckets_at_their_limits():

@@ -5,9 +5,11 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.distributed.pipelining import PipelineStage
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from minicompile.distributed.pipeline import TRANSFERS, Stretches, alone_seconds
+from minicompile.distributed.pipeline import TRANSFERS, Stretches, TimedStage, alone_seconds
 
 CPU = torch.device("cpu")
 
@@ -23,6 +25,18 @@ def test_what_lies_outside_a_stretch_is_not_counted():
     counted = busy.take()
     assert 0.04 <= counted <= whole - 0.1
     assert busy.take() == 0  # what was taken is gone
+
+
+@pytest.mark.parametrize("name", ["forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk"])
+def test_every_pass_of_a_stage_is_computing(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(PipelineStage, name, lambda stage, number: time.sleep(0.02))
+    busy = Stretches(CPU)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        getattr(TimedStage(nn.Identity(), 0, 2, CPU, busy=busy), name)(0)
+    finally:
+        dist.destroy_process_group()
+    assert busy.take() >= 0.02
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ import pytest
 from distributed_artefact import artefact
 from matplotlib.axes import Axes
 
+from minicompile.distributed.measure import patterns_on
+from minicompile.distributed.patterns import SCHEDULES
 from minicompile.report.survey import API, grouped, pipeline, survey
+from minicompile.report.survey import SCHEDULES as NAMES
 from minicompile.report.survey_plot import draw
 from minilab.config.check import check_schema, read_schema
 from minimodel.model_config import MiniGPTConfig
@@ -25,8 +28,13 @@ def text(*artefacts: dict, minigpt: MiniGPTConfig = MINIGPT) -> str:
     return " ".join(survey(list(artefacts), minigpt).split())
 
 
-def of(artefact: dict, pattern: str) -> dict:
-    return next(run for run in artefact["runs"] if run["pattern"] == pattern)
+def four_ranks() -> dict:
+    """A GPU on which everything was measured, on two ranks and on four."""
+    return artefact("h200", (2, 4), ("bfloat16", "float32"), patterns_on)
+
+
+def of(artefact: dict, pattern: str, ranks: int = 0) -> dict:
+    return next(run for run in artefact["runs"] if run["pattern"] == pattern and ranks in (0, run["ranks"]))
 
 
 def importable(name: str) -> bool:
@@ -45,12 +53,13 @@ def test_todays_names_exist_and_the_gone_ones_do_not(pattern: str):
 
 
 def test_the_artefact_of_these_tests_fits_the_schema():
-    for data in (artefact(), artefact("h200", (2, 4), ("float32", "bfloat16"))):
+    for data in (artefact(), four_ranks()):
         check_schema(data, read_schema("schemas/distributed.schema.yaml"), "artefact")
 
 
-def test_one_page_with_a_section_for_each_pattern_and_the_choice():
-    page = survey([artefact()], MINIGPT)
+@pytest.mark.parametrize("data", [artefact(), four_ranks()], ids=["the four patterns", "all"])
+def test_one_page_with_a_section_for_each_pattern_and_the_choice(data: dict):
+    page = survey([data], MINIGPT)
     headings = re.findall(r"^## (\w+)", page, re.M)
     assert headings == ["DDP", "FSDP2", "TP", "PP", "Which", "Where"]
     prose = [line for line in page.splitlines() if not line.startswith(("|", "#", "!"))]
@@ -66,6 +75,67 @@ def test_every_run_has_a_row_with_its_figures():
     assert "| NVIDIA H200, 2 ranks, float32 | 1,000 | 1.80× | 123.46× | 1.20× | 1.10× | 0.0 % |" in page
     rows = re.findall(r"^\| NVIDIA H200, (\d) ranks, (\w+) ", page, re.M)
     assert rows == [("2", "bfloat16"), ("2", "float32"), ("4", "bfloat16"), ("4", "float32")]
+
+
+def test_what_four_ranks_gain_hold_and_send_stands_beside_two():
+    data = four_ranks()
+    of(data, "fsdp", 4).update(tokens_per_s=2500.0, peak_memory_bytes=[7_000_000, 8_000_000] * 2)
+    of(data, "fsdp", 4)["sent_bytes"] = [1_000.0, 2_000.0, 3_000.0, 4_000.0]
+    of(data, "fsdp", 2)["sent_bytes"] = [500.0, 400.0]
+    page = survey([data], MINIGPT)
+    assert "From 2 ranks to 4 in bfloat16 (NVIDIA H200):" in page
+    assert "| FSDP2 | 1.50× → 2.50× | 2 MB → 8 MB | 500 B → 4 kB |" in page
+    rows = re.findall(r"^\| ([^|]+) \| [\d.]+× →", page, re.M)
+    assert rows == ["DDP", "FSDP2", "TP", "PP"]  # the mesh is on four ranks alone
+    assert "From 2 ranks" not in survey([artefact("h200")], MINIGPT)
+
+
+def test_where_four_ranks_were_not_measured_the_page_says_so():
+    data = artefact("h200")
+    assert "Two ranks alone were measured on NVIDIA H200." in text(data)
+    assert "FSDP2 × TP, which needs four ranks, was not measured." in text(data)
+    data["left_out"] = [{"code": "too_few_gpus", "ranks": 4, "here": 2}]
+    assert "Two ranks alone" not in text(data)  # it was asked for more, and says that
+    both = text(four_ranks(), artefact())
+    assert "Two ranks alone were measured on Acme." in both
+    assert "Two ranks alone were measured on NVIDIA" not in both
+
+
+def test_the_mesh_of_two_patterns_has_a_column_and_says_what_it_sends():
+    data = four_ranks()
+    of(data, "fsdp_tp")["collectives"] = [{"all_gather": {"count": 3, "bytes": 7_000}}] * 4
+    page = text(data)
+    assert "| DDP | FSDP2 | TP | FSDP2 × TP | PP | noise |" in page
+    assert "shards them between: 3 all-gathers (7 kB) (NVIDIA H200, 4 ranks, bfloat16)." in page
+    assert "| NVIDIA H200, 2 ranks, float32 | 1,000 | 1.80× | 1.50× | 1.20× | — | 1.10× | 0.0 % |" in page
+    assert "| NVIDIA H200, 4 ranks, float32 | 1,000 | 1.80× | 1.50× | 1.20× | 1.30× | 1.10× | 0.0 % |" in page
+
+
+def test_each_schedule_stands_beside_what_its_bubble_allows():
+    data = four_ranks()
+    of(data, "pp_zb1p", 4).update(tokens_per_s=3210.0, busy_seconds_by_rank=[[0.016] * 4, *([[0.02] * 4] * 3)])
+    page = survey([data], MINIGPT)
+    # four micro-batches: 2 x 12 / (12 + 3); of it 0.064 / 0.045 / 2 is left, what one process takes by the longest rank
+    assert "| 2 | `Schedule1F1B` | 1.60× | 1.10× (1.14×) | 1.10× (1.14×) |" in page
+    assert "| 4 | `ScheduleInterleaved1F1B` | 2.91× | 1.15× (1.03×) |" in page  # 4 x 12 / (12 + 9 / 2)
+    assert (
+        "| 4 | `ScheduleInterleavedZeroBubble` | 3.56× | 3.21× (2.84×) |" in page
+    )  # 4 x 12 / (12 + 3 / 2), x 0.064 / 0.08
+    assert "| 4 | `ScheduleZBVZeroBubble` | 3.20× | 1.18× (1.14×) |" in page  # the V does not fill: 12 + 6 / 2
+    before = survey([artefact("h200")], MINIGPT)
+    assert re.findall(r"^\| 2 \| `Schedule\w+` \| [\d.]+× \| (.+) \|$", before, re.M) == [
+        "1.10× (1.14×)",
+        "—",
+        "—",
+        "—",
+    ]
+
+
+def test_the_schedules_have_their_names_in_torch():
+    pipelining = importlib.import_module("torch.distributed.pipelining")
+    assert pipelining.Schedule1F1B.__name__ == NAMES["pp"]
+    others = {name: getattr(pipelining, kind, None) for name, kind in NAMES.items() if name != "pp"}
+    assert {**others, "pp": SCHEDULES["pp"]} == SCHEDULES
 
 
 def test_a_gpu_comes_before_a_cpu():
@@ -178,6 +248,13 @@ def test_the_picture_grows_with_the_runs_and_is_hollow_where_stale(tmp_path: Pat
     heights = [matplotlib.image.imread(path).shape[0] for path in files]
     assert heights[1] == pytest.approx(2 * heights[0], abs=2)
     assert ink(files[2]) < ink(files[0]) / 2
+
+
+def test_a_picture_has_a_bar_for_each_pattern(tmp_path: Path):
+    draw([artefact("h200")], tmp_path / "four.png")
+    draw([four_ranks()], tmp_path / "all.png")
+    four, every = (matplotlib.image.imread(tmp_path / f"{name}.png").shape[0] for name in ("four", "all"))
+    assert every == pytest.approx(four * 2 * (9 + 10) / 6, rel=0.01)  # half an inch a bar, as much for each title
 
 
 def test_speeds_that_the_noise_hides_are_hatched_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

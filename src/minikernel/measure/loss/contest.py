@@ -78,10 +78,10 @@ def at_place(place: dict, params: dict, device: torch.device) -> Iterator[dict]:
                 function = function_of(who)
                 call = partial(DIRECTION[direction], function, tensors)
                 results, seconds = one_call(call, device)
+                taken[who] = seconds
                 slowest = max(params["slowest_seconds"], TIMES_EAGER * taken.get(EAGER, 0.0))
                 if who != COMPILE and seconds > slowest:  # which may have been Triton's compiling
                     results, seconds = one_call(call, device)
-                taken[who] = seconds
                 if who != COMPILE and seconds > slowest:
                     reasons[who] = {"code": "too_slow", "milliseconds": seconds * 1e3}
                     continue
