@@ -3,12 +3,24 @@
 Inductor reads a constant's values: it writes short ones into a kernel, and folds those that are all the same.
 """
 
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 import torch
 
 from minicompile.torch_private.names import owner
+
+
+def outside_of_modes() -> AbstractContextManager:
+    """A context in which tensors are what they are, whoever compiles or looks on."""
+    return owner("no_modes")._disable_current_modes()
+
+
+def changes_arguments(operator: Any) -> bool:
+    """Whether an operator, or a node of a user's Triton kernel, may change what it is given."""
+    schema = getattr(operator, "_schema", None)
+    return schema.is_mutable if schema is not None else str(operator).startswith("triton_kernel_wrapper_mutation")
 
 
 def known(fake_mode: Any, values: torch.Tensor, device: torch.device) -> torch.Tensor:

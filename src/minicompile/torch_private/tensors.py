@@ -5,21 +5,18 @@ and copies what a model holds) knows no private name of torch's.
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.autograd import _unsafe_preserve_version_counter as versions_kept
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = [
     "COMPILED_CALL",
     "TorchDispatchMode",
-    "changes_arguments",
     "is_view",
     "operator_name",
-    "outside_of_modes",
     "sparse_parts",
     "storage_identity",
     "tree_leaves",
@@ -35,17 +32,6 @@ COMPILED_CALL = "_compiled_call_impl"  # the attribute of a module that torch ca
 def operator_name(operator: Any) -> str:
     """An operator's name without namespace and overload: `all_reduce` of `_c10d_functional::all_reduce.default`."""
     return operator._schema.name.split("::")[1]
-
-
-def changes_arguments(operator: Any) -> bool:
-    """Whether an operator, or a node's user's Triton kernel, may change what it is given."""
-    schema = getattr(operator, "_schema", None)
-    return schema.is_mutable if schema is not None else str(operator).startswith("triton_kernel_wrapper_mutation")
-
-
-def outside_of_modes() -> AbstractContextManager:
-    """A context in which tensors are what they are, whoever compiles or looks on."""
-    return _disable_current_modes()
 
 
 def storage_identity(storage: torch.UntypedStorage) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from minicompile.torch_private.known_values import changes_arguments
 from minicompile.torch_private.names import owner
-from minicompile.torch_private.tensors import changes_arguments
 from minicompile.verifying import random_numbers
 from minicompile.verifying.blocks import Unable
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from minicompile.torch_private.tensors import outside_of_modes
+from minicompile.torch_private.known_values import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library

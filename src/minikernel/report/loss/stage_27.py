@@ -126,6 +126,7 @@ def of_one(judged: dict, who: str) -> list[dict]:
 def place_view(place: Place) -> dict:
     """One shape: the lab beside eager, and beside the fastest and the leanest of all."""
     ours, eager, peer = place.rows.get(LAB), place.rows.get(EAGER), place.fastest(others=True)
+    over_eager = eager["median_us"] / ours["median_us"] if ours and eager else None
     return {
         "place": place,
         "rows": sorted(place.rows.values(), key=lambda row: row["median_us"]),
@@ -135,7 +136,11 @@ def place_view(place: Place) -> dict:
         "ours": ours,
         "peer": peer,
         "times": peer["median_us"] / ours["median_us"] if ours and peer else None,
-        "over_eager": eager["median_us"] / ours["median_us"] if ours and eager else None,
+        "over_eager": over_eager,
+        # however the two lie, the noise could have put them the other way round
+        "within_noise": ours is not None
+        and over_eager is not None
+        and max(over_eager, 1 / over_eager) - 1 <= ours["noise_floor"],
         "memory": ratio(eager, ours),
     }
 

@@ -36,6 +36,14 @@ def test_a_slower_lab_is_not_praised():
     assert "times as fast as eager" not in page
 
 
+def test_a_difference_within_the_noise_is_said_to_be_that():
+    made = loss_artefact()
+    assert "within the noise" not in flat(report_27([made], [verdicts_artefact()]))
+    for row in made["rows"]:
+        row["noise_floor"] = 4.8  # of 5.76 times as fast
+    assert "5.76 times as fast as eager, within the noise, and 2.7%" in flat(report_27([made], [verdicts_artefact()]))
+
+
 @pytest.mark.parametrize("language", ["en", "es"])
 def test_no_figure_is_shown_without_its_verdict(language: str):
     page = report_27([loss_artefact()], [verdicts_artefact()], language)
