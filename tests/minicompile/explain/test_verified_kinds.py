@@ -38,6 +38,11 @@ def in_place(total, x, table):
     return total.max(), (table.clone() + 1).sum(-1)
 
 
+def averaged(average, x, y):
+    torch._foreach_lerp_([average, y], [x.tanh(), x.cos()], 0.25)
+    return average.sum() + y.sum()
+
+
 @triton.jit
 def add_into(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -59,6 +64,7 @@ INPUTS = {
     scattered: lambda: (torch.randn(17, 6), torch.randint(0, 10, (17,)), torch.zeros(17, 6, dtype=torch.int64)),
     ranked: lambda: (torch.randn(12, 12),),
     in_place: lambda: (torch.randn(9, 11), torch.randn(9, 11), torch.randn(7, 7)),
+    averaged: lambda: (torch.randn(8, 12), torch.randn(8, 12), torch.randn(8, 12)),
     users_own: lambda: (torch.randn(12, 40), torch.randn(12, 40)),
     ordered: lambda: (torch.randn(9, 24),),
 }
@@ -110,6 +116,7 @@ def test_a_kernel_is_said_to_compute_what_its_lines_have(model, kernel, said):
         (scattered, "triton_poi_fused_zeros_", {"full_default_1": "written to memory"}),
         (ranked, "triton_per_fused_gather_mul_sort_", {"sort": "`getitem_1` written to memory"}),
         (in_place, "triton_per_fused", {"copy_": "written to memory", "add": "written to memory"}),
+        (averaged, "triton_for_fused_", {"_foreach_addcmul": "`getitem_2` written to memory; `getitem_3` written"}),
         (ordered, "triton_per_fused__softmax", {"div": "written to memory"}),
         (users_own, "triton_poi_fused_add_cos", {"add": "written to memory", "exp": "part of its consumers' loops;"}),
     ],
