@@ -117,9 +117,10 @@ def contents(one: Captured, _ran: Ran) -> Verdict:
                     match = MEMORY.match(entry["given"] or "")
                     if writer := last.get(match[1]) if match else None:
                         verdict.held["contents"] += 1
-                        if not _said_to_hold(view, entry["what"]) & {*writer["aten_nodes"], *writer["scheduler_nodes"]}:
+                        what = entry["what"].what
+                        if not _said_to_hold(view, what) & {*writer["aten_nodes"], *writer["scheduler_nodes"]}:
                             verdict.false.append(
-                                f"{call['id']}: {entry['given']} is {entry['what']}, but {writer['id']} wrote there"
+                                f"{call['id']}: {entry['given']} is {what}, but {writer['id']} wrote there"
                             )
             last |= dict.fromkeys(_written(call), call)
     return verdict

@@ -146,6 +146,7 @@ def _told(capture: Capture, language: str) -> list[str]:
     wording, words = Wording(language), views[0].words
     mark = COMMENT[_language(capture)]
     told = [f"{mark} {wording.label(capture)}", *(f"{mark} {one}" for one in wording.at_the_head(capture))]
+    told += [f"{mark} {one}" for one in wording.verified(capture["graphs"])]
     by_call = {view.call["id"]: view for view in views}
     shown = set()
     for call in (call for graph in capture["graphs"] for call in graph["calls"]):
@@ -155,7 +156,12 @@ def _told(capture: Capture, language: str) -> list[str]:
         elif call["kernel"] not in shown:
             shown.add(call["kernel"])
             whole = None if call.get("doubted") else headline(view)
-            told += ["", f"{mark} {call['kernel']}", *([f"{mark} {whole}"] if whole else []), *commented(view)]
+            told += [
+                "",
+                f"{mark} {call['kernel']}",
+                *([f"{mark} {view.told(whole)}"] if whole else []),
+                *commented(view),
+            ]
     return told
 
 

@@ -11,7 +11,9 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from minicompile.explain.annotation.view import COMPUTED
+from minicompile.explain.evidence import is_all_verified
 from minicompile.explain.wording import at_the_head, target_of
+from minicompile.lowering.by_values import computed
 from minicompile.lowering.captured import Call, Capture, Coded, Decision, Graph, Node
 from minicompile.lowering.inner_graphs import bytes_moved, called, told
 
@@ -56,7 +58,7 @@ class _Side:
 
     def computed(self, call: Call) -> set[str]:
         """ATen nodes that a call computes; views and folded nodes, which cost no code, are not among them."""
-        return {name for name in call["aten_nodes"] if self.nodes[name]["fate"] in COMPUTED}
+        return {name for name in computed(call) if self.nodes[name]["fate"] in COMPUTED}
 
     def text(self, call: Call) -> list[str]:
         kernel = next(one for one in self.graph["kernels"] if one["name"] == call["kernel"])
@@ -105,6 +107,7 @@ def diff_compiles(a: Capture, b: Capture) -> dict:
         "only_a": only_a,
         "only_b": only_b,
         "graphs": graphs,
+        **({} if all(is_all_verified(capture) for capture in (a, b)) else {"noted": True}),
         "same": not (only_a or only_b or doubted or any(_differs(graph) for graph in graphs)),
     }
 

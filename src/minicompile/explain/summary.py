@@ -101,6 +101,7 @@ def summary(capture: Capture, language: str = "en") -> dict:
         ],
         "breaks": [place_told(capture, one) for one in capture["graph_breaks"]],
         "notes": wording.at_the_head(capture),
+        "verified": wording.verified(capture["graphs"]),
         "warnings": [wording.warning(one) for one in capture.get("warnings", []) if one["code"] not in AT_THE_HEAD],
     }
 

@@ -1,6 +1,7 @@
 """What captures, and comparisons of them, say by code, worded in a language: `locale/{language}/capture.yaml`."""
 
-from minicompile.lowering.captured import Capture, Coded, Decision, Runs
+from minicompile.explain.evidence import Fact, Kind
+from minicompile.lowering.captured import Capture, Coded, Decision, Graph, Runs
 from minilab.pages.translations import Translations
 
 # warnings of several kinds: the field that tells which
@@ -76,6 +77,32 @@ class Wording:
     def at_the_head(self, capture: Capture) -> list[str]:
         """What has to be known before anything else is read of a capture."""
         return [self.warning(one) for one in at_the_head(capture)]
+
+    def verified(self, graphs: list[Graph]) -> list[str]:
+        """How much of what is told of the kernels is verified; nothing where there are none."""
+        total = sum(not call["extern"] for graph in graphs for call in graph["calls"])
+        run = [graph["verified"] for graph in graphs if "verified" in graph]
+        if not total:
+            return []
+        if not run:
+            return [self._words("verified.unasked")]
+        held = sum(one["kernels"][0] for one in run)
+        key = "verified.all" if held == total else "verified.some" if held else "verified.none"
+        return [self._words(key, count=total, held=held, rest=total - held, inputs=max(one["inputs"] for one in run))]
+
+    def told(self, fact: Fact | None, *, under: Kind = "values", within: bool = False) -> str:
+        """A fact in the words of its evidence; nothing for none.
+
+        Args:
+            fact: to be told.
+            under: what the sentence before, which holds for this one too, already said: notes are named once.
+            within: it is a part of a sentence.
+        """
+        if fact is None:
+            return ""
+        if fact.evidence == "values" or under == "notes":
+            return fact.what
+        return self._words("evidence.within" if within else "evidence.notes", said=fact.what)
 
     def difference(self, why: Coded) -> str:
         """Why a simulated GPU's code is not the real one's: one of `why` in simulated_vs_real.json."""

@@ -48,6 +48,7 @@ class Node(TypedDict):
     fate: str | None  # None for inputs, outputs and lengths, which are no tensors that are computed
     buffer: str | None
     layer: NotRequired[str | None]  # records made earlier have none
+    by: NotRequired[Literal["values"]]  # its fate was found by its values; Inductor's notes tell others'
 
 
 class Buffer(TypedDict):
@@ -60,6 +61,7 @@ class Buffer(TypedDict):
     node: str | None
     input: bool
     removed: bool
+    by: NotRequired[Literal["values"]]  # the node was found by its values
 
 
 class Access(TypedDict):
@@ -178,6 +180,43 @@ class SubgraphCall(TypedDict):
     turns: NotRequired[int | None]  # of a loop, where its text says so
 
 
+class Stored(TypedDict):
+    """A buffer that a call reads or writes, and the ATen nodes whose values are in it then; several are equal."""
+
+    buffer: str
+    nodes: list[str]
+    part: str | None  # of nodes[0], where it is not the whole
+    returned: bool
+
+
+class CallValues(TypedDict):
+    """What was found of a call when it was run beside the ATen graph; of one that was not, `code` tells why."""
+
+    status: Literal["verified", "refused"]
+    code: str | None
+    elements: NotRequired[int]  # on how many it was compared, lines and stores together
+    sampled: NotRequired[dict[str, int] | None]
+    # nodes whose values are first found here, in the order of the lines' dependencies; those found before that are
+    # computed once more; and of which only a part is
+    computes: NotRequired[list[str]]
+    again: NotRequired[list[str]]
+    parts: NotRequired[list[dict[str, str]]]
+    finishes: NotRequired[list[str]]  # those of `computes` that a library's call began
+    moves: NotRequired[list[str]]
+    reads: NotRequired[list[Stored]]
+    stores: NotRequired[list[Stored]]
+    in_place: NotRequired[list[list[str]]]  # (buffer written, buffer whose bytes it takes over)
+    lines: NotRequired[list[dict[str, Any]]]
+
+
+class Verified(TypedDict):
+    """How much of a graph was found by values."""
+
+    inputs: int
+    refused: str | None  # why nothing was, where the graph could not be run
+    kernels: list[int]  # of the calls of Inductor's kernels and the user's, how many, and how many there are
+
+
 class Call(TypedDict):
     """A call of a kernel, generated or a library's."""
 
@@ -195,6 +234,7 @@ class Call(TypedDict):
     bytes_are: Literal["touched", "at_most", "counted"] | None
     within: NotRequired[str]  # the graph within the graph that it stands in
     runs: NotRequired[Runs]  # where that is not once
+    values: NotRequired[CallValues]  # where the graph was run to verify it
     doubted: NotRequired[bool]  # the hooks passed something over (`invariants`), so its kernel's work is not told
 
 
@@ -215,6 +255,7 @@ class Graph(TypedDict):
     calls: list[Call]
     subgraph_calls: NotRequired[list[SubgraphCall]]  # captures of before have none
     layers: NotRequired[dict[str, str]]
+    verified: NotRequired[Verified]  # where the graph was run to verify it
     code_sha256: NotRequired[str]  # what `capture` adds to a graph that is built
     coverage: NotRequired[dict[str, Any]]
     invariants: NotRequired[dict[str, dict[str, Any]]]

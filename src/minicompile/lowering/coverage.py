@@ -38,7 +38,7 @@ def coverage(graph: Graph, links: list[Link]) -> dict:
         node for node in graph["nodes"]
         if node["fate"] and node["fate"] not in NO_CODE and node["name"] not in no_line
     ]  # fmt: skip
-    lost = [node["name"] for node in compute if node["line"] not in reached]
+    lost = [node["name"] for node in compute if node["line"] not in reached and "by" not in node]
     # a constant, an index, what hands on its operand: it has no line of its own, but the kernel that it went into is
     # known, or nobody reads it
     needless = _needless(graph)

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from typing import Any, cast
 
+from minicompile.lowering.by_values import with_values
 from minicompile.lowering.captured import (
     Buffer,
     Call,
@@ -77,7 +78,8 @@ class BuiltGraph:
         self._add_panes()
         kernels = self._kernels()
         self._mark_removed(kernels)
-        self.graph = self._entry(kernels, self._calls(kernels))
+        self.graph = with_values(self._entry(kernels, self._calls(kernels)), lowered)
+        self._link_values()
 
     def _add_panes(self) -> None:
         def pane(kind: str, language: str, lines: list[str]) -> str:
@@ -199,6 +201,13 @@ class BuiltGraph:
                 if self.code[line - 1].strip():
                     self.panes.link_alike(self.code_pane, users[0], line)
                     tied.add(line)
+
+    def _link_values(self) -> None:
+        """Link each line that has a node's values to that node, whoever Inductor wrote it for."""
+        for call in self.graph["calls"]:
+            for one in call["values"].get("lines", ()) if "values" in call else ():
+                for name in one["nodes"]:
+                    self.panes.link("operation", self.aten, self.aten_line.get(name), self.code_pane, one["line"])
 
     def _calls(self, kernels: list[Kernel]) -> list[Call]:
         """The wrapper's calls of kernels, each linked to what it runs, and how often where that is not once."""

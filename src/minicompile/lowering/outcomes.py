@@ -26,6 +26,7 @@ from minicompile.lowering.captured import DTYPE_VIEW, PART
 from minicompile.lowering.inner_graphs import CALLS, graphs_called
 
 CONCATENATION = "ConcatKernel"  # allocates memory, into slices of which other loops store
+WRAPPER = "triton_kernel_wrapper"  # in the target of a call of a Triton kernel of the user's
 SCATTER = "Scatter"  # a loop that stores where an index says
 UNUSED = re.compile(r"^\s*(#.*|del .*|\w+ = .*# reuse.*|\w+ = )")  # what of a wrapper's line uses no memory
 TERM = re.compile(r"(?:(?P<step>\d+)\*)?c(?P<axis>\d+)")
@@ -393,7 +394,9 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
     made_by = {buffer: name for name, node in nodes.items() for buffer in node["buffers"]}
     for name, node in nodes.items():
         for operation in node["operations"]:
-            owners[operation["producer"]].add(name)
+            # what a user's kernel is given may be stored as it is asked for, by the loop that computes it
+            if WRAPPER not in targets.get(operation["producer"], ""):
+                owners[operation["producer"]].add(name)
     parts = [node for node in lowered["aten"]["nodes"] if node["target"] == PART and node["inputs"][0] in owners]
     whole = {node["name"]: node["inputs"][0] for node in parts}
     for buffer in lowered["buffers"]:
@@ -402,8 +405,10 @@ def own_aten_nodes(lowered: dict[str, Any]) -> dict[str, list[str]]:
     found = {}
     for name, node in nodes.items():
         own = {producer for producer, names in owners.items() if producer and name in names}
-        own |= {one for one in node["origins"] if one not in owners}
-        if node["extern"] or node["user_triton"]:
+        own |= {one for one in node["origins"] if one not in owners and WRAPPER not in targets.get(one, "")}
+        if node["user_triton"]:
+            own = {one for one in node["origins"] if WRAPPER in targets.get(one, "")}
+        elif node["extern"]:
             own = _stood_for(node, targets, _made_for(lowered["scheduler_nodes"])) or own
         found[name] = sorted(own) or node["origins"]  # a convolution shares its node with its layout copies
     return _with_inlined(found, nodes, lowered["aten"]["nodes"])

@@ -11,7 +11,9 @@ from pathlib import PurePosixPath
 
 from minicompile.explain.annotation.choice import most_interesting
 from minicompile.explain.annotation.headline import named_whole
+from minicompile.explain.evidence import is_all_verified
 from minicompile.explain.wording import Wording
+from minicompile.lowering.by_values import computed
 from minicompile.lowering.captured import Capture, Graph, Node, is_one_result
 from minicompile.lowering.inner_graphs import called
 from minicompile.report import words
@@ -94,23 +96,25 @@ def mapping(views: list[dict], captures: Sequence[Capture], language: str = "en"
 
     Returns:
         `model`, `device`, and `rows`: the ATen `operation`, its `fate` in words, and the `kernels` or library functions
-        that compute it. Code that ran comes before code for a simulated GPU.
+        that compute it; `noted`, whether some of it is told by Inductor's notes. Code that ran comes before code for a
+        simulated GPU.
     """
     if not captures:
         return None
     size = [(view["simulated"], sum(graph["operations"] for graph in view["graphs"])) for view in views]
     smallest = min(range(len(views)), key=size.__getitem__)
     graph, wording = captures[smallest]["graphs"][0], Wording(language)
+    noted = not is_all_verified({**captures[smallest], "graphs": [graph]})
     rows = [
         {
             "operation": node["target"],
             "fate": wording.fate(node["fate"]),
-            "kernels": [call["kernel"] for call in graph["calls"] if node["name"] in call["aten_nodes"]],
+            "kernels": [call["kernel"] for call in graph["calls"] if node["name"] in computed(call)],
         }
         for node in graph["nodes"]
         if node["fate"] and node["fate"] != "view"
     ]
-    return {"model": views[smallest]["model"], "device": views[smallest]["device"], "rows": rows}
+    return {"model": views[smallest]["model"], "device": views[smallest]["device"], "rows": rows, "noted": noted}
 
 
 def pattern(capture: Capture) -> str | None:

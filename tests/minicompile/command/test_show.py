@@ -21,7 +21,7 @@ def test_every_line_that_computes_stands_under_its_explanation(capsys):
     told = shown(capsys, "lambda x, w: torch.softmax(x, -1) * w", "8x600:bfloat16", "600")
     lines = told.splitlines()
     assert lines[0].startswith(HEADING)
-    assert "# This kernel computes softmax over the last axis of 8x600, and more" in told
+    assert "# By Inductor's notes: This kernel computes softmax over the last axis of 8x600, and more" in told
     computing = [at for at, line in enumerate(lines) if line.strip().startswith("tmp") or "tl.store(" in line]
     assert len(computing) > 10
     assert all(lines[at - 1].strip().startswith("# ") for at in computing)

@@ -175,9 +175,8 @@ def test_tiny_head_on_the_cpu(softmax):
     text = annotate(softmax)
     assert "This is softmax over the last axis of 2x600: maximum, subtract, exponential, sum, divide." in text
     assert "5 operations are in this one kernel" in section(text, 1)
-    assert "`buf0`, the result of `aten.addmm.default` (`addmm`) (4,800 bytes): `in_ptr0 + x1 + 600*x0`" in section(
-        text, 2
-    )
+    read = "`buf0`, by Inductor's notes the result of `aten.addmm.default` (`addmm`) (4,800 bytes)"
+    assert f"{read}: `in_ptr0 + x1 + 600*x0`" in section(text, 2)
     assert "`out_ptr2 + x1 + 600*x0`" in section(text, 3)
     assert "The graph returns it." in section(text, 3)
     assert "The largest value of 600 values, 2 times: `max`" in section(text, 4)
@@ -422,13 +421,13 @@ def test_the_two_steps_of_a_split_reduction_are_told_apart(softmax):
     assert "resultados parciales" in annotate(softmax, language="es")
 
 
-@pytest.mark.parametrize(("computes", "sentence"), [("Scan", "A scan, which keeps"), ("Sort", "A sort: op3, for")])
+@pytest.mark.parametrize(("computes", "sentence"), [("Scan", "A scan, which keeps"), ("Sort", "A sort: op3, by")])
 def test_a_scan_or_a_sort_is_told_apart_from_reductions(softmax, computes, sentence):
     node_3 = next(one for one in graph_of(softmax)["scheduler_nodes"] if one["name"] == "op3")
     node_3["computes"] = computes
     text = section(annotate(softmax), 4)
     assert f"- {sentence}" in text
-    assert "op3, for `aten.sum.dim_IntList` (`sum_1`" in text
+    assert "op3, by Inductor's notes for `aten.sum.dim_IntList` (`sum_1`" in text
     assert "The sum of 600 values" not in text
     assert "The largest value of 600 values, 2 times: `max`" in text
 

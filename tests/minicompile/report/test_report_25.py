@@ -94,6 +94,7 @@ def test_an_operation_is_mapped_to_the_kernel_that_computes_it(captures):
         assert row["operation"] == node["target"]
         assert row["kernels"] == [call["kernel"] for call in graph["calls"] if node["name"] in call["aten_nodes"]]
     assert any("softmax" in kernel for row in told["rows"] for kernel in row["kernels"])
+    assert told["noted"] is True
     assert mapping([], []) is None
 
 

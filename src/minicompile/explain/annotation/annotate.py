@@ -51,8 +51,13 @@ def annotate(capture: Capture, language: str = "en", *, kernel: str | None = Non
     filters = {
         **wording.filters(),
         "count": lambda value: words.number(value, ",") if isinstance(value, int) else str(value),
+        "told": lambda fact, under="values": wording.told(fact, under=under),
+        "told_within": lambda fact: wording.told(fact, within=True),
     }
-    values |= {"label": wording.label(capture), "notes": wording.at_the_head(capture)}
+    values |= {
+        "label": wording.label(capture),
+        "notes": [*wording.at_the_head(capture), *wording.verified(capture["graphs"])],
+    }
     return _spaced(render("minicompile.explain", "kernel_annotation", language, values, filters=filters, trimmed=True))
 
 
@@ -80,6 +85,10 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "why": view.words("why.asked") if asked else _why(view),
         "doubted": view.call.get("doubted", False),
         "headline": None if view.call.get("doubted") else headline(view),
+        "evidence": view.evidence,
+        "shown": _shown(view),
+        "fused": facts.fused(view),
+        "unfinished": facts.unfinished(view),
         "ordered": facts.ordered(view),
         "choices": [_told(view, fact) for fact in chosen(view)],
         "same_kernel": calls if calls > times(view.call) else None,
@@ -87,7 +96,6 @@ def _answers(view: KernelView, asked: bool) -> dict:
         "users_own": any(node["user_triton"] for node in view.scheduler_nodes),
         "operations": facts.operations(view),
         "templates": facts.templates(view),
-        "only_copies": view.only_copies,
         "symbolic": view.symbolic,
         "views": [node["name"] for node in view.views],
         "elsewhere": facts.elsewhere(view),
@@ -125,6 +133,23 @@ def _why(view: KernelView) -> str:
     # what is called several times may be the one because of that
     often = "_often" if any(times(call) != 1 for call in generated) else ""
     return view.words(f"why.{rule}{often}" if known else f"why.{rule}_bound{often}")
+
+
+def _shown(view: KernelView) -> str:
+    """How it is known which ATen nodes the kernel's lines and buffers belong to."""
+    values = view.call.get("values")
+    if values is None:
+        return view.words("shown.unasked")
+    if values["status"] != "verified":
+        key = f"shown.why.{values['code']}"
+        return view.words("shown.refused", why=view.words(key if key in view.words else "shown.why.other"))
+    sampled = values["sampled"]
+    return view.words(
+        "shown.sampled" if sampled else "shown.verified",
+        count=view.words.number(values["elements"], ","),
+        inputs=view.graph["verified"]["inputs"],
+        **(sampled or {}),
+    )
 
 
 def _told(view: KernelView, fact: dict) -> str:

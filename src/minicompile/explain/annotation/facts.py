@@ -5,13 +5,18 @@ counts are sums of the capture's own.
 """
 
 import re
+from collections import Counter
 from math import prod
+from typing import cast
 
 from minicompile.explain.annotation.pointers import pointer_accesses, pointers
-from minicompile.explain.annotation.results import COPY, in_memory, operation_record, parts
+from minicompile.explain.annotation.results import COPY, evidence_of, in_memory, operation_record, parts
 from minicompile.explain.annotation.view import READS, WRITES, KernelView
-from minicompile.lowering.captured import DTYPE_VIEW, Coded, Decision, Node, SchedulerNode
+from minicompile.explain.evidence import Fact, Kind, of_call, weakest
+from minicompile.lowering.by_values import computed
+from minicompile.lowering.captured import DTYPE_VIEW, Coded, Decision, Node, Operation, SchedulerNode, Stored
 
+ORDERS = re.compile(r"scan|sort")  # operations of those loops
 ORDERED = ("Scan", "SplitScan", "Sort")  # Inductor's classes of loops along an axis that reduce nothing
 REUSE = re.compile(r"^\s*(?P<new>\w+) = (?:reinterpret_tensor\()?(?P<old>\w+)\b.*\bdel (?P=old)\s+# reuse")
 
@@ -19,6 +24,41 @@ REUSE = re.compile(r"^\s*(?P<new>\w+) = (?:reinterpret_tensor\()?(?P<old>\w+)\b.
 def operations(view: KernelView) -> list[dict]:
     """The fused ATen operations, each an `operation_record`."""
     return [operation_record(view, node) for node in view.fused]
+
+
+def fused(view: KernelView) -> Fact:
+    """How many operations are in the kernel, or what it does instead."""
+    if any(node["user_triton"] for node in view.scheduler_nodes):
+        return view.said("fused.users", names=_listed(computed(view.call)), evidence="notes")
+    if len(view.fused) > 1 or (view.fused and view.incomplete):
+        return view.said("fused.found" if view.incomplete else "fused.several", count=len(view.fused))
+    if view.finished and view.fused:
+        return view.said("fused.rest")
+    if view.fused:
+        given = [name for name in view.fused[0]["inputs"] if view.nodes[name]["op"] == "get_attr"]
+        functions = given if view.templates else []  # a template has the text of what it is to apply in its own
+        return view.said("fused.with_functions" if functions else "fused.one", names=_listed(functions))
+    if view.unfinished:
+        return view.said("fused.parts")
+    for what in ("copies", "fills"):
+        if getattr(view, f"only_{what}"):
+            return view.said(f"fused.{what}")
+    return view.said("fused.nothing" if view.values is None else "fused.none")
+
+
+def unfinished(view: KernelView) -> list[Fact]:
+    """The operations of which the kernel has a part alone, and those that only notes say it computes."""
+    found = [view.said(f"parts.{part}", node=node["name"], target=node["target"]) for node, part in view.unfinished]
+    if view.values is not None and view.fused and view.values["moves"]:
+        found.append(view.said("fused.moves", names=_listed(view.values["moves"])))
+    for key, elsewhere in (("fused.unfound", False), ("fused.a_part", True)):
+        if names := [node["name"] for node in view.unfound if view.is_found(node) == elsewhere]:
+            found.append(view.said(key, "notes", names=_listed(names)))
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def templates(view: KernelView) -> list[dict]:
@@ -40,21 +80,32 @@ def templates(view: KernelView) -> list[dict]:
     ]  # fmt: skip
 
 
-def elsewhere(view: KernelView) -> list[dict]:
-    """Other calls that some of the same ATen operations have a part in: `kernel`, `line`, `nodes`."""
-    inside = {node["name"] for node in view.fused}
+def elsewhere(view: KernelView) -> list[Fact]:
+    """Other calls that some of the same ATen operations have a part in."""
+    inside = {node["name"] for node in (*view.fused, *(one for one, _ in view.unfinished))}
     calls = [call for call in view.graph["calls"] if call["id"] != view.call["id"] and not call["extern"]]
-    shared = [(call, [name for name in call["aten_nodes"] if name in inside]) for call in calls]
-    return [{"kernel": call["kernel"], "line": call["line"], "nodes": nodes} for call, nodes in shared if nodes]
+    shared = [(call, [name for name in computed(call) if name in inside]) for call in calls]
+    return [
+        view.said(
+            "elsewhere",
+            weakest([view.evidence, of_call(call)]),
+            kernel=call["kernel"], line=call["line"], names=_listed(names),
+        )
+        for call, names in shared if names
+    ]  # fmt: skip
 
 
-def groups(view: KernelView) -> list[dict]:
-    """The scheduler's groups in the kernel: `members`, and the ATen nodes that they compute."""
+def groups(view: KernelView) -> list[Fact]:
+    """The scheduler's groups in the kernel, each with the ATen nodes that it was made for."""
     found = []
     for number in view.call["groups"]:
         members = view.graph["groups"][number]["members"]
         origins = {origin for node in view.scheduler_nodes if node["name"] in members for origin in node["aten_nodes"]}
-        found.append({"members": members, "nodes": [node["name"] for node in view.fused if node["name"] in origins]})
+        names = [node["name"] for node in view.fused if node["name"] in origins]
+        what = {"members": ", ".join(members), "names": _listed(names)}
+        key = "groups.for" if names else "groups.alone"
+        # of a group alone the scheduler's own list tells; for what it was made, Inductor's notes
+        found.append(view.said(key, "notes" if names else "values", **what))
     return found
 
 
@@ -107,11 +158,20 @@ def ordered(view: KernelView) -> list[dict]:
         {
             "kind": "sort" if node["computes"] == "Sort" else "scan",
             "node": node["name"],
-            "producers": [operation_record(view, view.nodes[one]) for one in node["aten_nodes"] if one in view.nodes],
+            "producers": _producers(view, [one for one in node["operations"] if ORDERS.match(one["operation"])], node),
         }
         for node in view.scheduler_nodes
         if node["computes"] in ORDERED
     ]
+
+
+def _producers(view: KernelView, operations: list[Operation], node: SchedulerNode) -> list[dict]:
+    """The ATen nodes that operations of a loop were written for; of those that values refute, none."""
+    names = [one["producer"] for one in operations if one["producer"]] or node["aten_nodes"]
+    if view.values is not None:
+        own = {*computed(view.call)}
+        names = [name for name in names if name in own]
+    return [operation_record(view, view.nodes[name]) for name in dict.fromkeys(names) if name in view.nodes]
 
 
 def reductions(view: KernelView) -> list[dict]:
@@ -130,7 +190,7 @@ def reductions(view: KernelView) -> list[dict]:
         entry = {
             "type": node["reduction_type"],
             "nodes": [],
-            "producers": [operation_record(view, view.nodes[name]) for name in producers if name in view.nodes],
+            "producers": _producers(view, reducing, node),
             "results": _product(sizes[0]),
             "length": _product(sizes[1]),
             "first_step": _step(view, [one for one in every if _continues(node, one)]),
@@ -170,8 +230,8 @@ def absent(view: KernelView) -> dict:
     `bytes` are those of the intermediates whose size is known, each once; `unknown` says whether there are others.
     `scratched` pass through scratch memory of the kernel's own. `handed_over` are the intermediates that one call of
     Dynamo's graph returns to another; `handed_over_bytes` is None where the size of one is not known.
-    `apart` are the bytes that the kernel's operations would move one by one (`moved_apart`). `partial` are buffers that
-    the kernel writes though they are no ATen node's result.
+    `apart` are the bytes that the kernel's operations would move one by one (`moved_apart`). `partial` tells of buffers
+    that the kernel writes though they are no ATen node's result; `intro` and `nothing` are the sentences of the whole.
     """
     results = [
         (node, one)
@@ -180,25 +240,51 @@ def absent(view: KernelView) -> dict:
     ]  # fmt: skip
     targets = {one["name"]: node["target"] for node, one in results}
     gone = [one for _, one in results if one["size"] is not None and not in_memory(view, one)]
-    partial = [
-        view.buffers[name]
-        for name in sorted(view.written & set(view.parameters.values()))
-        if view.buffers[name]["node"] is None and view.buffers[name]["bytes"] is not None
-    ]
     in_scratch = {entry["buffer"] for entry in writes(view)["scratch"]}
     handed_over = [node for node in gone if view.graph["direction"] == "forward" and _handed_over(view, node["name"])]
     lengths = [node["bytes"] for node in handed_over]
     return {
         "intermediates": [{**operation_record(view, node), "target": targets[node["name"]]} for node in gone],
-        "all_stored": bool(view.fused) and all(in_memory(view, node) for node in view.fused),
         "bytes": sum(node["bytes"] or 0 for node in gone),
         "unknown": any(node["bytes"] is None for node in gone),
         "apart": moved_apart(view),
         "scratched": [node["name"] for node in gone if node["buffer"] in in_scratch],
         "handed_over": [node["name"] for node in handed_over],
         "handed_over_bytes": None if None in lengths else sum(filter(None, lengths)),
-        "partial": partial,
+        "partial": _partial(view),
+        **_told_of(view, gone),
     }
+
+
+def _partial(view: KernelView) -> Fact | None:
+    """The buffers that the kernel writes though they are no ATen node's result."""
+    if view.values is not None:  # of what was found to be no node's, only parts of one are known to be none
+        names = [one["buffer"] for one in view.values["stores"] if one["part"] in ("partial", "accumulated")]
+    elif view.only_fills:  # it may be a result in parts, or whole, of the operation that it prepares memory for
+        return None
+    else:
+        names = [
+            name for name in sorted(view.written & set(view.parameters.values())) if view.buffers[name]["node"] is None
+        ]
+    known = [view.buffers[name] for name in dict.fromkeys(names) if name in view.buffers]
+    with_bytes = ", ".join(
+        view.words("absent.buffer", name=one["name"], count=one["bytes"])
+        for one in known if one["bytes"] is not None
+    )  # fmt: skip
+    return view.said("absent.partial", buffers=with_bytes) if with_bytes else None
+
+
+def _told_of(view: KernelView, gone: list[Node]) -> dict[str, Fact | None]:
+    """What is said of the results that no kernel stores: `intro` before them, `nothing` where there are none."""
+    evidence: Kind = weakest([view.evidence, *(evidence_of(view, node) for node in gone or view.fused)])
+    if gone:
+        return {"intro": view.said("absent.intro", evidence), "nothing": None}
+    if view.fused and all(in_memory(view, node) for node in view.fused) and not view.incomplete:
+        return {"intro": None, "nothing": view.said("absent.all_stored", evidence)}
+    if view.values is None and view.kernel["granularity"] == "kernel":
+        return {"intro": None, "nothing": view.said("absent.unseen", "values")}
+    silent = view.fused or view.unfinished or view.incomplete
+    return {"intro": None, "nothing": None if silent else view.said("absent.no_operation")}
 
 
 def moved_apart(view: KernelView) -> int | None:
@@ -208,6 +294,8 @@ def moved_apart(view: KernelView) -> int | None:
     where the kernel computes part of an operation only.
     """
     if view.call["bytes_are"] != "touched" or not view.fused or elsewhere(view):
+        return None
+    if view.finished or view.unfinished or view.incomplete:
         return None
     total = 0
     for node in view.fused:
@@ -233,34 +321,72 @@ def distinct_bytes(node: Node) -> int | None:
     return known // prod(repeated)
 
 
-def what_is(view: KernelView, buffer: str) -> str:
-    """A buffer in words: an input of the graph, the result of an ATen node, or a partial result."""
+def what_is(view: KernelView, buffer: str, found: Stored | None = None, changed: bool = False) -> Fact:
+    """A buffer in words: an input of the graph, the result of an ATen node, or a partial result.
+
+    Args:
+        view: of the kernel.
+        buffer: by Inductor's name of what is in it.
+        found: what was found in it by values.
+        changed: it was written in part only, by what its name stands for.
+    """
     known = view.buffers.get(buffer)
-    if known is None:
-        return view.words("buffers.unknown")
-    if known["input"]:
+    if known is not None and known["input"]:
         graph = view.within(buffer)
-        return view.words("buffers.input_of", graph=graph) if graph else view.words("buffers.input")
-    if known["node"] is not None:
-        node = made = view.nodes[known["node"]]
-        while made["fate"] == "view" and made["inputs"]:
-            made = view.nodes[made["inputs"][0]]
-        key = "buffers.result" if made is node else "buffers.seen_as"
-        return view.words(key, target=made["target"], node=made["name"], name=node["name"])
+        name = view.words("buffers.input_of", graph=graph) if graph else view.words("buffers.input")
+        return Fact(name, "values")
+    if found is not None:
+        return _by_values(view, found)
+    if known is None:
+        return Fact(view.words("buffers.unknown"), "values")
     maker = next((node for node in view.graph["scheduler_nodes"] if buffer in node["buffers"]), None)
+    if changed and maker is not None:
+        return Fact(view.words("buffers.changed", node=maker["name"]), "values")
+    if known["node"] is not None:
+        return _result(view, known["node"], known.get("by", "notes"))
     if maker is None:
-        return view.words("buffers.unknown")
-    computed = [view.nodes[name] for name in maker["aten_nodes"] if name in view.nodes]
-    if maker["extern"] and len(computed) == 1:  # a call that changes memory which it is given
-        return view.words("buffers.result", target=computed[0]["target"], node=computed[0]["name"])
+        return Fact(view.words("buffers.unknown"), "values")
+    made = [view.nodes[name] for name in maker["aten_nodes"] if name in view.nodes]
+    if maker["extern"] and len(made) == 1:  # a call that changes memory which it is given
+        return _result(view, made[0]["name"], "notes")
     key = "buffers.reduction" if _reduces(maker) else "buffers.partial"
-    return view.words(key, node=maker["name"], reduction=maker["reduction_type"])
+    return Fact(view.words(key, node=maker["name"], reduction=maker["reduction_type"]), "values")
 
 
-def is_result(view: KernelView, buffer: str) -> bool:
-    """Whether a buffer is, perhaps through views, among the results that the graph returns."""
-    node = view.buffers[buffer]["node"] if buffer in view.buffers else None
-    return node is not None and any(user["op"] == "output" for user in view.users(node))
+def _result(view: KernelView, name: str, evidence: Kind) -> Fact:
+    """A buffer that has the values of a node, which may be a view of another."""
+    node = made = view.nodes[name]
+    while made["fate"] == "view" and made["inputs"]:
+        made = view.nodes[made["inputs"][0]]
+    key = "buffers.result" if made is node else "buffers.seen_as"
+    return Fact(view.words(key, target=made["target"], node=made["name"], name=node["name"]), evidence)
+
+
+def _by_values(view: KernelView, found: Stored) -> Fact:
+    """What was found in a buffer."""
+    names = [name for name in found["nodes"] if name in view.nodes]
+    if not names:
+        return Fact(view.words("buffers.not_found"), "values")
+    if view.nodes[names[0]]["op"] == "placeholder":
+        return Fact(view.words("buffers.holds_input", name=names[0]), "values")
+    whole = _result(view, names[0], "values")
+    return Fact(view.words(f"buffers.parts.{found['part']}", whole=whole.what), "values") if found["part"] else whole
+
+
+def is_result(view: KernelView, buffer: str, found: Stored | None = None, given: str | None = None) -> Fact | None:
+    """That a buffer is, perhaps through views, among the results that the graph returns, where it is."""
+    within = view.within(buffer)
+    if found is not None:
+        returned = found["returned"]
+    elif view.values is not None and given is not None and buffer not in given:  # memory that has another name since
+        return None
+    else:
+        node = view.buffers[buffer]["node"] if buffer in view.buffers else None
+        returned = node is not None and any(user["op"] == "output" for user in view.users(node))
+    if not returned:
+        return None
+    key, evidence = "returned_by" if within else "returned", "notes" if found is None else "values"
+    return view.said(f"buffers.{key}", cast(Kind, evidence), graph=within)
 
 
 def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
@@ -276,8 +402,12 @@ def _accesses(view: KernelView, kinds: set[str]) -> list[dict]:
                 key = buffer, content, pointer, element
                 entry = found.setdefault(key, _entry(view, buffer, pointer, element, content))
                 entry["places"].setdefault(expression, {})[line] = None
+    given = Counter(one["given"] for one in found.values())
     for entry in found.values():
         entry["places"] = [{"expression": place, "lines": [*lines]} for place, lines in entry["places"].items()]
+        # memory that is written twice under two names has at the end what was written last
+        alone = given[entry["given"]] == 1 or entry["given"] == entry["buffer"]
+        entry |= _held(view, entry, _written(view, entry, alone) if kinds is WRITES else _read(view, entry))
     return list(found.values())
 
 
@@ -290,6 +420,7 @@ def _searches(view: KernelView) -> list[dict]:
                 entry = found.setdefault((buffer, pointer), _entry(view, buffer, pointer, None))
                 entry["places"] = entry["places"] or [{"expression": None, "lines": []}]
                 entry["places"][0]["lines"].append(line)
+                entry |= _held(view, entry, _read(view, entry))
     return list(found.values())
 
 
@@ -300,10 +431,7 @@ def _entry(view: KernelView, buffer: str, pointer: str, element: str | None, con
     return {
         "buffer": buffer,
         "content": content or buffer,
-        "what": what_is(view, content or buffer),
         "bytes": view.buffers[buffer]["bytes"] if buffer in view.buffers else None,
-        "result": is_result(view, content or buffer),
-        "within": view.within(buffer),
         "pointer": pointer,
         "parameter": parameter if given is not None else None,
         "given": given,
@@ -311,6 +439,41 @@ def _entry(view: KernelView, buffer: str, pointer: str, element: str | None, con
         "element": element,
         "places": {},
     }
+
+
+def _held(view: KernelView, entry: dict, found: Stored | None) -> dict:
+    """What an access finds or leaves in memory, and that the graph returns it, by what was found or by notes."""
+    lengths = [view.buffers[name]["bytes"] for name in (entry["buffer"], entry["content"]) if name in view.buffers]
+    changed = len({*lengths} - {None}) > 1
+    return {
+        "what": what_is(view, entry["content"], found, changed),
+        "result": is_result(view, entry["content"], found, entry["given"]),
+    }
+
+
+def _written(view: KernelView, entry: dict, alone: bool) -> Stored | None:
+    """What was found, after the call, in the memory that a parameter is given."""
+    names = {*re.findall(r"\w+", entry["given"] or "")}
+    stores = view.values["stores"] if view.values is not None and alone else []
+    return next((one for one in stores if one["buffer"] in names), None)
+
+
+def _read(view: KernelView, entry: dict) -> Stored | None:
+    """What was found in the memory that a parameter is given, before the call; or, where that says nothing, by lines.
+
+    The kernel itself may have written there since, and then only its own lines tell what is read.
+    """
+    if view.values is None or entry["given"] is None:
+        return None
+    names = {*re.findall(r"\w+", entry["given"])}
+    held = next((one for one in view.values["reads"] if one["buffer"] in names), None)
+    if entry["content"] not in view.written and held is not None and held["nodes"]:
+        return held
+    lines = {line for place in entry["places"] for line in place["lines"]}
+    loaded = [one for one in view.values["lines"] if one["line"] in lines]
+    if loaded and {one["line"] for one in loaded} == lines and len({str(one["nodes"]) for one in loaded}) == 1:
+        return {"buffer": entry["given"], "nodes": loaded[0]["nodes"], "part": loaded[0]["part"], "returned": False}
+    return None if entry["content"] in view.written else held
 
 
 def _reuse(view: KernelView, old: str, new: str) -> int | None:

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from minicompile.explain.annotation.view import KernelView
+from minicompile.explain.evidence import Fact
 from minicompile.lowering.captured import Node
 
 MOST = 10  # steps that are told
+DEFINITION = re.compile(r"^\s*def ")
+COPY, INTO_A_RESULT = "aten.copy_.default", "copy_into_a_result"
+WITHOUT_POSITION = {"aten.max.default": "amax", "aten.min.default": "amin"}
+WITHOUT_CODE = ("view", "folded")  # fates of nodes through which a kernel sees what it computes with
 PREPARATIONS = ("load", "load_seed", "constant", "index_expr")  # of what an operation computes with
 AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\]|(?P<one>-?\d+))[,)]")
 SQUARE = re.compile(r"\(\w+, 2(?:\.0)?\)")
@@ -23,7 +28,25 @@ def steps(view: KernelView) -> list[dict]:
     """
     nodes = in_order(view)
     told = [node for node in nodes if not passes_on(view, node)] or nodes
-    return [{"name": name, "many": len([*alike])} for name, alike in groupby(told, operation_of)]
+    named = groupby(told, lambda node: (_named(view, node), node["name"] in view.finished))
+    return [{"name": name, "many": len([*alike]), "finished": finished} for (name, finished), alike in named]
+
+
+def _named(view: KernelView, node: Node) -> str:
+    """An operation's name in the words: a maximum without its position has another than one with it."""
+    if node["target"] in WITHOUT_POSITION:
+        return WITHOUT_POSITION[node["target"]]
+    if node["target"] == COPY and not _into_input(view, node):
+        return INTO_A_RESULT
+    return operation_of(node)
+
+
+def _into_input(view: KernelView, node: Node) -> bool:
+    """Whether what is copied into is an input of the graph, or a view of one."""
+    given = view.nodes[node["inputs"][0]] if node["inputs"] else node
+    while given["fate"] == "view" and given["inputs"]:
+        given = view.nodes[given["inputs"][0]]
+    return given["op"] == "placeholder"
 
 
 def in_order(view: KernelView) -> list[Node]:
@@ -31,12 +54,7 @@ def in_order(view: KernelView) -> list[Node]:
 
     That is not the graph's order: a kernel of several loops computes each result in the first loop that needs it.
     """
-    first: dict[str | None, tuple[bool, int]] = {}
-    for line, operations in view.operations.items():
-        for one in operations:
-            place = one.operation in PREPARATIONS, line
-            first[one.producer] = min(place, first.get(one.producer, place))
-    last, graph = (True, len(view.code)), _Graph(view)
+    first, last, graph = _first_lines(view), (True, len(view.code)), _Graph(view)
     waiting = sorted(view.fused, key=lambda node: first.get(node["name"], last))
     needs = {node["name"]: {one["name"] for one in graph.before(node)} for node in waiting}
     found: list[Node] = []
@@ -48,11 +66,34 @@ def in_order(view: KernelView) -> list[Node]:
     return found
 
 
-def headline(view: KernelView) -> str | None:
+def _first_lines(view: KernelView) -> dict[str | None, tuple[bool, int]]:
+    """By ATen node, where it is computed first: what only prepares an operation comes after what computes."""
+    first: dict[str | None, tuple[bool, int]] = {}
+    if view.values is not None:
+        own = view.values["computes"]
+        lines = {name: one["line"] for one in reversed(view.values["lines"]) for name in one["nodes"]}
+        # the order of the lines' dependencies; what is only computed once more stands where its line does
+        later = 0
+        for name in own:
+            later = max(later, lines.get(name, later))
+            first[name] = False, later
+        return first | {name: (False, lines.get(name, later)) for name in view.values["again"]}
+    # a scan's function stands above the kernel's own text, and runs where the kernel calls it
+    body = max((line for line, text in view.lines if DEFINITION.match(text)), default=0)
+    for line, operations in view.operations.items():
+        for one in operations if line >= body else ():
+            place = one.operation in PREPARATIONS, line
+            first[one.producer] = min(place, first.get(one.producer, place))
+    return first
+
+
+def headline(view: KernelView) -> Fact | None:
     """One line: "This is softmax over the last axis of 2x600: maximum, ..."; None for a kernel that is the user's."""
     told = steps(view)
-    if not told or any(node["user_triton"] for node in view.scheduler_nodes):
+    if any(node["user_triton"] for node in view.scheduler_nodes):
         return None
+    if not told:
+        return _of_no_operation(view)
     words = view.words
     parts = [_step(view, step) for step in told[:MOST]]
     if len(told) > MOST:
@@ -60,9 +101,18 @@ def headline(view: KernelView) -> str | None:
     listed = ", ".join(parts)
     whole = named_whole(view)
     if whole is None:
-        return words("headline.steps", steps=listed)
-    fields = {"name": words(f"headline.names.{whole.name}"), "axes": _axes(view, whole), "steps": listed}
-    return words("headline.whole" if whole.alone else "headline.among", **fields)
+        return view.said("headline.found" if view.incomplete else "headline.steps", steps=listed)
+    fields: dict = {"name": words(f"headline.names.{whole.name}"), "axes": _axes(view, whole), "steps": listed}
+    return view.said("headline.whole" if whole.alone and not view.incomplete else "headline.among", **fields)
+
+
+def _of_no_operation(view: KernelView) -> Fact | None:
+    """What a kernel does that computes no operation whole; of one that was not run, only what its operations show."""
+    if view.unfinished:
+        return view.said("headline.parts", names=", ".join(f"`{node['name']}`" for node, _ in view.unfinished))
+    if view.values is not None and view.values["moves"] and view.only_copies and not view.incomplete:
+        return view.said("headline.moves", names=", ".join(f"`{name}`" for name in view.values["moves"]))
+    return None
 
 
 def operation_of(node: Node) -> str:
@@ -134,6 +184,7 @@ def named_whole(view: KernelView) -> Whole | None:
 def _step(view: KernelView, step: dict) -> str:
     key = f"headline.operations.{step['name']}"
     name = view.words(key) if key in view.words else f"`{step['name']}`"
+    name = view.words("headline.rest", name=name) if step["finished"] else name
     return name if step["many"] == 1 else view.words("headline.times", name=name, count=step["many"])
 
 
@@ -174,9 +225,14 @@ class _Graph:
     def before(self, node: Node) -> list[Node]:
         """The kernel's nodes that a node takes results of, directly or through what the kernel does not compute."""
         found: list[Node] = []
-        for name in node["inputs"]:
-            given = self.view.nodes[name]
-            found += [given] if name in self.inside else self.before(given) if given["fate"] == "view" else []
+        waiting, seen = [*node["inputs"]], set()
+        while waiting:
+            given = self.view.nodes[waiting.pop()]
+            if given["name"] in self.inside:
+                found.append(given)
+            elif given["name"] not in seen and given["fate"] in WITHOUT_CODE:
+                seen.add(given["name"])
+                waiting += given["inputs"]
         return found
 
     def spread(self, node: Node, position: int, x: Node, reduced: Node) -> bool:

@@ -49,20 +49,42 @@ def _comment(view: KernelView, number: int, text: str) -> str:
 def _origins(view: KernelView, number: int, text: str) -> list[str]:
     """ATen operation, source line and memory of each operation that a line was written for."""
     found: dict[str, list[str]] = {}
+    by_values = _by_values(view, number)
+    for origin in by_values:
+        found[origin] = []
     kinds = READS | WRITES if pointer_accesses(text, view) else set()
     for operation in view.operations.get(number, []):
         if operation.producer not in view.nodes:
             continue
-        node = operation_record(view, view.nodes[operation.producer])
-        origin = node["name"] if node["target"] == node["name"] else f"{node['target']} ({node['name']})"
-        origin += f", {node['source']}" if node["source"] else ""
+        # where the lines were run, a line is what its values are, whoever it was written for
+        origin = _named(view, operation.producer) if view.values is None else next(iter(by_values), "")
         memory = found.setdefault(origin, [])
         access = view.access(operation) if operation.operation in kinds else None
         if access:
             way = "reads" if operation.operation in READS else "writes"
             memory.append(view.words(f"lines.{way}", buffer=access[0], index=access[1]))
         memory += [view.words("lines.searches", buffer=buffer) for buffer in view.searched(operation)]
-    return [f"{origin}: {', '.join(dict.fromkeys(memory))}" if memory else origin for origin, memory in found.items()]
+    return [
+        ": ".join(filter(None, (origin, ", ".join(dict.fromkeys(memory)))))
+        for origin, memory in found.items() if origin or memory
+    ]  # fmt: skip
+
+
+def _named(view: KernelView, name: str) -> str:
+    """An ATen node by its target and name, with the line of the source that it comes from."""
+    node = operation_record(view, view.nodes[name])
+    origin = node["name"] if node["target"] == node["name"] else f"{node['target']} ({node['name']})"
+    return origin + (f", {node['source']}" if node["source"] else "")
+
+
+def _by_values(view: KernelView, number: int) -> list[str]:
+    """The ATen node whose values a line has, or of which it has a part."""
+    found = []
+    for one in view.values["lines"] if view.values is not None else ():
+        if one["line"] == number and one["nodes"][0] in view.nodes:
+            whole = _named(view, one["nodes"][0])
+            found.append(view.words(f"lines.parts.{one['part']}", whole=whole) if one["part"] else whole)
+    return list(dict.fromkeys(found))
 
 
 def _parameters(view: KernelView, number: int, text: str) -> str | None:

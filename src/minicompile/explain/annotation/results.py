@@ -5,9 +5,10 @@ a view, copied into an input that is changed in place, or as what a later operat
 """
 
 from minicompile.explain.annotation.view import KernelView
+from minicompile.explain.evidence import Fact, Kind, of_fate, weakest
 from minicompile.lowering.captured import PART, Node
 
-COPY = "aten.copy_.default"
+COPY, CLONE = "aten.copy_.default", "aten.clone.default"
 GIVEN = {"placeholder": "input", "get_attr": "constant"}  # nodes that compute nothing; a kernel may copy what they hold
 
 
@@ -23,7 +24,7 @@ def operation_record(view: KernelView, node: Node) -> dict:
         "source": f"{source[0]['file'].rsplit('/', 1)[-1]}:{source[0]['line']}" if source else None,
         "text": source[0]["text"] if source else None,
         "several": bool(parts(view, node)),
-        "became": _became(view, node),
+        "became": _fact(view, node),
     }
 
 
@@ -39,15 +40,33 @@ def in_memory(view: KernelView, node: Node) -> bool:
     return any(_is_written(view, one) for one in (node, *_same_values(view, node)))
 
 
+def evidence_of(view: KernelView, node: Node) -> Kind:
+    """What shows whether a node's result is in memory: of several results, and of what it is copied to, all."""
+    if node["size"] is None and (several := parts(view, node)):
+        return weakest(evidence_of(view, part) for part in several)
+    other = None if _is_written(view, node) else _elsewhere(view, node)
+    return of_fate(other or node)
+
+
+def _fact(view: KernelView, node: Node) -> Fact:
+    return Fact(_became(view, node), evidence_of(view, node))
+
+
+def _elsewhere(view: KernelView, node: Node) -> Node | None:
+    return next((one for one in _same_values(view, node) if _is_written(view, one)), None)
+
+
 def _became(view: KernelView, node: Node) -> str:
     if node["size"] is None:
         results = [f"`{part['name']}` {_became(view, part)}" for part in parts(view, node)]
         return "; ".join(results) or view.words("fates.nothing")
+    if node["name"] in view.finished:
+        return view.words("fates.finished")
     if _is_written(view, node):
         return view.words("fates.materialised")
     if node["fate"] is None:
         return view.words(f"fates.{GIVEN.get(node['op'], 'size')}")
-    other = next((one for one in _same_values(view, node) if _is_written(view, one)), None)
+    other = _elsewhere(view, node)
     return view.words("fates.elsewhere", name=other["name"]) if other else view.words(f"fates.{node['fate']}")
 
 
@@ -60,9 +79,12 @@ def _is_written(view: KernelView, node: Node) -> bool:
 
 def _same_values(view: KernelView, node: Node) -> list[Node]:
     """Views of a node's result and what it is copied into, and views of those."""
-    direct = [
-        one
-        for one in view.readers.get(node["name"], ())
-        if one["fate"] == "view" or (one["target"] == COPY and one["inputs"][1:] == [node["name"]])
-    ]
+    direct = [one for one in view.readers.get(node["name"], ()) if one["fate"] == "view" or _copies(view, one, node)]
     return [one for found in direct for one in (found, *_same_values(view, found))]
+
+
+def _copies(view: KernelView, one: Node, node: Node) -> bool:
+    """Whether a node holds another's values, element for element: a copy into place, or a clone that is stored."""
+    if one["target"] == COPY:
+        return one["inputs"][1:] == [node["name"]]
+    return one["target"] == CLONE and one["dtype"] == node["dtype"]

@@ -10,7 +10,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
-from minicompile.lowering.captured import Call, Capture, Graph, Node, SchedulerNode, is_one_result
+from minicompile.explain.evidence import Fact, Kind, of_call
+from minicompile.explain.wording import Wording
+from minicompile.lowering.by_values import MOVES, is_verified
+from minicompile.lowering.captured import Call, CallValues, Capture, Graph, Node, SchedulerNode, is_one_result
 from minilab.pages.translations import Translations
 
 COMPUTED = {"materialised", "fused away", "inlined"}  # fates of nodes that a generated kernel computes
@@ -19,6 +22,7 @@ IR_SEARCH = re.compile(r"= ops\.bucketize\((?P<given>.*)\)$")
 IR_SEARCHED = re.compile(r"\('(\w+)', ")
 IR_INDEX = re.compile(r"^\s*(?P<variable>\w+) = self\.get_index\('(?P<name>\w+)'\)")
 READS, WRITES = {"load", "load_seed"}, {"store", "store_reduction", "atomic_add"}
+FILL = re.compile(r"aten\.(?:(?:new_|_)?(?:full|zeros|ones|empty)(?:_like)?|fill|scalar_tensor)\b")
 ALIAS = re.compile(r"^\s*auto (?P<alias>\w+) = (?P<pointer>\w+);$")
 
 
@@ -30,6 +34,12 @@ class Operation:
     operation: str
     producer: str | None
     ir_line: int | None
+
+
+def _fills(node: SchedulerNode) -> bool:
+    """Whether a loop only stores a constant: it prepares memory, of whatever operation Inductor counts it to."""
+    operations = {one["operation"] for one in node["operations"]}
+    return "store" in operations and operations <= {"constant", "store", "to_dtype"}
 
 
 class KernelView:
@@ -51,6 +61,24 @@ class KernelView:
         self.scheduler_nodes = [node for node in graph["scheduler_nodes"] if node["name"] in call["scheduler_nodes"]]
         self._panes = {pane["id"]: pane for pane in capture["panes"]}
         self.code = self.pane(graph["panes"]["code"])
+
+    @property
+    def values(self) -> CallValues | None:
+        """What was found of the call by its values."""
+        return self.call["values"] if is_verified(self.call) else None
+
+    @property
+    def evidence(self) -> Kind:
+        """What shows which ATen nodes the kernel computes."""
+        return of_call(self.call)
+
+    def said(self, key: str, evidence: Kind | None = None, **fields: object) -> Fact:
+        """A sentence about the kernel, with what shows it: what shows the kernel's nodes, unless told otherwise."""
+        return Fact(self.words(key, **fields), evidence or self.evidence)
+
+    def told(self, fact: Fact | None, under: Kind = "values") -> str:
+        """A fact in the words of its evidence."""
+        return Wording(self.reader).told(fact, under=under)
 
     @property
     def lines(self) -> list[tuple[int, str]]:
@@ -110,21 +138,134 @@ class KernelView:
 
     @cached_property
     def fused(self) -> list[Node]:
-        """The ATen nodes that the kernel computes, in the graph's order; views and folded nodes are not among them."""
-        producers = {one["producer"] for node in self.scheduler_nodes for one in node["operations"] if one["emitted"]}
-        if not producers:  # the kernel is linked as a whole
+        """The ATen nodes that the kernel computes whole, in the graph's order; views and what is folded aside.
+
+        By values these are the nodes whose numbers its lines have first, or once more, without having loaded them.
+        """
+        if self.values is not None:
+            names = {*self.values["computes"], *self.values["again"]}
+            return [node for node in self.graph["nodes"] if node["name"] in names and not self._is_view(node)]
+        producers = {*self._producers}
+        if not any(one["emitted"] for node in self.scheduler_nodes for one in node["operations"]):  # linked as a whole
             producers = set(self.call["aten_nodes"])
         producers |= {name for node in self.templates for name in node["aten_nodes"]}
-        return [node for node in self.graph["nodes"] if node["name"] in producers and node["fate"] in COMPUTED]
+        return [
+            node
+            for node in self.graph["nodes"]
+            if node["name"] in producers and (node["fate"] in COMPUTED or node["name"] in self.finished)
+        ]
+
+    @cached_property
+    def _producers(self) -> set[str]:
+        """The ATen nodes that Inductor wrote the kernel's lines for, without those for which it only moves memory.
+
+        Memory is prepared for a scatter, and sorted positions, which were found elsewhere, are loaded.
+        """
+        own = [(one, _fills(node)) for node in self.scheduler_nodes for one in node["operations"] if one["emitted"]]
+        inside = {node["name"] for node in self.scheduler_nodes}
+        found_elsewhere = {
+            one["producer"]
+            for node in self.graph["scheduler_nodes"] if node["name"] not in inside
+            for one in node["operations"] if one["operation"] not in MOVES
+        } - {one["producer"] for one, _ in own if one["operation"] not in MOVES}  # fmt: skip
+        found = {
+            name
+            for one, fills in own
+            if (name := one["producer"]) in self.nodes
+            and not (fills and not FILL.match(self.nodes[name]["target"]))
+            and name not in found_elsewhere
+        }
+        return found
+
+    @cached_property
+    def finished(self) -> set[str]:
+        """Of what the kernel computes, what a library's call has begun: a convolution, whose bias is added here."""
+        if self.values is not None:
+            return {*self.values["finishes"]}
+        read = {one["buffer"] for node in self.scheduler_nodes for one in node["reads"]}
+        begun = {
+            name
+            for node in self.graph["scheduler_nodes"]
+            if node["extern"] and read & {*node["buffers"]}
+            for name in node["aten_nodes"]
+        }
+        works = {
+            one["producer"]
+            for node in self.scheduler_nodes
+            for one in node["operations"]
+            if one["emitted"] and one["operation"] not in MOVES
+        }
+        return {name for name in begun & works & self._producers if self.nodes[name]["fate"] == "extern call"}
+
+    @cached_property
+    def only_fills(self) -> bool:
+        """Whether all that the kernel's loops do is to store a constant."""
+        return bool(self.scheduler_nodes) and all(map(_fills, self.scheduler_nodes))
+
+    def _is_view(self, node: Node) -> bool:
+        return node["op"] != "call_function" or node["fate"] == "view"
+
+    @cached_property
+    def unfinished(self) -> list[tuple[Node, str]]:
+        """The ATen nodes of which the kernel has a part alone, by values, each with what part it is."""
+        parts = self.values["parts"] if self.values is not None else []
+        return [(self.nodes[one["node"]], one["part"]) for one in parts if not self._is_view(self.nodes[one["node"]])]
+
+    @cached_property
+    def unfound(self) -> list[Node]:
+        """The ATen nodes for which Inductor wrote a line that has no node's values, in a kernel that was run.
+
+        Such are a product and a sum that are one instruction, and what another kernel goes on with.
+        """
+        if self.values is None:
+            return []
+        has = {one["line"]: {*one["nodes"]} for one in self.values["lines"]}
+        known = {node["name"] for node in (*self.fused, *(one for one, _ in self.unfinished))}
+        names = {
+            one.producer
+            for line, operations in self.operations.items()
+            for one in operations
+            if one.operation not in MOVES and one.producer not in has.get(line, ())
+        } & self._producers
+        names |= {name for node in self.templates for name in node["aten_nodes"]}  # of whose lines none is for it
+        return [
+            node
+            for node in self.graph["nodes"]
+            if node["name"] in names - known and (node["fate"] in COMPUTED or node["name"] in self.finished)
+        ]
+
+    @cached_property
+    def incomplete(self) -> bool:
+        """Whether a kernel that was run has lines or leaves memory of which no node's values were found."""
+        stores = self.values["stores"] if self.values is not None else []
+        return bool(self.unfound) or any(not one["nodes"] for one in stores)
+
+    def is_found(self, node: Node) -> bool:
+        """Whether an operation's result was found by its values, wherever that was."""
+        return any("by" in one for one in (node, *self.results(node)))
+
+    def results(self, node: Node) -> list[Node]:
+        """The nodes that take an operation's several results."""
+        return [one for one in self.readers.get(node["name"], ()) if is_one_result(one, self.nodes)]
 
     @cached_property
     def views(self) -> list[Node]:
-        """Views among the call's ATen nodes: they cost no code but change the indices.
+        """Views through which the kernel's operations read what they are given: they cost no code but change indices.
 
         What takes one of several results is none, unless these are views themselves, as those of a split.
         """
-        inside = [node for node in self.graph["nodes"] if node["name"] in self.call["aten_nodes"]]
-        return [node for node in inside if node["fate"] == "view" and not is_one_result(node, self.nodes)]
+        found: set[str] = set()
+        waiting = [name for node in self.fused for name in node["inputs"]]
+        while waiting:
+            node = self.nodes[waiting.pop()]
+            if node["fate"] == "view" and node["name"] not in found:
+                found |= {node["name"]}
+                waiting += node["inputs"]
+        return [
+            node
+            for node in self.graph["nodes"]
+            if node["name"] in found and node["fate"] == "view" and not is_one_result(node, self.nodes)
+        ]
 
     @cached_property
     def operations(self) -> dict[int, list[Operation]]:

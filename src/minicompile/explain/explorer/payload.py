@@ -7,6 +7,7 @@ once and the whole compressed, MiniGPT's capture takes a tenth of its size.
 from collections.abc import Mapping, Set
 from typing import Any
 
+from minicompile.explain.evidence import of_fate
 from minicompile.explain.explorer.highlight import highlight, highlight_line
 from minicompile.explain.explorer.intrinsics import used
 from minicompile.explain.explorer.links import body_links
@@ -14,6 +15,7 @@ from minicompile.explain.explorer.questions import questions
 from minicompile.explain.explorer.tour import stop, tour
 from minicompile.explain.standalone import script_parts
 from minicompile.explain.wording import Wording
+from minicompile.lowering.by_values import is_verified
 from minicompile.lowering.captured import Capture, Graph, Kernel, Node, Pane, is_one_result
 from minicompile.lowering.inner_graphs import called, times, told
 from minilab import LabError
@@ -84,6 +86,12 @@ def _part(node: Node, nodes: Mapping[str, Node], allocated: Set[str]) -> dict:
     return {"part_of": node["inputs"][0], "buffer": node["buffer"] if node["buffer"] in allocated else None}
 
 
+def _line_values(graph: Graph) -> dict[int, list[str]]:
+    """By line of the code pane, the ATen nodes whose values it was found to have."""
+    verified = (call["values"] for call in graph["calls"] if is_verified(call))
+    return {one["line"]: one["nodes"] for values in verified for one in values["lines"] if not one["part"]}
+
+
 def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str) -> dict:
     """A graph without what the page does not show, its fusions' reasons worded."""
     named = {node["name"]: node for node in graph["nodes"]}
@@ -96,13 +104,24 @@ def packed_graph(capture: Capture, graph: Graph, wording: Wording, language: str
     return {
         **only(graph, GRAPH),
         "calls": [
-            {**call, "times": times(call), "runs": wording.runs(call["runs"]) if "runs" in call else ""}
+            {
+                **{key: value for key, value in call.items() if key != "values"},
+                "times": times(call),
+                "runs": wording.runs(call["runs"]) if "runs" in call else "",
+                "verified": is_verified(call),
+            }
             for call in graph["calls"]
         ],
+        "line_values": _line_values(graph),
         "called": called(graph),
-        "inner": [wording.inner_graph(one) for one in told(graph)],
+        "inner": [*(wording.inner_graph(one) for one in told(graph)), *wording.verified([graph])],
         "nodes": [
-            {**only(node, NODE), "in_template": node["name"] in in_templates, **_part(node, named, allocated)}
+            {
+                **only(node, NODE),
+                "in_template": node["name"] in in_templates,
+                "noted": of_fate(node) == "notes",
+                **_part(node, named, allocated),
+            }
             for node in graph["nodes"]
             if node["line"]
         ],

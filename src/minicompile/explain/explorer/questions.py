@@ -9,8 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from minicompile.explain.evidence import Fact, Kind, of_call, of_fate, weakest
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.wording import Wording
+from minicompile.lowering.by_values import computed
 from minicompile.lowering.captured import DTYPE_VIEW, Call, Capture, Coded, Decision, Node
 from minilab.pages.translations import Translations
 
@@ -45,8 +47,9 @@ class _Asker:
         self.told: Coded | None = None  # of a refusal, in an answer
         self.at = {node["name"]: node["lines"]["groups"] for node in self.graph["scheduler_nodes"]}
 
-    def _question(self, name: str, line: Line, **fields: Any) -> Question:
-        return Question(name, self.text(f"{name}.question", **fields), self.text(f"{name}.answer", **fields), *line)
+    def _question(self, name: str, line: Line, evidence: Kind = "values", **fields: Any) -> Question:
+        answer = self.wording.told(Fact(self.text(f"{name}.answer", **fields), evidence))
+        return Question(name, self.text(f"{name}.question", **fields), answer, *line)
 
     def _in_groups(self, *names: str) -> Line | None:
         """The line of the first of these scheduler nodes that has one, in the pane of groups."""
@@ -62,7 +65,7 @@ class _Asker:
         code, times = Counter(each["reason"]["code"] for each in apart).most_common(1)[0]
         one = next(each for each in apart if each["reason"]["code"] == code)
         if line := self._in_groups(*one["first"], *one["second"]):
-            fields = {
+            fields: dict[str, Any] = {
                 "count": len(self.graph["kernels"]),
                 "tried": len(decisions),
                 "taken": len(decisions) - len(refused),
@@ -78,7 +81,7 @@ class _Asker:
         nodes = {node["name"]: node for node in self.graph["nodes"] if node["line"]}
         made: dict[tuple[Line, str | None], dict[str, list[Call]]] = defaultdict(lambda: defaultdict(list))
         for call in self.graph["calls"]:
-            for node in (nodes[name] for name in call["aten_nodes"] if name in nodes):
+            for node in (nodes[name] for name in computed(call) if name in nodes):
                 for line in links.up((self.graph["panes"]["aten"], node["line"] or 0), {"source"}):
                     if panes[line[0]]["kind"] == "source":
                         made[line, node["layer"]][call["kernel"]].append(call)
@@ -95,7 +98,8 @@ class _Asker:
                 "library": self.text("several.library", count=len(library), names=_code(library)) if library else "",
                 "refused": self._refused_among(call for calls in kernels.values() for call in calls),
             }
-            yield self._question("several", line, **fields)
+            evidence = weakest(of_call(call) for calls in kernels.values() for call in calls)
+            yield self._question("several", line, evidence, **fields)
 
     def _refused_among(self, calls: Iterable[Call]) -> str:
         """Why two loops of some calls were not fused; nothing where none were tried."""
@@ -127,7 +131,7 @@ class _Asker:
             node = max(spared, key=lambda one: one["bytes"] or 0)
             line = (self.graph["panes"]["aten"], node["line"] or 0)
             how = self.text(f"never_written.{str(node['fate']).replace(' ', '_')}")
-            yield self._question("never_written", line, node=node["name"], bytes=node["bytes"], how=how)
+            yield self._question("never_written", line, of_fate(node), node=node["name"], bytes=node["bytes"], how=how)
 
     def chosen(self) -> Iterator[Question]:
         """Why a kernel runs in the configuration that it has, where a clock chose among several."""

@@ -7,9 +7,11 @@ capture has nothing for is left out.
 from typing import Any
 
 from minicompile.explain.annotation.choice import most_interesting
+from minicompile.explain.evidence import Fact, Kind, of_call, of_fate, weakest
 from minicompile.explain.explorer.links import Line, Links
 from minicompile.explain.explorer.questions import unwritten
 from minicompile.explain.wording import Wording
+from minicompile.lowering.by_values import computed
 from minicompile.lowering.captured import Capture, Graph, Node, SchedulerNode
 from minilab.pages.translations import Translations
 
@@ -43,8 +45,8 @@ class Guide:
         self.doubted = bool(self.call and self.call.get("doubted"))
         self.group = graph["groups"][self.call["groups"][0]] if self.call and self.call["groups"] else None
 
-    def _stop(self, line: Line, name: str, shows: str | None = None, **fields: Any) -> dict:
-        text = self.words(f"tour.{name}.text", **fields)
+    def _stop(self, line: Line, name: str, shows: str | None = None, evidence: Kind = "values", **fields: Any) -> dict:
+        text = self.wording.told(Fact(self.words(f"tour.{name}.text", **fields), evidence))
         return stop(self.position, line, self.words(f"tour.{name}.title", **fields), text, shows)
 
     def _counted(self, count: int) -> dict:
@@ -61,7 +63,8 @@ class Guide:
         """The ATen nodes that the call computes, in order."""
         if not self.call:
             return []
-        return [node for node in self.graph["nodes"] if node["name"] in self.call["aten_nodes"] and node["line"]]
+        names = {*computed(self.call)}
+        return [node for node in self.graph["nodes"] if node["name"] in names and node["line"]]
 
     def operation(self) -> tuple[Line, SchedulerNode, str] | None:
         """What the kernel is for: its last reduction, or else its last computation, or else whatever is tied to a line.
@@ -126,13 +129,14 @@ class Guide:
         if not spared:
             return []
         node = max(spared, key=lambda one: one["bytes"] or 0)
-        fields = {
+        fields: dict[str, Any] = {
             "node": node["name"],
             "bytes": self.words.number(node["bytes"] or 0, ","),
             "how": self.words(f"tour.spared.{str(node['fate']).replace(' ', '_')}"),
             "total": self.words.number(sum(one["bytes"] or 0 for one in spared), ","),
         }
-        return [self._stop(self._aten(node), "spared", **self._counted(len(spared)), **fields)]
+        evidence = weakest([of_call(self.call), *map(of_fate, spared)]) if self.call else "notes"
+        return [self._stop(self._aten(node), "spared", evidence=evidence, **self._counted(len(spared)), **fields)]
 
     def decisions(self) -> list[dict]:
         """A fusion of this kernel's group that was taken, and the most telling one that was refused."""
@@ -151,7 +155,7 @@ class Guide:
             name = each["first"][0]
             node = next(node for node in self.graph["scheduler_nodes"] if node["name"] == name)
             at = (line[0], node["lines"]["groups"] or self.group["line"])
-            fields = {
+            fields: dict[str, Any] = {
                 "first": ", ".join(each["first"]),
                 "second": ", ".join(each["second"]),
                 "sentence": self.wording.fusion(each["reason"]),

@@ -20,11 +20,13 @@ function table(headings, rows) {
 function loweringCard(facts) {
   const nodes = facts.nodes.filter((node) => node.fate || node.lowering);
   if (!nodes.length) return null;
+  // where all is told by notes the heading says so, once
+  const noted = nodes.every((node) => node.noted || !node.fate);
   const row = (node) => h("tr", {}, h("th", { scope: "row" }, code(node.name), h("small", {}, " ", node.target)),
     h("td", {}, node.lowering ? code(node.lowering.function) : say("why.no_lowering"), node.lowering?.file ? h("small", {}, ` ${node.lowering.file}:${node.lowering.line}`) : null),
-    h("td", {}, fateInWords(node)));
+    h("td", {}, fateInWords(node), node.noted && !noted ? h("small", {}, say("fate.noted")) : null));
   const made = card(say("why.node_and_fate", { count: nodes.length }),
-    ...folded(nodes, row, (rows) => table([say("why.node"), say("why.lowered"), say("why.result")], rows)));
+    ...folded(nodes, row, (rows) => table([say("why.node"), say("why.lowered"), say(noted ? "why.result_noted" : "why.result")], rows)));
   made.className = "fates";
   return made;
 }
@@ -84,9 +86,13 @@ function rooflineCard(capture, facts) {
 function summaryOf(capture, pane, number, facts) {
   const where = say("why.where", { pane: pane.title, line: String(number) });
   if (facts.kernel && facts.structure) return say("why.structure", { where, kernel: facts.kernel.name });
+  const values = pane.kind === "code" ? facts.graph?.line_values[number] : null;
+  if (values) return say("why.has_values", { where, nodes: values.slice(0, 4).join(", ") });
   if (facts.kernel && facts.operations.length && pane.kind === "code") {
+    // in a kernel that was run, a line that has no node's values is none's, whoever it was written for
+    const verified = facts.graph.calls.some((call) => call.kernel === facts.kernel.name && call.verified);
     const operations = [...new Set(facts.operations.map((operation) => `ops.${operation.operation}`))];
-    const producers = [...new Set(facts.operations.map((operation) => operation.producer).filter(Boolean))];
+    const producers = verified ? [] : [...new Set(facts.operations.map((operation) => operation.producer).filter(Boolean))];
     const first = producers.slice(0, 4).join(", ");
     const told = producers.length > 4 ? say("why.producers_more", { producers: first, count: String(producers.length - 4) }) : first;
     return say(told ? "why.written_from" : "why.written_for", { where, operations: operations.slice(0, 4).join(", "), producers: told });

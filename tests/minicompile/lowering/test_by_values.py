@@ -1,0 +1,121 @@
+"""What ties say of a graph, call by call, and what stays told by notes."""
+
+import copy
+
+import pytest
+from tied import buffers, call, refused, ties, with_ties
+from zoo_models import NEWEST, captured, path_of
+
+from minicompile.explain.annotation.annotate import annotate
+from minicompile.lowering.by_values import computed, is_verified
+from minicompile.lowering.capture import as_capture
+from minicompile.watching.watched import read_watched
+
+FILL = "triton_poi_fused__unsafe_index_put_div_expand_mul_new_zeros_0"
+
+
+def told_by_notes(capture: dict) -> dict:
+    """A capture without what ties left in it."""
+    made = copy.deepcopy(capture)
+    for graph in made["graphs"]:
+        graph.pop("verified", None)
+        for one in graph["calls"]:
+            one.pop("values", None)
+    return made
+
+
+def test_a_graph_that_could_not_be_run_is_told_by_notes_and_says_why():
+    found = {**ties([], {}), "refused": {"code": "no_device", "detail": "no GPU"}}
+    capture = with_ties("index_add", "simulated", found)
+    notes = captured("index_add", "simulated").capture
+    assert told_by_notes(capture)["graphs"] == notes["graphs"]
+    text = annotate(capture)
+    assert "None of its kernels could be run to verify it" in text
+    assert "This kernel could not be verified (its device is not here)" in text
+
+
+@pytest.mark.parametrize("code", ["exotic", None])
+def test_a_refusal_that_has_no_words_is_told_as_one(code):
+    fill = refused("triton_poi_fused_new_zeros_0", 145, code)
+    capture = with_ties("index_add", "simulated", ties([fill], buffers(buf0=[])))
+    first, second = capture["graphs"][0]["calls"]
+    assert {first["values"]["status"], second["values"]["status"]} == {"refused"}
+    assert second["values"]["code"] == "missing"
+    text = annotate(capture, kernel=first["kernel"])
+    assert ("(it could not be run)" if code else "(no run of it was found)") in text
+    assert capture["graphs"][0]["verified"]["kernels"] == [0, 2]
+
+
+def test_calls_without_a_line_are_taken_in_turn_where_there_are_as_many():
+    graph = captured("group_norm_train", "simulated").capture["graphs"][1]
+    calls = [one for one in graph["calls"] if one["kernel"] == FILL]
+    assert len(calls) == 4
+    found = [call(FILL, None) if place != 2 else refused(FILL, None, "time") for place in range(4)]
+    for given, states in ((found, ["verified", "verified", "refused", "verified"]), (found[:3], ["refused"] * 4)):
+        capture = with_ties("group_norm_train", "simulated", None, ties(given, {}))
+        lines = sorted((one["line"], one["values"]["status"]) for one in capture["graphs"][1]["calls"]
+                       if one["kernel"] == FILL)  # fmt: skip
+        assert [status for _, status in lines] == states
+
+
+def test_memory_that_another_call_wrote_since_holds_what_that_left():
+    first = call("triton_poi_fused_new_zeros_0", 145, stores={"buf0": (["full_default"], None)})
+    second = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, reads=["buf0", "arg0_1"],
+                  stores={"buf0": (["index_put"], None)})  # fmt: skip
+    held = buffers(arg0_1=["arg0_1"], buf0=["index_put"], returned=["buf0"])
+    capture = with_ties("index_add", "simulated", ties([first, second], held, buffer=["full_default", "index_put"]))
+    one, other = capture["graphs"][0]["calls"]
+    assert other["values"]["reads"] == [
+        {"buffer": "buf0", "nodes": ["full_default"], "part": None, "returned": True},
+        {"buffer": "arg0_1", "nodes": ["arg0_1"], "part": None, "returned": False},
+    ]
+    assert (one["values"]["computes"], other["values"]["computes"]) == (["full_default"], ["index_put"])
+    taken_over = {**second, "reads": ["buf0"], "in_place": [["buf7", "arg0_1"]], "stores": []}
+    third = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, reads=["arg0_1"])
+    capture = with_ties("index_add", "simulated", ties([first, {**taken_over, "line": 1}, third], held))
+    assert capture["graphs"][0]["calls"][1]["values"]["reads"][0]["nodes"] == []
+
+
+def test_what_a_call_computes_is_by_values_where_it_was_run_and_by_notes_elsewhere():
+    fill = call("triton_poi_fused_new_zeros_0", 145, lines={23: ("full_default", None)})
+    capture = with_ties("index_add", "simulated", ties([fill], buffers(buf0=[])))
+    first, second = capture["graphs"][0]["calls"]
+    assert (is_verified(first), computed(first)) == (True, ["full_default"])
+    assert (is_verified(second), computed(second)) == (False, second["aten_nodes"])
+    [link] = [
+        one for one in capture["links"]
+        if one["kind"] == "operation" and one["from"].startswith("aten") and one["to"].startswith("code")
+    ]  # fmt: skip
+    node = next(one for one in capture["graphs"][0]["nodes"] if one["name"] == "full_default")
+    kernel = next(one for one in capture["graphs"][0]["kernels"] if one["name"] == first["kernel"])
+    assert [node["line"], kernel["first"] + 22] in link["pairs"]
+
+
+def test_a_view_is_told_as_what_it_is_a_view_of_and_a_piece_of_it_as_a_part():
+    name, target = "unfolded", "simulated"
+    graph = captured(name, target).capture["graphs"][0]
+    one = graph["calls"][0]
+    views = [node for node in graph["nodes"] if node["fate"] == "view"]
+    capture = with_ties(name, target, ties([call(one["kernel"], one["line"])], {}, buffer=[v["name"] for v in views]))
+    fates = {node["name"]: node["fate"] for node in capture["graphs"][0]["nodes"]}
+    assert {fates[node["name"]] for node in views} == {"view"}
+    assert views
+
+
+def test_a_watch_without_ties_is_what_it_was():
+    watched = read_watched(path_of("index_add", "simulated", NEWEST))
+    assert "ties" not in watched["lowered"][0]
+    [graph] = as_capture(watched)["graphs"]
+    assert "verified" not in graph
+    assert not any("values" in one for one in graph["calls"])
+    assert not any("by" in one for one in (*graph["nodes"], *graph["buffers"]))
+
+
+@pytest.mark.parametrize("spoilt", [{"calls": [{"kernel": "a"}]}, {"nodes": None}, {"buffers": {"buf0": {}}}])
+def test_ties_that_cannot_be_read_leave_the_graph_to_notes(spoilt):
+    fill = call("triton_poi_fused_new_zeros_0", 145, lines={23: ("full_default", None)})
+    found = {**ties([fill], buffers(buf0=["full_default"])), **spoilt}
+    capture = with_ties("index_add", "simulated", found)
+    assert capture["graphs"][0]["verified"] == {"inputs": 0, "refused": "unreadable", "kernels": [0, 2]}
+    assert told_by_notes(capture)["graphs"] == captured("index_add", "simulated").capture["graphs"]
+    assert "(what was found of it cannot be read)" in annotate(capture)
