@@ -29,7 +29,7 @@ PARTIAL, SLICE = "partial", "slice"
 UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 COPY = "aten.copy_.default"
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
-WHOLE = (None, "before_cast")  # parts that are all of a node
+WHOLE = (None, "before_cast", "unrounded")  # parts that are all of a node
 # operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
 MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
 CONVERTS = re.compile(r"convert_element_type|_to_copy|aten\.to\.")

@@ -1,7 +1,7 @@
 """The ATen graph, run node by node: the value of each, and how the elements of one lie in another."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import torch
@@ -132,6 +132,51 @@ RANDOM: dict[str, Callable] = {
 
 def inputs_of(module: fx.GraphModule) -> list[fx.Node]:
     return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+# operators that refuse an index which is not there, wherever they run here
+CHECKED = {
+    f"aten.{name}"
+    for name in (
+        "index.Tensor", "_unsafe_index.Tensor", "index_put.default", "index_put_.default", "_unsafe_index_put.default",
+        "gather.default", "scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two",
+        "index_select.default", "index_add.default", "embedding.default",
+    )
+}  # fmt: skip
+# ... and that make of integers others without looking anything up
+PLAIN = {
+    "aten.sum.dim_IntList", "aten.sum.default", "aten.amax.default", "aten.amin.default", "aten.cat.default",
+    "aten.sort.default", "aten.sort.stable", "aten.max.default", "aten.min.default", "aten.cumsum.default",
+    "aten.any.default", "aten.any.dim", "aten.any.dims", "aten.copy_.default", "aten.copy.default",
+    "aten._to_copy.default", "prims.convert_element_type.default", "aten.constant_pad_nd.default",
+}  # fmt: skip
+
+
+def is_whole(value: Any) -> bool:
+    """Whether an input is a tensor of integers."""
+    if not isinstance(value, torch.Tensor) or value.dtype == torch.bool:
+        return False
+    return not (value.dtype.is_floating_point or value.dtype.is_complex)
+
+
+def unchecked(module: fx.GraphModule, known: Container[str]) -> list[str]:
+    """The operators that are given integers which are not known, and may look up with them where nothing is.
+
+    Several of ATen's in C++ do not check their offsets: run on made-up ones, they end the process.
+    """
+    unknown = {node.name for node in inputs_of(module) if is_whole(node.meta.get("val")) and node.name not in known}
+    found: dict[str, None] = {}
+    for node in module.graph.nodes:
+        if node.op in ("placeholder", "output") or not unknown & {one.name for one in node.all_input_nodes}:
+            continue
+        pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+        plain = pointwise or getattr(node.target, "is_view", False) or str(node.target) in (*KEEPING, *PLAIN)
+        if not plain and str(node.target) not in CHECKED and getattr(node.target, "__name__", "") != "getitem":
+            found[str(node.target)] = None
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or is_whole(value) or (plain and value.dtype != torch.bool):
+            unknown.add(node.name)
+    return list(found)
 
 
 def hint(size: Any) -> int:

@@ -130,16 +130,39 @@ class _Verification:
     def _inputs(self) -> list[list[Any]]:
         module = self.live.module
         generator = torch.Generator().manual_seed(7)
-        highest, holes = self._valid_integers(module)
-        sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
-        limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
         own = self._own()
         made = [] if own is None else [own]
         self.own = own is not None
+        known = self._own_integers()
+        if unknown := graphs.unchecked(module, known):  # made up they could reach outside of memory
+            raise Unable("integers", ", ".join(unknown))
+        highest, holes = self._valid_integers(module, known)
+        sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
+        limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
         for number, kind in enumerate(("normal", "positive", "normal")[len(made) :]):
             below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
-            made.append(graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset()))
+            inputs = graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset())
+            made.append(self._with_own(inputs, known))
         return made
+
+    def _with_own(self, inputs: list[Any], known: dict[str, torch.Tensor]) -> list[Any]:
+        """Inputs with the model's own integers in the place of those that were made up."""
+        names = [node.name for node in graphs.inputs_of(self.live.module)]
+        return [known.get(name, one) for name, one in zip(names, inputs, strict=True)]
+
+    def _own_integers(self) -> dict[str, torch.Tensor]:
+        """The integers that the model called the graph with: what else is valid, only the graph's operators know."""
+        inputs = graphs.inputs_of(self.live.module)
+        if len(inputs) != len(self.live.given):
+            return {}
+        found: dict[str, torch.Tensor] = {}
+        for node, given in zip(inputs, self.live.given, strict=True):
+            if not graphs.is_whole(value := node.meta.get("val")) or not isinstance(given, torch.Tensor):
+                continue
+            if [*map(graphs.hint, value.size())] == [*given.size()] and value.dtype == given.dtype:
+                laid = torch.empty_strided([*given.size()], [*map(graphs.hint, value.stride())], dtype=value.dtype)
+                found[node.name] = laid.copy_(given.detach())
+        return found
 
     def _own(self) -> list[Any] | None:
         """What the model called the graph with, where it is what the graph takes."""
@@ -155,34 +178,31 @@ class _Verification:
                     return None
         return [one.detach() if isinstance(one, torch.Tensor) else one for one in self.live.given]
 
-    def _valid_integers(self, module: fx.GraphModule) -> tuple[dict[str, int], frozenset[str]]:
-        """For each input of integers, the largest below which the graph can look up; those with holes."""
+    def _valid_integers(
+        self, module: fx.GraphModule, known: dict[str, torch.Tensor]
+    ) -> tuple[dict[str, int], frozenset[str]]:
+        """For each input of integers that are not known, the largest below which the graph can look up; with holes."""
         whole = [
             node.name
             for node in graphs.inputs_of(module)
-            if isinstance(value := node.meta.get("val"), torch.Tensor)
-            and not value.dtype.is_floating_point
-            and value.dtype != torch.bool
+            if graphs.is_whole(node.meta.get("val")) and node.name not in known
         ]
         made = dict.fromkeys(whole, 1)
         holes: frozenset[str] = frozenset()
+
+        def runs(highest: dict[str, int], holes: frozenset[str]) -> bool:
+            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes)
+            return self._runs(module, self._with_own(inputs, known))
+
         for name in whole[:6]:
-            if self._runs(module, made | {name: HIGHEST[0]}, holes):
-                made[name] = HIGHEST[0]
-                if self._runs(module, made, holes | {name}):
-                    holes |= {name}
-                continue
-            made[name] = next(
-                one for one in (*HIGHEST[1:], 1) if one == 1 or self._runs(module, made | {name: one}, holes)
-            )
-            if self._runs(module, made, holes | {name}):
+            made[name] = next(one for one in HIGHEST if one == 1 or runs(made | {name: one}, holes))
+            if runs(made, holes | {name}):
                 holes |= {name}
         return made, holes
 
-    def _runs(self, module: fx.GraphModule, highest: dict[str, int], holes: frozenset[str]) -> bool:
-        inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes)
+    def _runs(self, module: fx.GraphModule, inputs: list[Any]) -> bool:
         try:
-            graphs.Values(module, None, self._users_kernel).run(*inputs)
+            graphs.Values(module, None, self._users_kernel).run(*map(_copied, inputs))
         except Unable:
             raise
         except Exception:  # an index that is not there, of whatever kind of operation
