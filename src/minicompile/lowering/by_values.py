@@ -8,6 +8,7 @@ down stays in its place, and is marked by the absence of `values`.
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 from math import prod
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ MISSING = "missing"  # why a call is not verified of which the ties have nothing
 PARTIAL, SLICE = "partial", "slice"
 UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 COPY = "aten.copy_.default"
+FILL = re.compile(r"aten\.(full|zeros|ones|fill|new_full|new_zeros|new_ones|zero|empty)")
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
 WHOLE = (None, "before_cast", "unrounded")  # parts that are all of a node
 # operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
@@ -102,7 +104,7 @@ class _Told:
     """
 
     def __init__(self, graph: Graph, lowered: dict[str, Any]) -> None:
-        self.ties, self.graph = lowered["ties"], graph
+        self.ties, self.graph = deepcopy(lowered["ties"]), graph
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.kernels = {kernel["name"]: kernel for kernel in graph["kernels"]}
         self._definitions = lowered["definitions"]
@@ -110,6 +112,8 @@ class _Told:
         # a call has the place in the code at which it stands; one line may hold one call alone
         self._by_line = {(one["kernel"], one["line"]): one for one in self.ties["calls"] if one["line"] is not None}
         self._by_place = self._in_turn()
+        self._proposed: dict[tuple[str, bool], dict[int, set[str]]] = {}
+        self._without_chance()
         verified = [one for one in self.ties["calls"] if one["status"] == "verified"]
         self._verified = {one["call"] for one in verified}
         self._refused_writes = len(verified) < len(self.ties["calls"])
@@ -122,7 +126,6 @@ class _Told:
                 for name in store["nodes"] if not store["part"] else ():
                     self._stored_by[name].add(one["kind"])
         self._constant = {name for name, one in self.ties["nodes"].items() if one["where"] == "constant"}
-        self._proposed: dict[tuple[str, bool], dict[int, set[str]]] = {}
         self._works = self._each_work()
 
     def _each_work(self) -> dict[str, Any]:
@@ -135,6 +138,47 @@ class _Told:
                 found[call["id"]] = self._work(call, one, known)
                 known |= {*found[call["id"]]["computes"]}
         return found
+
+    def _without_chance(self) -> None:
+        """Untie nodes of so few kinds of values that they may be another's by chance, but where they are meant.
+
+        A line is meant for one where Inductor wrote it for that; memory where a line of the call is; both where the
+        call is noted for what is no more than to fill memory.
+        """
+        few = {name for name, one in self.ties["nodes"].items() if one.get("few")}
+        if not few:
+            return
+        stored: dict[str, set[str]] = defaultdict(set)
+        by_call = {id(tied): call for call in self.graph["calls"] if (tied := self._tied(call)) is not None}
+        for tied in self.ties["calls"]:
+            call, meant = by_call.get(id(tied)), {*tied["reads"]}
+            for line in tied["lines"]:
+                written = self._written_for(call, line) if call is not None else []
+                line["nodes"] = [
+                    name for name in line["nodes"]
+                    if name not in few or name in written or (call is not None and self._fills(call, tied, name))
+                ]  # fmt: skip
+                meant |= {*line["nodes"]}
+            for store in tied["stores"]:
+                store["nodes"] = [
+                    name for name in store["nodes"]
+                    if name not in few or name in meant or (call is not None and self._fills(call, tied, name))
+                ]  # fmt: skip
+                stored[store["buffer"]] |= {*store["nodes"]}
+                meant |= {*store["nodes"]}
+            for key in ("computes", "moves"):
+                tied[key] = [name for name in tied[key] if name not in few or name in meant]
+        for name, buffer in self.ties["buffers"].items():
+            buffer["nodes"] = [
+                node for node in buffer["nodes"] if node not in few or node in stored[name] or node == buffer["input"]
+            ]
+
+    def _fills(self, call: Call, tied: dict, name: str) -> bool:
+        """Whether a call is noted for a node that it may well leave in memory without a line of its own."""
+        if name not in self.nodes:
+            return False
+        fills = tied["kind"] != "kernel" or FILL.match(self.nodes[name]["target"]) is not None
+        return (fills or self._is_copy(name)) and self._is_noted(call, name)
 
     def _in_turn(self) -> dict[str, dict]:
         """The ties of calls whose line is not known, by the call's id: the first of that kernel is its first call."""

@@ -6,11 +6,12 @@ of a node have its elements in another order and are not named beside it; their 
 `part` says what of the first node a line or a buffer has, where it is not the node itself: `before_cast`, what is yet
 to be rounded to its dtype; `unrounded`, the node but for a rounding of something before it, which the code leaves
 out; `accumulated`, what a loop gathers for it; `partial`, what makes it when it is reduced once more by `by`;
-`slice`, some of its elements. `first` is said of a line with values that no earlier line and no buffer had. A line
-without nodes was run and has no node's values.
+`slice`, some of its elements; `repeated`, in a buffer that has more elements than it, those. `first` is said of a
+line with values that no earlier line and no buffer had. A line without nodes was run and has no node's values.
 
 `where` of a node: `line`, `library`, `buffer` (found in memory alone); `view`, of a node that is found; `constant`,
-made of no input; `unseparated`, the same number everywhere on all inputs, so that no tie is told; `nowhere`. A node
+made of no input; `unseparated`, the same number everywhere on all inputs; `nowhere`. `few` of a node: its values are of
+so few kinds, a flag that is always set say, that they may be another's by chance: alone they show nothing. A node
 of a branch is `true_graph_0.cos`; of an operation that changes several of its arguments each is `operation[0]`.
 
 Codes of refusals: `time`, `size`, `error` (of ours, with its kind), `language` (of Triton, with what), `descriptor`,

@@ -1,6 +1,7 @@
 """A lowered graph's code and its ATen graph are run on the same inputs, and what agrees becomes `Ties`."""
 
 import ast
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ WHOLE = (None, "before_cast", "unrounded")
 SECONDS, PER_CALL = 60.0, 10.0
 LONG = 4.0  # seconds after which another input is run only where the time is there
 LARGEST = 1 << 26  # elements of all nodes together
+RARE = 8  # of values of two kinds as many must be of either: fewer are equal by chance
 HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
 
 
@@ -105,6 +107,8 @@ class _Verification:
         self.found: dict[tuple[int, str], _CallFound] = {}  # by the wrapper's line
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
+        self.kinds: dict[str, Kinds] = {}
+        self.points: dict[str, int] = {}  # elements of a node, in the last run
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
 
     def made(self) -> Ties:
@@ -228,6 +232,9 @@ class _Verification:
         roots = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in eager.found.items()
                  if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
         candidates = Candidates(roots)
+        for one in roots:
+            self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)
+            self.points[one.name] = len(one.flat)
         constant = {one.name for one in roots if one.constant}
         self.constant = constant if self.constant is None else self.constant & constant
         self.eager = eager
@@ -409,6 +416,9 @@ class _Verification:
         for name in self.eager.found:
             if "." in name or "[" in name:  # of a branch, or one of several that an operation changed
                 nodes[name] = where.get(name, {"where": "nowhere", "calls": []})
+        for name, kinds in self.kinds.items():
+            if kinds.few() and name in nodes:
+                nodes[name] = {**nodes[name], "few": True}
         recorder = self.recorder
         buffers = {}
         for name, number in recorder.storages.items():
@@ -487,6 +497,9 @@ class _Verification:
         stores: list[Store] = []
         for name, one in found.stores.items() if found.refused is None else ():
             nodes, part = self._settled(one, runs, order)
+            if nodes and part in WHOLE:  # what has fewer elements is spread, and no more than in it
+                same = [node for node in nodes if self.points[node] == one.elements // one.runs]
+                nodes, part = (same, part) if same else (nodes, "repeated")
             store = Store(buffer=name, nodes=nodes, part=part, elements=one.elements, line=_stored_at(call, name))
             if not nodes and one.reduced and one.runs == runs:
                 by = sorted(one.reduced.values())[0]
@@ -537,6 +550,31 @@ class _Verification:
         if not all(one.near for one in found.matches[first]):
             return near, "unrounded"
         return near, None
+
+
+class Kinds:
+    """The kinds of values that a node has on all runs, where they are one or two, and how many there are of each."""
+
+    def __init__(self, wide: bool) -> None:
+        self.wide, self.counts, self.runs, self.many = wide, dict[float, int](), 0, False
+
+    def add(self, flat: torch.Tensor) -> None:
+        self.runs += 1
+        if self.many:
+            return
+        values, counts = torch.unique(flat.nan_to_num() if self.wide else flat, return_counts=True)
+        for value, count in zip(values[:3].tolist(), counts[:3].tolist(), strict=True):
+            self.counts[value] = self.counts.get(value, 0) + count
+        self.many = len(self.counts) > 2
+
+    def few(self) -> bool:
+        """Whether another node, or a line of something else, may well have the same values by chance."""
+        if self.many or not self.counts:
+            return False
+        if len(self.counts) == 1 and self.runs > 1:
+            return True
+        told = self.wide and any(value * 16 != int(value * 16) for value in self.counts if math.isfinite(value))
+        return not told and sum(self.counts.values()) - max(self.counts.values()) < RARE
 
 
 def _sizes(node: fx.Node) -> Sequence[Any]:

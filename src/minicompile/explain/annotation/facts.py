@@ -336,7 +336,7 @@ def what_is(view: KernelView, buffer: str, found: Stored | None = None, changed:
         name = view.words("buffers.input_of", graph=graph) if graph else view.words("buffers.input")
         return Fact(name, "values")
     if found is not None:
-        return _by_values(view, found)
+        return _by_values(view, buffer, found)
     if known is None:
         return Fact(view.words("buffers.unknown"), "values")
     maker = next((node for node in view.graph["scheduler_nodes"] if buffer in node["buffers"]), None)
@@ -362,15 +362,24 @@ def _result(view: KernelView, name: str, evidence: Kind) -> Fact:
     return Fact(view.words(key, target=made["target"], node=made["name"], name=node["name"]), evidence)
 
 
-def _by_values(view: KernelView, found: Stored) -> Fact:
-    """What was found in a buffer."""
+def _by_values(view: KernelView, buffer: str, found: Stored) -> Fact:
+    """What was found in a buffer, or in the part of it that is given to the kernel."""
     names = [name for name in found["nodes"] if name in view.nodes]
     if not names:
-        return Fact(view.words("buffers.not_found"), "values")
+        return Fact(view.words("buffers.filled" if view.only_fills else "buffers.not_found"), "values")
     if view.nodes[names[0]]["op"] == "placeholder":
         return Fact(view.words("buffers.holds_input", name=names[0]), "values")
     whole = _result(view, names[0], "values")
-    return Fact(view.words(f"buffers.parts.{found['part']}", whole=whole.what), "values") if found["part"] else whole
+    part = found["part"] or ("inside" if _is_larger(view, buffer, view.nodes[names[0]]) else None)
+    return Fact(view.words(f"buffers.parts.{part}", whole=whole.what), "values") if part else whole
+
+
+def _is_larger(view: KernelView, buffer: str, node: Node) -> bool:
+    """Whether a buffer has more elements than a node: one of the pieces of which it is made is in it."""
+    sizes = [one["size"] for one in (view.buffers.get(buffer), node) if one is not None and one["size"] is not None]
+    if len(sizes) < 2 or any(isinstance(length, str) for size in sizes for length in size):
+        return False
+    return prod(map(int, sizes[0])) > prod(map(int, sizes[1]))
 
 
 def is_result(view: KernelView, buffer: str, found: Stored | None = None, given: str | None = None) -> Fact | None:
