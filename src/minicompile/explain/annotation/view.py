@@ -236,9 +236,27 @@ class KernelView:
 
     @cached_property
     def incomplete(self) -> bool:
-        """Whether a kernel that was run has lines or leaves memory of which no node's values were found."""
-        stores = self.values["stores"] if self.values is not None else []
-        return bool(self.unfound) or any(not one["nodes"] for one in stores)
+        """Whether a kernel that was run does more than the nodes that it is said to compute whole.
+
+        It has lines or leaves memory of which no node's values were found, or of a node a part alone.
+        """
+        if self.values is None:
+            return False
+        stored = all(one["nodes"] for one in self.values["stores"])
+        return bool(self.unfound or self._unnamed or (self.fused and self.unfinished)) or not stored
+
+    @cached_property
+    def _unnamed(self) -> bool:
+        """Whether a line was written for an operation that is not among those which the kernel is said to compute."""
+        named = {node["name"] for node in self.fused}
+        named |= {one["name"] for node in self.fused for one in self.results(node)}
+        has = {one["line"]: {*one["nodes"]} for one in self.values["lines"]} if self.values is not None else {}
+        return any(
+            one.operation not in (*MOVES, "to_dtype") and one.producer in self.nodes
+            and one.producer not in named and not has.get(line, set()) & named
+            and self.nodes[one.producer]["fate"] != "extern call"  # a library's, of which lines may do the rest
+            for line, operations in self.operations.items() for one in operations
+        )  # fmt: skip
 
     def is_found(self, node: Node) -> bool:
         """Whether an operation's result was found by its values, wherever that was."""
