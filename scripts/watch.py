@@ -27,7 +27,7 @@ def main(job):
     model = build(job.wildcards.model, checkpoint, params["entry"], tuple(params["shape"])).to(place)
     log.info("compiling %s, every stage watched", model.name, extra=progress(0, 2))
     with own_caches():
-        made = watch_model(model.module, model.inputs, target=target, assembly=True, **model.settings)
+        made = watch_model(model.module, model.inputs, target=target, assembly=True, verify=True, **model.settings)
     log.info("compiled in %.1f s for %s", made["seconds"], target, extra=progress(1, 2))
     exported = Path(job.output.watched).with_name("exported.pt2")
     refused = write_exported(model.module, *call_arguments(model.module, model.inputs, model.kwargs), exported)

@@ -21,7 +21,9 @@ def main(job):
     torch.set_num_threads(params["threads"])
     model = build(job.wildcards.model, job.input.get("checkpoint") or None, params["entry"], tuple(params["shape"]))
     with own_caches():
-        made = watch_model(model.module, model.inputs, target="simulated", clock=clock, assembly=True, **model.settings)
+        made = watch_model(
+            model.module, model.inputs, target="simulated", clock=clock, assembly=True, verify=True, **model.settings
+        )
     made["provenance"] = provenance(job.input.sources, params, job.wildcards.device, [job.input.real])
     write_artefact(job.output.simulated, made, job.input.schema)
 

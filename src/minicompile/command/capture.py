@@ -33,7 +33,9 @@ def run(arguments: argparse.Namespace) -> None:
     model = named(arguments.model, arguments.checkpoint or at_hand())
     asked = {"train": arguments.train, "dynamic": arguments.dynamic}
     settings = {**model.settings, **{name: True for name, given in asked.items() if given}}
-    watched = watched_at_command(model, f"model {model.name}", target=arguments.target, assembly=True, **settings)
+    watched = watched_at_command(
+        model, f"model {model.name}", target=arguments.target, assembly=True, verify=True, **settings
+    )
     folder = arguments.out or Path("explored") / model.name
     print(write_pages([(watched, as_capture(watched))], folder, arguments.language))
 

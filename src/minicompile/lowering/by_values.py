@@ -31,6 +31,17 @@ UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet it
 COPY = "aten.copy_.default"
 FILL = re.compile(r"aten\.(full|zeros|ones|fill|new_full|new_zeros|new_ones|zero|empty)")
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
+PARTS = (
+    None,
+    "partial",
+    "before_cast",
+    "unrounded",
+    "accumulated",
+    "slice",
+    "repeated",
+    "index",
+    "other",
+)  # with words
 WHOLE = (None, "before_cast", "unrounded")  # parts that are all of a node
 # operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
 MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
@@ -145,6 +156,9 @@ class _Told:
         A line is meant for one where Inductor wrote it for that; memory where a line of the call is; both where the
         call is noted for what is no more than to fill memory.
         """
+        for tied in self.ties["calls"]:
+            for one in (*tied["lines"], *tied["stores"]):
+                one["part"] = one["part"] if one["part"] in PARTS else "other"
         few = {name for name, one in self.ties["nodes"].items() if one.get("few")}
         if not few:
             return

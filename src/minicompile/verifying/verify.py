@@ -38,8 +38,13 @@ class Live:
     given: list[Any] = field(default_factory=list)  # inputs with which the model called it, where that is known
 
 
-def all_ties(lives: Sequence[Live | None]) -> list[Ties]:
-    """Those of the graphs of a compile, whose C++ is built in one go; an error of ours is told, not raised."""
+def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ties]:
+    """Those of the graphs of a compile, whose C++ is built in one go; an error of ours is told, not raised.
+
+    Args:
+        lives: the graphs.
+        seconds: for all of them once that is built; each may take its share of what is left, and `SECONDS`.
+    """
     library = None
     began = time.monotonic()
     known = [live.code for live in lives if live is not None]
@@ -49,7 +54,11 @@ def all_ties(lives: Sequence[Live | None]) -> list[Ties]:
     except Exception as error:
         return [refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200]) for _ in lives]
     built = time.monotonic() - began
-    made = [refused("not_held") if live is None else ties_of(live, library=library) for live in lives]
+    made: list[Ties] = []
+    for number, live in enumerate(lives):
+        left = max(0.0, began + built + seconds - time.monotonic()) / (len(lives) - number)
+        share = min(SECONDS, left)
+        made.append(refused("not_held") if live is None else ties_of(live, share, min(PER_CALL, share), library))
     if codes and made:  # what it took to build is told of the first
         made[0]["seconds"] = round(made[0]["seconds"] + built, 3)
     return made

@@ -22,6 +22,7 @@ from minicompile.watching.machine.cpp import cpp_instructions
 from minicompile.watching.machine.triton_texts import machine_code
 from minicompile.watching.watched import FORMAT, Kind, Watched
 
+LEAST, MOST = 10.0, 3  # seconds that verification may take, and of a long compile how many times its seconds
 KERNEL_FOLDER = re.compile(r"(?m)^(# kernel path: ).*/")  # a cache of this process
 IDENTITY = re.compile(r"(_id\(.*,) \d{6,}\)")  # by which a guard knows an object: its address
 
@@ -54,7 +55,7 @@ def plain(
     lowered, warnings = [dict(one) for one in session.lowered], list(session.warnings)
     lives = [one.pop("live", None) for one in lowered]
     if verify:
-        for one, ties in zip(lowered, all_ties(lives), strict=True):
+        for one, ties in zip(lowered, all_ties(lives, max(LEAST, MOST * session.seconds)), strict=True):
             one |= {"ties": ties}
     for one in lowered:
         one |= {"triton": {}, "instructions": None}
