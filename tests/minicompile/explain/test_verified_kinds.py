@@ -59,7 +59,24 @@ def ordered(x):
     return torch.cumsum(x.flip(-1).pow(2) * 3, -1), torch.softmax(x, -1).clone().T.contiguous()
 
 
+def unrolled(x):
+    return (x.exp() * 2).sum(-1)
+
+
+def pieces(x, y):
+    product = x @ y
+    return product[:, :4].sin().sum(), torch.cat([product[:, 4:], x], 1)
+
+
+def chance(x, y):
+    kept = (x.abs() >= 0).any(-1, keepdim=True)
+    return torch.where(kept, x, 0.0).softmax(-1), y.new_zeros(30), ((y * y >= 0).all() * y).sum(0)
+
+
 INPUTS = {
+    unrolled: lambda: (torch.randn(15, 4),),
+    pieces: lambda: (torch.randn(8, 6), torch.randn(6, 12)),
+    chance: lambda: (torch.randn(9, 40), torch.randn(50, 3)),
     biased: lambda: (torch.randn(2, 3, 9, 9), torch.randn(4, 3, 3, 3), torch.randn(4)),
     scattered: lambda: (torch.randn(17, 6), torch.randint(0, 10, (17,)), torch.zeros(17, 6, dtype=torch.int64)),
     ranked: lambda: (torch.randn(12, 12),),
@@ -137,3 +154,25 @@ def test_a_line_is_what_it_has():
 
 def test_the_head_counts_what_was_verified():
     assert "What is told of its 2 kernels' calls is verified by values" in annotate(verified(ordered))
+
+
+def pages(model) -> list[str]:
+    capture = verified(model)
+    return [annotate(capture, kernel=view.call["id"]) for view in views_of(capture) if not view.call["extern"]]
+
+
+def test_a_kernel_that_computes_parts_of_others_computes_among_others():
+    (page,) = pages(unrolled)
+    assert "This kernel computes, among others and in this order: sum." in page
+    assert "Lines of it compute some elements each of `aten.exp.default` (`exp`)." in page
+    assert "operations are in this one kernel" not in page
+
+
+def test_equal_flags_are_no_evidence():
+    """`any` is computed where the text has it, and a kernel that has no comparison computes none."""
+    for page in pages(chance):
+        head, _, code = page.partition("## The kernel, line by line")
+        head = head.partition("Other kernels")[0]
+        text = "\n".join(line for line in code.splitlines() if not line.strip().startswith("#"))
+        assert ("`aten.ge.Scalar`" not in head) or ">=" in text
+        assert ("`aten.any.dim`" not in head) or "any(" in text or "|" in text

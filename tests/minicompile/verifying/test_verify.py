@@ -10,8 +10,9 @@ from captured import FAST
 from torch import nn
 from torch._inductor.async_compile import AsyncCompile
 
+from minicompile.verifying import graphs
 from minicompile.verifying.ties import Ties
-from minicompile.verifying.verify import Live, all_ties, ties_of
+from minicompile.verifying.verify import Kinds, Live, all_ties, ties_of
 from minicompile.watching.model import watched_session
 from minicompile.watching.output_code import triton_sources
 from minicompile.watching.session import fresh_dynamo, watch
@@ -211,3 +212,72 @@ def test_in_16_bits_a_kernel_rounds_at_the_end():
     (store,) = call["stores"]
     assert store["part"] is None
     assert [kind(node) for node in store["nodes"]][-1] in ("exp", "convert")
+
+
+@pytest.fixture(scope="module")
+def bag() -> Live:
+    """Rows that C++ looks up and adds, without a look at where they are."""
+    torch.manual_seed(0)
+    places, begins = torch.tensor([1, 3, 2, 8, 0, 5]), torch.tensor([0, 2])
+    (live,) = lives(lambda x, y, z: nn.functional.embedding_bag(y, x, z).cos(), torch.randn(9, 4), places, begins)
+    return live
+
+
+def test_integers_are_the_models_own_on_every_run(bag):
+    given = []
+    run = graphs.Values.run
+    with mock.patch.object(graphs.Values, "run", lambda self, *args: (given.append(args), run(self, *args))[1]):
+        assert ties_of(bag)["inputs"] == 3
+    whole = [[one.tolist() for one in args if not one.is_floating_point()] for args in given]
+    assert whole == [[[1, 3, 2, 8, 0, 5], [0, 2]]] * len(given)
+    floats = [one for args in given for one in args if one.is_floating_point()]
+    assert len({float(one.sum()) for one in floats}) == 3
+
+
+def test_integers_that_are_not_known_reach_no_operator_that_does_not_check_them(bag):
+    with mock.patch.object(graphs.Values, "run", side_effect=AssertionError("it was run")):
+        refused = ties_of(dataclasses.replace(bag, given=[]))["refused"]
+    assert refused["code"] == "integers"
+    assert "_embedding_bag" in refused["detail"]
+    looked_up = lives(lambda x, y: x[y].sin(), torch.randn(9, 4), torch.tensor([1, 8, 3]))
+    assert ties_of(dataclasses.replace(looked_up[0], given=[]))["refused"] is None
+
+
+@pytest.mark.parametrize(
+    ("runs", "few"),
+    [
+        ([[True] * 90] * 3, True),
+        ([[True], [False], [True]], True),
+        ([[True, False] * 40] * 3, False),
+        ([[0.0] * 50] * 3, True),
+        ([[0.3] * 50] * 3, True),
+        ([[0.0] * 50, [1.0] * 50, [1.0] * 50], False),
+        ([[0.1234], [0.4321], [-0.77]], False),
+        ([[0], [1], [2]], False),
+    ],
+)
+def test_values_of_few_kinds(runs, few):
+    kinds = Kinds(isinstance(runs[0][0], float))
+    for one in runs:
+        kinds.add(torch.tensor(one))
+    assert kinds.few() == few
+
+
+def test_a_flag_that_is_always_set_is_told_as_one():
+    (live,) = lives(lambda x: ((x.abs() >= 0).all(), torch.where(x > 0, x, 2 * x)), torch.randn(12, 20))
+    nodes = ties_of(live)["nodes"]
+    assert {name for name, one in nodes.items() if one.get("few")} >= {"ge"}
+    assert not {"gt", "where", "mul"} & {name for name, one in nodes.items() if one.get("few")}
+
+
+def test_what_is_repeated_is_not_the_whole_of_a_buffer():
+    (live,) = lives(lambda x: x.sin()[:, None].expand(5, 3, 4).contiguous(), torch.randn(5, 4))
+    stores = [(one["nodes"], one["part"]) for call in ties_of(live)["calls"] for one in call["stores"]]
+    assert stores == [(["sin"], "repeated")]
+
+
+def test_graphs_share_the_time(normed):
+    assert [one["refused"] is None for one in all_ties([normed, normed], 60.0)] == [True, True]
+    late = all_ties([normed, normed], 0.0)
+    assert {call["code"] for one in late for call in one["calls"] if call["kind"] == "kernel"} <= {"time"}
+    assert sum(one["seconds"] for one in late) < 10
