@@ -170,7 +170,8 @@ class _Verification:
             return {}
         found: dict[str, torch.Tensor] = {}
         for node, given in zip(inputs, self.live.given, strict=True):
-            if not graphs.is_whole(value := node.meta.get("val")) or not isinstance(given, torch.Tensor):
+            value = node.meta.get("val")
+            if not isinstance(value, torch.Tensor) or not graphs.is_whole(value) or not isinstance(given, torch.Tensor):
                 continue
             if [*map(graphs.hint, value.size())] == [*given.size()] and value.dtype == given.dtype:
                 laid = torch.empty_strided([*given.size()], [*map(graphs.hint, value.stride())], dtype=value.dtype)

@@ -119,3 +119,27 @@ def test_ties_that_cannot_be_read_leave_the_graph_to_notes(spoilt):
     assert capture["graphs"][0]["verified"] == {"inputs": 0, "refused": "unreadable", "kernels": [0, 2]}
     assert told_by_notes(capture)["graphs"] == captured("index_add", "simulated").capture["graphs"]
     assert "(what was found of it cannot be read)" in annotate(capture)
+
+
+def test_what_may_be_equal_by_chance_is_tied_where_it_is_meant():
+    """`erf` is on line 32 of the kernel's text, and `mul` on line 29; a constant on line 34 may equal either."""
+    kernel = "triton_poi_fused_add_constant_pad_nd_convolution_gelu_1"
+    given = {"lines": {29: ("mul", None), 34: ("erf", None)}, "stores": {"buf2": (["erf"], None)}}
+    told = {}
+    for few in (False, True):
+        one = call(kernel, 174, **given, reads=["buf1", "arg2_1", "arg0_1"])
+        found = ties([one], buffers(buf2=["erf"]), line=["mul", "erf"])
+        found["nodes"] = {name: {**node, "few": few} for name, node in found["nodes"].items()}
+        graph = with_ties("conv_1d", "simulated", found)["graphs"][0]
+        [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+        told[few] = values["computes"], values["stores"][0]["nodes"]
+    assert told == {False: (["mul", "erf"], ["erf"]), True: (["mul"], [])}
+
+
+@pytest.mark.parametrize("part", ["unrounded", "repeated", "of a kind that came later"])
+def test_a_part_that_has_no_words_loses_no_page(part):
+    fill = call("triton_poi_fused_new_zeros_0", 145, lines={23: ("full_default", part)})
+    fill |= {"stores": [{"buffer": "buf0", "nodes": ["full_default"], "part": part, "elements": 4, "line": None}]}
+    capture = with_ties("index_add", "simulated", ties([fill], buffers(buf0=[])))
+    for language in ("en", "es"):
+        assert "full_default" in annotate(capture, kernel=capture["graphs"][0]["calls"][0]["id"], language=language)
