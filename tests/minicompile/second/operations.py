@@ -63,7 +63,7 @@ SIGNS = {
     "logical_not": r"~|= !|== 0|not",
     "logical_and": r"&",
     "logical_or": r"\|",
-    "bitwise_not": r"~|!",
+    "bitwise_not": r"~|!|== 0",
     "bitwise_and": r"&",
     "bitwise_or": r"\|",
     "bitwise_xor": r"\^",
