@@ -36,6 +36,35 @@ rule model_contest:
         "../scripts/model_contest.py"
 
 
+rule training_contest:
+    """Time a training step on every rung, and the whole training in one launch, in one process."""
+    input:
+        equivalence=ancient(PROVEN),
+        corpus=rules.corpus.output.corpus,
+        vocabulary=rules.corpus.output.vocabulary,
+        sources=sources("training_contest"),
+        schema="schemas/training_contest.schema.yaml",
+    output:
+        training="results/26/{device}/training.json",
+    log:
+        "logs/26/{device}/training_contest.log",
+    benchmark:
+        "logs/26/{device}/training_contest.tsv"
+    wildcard_constraints:
+        device=any_of(device for device in plan.measured if not is_cpu(device)),
+    conda:
+        lambda wildcards: environment(wildcards.device)
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+        mem_mb=growing(16000),
+        runtime=growing(minutes(2 * config["training_contest"]["time_limit_seconds"])),
+    params:
+        measuring=measuring("training_contest"),
+    script:
+        "../scripts/training_contest.py"
+
+
 rule model_picture:
     """Draw what a forward pass takes on every rung, what it consists of, and how the model climbs the roofline."""
     input:

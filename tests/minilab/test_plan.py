@@ -50,7 +50,16 @@ def test_a_gpu_publishes_what_a_cpu_has_not(config: dict):
     plan = Plan(config, ["h200", "cpu-x"])
     gpu, cpu = ({artefact_at(path)[0].name for path in plan.to_publish(device)} for device in ("h200", "cpu-x"))
     assert gpu == {entry.name for entry in TABLE if entry.recorded}
-    assert gpu - cpu == {"autotune", "contest", "head", "watched", "watched_simulated", "gemv", "model_contest"}
+    assert gpu - cpu == {
+        "autotune",
+        "contest",
+        "head",
+        "watched",
+        "watched_simulated",
+        "gemv",
+        "model_contest",
+        "training_contest",
+    }
 
 
 def test_the_heads_loss_is_shown_of_devices_that_are_here_and_of_complete_records(

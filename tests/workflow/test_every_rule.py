@@ -20,6 +20,7 @@ NEEDS_A_GPU = {
     "watch_simulated",
     "gemv",
     "model_contest",
+    "training_contest",
 }  # stand-ins run some of them on the tests' cluster
 RECORDED_MODEL = ROOT / "results/recorded/h200/26/model.json"
 OF_THE_MODEL = {"restore_model", "model_picture", "timeline", "report_26"}  # which need its record
