@@ -67,7 +67,11 @@ def test_a_laptop_restores_draws_and_tells(recorded: Lab):
 
 
 def test_a_gpu_that_is_here_measures_what_was_recorded(recorded: Lab):
-    assert of_stage_26(recorded.jobs(*GPU_HERE)) == PAGES | {"model_contest results/26/h200/model.json"}
+    assert of_stage_26(recorded.jobs(*GPU_HERE)) == PAGES | {
+        "model_contest results/26/h200/model.json",
+        "training_contest results/26/h200/training.json",
+        "steps_picture results/26/training.png",
+    }
     text = recorded.snakemake("results/26/h200/model.json", *GPU_HERE, "--dry-run").stdout
     assert "gpu=1" in text.partition("rule model_contest")[2].partition("\n\n")[0]
 
@@ -96,4 +100,8 @@ def test_the_training_is_measured_here_or_restored_where_a_record_holds_it(recor
     lab = recorded.copy(tmp_path / "lab")
     made = {"provenance": {"sources": {"src/minikernel/model/train/train.cu": "digest"}}}
     (lab.root / TRAINING_RECORD).write_text(json.dumps(made))
-    assert of_stage_26(lab.jobs(training)) == {f"restore_model {training}"}
+    assert of_stage_26(lab.jobs()) == PAGES | {
+        "restore_model results/26/h200/model.json",
+        f"restore_model {training}",
+        "steps_picture results/26/training.png",
+    }
