@@ -22,7 +22,9 @@ def main(job):
     config = MiniGPTConfig(vocab_size=len(tokenizer), **params["model"])
     texts = read_corpus(source.corpus, params["corpus"]["held_out"])
     text, held_out = (TokenStream(lines, tokenizer) for lines in texts)
-    limit = HeldOut(held_out, tokenizer, load_grammar(), config.block_size).limit
+    # in rows as long as those of the last phase, in which the kernel evaluates the end
+    length = params["training"]["phases"][-1]["time"]
+    limit = HeldOut(held_out, tokenizer, load_grammar(), length).limit
     made = provenance(source.sources, params, device, [source.corpus, source.vocabulary])
     with own_caches():  # before torch is imported: some of what it reads, it reads once
         import torch

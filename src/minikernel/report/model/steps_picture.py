@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from minikernel.measure.training.names import COMPILE, EAGER, GRAPH_OF_COMPILED, ONE
-from minikernel.report.model.picture import BAR, ROOM, RUNGS, microseconds, save, words
+from minikernel.report.model.picture import BAR, RUNGS, microseconds, save, words
 from minikernel.report.model.training import places_of, training_view
 from minilab.pages.style import INK, use_style
 from minilab.pages.translations import Translations
@@ -17,6 +17,7 @@ COLOURS = {
     ONE: RUNGS["one"],
 }  # fmt: skip
 PANEL_INCHES = 1.75
+ROOM = 1.42  # times the longest bar, for the words behind it
 
 
 def draw(made: dict, png: str | Path, svg: str | Path, language: str = "en") -> None:
