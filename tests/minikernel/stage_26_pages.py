@@ -97,3 +97,14 @@ def concept_derived(facts: dict) -> dict:
             *(n for one in facts["model"]["places"] for n in one["place"].shape),
         ],
     }
+
+
+def concept_of_a_step_derived(facts: dict) -> dict:
+    """What the concept page on a training step says of a step on each rung, in seconds, and of their ratios."""
+    places = facts["training"]["places"]
+    us = [{rung: row["us_per_step"] for rung, row in place["rows"].items()} for place in places]
+    return {
+        "steps, seconds": [value * 1e-6 for one in us for value in one.values()],
+        "times one launch": [value / one["one"] for one in us for value in one.values()],
+        "shapes": [size for place in places for size in (place["batch"], place["time"])],
+    }
