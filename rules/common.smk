@@ -98,7 +98,7 @@ def measuring(name):
 
 def asked(question):
     """An input or params function: what the plan answers of the artefact that is restored, and its wildcards."""
-    return lambda wildcards: refusing(question)(recorded_artefact(wildcards.file), wildcards)
+    return lambda wildcards: refusing(question)(recorded_artefact(dict(wildcards.items())), wildcards)
 
 
 def of_minigpt(path):

@@ -1,9 +1,12 @@
 # Stage 26, the whole model: MiniGPT's forward pass and its writing on every rung, from eager to one kernel.
 # Needs: a GPU, results/17/{checkpoint.npz,corpus.txt,vocab.json} to measure; for a GPU that is not here
-#   results/recorded/{device}/26/model.json, in git (rules/records.smk restores it); the GPU's ceilings to draw.
-# Makes: results/26/{device}/model.json, results/26/{model.png,model.svg,timeline.html,README.md}.
+#   results/recorded/{device}/26/{model,training}.json, in git (rules/records.smk restores them); the GPU's ceilings.
+#   A record without training.json has a report without that part.
+# Makes: results/26/{device}/{model,training}.json,
+#   results/26/{model.png,model.svg,training.png,training.svg,timeline.html,README.md}.
 
 MODEL = expand("results/26/{device}/model.json", device=plan.headline_gpu)
+TRAINING = expand("results/26/{device}/training.json", device=plan.headline_with("training_contest"))
 
 
 rule model_contest:
@@ -36,6 +39,35 @@ rule model_contest:
         "../scripts/model_contest.py"
 
 
+rule training_contest:
+    """Time a training step on every rung, and the whole training in one launch, in one process."""
+    input:
+        equivalence=ancient(PROVEN),
+        corpus=rules.corpus.output.corpus,
+        vocabulary=rules.corpus.output.vocabulary,
+        sources=sources("training_contest"),
+        schema="schemas/training_contest.schema.yaml",
+    output:
+        training="results/26/{device}/training.json",
+    log:
+        "logs/26/{device}/training_contest.log",
+    benchmark:
+        "logs/26/{device}/training_contest.tsv"
+    wildcard_constraints:
+        device=any_of(device for device in plan.measured if not is_cpu(device)),
+    conda:
+        lambda wildcards: environment(wildcards.device)
+    threads: workflow.cores
+    resources:
+        gpu=gpus,
+        mem_mb=growing(16000),
+        runtime=growing(minutes(2 * config["training_contest"]["time_limit_seconds"])),
+    params:
+        measuring=measuring("training_contest"),
+    script:
+        "../scripts/training_contest.py"
+
+
 rule model_picture:
     """Draw what a forward pass takes on every rung, what it consists of, and how the model climbs the roofline."""
     input:
@@ -58,6 +90,29 @@ rule model_picture:
         language=lookup(within=config, dpath="language"),
     script:
         "../scripts/model_picture.py"
+
+
+rule steps_picture:
+    """Draw what a training step takes on every rung, from eager to one launch, at each shape of the schedule."""
+    input:
+        training=TRAINING,
+        lib=code("scripts/steps_picture.py"),
+    output:
+        png=shown("results/26/training.png", "model", "steps"),
+        svg="results/26/training.svg",
+    log:
+        "logs/26/steps_picture.log",
+    benchmark:
+        "logs/26/steps_picture.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=growing(3),
+    params:
+        language=lookup(within=config, dpath="language"),
+    script:
+        "../scripts/steps_picture.py"
 
 
 rule timeline:
@@ -86,7 +141,9 @@ rule report_26:
     """Say what each rung of the whole model removes, what one kernel adds to a graph, and what was asked and met."""
     input:
         model=MODEL,
+        training=TRAINING,
         picture=rules.model_picture.output.png,
+        steps=rules.steps_picture.output.png if TRAINING else [],
         timeline=rules.timeline.output.page,
         lib=code("scripts/report_26.py"),
     output:

@@ -1,7 +1,7 @@
 # Records: what was measured on hardware that is not here, brought back; what was measured here, published.
 # Needs: results/recorded/{device}/, which is in git; minilab/records/artefact.py says what a record holds.
 # Makes: results/24/{device}/*.json, results/25/{device}/*.json, results/25/{model}/{device}/*.json and
-#   results/26/{device}/model.json and results/27/{device}/*.json for devices that are not here; `snakemake record` writes results/recorded/.
+#   results/26/{device}/{model,training}.json and results/27/{device}/*.json for devices that are not here; `snakemake record` writes results/recorded/.
 #   `snakemake verify_records` and `snakemake compare_records` say what the record is worth.
 # Rules that a person calls for their effect have no output and no benchmark, which would be one: they always run.
 
@@ -86,7 +86,7 @@ use rule restore as restore_model with:
         "logs/26/{device}/restore_{file}.tsv"
     wildcard_constraints:
         device=none_of(plan.measured),
-        file="model",
+        file=any_of(entry.file for entry in RECORDABLE if entry.pattern.startswith("results/26/")),
 
 
 use rule restore as restore_loss with:

@@ -10,7 +10,8 @@ from minilab.site.glossary import write_linked
 def main(job):
     language = job.params.language
     made = read_artefact(the_only(job.input.model, job.output.report), job.config)
-    write_linked(job.output.report, report_26(made, language), language)
+    training = next((read_artefact(path, job.config) for path in job.input.training), None)
+    write_linked(job.output.report, report_26(made, language, training), language)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,13 @@ import stage_27_pages as stage_27
 import yaml
 from numbers_of_a_page import SPELLED, TAG, Figure, Source, strangers, unwritten, watched
 from recorded_pages import CPU, GPU, Page, elsewhere, recorded
+from training_artefact import training_artefact
 
 from docs.build import concept_pages
 from minicompile.report import profile_report, survey, training_report
 from minikernel.report import findings
 from minikernel.report import stage_24 as stage_24_report
+from minikernel.report.model.training import training_view
 from minilab.pages.translations import LANGUAGES, flattened, number
 
 ROOT = Path(__file__).parents[1]
@@ -67,6 +69,8 @@ def concept_page(name: str) -> Page:
     config = concept_pages.read_config(ROOT / "config.yaml")
     capture = json.loads((ROOT / "tests/minicompile/data/tiny_head_capture_simulated.json").read_text())
     facts = concept_pages.facts(ROOT / "results/recorded/h200/24", config, capture)
+    # made up as long as none has been recorded: the page has no figures then
+    facts["training"] = facts["training"] or training_view(training_artefact())
     sources = [
         *(Source(recorded(f"24/{file}.json")) for file in ("bench", "ceilings", "autotune", "kernel_swap")),
         Source(
@@ -74,6 +78,7 @@ def concept_page(name: str) -> Page:
             derived=stage_24.concepts_derived(facts),
         ),
         Source([], derived=stage_26.concept_derived(facts)),
+        Source([], derived=stage_26.concept_of_a_step_derived(facts)),
         Source([], derived=stage_27.concept_derived(facts)),
     ]
     return Page(lambda language: concept_pages.page(name, facts), sources)
@@ -103,6 +108,7 @@ DOC_WORDS = {
     "docs/floating_point": ("Between 1 and 2", "times 0.1"),
     "docs/inductor": ("--cores 4\n", "results/25/"),
     "docs/reading_kernels": ("0 for a sum", "above 0"),
+    "docs/a_training_step": ("of 2 and 3", "[(300, 64, 16), (1000, 8, 128)]", "--cores 4 ", "results/26/"),
     "docs/one_kernel": ("other 16 bytes", "--cores 4 ", "results/26/", "hold 11 bits"),
 }
 EVERY = [

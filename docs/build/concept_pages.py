@@ -10,6 +10,7 @@ from docs.build.facts.float_facts import float_facts
 from docs.build.facts.loss_facts import loss_facts
 from docs.build.facts.model_facts import model_facts
 from docs.build.facts.softmax_facts import softmax_facts
+from docs.build.facts.training_facts import training_facts
 from docs.build.figures import FIGURES, draw
 from minicompile.report.first_look.page import Words, summary
 from minicompile.report.first_look.records import recorded
@@ -26,6 +27,7 @@ PAGES = (
     "inductor",
     "reading_kernels",
     "one_kernel",
+    "a_training_step",
     "the_head_that_trains",
 )
 LADDER_PICTURE = "images/cpu_ladder.svg"
@@ -47,6 +49,7 @@ def facts(recorded: Path, config: dict, capture: dict) -> dict:
         "compiler": compiler_facts(capture),
         "ladder": cpu_ladder.ladder_facts(),
         "model": model_facts(recorded.parent / "26"),
+        "training": training_facts(recorded.parent / "26"),
         "loss": loss_facts(recorded),
         "record": recorded.as_posix(),
     }

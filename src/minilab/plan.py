@@ -342,5 +342,5 @@ class Plan:
             return [{"model": model, "device": device} for model, device in by_model[entry.name]]
         devices = {"port_training": self.port_trainings, "distributed": self.surveyed, "gemv": self.multiplied}
         devices |= dict.fromkeys(("loss", "loss_correctness"), self.losses)
-        devices |= {name: self.headline_with(name) for name in ("contest", "head", "model_contest")}
+        devices |= {name: self.headline_with(name) for name in ("contest", "head", "model_contest", "training_contest")}
         return [{"device": device} for device in devices.get(entry.name, self.devices)]

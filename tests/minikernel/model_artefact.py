@@ -69,12 +69,12 @@ def model_artefact(**changed) -> dict:
         for row, figures in zip(made[part], again[part], strict=True):
             row.update(figures)
     made |= {"empty_us": again["empty_us"], "bars": bars(made)}
-    made["provenance"] = {**provenance([], {}, "cpu-here"), **_elsewhere()}
+    made["provenance"] = {**provenance([], {}, "cpu-here"), **elsewhere()}
     made["provenance"]["content_sha256"] = content_sha256(made)
     return made
 
 
-def _elsewhere() -> dict:
+def elsewhere() -> dict:
     """Device, date and hardware of the GPU's record."""
     made = yaml.safe_load((RECORD / "24/ceilings.json").read_text())["provenance"]
     return {name: made[name] for name in ("device", "date", "hardware")}

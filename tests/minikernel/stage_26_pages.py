@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import model_artefact
+import training_artefact
 from numbers_of_a_page import Source
 from recorded_pages import RECORD, Page, recorded
 
@@ -17,8 +18,28 @@ def report_26_page() -> Page:
     """The report of the record's model.json; of one that is made up, as long as none has been recorded."""
     made = recorded("26/model.json") if Path(RECORD, "26/model.json").exists() else model_artefact.model_artefact()
     places = [floor(*shape) for shape in made["shapes"]]
-    sources = [Source(made, derived=derived(made)), Source([studies(), [{"us": one} for one in places if one]])]
-    return Page(lambda language: report_26(made, language), sources, ("16 bytes",))
+    trained = Path(RECORD, "26/training.json").exists()
+    training = recorded("26/training.json") if trained else training_artefact.training_artefact()
+    sources = [
+        Source(made, derived=derived(made)),
+        Source([studies(), [{"us": one} for one in places if one]]),
+        Source(training, derived=derived_of_training(training)),
+    ]
+    return Page(lambda language: report_26(made, language, training), sources, ("16 bytes",))
+
+
+def derived_of_training(made: dict) -> dict:
+    """What follows from the times of a step on each rung, and from where each seed ends."""
+    us = {(row["batch"], row["time"], row["rung"]): row["us_per_step"] for row in made["steps"]}
+    peers = [key for key in us if key[2] in ("eager", "graph-of-compiled-step")]
+    over = [bar["value"] / bar["bar"] for bar in made["bars"] if not bar["met"] and bar["value"] is not None]
+    return {
+        "times as fast": [us[peer] / us[(*peer[:2], "one")] for peer in peers],
+        "steps, seconds": [value * 1e-6 for value in us.values()],
+        "above the grammar's entropy": [row["held_out_nats"] / made["limit_nats"] - 1 for row in made["whole"]],
+        "missed by": [abs(1 - one) for one in over],
+        "bars, as shares": [bar["bar"] / 100 for bar in made["bars"] if bar["what"] == "excess"],
+    }
 
 
 def derived(made: dict) -> dict:
@@ -75,4 +96,15 @@ def concept_derived(facts: dict) -> dict:
             *(us * 1e-6 for us in rows),
             *(n for one in facts["model"]["places"] for n in one["place"].shape),
         ],
+    }
+
+
+def concept_of_a_step_derived(facts: dict) -> dict:
+    """What the concept page on a training step says of a step on each rung, in seconds, and of their ratios."""
+    places = facts["training"]["places"]
+    us = [{rung: row["us_per_step"] for rung, row in place["rows"].items()} for place in places]
+    return {
+        "steps, seconds": [value * 1e-6 for one in us for value in one.values()],
+        "times one launch": [value / one["one"] for one in us for value in one.values()],
+        "shapes": [size for place in places for size in (place["batch"], place["time"])],
     }

@@ -44,6 +44,11 @@ EACH = {
     "not_compiled": {"text": "expected ';'"},
     "no_compiler": {"compiler": "g++"},
     "edited": {},
+    "not_installed": {"package": "liger-kernel"},
+    "not_in_version": {"version": "2.11.0"},
+    "not_judged": {},
+    "needs_gpu": {},
+    "no_option": {"option": "softcap"},
 }
 
 

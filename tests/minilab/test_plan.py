@@ -8,7 +8,7 @@ import yaml
 
 from minilab import LabError
 from minilab.plan import Plan, measured_devices
-from minilab.records.artefact import RECORDED, TABLE, artefact, artefact_at, artefact_recorded_at
+from minilab.records.artefact import RECORDED, TABLE, artefact, artefact_at, artefact_recorded_at, recorded_artefact
 from minilab.records.params import in_order
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,22 @@ def test_a_gpu_publishes_what_a_cpu_has_not(config: dict):
     plan = Plan(config, ["h200", "cpu-x"])
     gpu, cpu = ({artefact_at(path)[0].name for path in plan.to_publish(device)} for device in ("h200", "cpu-x"))
     assert gpu == {entry.name for entry in TABLE if entry.recorded}
-    assert gpu - cpu == {"autotune", "contest", "head", "watched", "watched_simulated", "gemv", "model_contest"}
+    assert gpu - cpu == {
+        "autotune",
+        "contest",
+        "head",
+        "watched",
+        "watched_simulated",
+        "gemv",
+        "model_contest",
+        "training_contest",
+    }
+
+
+def test_of_two_records_of_one_name_the_wildcards_say_which():
+    assert recorded_artefact({"file": "training", "device": "h200"}).name == "training_contest"
+    assert recorded_artefact({"file": "training", "device": "h200", "model": "minigpt"}).name == "port_training"
+    assert recorded_artefact({"file": "bench", "device": "h200"}).name == "bench"
 
 
 def test_the_heads_loss_is_shown_of_devices_that_are_here_and_of_complete_records(

@@ -11,6 +11,7 @@ from minilab.device import cpu_device
 
 GPU_HERE = ("--config", f"devices={{measure: [h200, {cpu_device()}], recorded: auto}}")
 RECORD = "results/recorded/h200/26/model.json"
+TRAINING_RECORD = "results/recorded/h200/26/training.json"
 SOURCE = "src/minikernel/measure/model/stamps.py"
 PAGES = {
     "model_picture results/26/model.png",
@@ -66,7 +67,11 @@ def test_a_laptop_restores_draws_and_tells(recorded: Lab):
 
 
 def test_a_gpu_that_is_here_measures_what_was_recorded(recorded: Lab):
-    assert of_stage_26(recorded.jobs(*GPU_HERE)) == PAGES | {"model_contest results/26/h200/model.json"}
+    assert of_stage_26(recorded.jobs(*GPU_HERE)) == PAGES | {
+        "model_contest results/26/h200/model.json",
+        "training_contest results/26/h200/training.json",
+        "steps_picture results/26/training.png",
+    }
     text = recorded.snakemake("results/26/h200/model.json", *GPU_HERE, "--dry-run").stdout
     assert "gpu=1" in text.partition("rule model_contest")[2].partition("\n\n")[0]
 
@@ -84,3 +89,19 @@ def test_an_edit_redoes_what_depends_on_it(drawn: Lab, tmp_path: Path, edited: s
     lab = drawn.copy(tmp_path / "lab")
     lab.edit(edited)
     assert of_stage_26(lab.jobs("results/26/README.md")) == jobs
+
+
+def test_the_training_is_measured_here_or_restored_where_a_record_holds_it(recorded: Lab, tmp_path: Path):
+    training = "results/26/h200/training.json"
+    done = recorded.snakemake(training, "--dry-run", check=False)
+    assert f"There is no device h200 here and no record of it in {TRAINING_RECORD}" in done.stdout
+    text = recorded.snakemake(training, *GPU_HERE, "--dry-run").stdout
+    assert "gpu=1" in text.partition("rule training_contest")[2].partition("\n\n")[0]
+    lab = recorded.copy(tmp_path / "lab")
+    made = {"provenance": {"sources": {"src/minikernel/model/train/train.cu": "digest"}}}
+    (lab.root / TRAINING_RECORD).write_text(json.dumps(made))
+    assert of_stage_26(lab.jobs()) == PAGES | {
+        "restore_model results/26/h200/model.json",
+        f"restore_model {training}",
+        "steps_picture results/26/training.png",
+    }

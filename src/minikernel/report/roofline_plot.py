@@ -18,7 +18,7 @@ LABEL_GAP = 0.085  # of the axis' height, between two labels of the stack
 LABELS_AT = {False: 0.42, True: 0.61}  # of the axis' width: the stack stands right of the LM head's dots, if any
 HEAD_LABELS_AT, HEAD_LABEL_GAP = (0.46, 0.96), 0.072  # of the axis' width and height
 SOFTMAX_OF_HEAD = {FUSED_HEAD: "fused", "eager": "F.softmax"}  # a head has the colour of its softmax
-SLOPES_NAMED_AT = 0.25  # FLOP/byte: left of the dots
+SLOPES_NAMED_AT = 0.115  # FLOP/byte: from the axis to the dots
 BELOW_LEGEND = 0.8  # of the axis' height
 LONGEST_NAME = 20  # characters of a kernel's name
 CAPTION_WIDTH = 125  # characters
@@ -75,7 +75,7 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
     low = min(slowest / 2.5, INTENSITY[0] * ceilings["copy_gb_per_s"] / 1e3)
     high = top * 6
     if other_copies(panel):  # their legend is above the words on the slopes, however far down the dots are
-        named = 2 * SLOPES_NAMED_AT * max(ceilings[key] for key in slopes(ceilings)) / 1e3
+        named = 8 * SLOPES_NAMED_AT * max(ceilings[key] for key in slopes(ceilings)) / 1e3
         high = max(high, low * (named / low) ** (1 / BELOW_LEGEND))
     axes.set(xscale="log", yscale="log", xlim=INTENSITY, ylim=(low, high))
     for key, (_, style, _) in slopes(ceilings).items():
@@ -143,7 +143,7 @@ def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
             textcoords="offset points",
             rotation=np.degrees(np.arctan2(up, across)),
             rotation_mode="anchor",
-            ha="center",
+            ha="left",
             va="bottom" if above else "top",
             fontsize=9.5,
             annotation_clip=True,

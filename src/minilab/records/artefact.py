@@ -270,6 +270,14 @@ TABLE = (
         gpu_only=True,
     ),
     Artefact(
+        "training_contest",
+        "results/26/{device}/training.json",
+        params.training_contest,
+        recompute="minikernel.measure.training.figures:training_contest",
+        timed=True,
+        gpu_only=True,
+    ),
+    Artefact(
         "loss",
         "results/27/{device}/loss.json",
         params.loss,
@@ -316,6 +324,8 @@ PAGES = (
     ),
     Page("results/26/model.png", "scripts/model_picture.py", MODEL_SHOWN),
     Page("results/26/model.svg", "scripts/model_picture.py", MODEL_SHOWN),
+    Page("results/26/training.png", "scripts/steps_picture.py", ("results/26/{device}/training.json",)),
+    Page("results/26/training.svg", "scripts/steps_picture.py", ("results/26/{device}/training.json",)),
     Page("results/27/loss.png", "scripts/loss_picture.py", LOSS_SHOWN),
     Page("results/27/loss.svg", "scripts/loss_picture.py", LOSS_SHOWN),
     Page("results/26/timeline.html", "scripts/timeline.py", MODEL_SHOWN[:1]),
@@ -339,6 +349,11 @@ def artefact(name: str) -> Artefact:
     return next(one for one in TABLE if one.name == name)
 
 
-def recorded_artefact(file: str) -> Artefact:
-    """The entry of the table whose records are called `file`, without ending."""
-    return next(one for one in TABLE if one.recorded and one.file == file)
+def recorded_artefact(wildcards: Wildcards) -> Artefact:
+    """The entry of the table whose records are called `wildcards.file`, without ending.
+
+    Of two with that name, one is of a model, which `wildcards` names then, and the other of none.
+    """
+    named = [one for one in TABLE if one.recorded and one.file == wildcards["file"]]
+    of_model = [one for one in named if one.pattern.startswith("results/25/{model}/") or "/minigpt/" in one.pattern]
+    return next(one for one in named if (one in of_model) == ("model" in wildcards))

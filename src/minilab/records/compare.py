@@ -91,6 +91,9 @@ def figures(artefact: dict) -> dict[str, Figure]:
         name = f"{row['rung']} {row['dtype']} {row['batch']}x{row['time']}"
         found[f"{name} on the device"] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
         found[f"{name}, a call"] = figure(row["wall_samples_us"][row["rung"]], row["wall_noise_floor"])
+    for row in (row for row in artefact.get("steps", []) if "rung" in row):
+        name = f"{row['rung']} {row['batch']}x{row['time']}, a training step"
+        found[name] = figure(row["samples_us"][row["rung"]], row["noise_floor"])
     for row in artefact.get("generate", []):
         name = f"{row['rung']}, {row['sequences']} sequences"
         found[f"{name}, a text"] = figure(row["samples_us"][row["rung"]], row["noise_floor"])

@@ -129,6 +129,11 @@ def model_contest(config: Config, at: Wildcards) -> dict:
     return {**asked, **shapes, "generate": texts, "contract": contract, **made_of}
 
 
+def training_contest(config: Config, at: Wildcards) -> dict:
+    """How the training in one launch is timed, and what is trained."""
+    return {**config["training_contest"], **{name: config[name] for name in ("model", "corpus", "training")}}
+
+
 def loss(config: Config, at: Wildcards) -> dict:
     """How linear and cross-entropy are timed, for one kind of device."""
     return {"seed": config["loss"]["seed"], **config["loss"][kind_of(at["device"])]}

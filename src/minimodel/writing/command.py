@@ -27,7 +27,16 @@ SAMPLES = 5  # words that are named of a vocabulary
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    parser = argparse.ArgumentParser(prog="minigpt", description=(__doc__ or "").split(": ", 1)[1].split("\n")[0])
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["train"]:  # `minigpt -- train` writes on after that word
+        from minimodel.train_command import main as train
+
+        return train(arguments[1:])
+    parser = argparse.ArgumentParser(
+        prog="minigpt",
+        description=(__doc__ or "").split(": ", 1)[1].split("\n")[0],
+        epilog="`minigpt train` trains the model instead, and `minigpt train --help` says how; as a prompt: -- train",
+    )
     parser.add_argument("prompt", nargs="?", default="", help='e.g. "Yesterday I"; none begins a sentence')
     parser.add_argument("--sentences", type=int, default=1, metavar="N", help="to end after (default: 1)")
     parser.add_argument("--tokens", type=int, metavar="N", help="at most (default: what the model has room for)")

@@ -1,6 +1,7 @@
 """How much more memory a call holds at its peak than before it, on a GPU or on a CPU."""
 
 import ctypes
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,9 @@ def peak_mib(call: Callable[[], object], device: torch.device, returned: int) ->
         call()
         torch.cuda.synchronize(device)
         return max(0.0, (torch.cuda.max_memory_allocated(device) - before - returned) / MIB)
-    # What was freed and lies about in the allocator is given back first: taken again, it would not be seen.
+    # What was freed and lies about in the allocator is given back first: taken again, it would not be seen. So is
+    # garbage, which would go during the call and hide as much of what that takes.
+    gc.collect()
     if not _trim():
         return None
     try:

@@ -7,7 +7,7 @@ import torch
 from minikernel.ops import softmax_cuda
 from minikernel.ops.linear_cross_entropy import recomputed_kernels as kernels
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
-from minikernel.ops.softmax_triton_rows import on_device_of
+from minikernel.ops.softmax_triton_rows import FUSION, on_device_of
 
 PARTIAL_BYTES = 32 << 20  # of a weight's gradient over some rows each, beside the gradients
 GATHERED = 1024  # numbers that one program of the last kernel adds up
@@ -113,12 +113,13 @@ def forward(
             GRADIENT=gradient,
             **arithmetic(h.dtype),
             **tiles.options(features),
+            **FUSION,
         )
         if options.reduction == "none":
             return losses, torch.ones(1, **float32), known, made, h.new_empty(0), h.new_empty(0)
         loss, scale = torch.empty((), **float32), torch.empty(1, **float32)
         mean = options.reduction == "mean"
-        kernels.finish_kernel[(1,)](loss, scale, parts, programs, MEAN=mean, BLOCK=1024)
+        kernels.finish_kernel[(1,)](loss, scale, parts, programs, MEAN=mean, BLOCK=1024, **FUSION)
     return loss, scale, known, made, h.new_empty(0), h.new_empty(0)
 
 
@@ -174,6 +175,7 @@ def backward(
                 SOFTCAP=bool(options.softcap),
                 **arithmetic(h.dtype),
                 **tiles.options(features),
+                **FUSION,
             )
             if spread is not None:
                 factor = torch.where(target == options.ignore_index, 0, upstream)
@@ -209,6 +211,7 @@ def backward(
                 WEIGHT=wanted.weight,
                 TOKENS=wanted.h,
                 BLOCK=GATHERED,
+                **FUSION,
             )
     return dh, dweight, dbias
 

@@ -10,7 +10,7 @@ import torch
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
 from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel
-from minikernel.ops.softmax_triton_rows import on_device_of
+from minikernel.ops.softmax_triton_rows import FUSION, on_device_of
 
 # Beside the gradients: a chunk's logits and the weight's gradient in float32. To add a chunk to that costs as long as
 # some 330 rows' products do, whatever the width, so chunks are as long as the memory lets them.
@@ -87,6 +87,7 @@ def run(
                 GRADIENT=any(wanted),
                 BLOCK=BLOCK,
                 num_warps=WARPS,
+                **FUSION,
             )
         if dh is not None:
             torch.mm(logits, weight, out=dh[part])

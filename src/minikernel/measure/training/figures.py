@@ -1,0 +1,79 @@
+"""What follows from the raw samples of stage 26's `training.json`, and its bars; a second reading computes it again."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from minikernel.measure.noise import DUPLICATE
+from minikernel.measure.training.names import (
+    EAGER,
+    EXCESS_PERCENT,
+    GRAPH_OF_COMPILED,
+    ONE,
+    OVER_EAGER,
+    OVER_GRAPH,
+    WHOLE_SECONDS,
+)
+
+
+def step_figures(rung: str, samples: dict[str, list[float]]) -> dict:
+    """The figures of one rung at one shape, from the samples of all, the duplicate of `one` among them."""
+    own = samples[rung]
+    return {
+        "us_per_step": float(np.median(own)),
+        "p20_us": float(np.percentile(own, 20)),
+        "p80_us": float(np.percentile(own, 80)),
+        "noise_floor": apart(samples[DUPLICATE], samples[ONE]),
+    }
+
+
+def apart(again: Sequence[float], first: Sequence[float]) -> float:
+    """How far the medians of two timings of the same thing lie apart, as a share of the first."""
+    return abs(float(np.median(again)) / float(np.median(first)) - 1)
+
+
+def excess_percent(held_out_nats: float, limit_nats: float) -> float:
+    """How far a held-out loss lies above the limit."""
+    return 100 * (held_out_nats / limit_nats - 1)
+
+
+def bars(steps: list[dict], whole: list[dict]) -> list[dict]:
+    """What was asked, each with its value; a time or an excess is at most the bar, a ratio at least."""
+    found = []
+    for (batch, time), rows in _shapes(steps):
+        us = {row["rung"]: row["us_per_step"] for row in rows}
+        for peer, bar in ((GRAPH_OF_COMPILED, OVER_GRAPH), (EAGER, OVER_EAGER)):
+            value = us[peer] / us[ONE] if peer in us and ONE in us else None
+            place = {"batch": batch, "time": time, "peer": peer}
+            met = value is not None and value >= bar
+            found.append({"what": "step", **place, "value": value, "bar": bar, "met": met})
+    for what, name, bar in (("seconds", "seconds", WHOLE_SECONDS), ("excess", "excess_percent", EXCESS_PERCENT)):
+        # of all seeds the worst
+        worst = max((row[name] for row in whole), default=None)
+        nowhere = {"batch": None, "time": None, "peer": None}
+        met = worst is not None and worst <= bar
+        found.append({"what": what, **nowhere, "value": worst, "bar": bar, "met": met})
+    return found
+
+
+def training_contest(artefact: dict) -> dict:
+    """All figures of `training.json` that its samples and its losses give."""
+    steps = []
+    for _, rows in _shapes(artefact["steps"]):
+        samples = {name: taken for row in rows for name, taken in row["samples_us"].items()}
+        steps += [step_figures(row["rung"], samples) for row in rows]
+    whole = [
+        {"excess_percent": excess_percent(row["held_out_nats"], artefact["limit_nats"])} for row in artefact["whole"]
+    ]
+    again = [
+        [{**row, **figures} for row, figures in zip(artefact[part], found, strict=True)]
+        for part, found in (("steps", steps), ("whole", whole))
+    ]
+    return {"steps": steps, "whole": whole, "bars": bars(*again)}
+
+
+def _shapes(steps: list[dict]) -> Iterator[tuple[tuple[int, int], list[dict]]]:
+    """Rows that were measured together, by their shape; they follow one another."""
+    for shape, rows in groupby(steps, key=lambda row: (row["batch"], row["time"])):
+        yield shape, list(rows)

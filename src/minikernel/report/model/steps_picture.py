@@ -1,0 +1,60 @@
+"""The picture of the training in one launch: what a step takes on every rung, a panel for each shape."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from minikernel.measure.training.names import COMPILE, EAGER, GRAPH_OF_COMPILED, ONE
+from minikernel.report.model.picture import BAR, RUNGS, microseconds, save, words
+from minikernel.report.model.training import places_of, training_view
+from minilab.pages.style import INK, use_style
+from minilab.pages.translations import Translations
+
+# the hues of the forward pass's picture; a graph of the compiler's kernels is what reduce-overhead makes there
+COLOURS = {
+    EAGER: RUNGS["eager"], COMPILE: RUNGS["compile"], GRAPH_OF_COMPILED: RUNGS["compile-reduce-overhead"],
+    ONE: RUNGS["one"],
+}  # fmt: skip
+PANEL_INCHES = 1.75
+ROOM = 1.42  # times the longest bar, for the words behind it
+
+
+def draw(made: dict, png: str | Path, svg: str | Path, language: str = "en") -> None:
+    """Draw `training.json` and save it as PNG and SVG."""
+    use_style()
+    text, seen = words(language), training_view(made) or {}
+    places = places_of(made)
+    figure, panels = plt.subplots(
+        len(places), 1, figsize=(9, len(places) * PANEL_INCHES + 0.8), layout="constrained", squeeze=False
+    )
+    date = text("date.record" if seen["restored"] else "date.measured", date=seen["date"])
+    stale = bool(seen["restored"] and seen["restored"]["stale"])
+    title = text("training.title", name=seen["name"], date=date) + (text("stale") if stale else "")
+    figure.suptitle(title, x=0.02, ha="left", fontsize=13)
+    for axes, place in zip(panels[:, 0], places, strict=True):
+        draw_place(axes, place, stale, text)
+    panels[-1, 0].set_xlabel(text("training.axis"))
+    save(figure, png, svg)
+
+
+def draw_place(axes: Axes, place: dict, stale: bool, text: Translations) -> None:
+    """A bar for each rung with its time, and how many times as fast the one launch is."""
+    rows = list(reversed(place["rows"].items()))
+    longest = max(row["us_per_step"] for _, row in rows)
+    for height, (rung, row) in enumerate(rows):
+        # hollow where the code has changed since, as in the other pictures
+        face = "white" if stale else COLOURS[rung]
+        axes.barh(height, row["us_per_step"], BAR, color=face, edgecolor=COLOURS[rung], linewidth=1.2)
+        said = microseconds(row["us_per_step"], text)
+        if rung != ONE and ONE in place["rows"]:
+            times = row["us_per_step"] / place["rows"][ONE]["us_per_step"]
+            said += "   " + text("training.times", times=text.number(times, ".3g"))
+        weight = "bold" if rung == ONE else "normal"
+        axes.text(
+            row["us_per_step"] + 0.012 * longest, height, said, va="center", fontsize=10.5, fontweight=weight, color=INK
+        )
+    axes.set_yticks(range(len(rows)), [rung for rung, _ in rows])
+    axes.set_xlim(0, ROOM * longest)
+    axes.set_title(text("shape", batch=place["batch"], time=place["time"]), loc="left", fontsize=11)
+    axes.xaxis.set_major_formatter(lambda us, _: text.number(us, ",g"))

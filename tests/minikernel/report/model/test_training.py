@@ -1,0 +1,111 @@
+"""The part of stage 26's report on the training in one launch, and its picture."""
+
+import re
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from model_artefact import model_artefact
+from training_artefact import LIMIT, training_artefact
+
+from minikernel.report.model.stage_26 import report_26
+from minikernel.report.model.steps_picture import draw
+from minilab.config.check import check_schema, read_schema
+
+STALE = {"stale": True, "from": "results/recorded/h200", "reasons": [{"code": "source_changed", "path": "train.cu"}]}
+
+
+def page(language: str = "en", **changed) -> str:
+    return report_26(model_artefact(), language, training_artefact(**changed))
+
+
+def part(text: str, heading: str = "## The training in one launch") -> str:
+    return text.partition(heading)[2].partition("\n## ")[0]
+
+
+def test_what_is_made_up_is_what_the_schema_has():
+    check_schema(training_artefact(), read_schema("schemas/training_contest.schema.yaml"), "training.json")
+
+
+def test_without_the_artefact_the_page_is_as_it_was():
+    plain = report_26(model_artefact())
+    assert "training.png" not in plain
+    whole = page()
+    assert plain == re.sub(r"## The training in one launch.*?(?=\n## )\n", "", whole, flags=re.S)
+
+
+def test_the_finding_comes_first_with_both_ratios():
+    said = part(page()).strip()
+    first = re.match(r"\*\*A training step takes (\S+) µs at 64 x 16 tokens, (\S+) times as fast .* (\S+) times", said)
+    one, over_graph, over_eager = map(float, first.groups())
+    assert (one, over_graph, over_eager) == pytest.approx((131, 611 / 131, 9100 / 131), rel=0.01)
+    assert "takes at most 0.272 s in one launch. It ends 0.96% to 1.17% above" in said
+
+
+def test_a_missed_bar_says_by_how_much():
+    said = part(page())
+    rows = re.findall(r"^\| a step.*?`(\S+)` \| (\S+ x \S+) \| (\S+) \| (\S+) \| (.*) \|$", said, re.M)
+    assert [(peer, where, bar) for peer, where, _, bar, _ in rows] == [
+        ("graph-of-compiled-step", "64 x 16", "5"), ("eager", "64 x 16", "60"),
+        ("graph-of-compiled-step", "8 x 128", "5"), ("eager", "8 x 128", "60"),
+    ]  # fmt: skip
+    missed = [(float(value), verdict) for *_, value, _, verdict in rows if verdict != "met"]
+    assert len(missed) == 2
+    for value, verdict in missed:  # which is printed in three digits
+        assert float(verdict.removeprefix("missed by ").rstrip("%")) == pytest.approx(100 - 20 * value, abs=0.15)
+    assert "| the whole training, s | the worst seed | 0.272 | 0.35 | met |" in said
+
+
+def test_a_slow_training_and_a_bad_end_are_missed_from_above():
+    slow = [dict(row, seconds=0.42, held_out_nats=LIMIT * 1.03) for row in training_artefact()["whole"]]
+    said = part(page(whole=slow))
+    assert "| 0.42 | 0.35 | missed by 20.0% |" in said
+    assert "| 3.00% | 2% | missed by 50.0% |" in said
+
+
+def test_a_shape_that_was_left_out_is_told_and_none_at_all_draws_nothing():
+    said = part(page(steps=[], left_out=[{"batch": 64, "time": 16, "seconds": 100}], complete=False))
+    assert "The time was up before 64 x 16." in said
+    assert "training.png" not in said
+    assert "**" not in said
+
+
+def test_a_stale_record_says_so():
+    made = training_artefact() | {"restored": STALE}
+    assert "*stale*: " in part(report_26(model_artefact(), "en", made))
+    assert "*caduco*: " in part(report_26(model_artefact(), "es", made), "## El entrenamiento en un lanzamiento")
+
+
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """A function: the figure of an artefact in a language."""
+    monkeypatch.setattr(plt, "close", lambda figure: None)
+
+    def figure(made: dict, language: str = "en"):
+        draw(made, tmp_path / "training.png", tmp_path / "training.svg", language)
+        assert (tmp_path / "training.png").stat().st_size > 10_000
+        return plt.gcf()
+
+    yield figure
+    monkeypatch.undo()
+    plt.close("all")
+
+
+def test_a_bar_is_as_long_as_its_step_and_says_so(drawn):
+    figure = drawn(made := training_artefact())
+    for axes, batch in zip(figure.axes, (64, 8), strict=True):
+        widths = {bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)}
+        assert widths == {row["us_per_step"] for row in made["steps"] if row["batch"] == batch}
+    said = [text.get_text() for text in figure.findobj(Text)]
+    assert any(text.startswith("9.1") and text.endswith("x one launch") for text in said)
+    assert {"graph-of-compiled-step", "64 x 16", "µs a step"} <= set(said)
+
+
+def test_a_stale_picture_is_hollow_and_speaks_spanish(drawn):
+    figure = drawn(training_artefact() | {"restored": STALE}, "es")
+    assert {to_hex(bar.get_facecolor()) for axes in figure.axes for bar in axes.patches} == {"#ffffff"}
+    said = [text.get_text() for text in figure.findobj(Text)]
+    assert "µs por paso" in said
+    assert any(text.endswith("(caduco)") for text in said)

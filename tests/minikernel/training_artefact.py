@@ -1,0 +1,54 @@
+"""`training.json` as a GPU might have measured it, made up and consistent; nothing of it was measured."""
+
+import random
+from dataclasses import asdict
+
+from model_artefact import SIZES, elsewhere
+
+from minikernel.measure.training.figures import training_contest
+from minilab.records.provenance import provenance
+from minilab.records.store import content_sha256
+
+RUNGS = ("eager", "compile", "graph-of-compiled-step", "one")
+STEP_US = {(64, 16): (9100.0, 7700.0, 611.0, 131.0), (8, 128): (9900.0, 8300.0, 801.0, 161.7)}
+IN_A_ROW = (10, 10, 50, 200)
+LIMIT = 1.731
+
+
+def training_artefact(**changed) -> dict:
+    """The artefact; `changed` parts stand in place of its own, and what follows from them follows."""
+    shuffled = random.Random(9)
+
+    def samples(us: float) -> list[float]:
+        return [round(us * (1 + shuffled.gauss(0, 0.004)), 3) for _ in range(20)]
+
+    steps = [
+        {
+            "rung": rung, "batch": shape[0], "time": shape[1], "in_a_row": many,
+            "samples_us": {rung: samples(us)} | ({"again": samples(us)} if rung == "one" else {}),
+        }
+        for shape, times in STEP_US.items()
+        for rung, us, many in zip(RUNGS, times, IN_A_ROW, strict=True)
+    ]  # fmt: skip
+    whole = [
+        {
+            "rung": "one", "seed": seed, "seconds": seconds, "steps": 1600, "tokens": 1638400, "held_out_nats": nats,
+            "held_out": [{"steps": 0, "tokens": 0, "nats": 6.41}, {"steps": 1600, "tokens": 1638400, "nats": nats}],
+        }
+        for seed, seconds, nats in ((42, 0.2714, 1.7487), (43, 0.2723, 1.7512), (44, 0.2717, 1.7476))
+    ]  # fmt: skip
+    made = {
+        "config": asdict(SIZES),
+        "limit_nats": LIMIT,
+        "steps": steps,
+        "whole": whole,
+        "left_out": [],
+        "complete": True,
+    } | changed
+    again = training_contest(made)
+    for part in ("steps", "whole"):
+        made[part] = [{**row, **figures} for row, figures in zip(made[part], again[part], strict=True)]
+    made |= {"bars": again["bars"]}
+    made["provenance"] = {**provenance([], {}, "cpu-here"), **elsewhere()}
+    made["provenance"]["content_sha256"] = content_sha256(made)
+    return made
