@@ -583,7 +583,7 @@ class Kinds:
             return False
         if len(self.counts) == 1 and self.runs > 1:
             return True
-        told = self.wide and any(value * 16 != int(value * 16) for value in self.counts if math.isfinite(value))
+        told = self.wide and any(math.fmod(value, 1 / 16) for value in self.counts if math.isfinite(value))
         return not told and sum(self.counts.values()) - max(self.counts.values()) < RARE
 
 
