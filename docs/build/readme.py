@@ -54,10 +54,10 @@ def explained(data: Path = EXPLAINED) -> str:
     return "### Statements about a compile, with their evidence\n\n" + fill(
         "What the lab says about a compile is held against the code that the compiler wrote: "
         f"{number(held, ',')} statements about {number(len(models))} models, of which {refuted}. "
-        "[The table](docs/explained_models.md) has each model. Which kernel computes what is said plainly where the code was "
-        "run beside the graph and has the same values. The rest is taken from the compiler's own notes, which misled on "
-        "other models; the page says which is which. Byte counts come from the memory addresses that the kernels "
-        "really read and write.",
+        "[The table](docs/explained_models.md) has each model. Which kernel computes what is said plainly where the "
+        "code was run beside the graph and has the same values. The rest is taken from the compiler's own notes, which "
+        "misled on other models; the page says which is which. Byte counts come from the memory addresses that the "
+        "kernels really read and write.",
         WIDTH,
     )
 
