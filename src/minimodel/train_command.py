@@ -32,7 +32,7 @@ log = logging.getLogger("minilab")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; returns its exit status."""
+    """Run the command; returns its exit status. `minimodel.writing.command` words what is refused."""
     parser = argparse.ArgumentParser(prog="minigpt train", description=(__doc__ or "").split(": ", 1)[1].split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("minigpt.npz"), metavar="FILE", help="default: minigpt.npz")
     parser.add_argument("--with", choices=WAYS, default=WAYS[0], dest="way", help="default: a GPU where there is one")
@@ -45,11 +45,6 @@ def main(arguments: list[str]) -> int:
     log.setLevel(logging.INFO)
     try:
         return _run(given)
-    except LabError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
     finally:
         log.removeHandler(handler)
         log.setLevel(before)

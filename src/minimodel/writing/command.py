@@ -27,7 +27,16 @@ SAMPLES = 5  # words that are named of a vocabulary
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _main(sys.argv[1:] if arguments is None else arguments)
+    except LabError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _main(arguments: list[str]) -> int:
     if arguments[:1] == ["train"]:  # `minigpt -- train` writes on after that word
         from minimodel.train_command import main as train
 
@@ -47,14 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--checkpoint", type=Path, metavar="FILE", help=f"default: {BUILT} once it is built, else the package's own"
     )
-    given = parser.parse_args(arguments)
-    try:
-        return _run(given)
-    except LabError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return _run(parser.parse_args(arguments))
 
 
 def _run(given: argparse.Namespace) -> int:
