@@ -49,7 +49,7 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
     out = SimpleNamespace(
         parameters=parameters, gradients=np.full_like(parameters, np.nan), mean=np.zeros_like(parameters),
         square=np.zeros_like(parameters), kept=np.full(layout.floats_of(config, tokens, blocks), np.nan, np.float32),
-        ids=np.zeros(tokens, np.int32), counters=np.zeros(layout.GROUPS + len(phases) * blocks, np.uint32),
+        ids=np.zeros(tokens, np.int32), counters=np.zeros(layout.TOLD + len(phases) * blocks, np.uint32),
         record=np.full(2 * steps + steps // every + 2, np.nan, np.float32), host=np.array([0, stop], np.int32),
     )  # fmt: skip
     numbers = (config.n_layer, config.vocab_size, config.block_size, stream.bos, tokens, len(phases), steps, every)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from minikernel.model import driver, nvrtc
 from minikernel.model.train.layout import (
-    GROUPS,
+    TOLD,
     THREADS,
     Phase,
     check_model,
@@ -137,7 +137,7 @@ class _Launch:
             self.parameters, torch.empty_like(flat), torch.zeros_like(flat), torch.zeros_like(flat),
             *(torch.from_numpy(table).to(device) for table in made), torch.empty(floats, device=device),
             torch.empty(room, dtype=torch.int32, device=device),
-            torch.zeros(GROUPS + len(phases) * blocks, dtype=torch.int32, device=device), self.record, self.host,
+            torch.zeros(TOLD + len(phases) * blocks, dtype=torch.int32, device=device), self.record, self.host,
         ]  # fmt: skip
         sizes = (self.config.n_layer, self.config.vocab_size, self.config.block_size, bos, room, len(phases))
         values = [

@@ -17,16 +17,16 @@ constexpr int NORMED_1 = 0, QUERIES = NORMED_1 + WIDTH, MIXED = QUERIES + QKV, N
 constexpr int NORMED_F = 0, D_EMBEDDING = NORMED_F + WIDTH, D_LOGITS = D_EMBEDDING + WIDTH;
 
 // ---- shared memory: widths of rows, so that a warp's accesses lie in different banks
-constexpr int NARROW = WIDTH + 16, WIDE = QKV + 16, WIDEST = HIDDEN + 16, HIDDEN_ROW = HIDDEN + 8, PARTIAL = WIDTH + 8,
-              PART = 2 * WIDTH + 8;
+constexpr int NARROW = WIDTH + 16, WIDE = QKV + 16, WIDEST = HIDDEN + 16, PARTIAL = WIDTH + 8,
+              PART = 2 * WIDTH + 8, SLOTS = 8;
 // of a layer
 constexpr int KEPT_1 = 0, KEPT_2 = KEPT_1 + ROWS * WIDTH, KEPT_QKV = KEPT_2 + ROWS * WIDTH,
-              KEPT_HIDDEN = KEPT_QKV + ROWS * WIDE, KEPT_EXPONENTS = KEPT_HIDDEN + ROWS * HIDDEN_ROW,
+              KEPT_EXPONENTS = KEPT_QKV + ROWS * WIDE,
               KEPT_INVERSES = KEPT_EXPONENTS + ROWS * HEADS, KEPT_LAYER = KEPT_INVERSES + 2 * ROWS;
 // the rest, behind the layers
 constexpr int STREAM = 0, MIX = STREAM + ROWS * NARROW, PARTIALS = MIX + ROWS * NARROW,
               STATISTICS = PARTIALS + 4 * ROWS * PARTIAL, OF_ROWS = STATISTICS + 4 * HEADS * ROWS * 2,
-              UNION = OF_ROWS + ROWS * HEADS;
+              WEIGHTS = OF_ROWS + ROWS * HEADS, UNION = WEIGHTS + SLOTS * 4 * THREADS;
 // the union: logits, or what is in use between them: hidden activations or half of attention's partial sums, then the
 // gradients of queries, keys and values
 constexpr int BIG = 0, LARGE = ROWS * WIDEST;
@@ -68,7 +68,7 @@ struct Run {
 };
 
 // counters: of the grid's barrier, whether to stop; tiles whose part of a stage is there: of the head, then of each
-// layer from the last on; then of each phase's groups of blocks
-constexpr int BARRIER = 0, STOP = 1, READY = 2, MOST_LAYERS = 5, GROUPS = READY + MOST_LAYERS + 1;
+// layer from the last on; then what each block has told its sequence's others, phase by phase
+constexpr int BARRIER = 0, STOP = 1, READY = 2, MOST_LAYERS = 5, TOLD = READY + MOST_LAYERS + 1;
 // host: what the host reads and writes while the kernel runs
 constexpr int PROGRESS = 0, ASKED_TO_STOP = 1;

@@ -12,11 +12,11 @@ WIDTH, HEADS, ROWS, WARPS = 64, 4, 16, 16
 THREADS = 32 * WARPS
 MOST_POSITIONS = 128
 KEPT, KEPT_LAST = 1288, 128  # floats of a token in global memory: of a layer; of the rest, but the logits
-SHARED_LAYER, SHARED_REST, SHARED_UNION = 9696, 7744, 7680  # floats of a block
+SHARED_LAYER, SHARED_REST, SHARED_UNION = 5472, 24128, 7680  # floats of a block
 SHARED_UNIT = 8 * (32 * 68 + 32)
 LOGITS_BEYOND = 16
 MOST_LAYERS = 5
-GROUPS = 2 + MOST_LAYERS + 1  # where the counters of groups of blocks begin
+TOLD = 2 + MOST_LAYERS + 1  # where what blocks have told each other begins
 
 
 class Phase(NamedTuple):

@@ -19,8 +19,32 @@ __device__ __forceinline__ unsigned acquired(const unsigned* from) {
   return value;
 }
 
-// What the block has written is seen by who acquires what this thread writes next.
-__device__ __forceinline__ void release() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+// Count, or say a number; who acquires it sees what the block has written before its last barrier.
+__device__ __forceinline__ void release_one_more(unsigned* counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+__device__ __forceinline__ void release_number(unsigned* to, unsigned number) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
+}
+
+// Start copying 16 or 8 bytes to shared memory, or zeros: for this thread alone, which waits with `finish_copies`.
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+__device__ __forceinline__ void copy_16(float* to, const float* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void copy_8(float* to, const float* from, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from), "r"(there ? 8 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// All but the last LEFT groups have come.
+template <int LEFT> __device__ __forceinline__ void await_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 
 // sum += a b: 16 rows by 8 columns over 8 features. a: (row group, k pair), (group + 8, pair), (group, pair + 4),
 // (group + 8, pair + 4); b: (k pair, column group), (pair + 4, group); sums: (row group, columns 2 pair and 2 pair +

@@ -9,20 +9,21 @@
 //
 // Weights, gradients and moments lie in global memory, which is L2 here: they are 4.6 MB. Every sum has its order from
 // the sizes alone, so that the same launch gives the same bits.
+#include "layout.cuh"
 #include "ptx.cuh"
 #include "products.cuh"
-#include "layout.cuh"
 #include "rows.cuh"
 #include "attention.cuh"
 #include "gradients.cuh"
 
+// A thread of the last warp tells other blocks of what this one has written, and one of the first waits for what others
+// tell, so that neither waits for the other.
+constexpr int TELLS = THREADS - 32;
+
 // Count the block, once all its threads are here.
 __device__ __forceinline__ void count_block(unsigned* counter) {
   __syncthreads();
-  if (threadIdx.x == 0) {
-    release();
-    atomicAdd(counter, 1u);
-  }
+  if (threadIdx.x == TELLS) release_one_more(counter);
 }
 
 // Wait until `expected` have been counted, and see what they have written.
@@ -61,18 +62,17 @@ struct Tile {
   Lane lane;
   int warp, column;
   // the sequence's first token in the text; the tile's number in it, and the sequence's tiles; the tile's number in
-  // what is kept of tokens
+  // what is kept of tokens; how often this tile has told the sequence's others of something
   int first, member, tiles, slot = 0;
-  unsigned *group, *expected;
+  unsigned* told;  // of each tile of the sequence
+  unsigned times = 0;
   // of the warp's row: two columns of the stream, or of its gradient; the next word; the sum of its exponentials
   float2 stream;
   int target;
   float total;
 
-  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* group, unsigned* expected, int member,
-                                  int tiles)
-      : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), member(member), tiles(tiles), group(group),
-        expected(expected) {
+  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* told, int member, int tiles)
+      : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), member(member), tiles(tiles), told(told) {
     here();
   }
   // Look anew which thread this is: before each part of the work.
@@ -95,22 +95,53 @@ struct Tile {
   __device__ __forceinline__ const float* parameter(int layer, int of) const {
     return run.parameters + run.layer_at(layer) + of;
   }
-  __device__ __forceinline__ void exchange() {
-    *expected += tiles;
-    meet(group, *expected);
+  // What the block has written is for the sequence's others, and it goes on when tiles `from` to `end` - 1 are as far:
+  // those before it on the way to the loss, those behind it on the way back. So no two wait for each other.
+  __device__ __forceinline__ void exchange(int from, int end) {
+    ++times;
+    __syncthreads();
+    const int thread = threadIdx.x;
+    if (thread == TELLS) release_number(told + member, times);
+    if (from >= end) return;
+    if (thread >= from && thread < end)
+      while (static_cast<int>(acquired(told + thread) - times) < 0) __nanosleep(20);
+    __syncthreads();
   }
   __device__ __forceinline__ Rows rows_of(int layer, int tile) const {
     if (tile == member) return {kept(layer, KEPT_QKV), WIDE};
     return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV};
   }
 
+  // Where this thread's weights wait. Those of a product are fetched while the one before it is computed.
+  __device__ __forceinline__ float* slots() const { return rest + WEIGHTS + 4 * 32 * warp + 2 * column; }
+  // 8 outputs of 64 features, and 8 others 8 WARPS further
+  __device__ __forceinline__ void fetch_wide(const float* weight, int from, int outputs) const {
+    const int first[2] = {from, from + 8 * WARPS};
+    fetch_forward<2, 4>(slots(), weight, WIDTH, first, outputs, lane);
+  }
+  template <int CHUNKS> __device__ __forceinline__ void fetch_narrow(const float* weight) const {
+    const int from = 16 * (warp % 4), first[2] = {from, from + 8};
+    fetch_forward<2, CHUNKS>(slots(), weight + 16 * CHUNKS * (warp / 4), 64 * CHUNKS, first, WIDTH, lane);
+  }
+  template <int CHUNKS> __device__ __forceinline__ void fetch_narrow_back(const float* weight) const {
+    const float* const from = weight + 16 * (warp % 4);
+    fetch_backward<CHUNKS>(slots(), from, WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
+  }
+  __device__ __forceinline__ void fetch_head_back(int from) const {
+    const float* const weight = run.parameters + run.head_at() + 16 * (warp % 4);
+    fetch_backward<2>(slots(), weight, WIDTH, from, run.words, lane);
+  }
+  __device__ __forceinline__ void fetch_out_back(int layer) const {
+    fetch_backward<4>(slots(), parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
+  }
+
   // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp /
   // 4.
-  template <int CHUNKS> __device__ __forceinline__ void narrow(const float* in, int width, const float* weight) const {
-    const int from = 16 * (warp % 4), feature = 16 * CHUNKS * (warp / 4), first[2] = {from, from + 8};
+  template <int CHUNKS>
+  __device__ __forceinline__ void narrow(const float* in, int width, const float4 (&weights)[2 * CHUNKS]) const {
     Sum sum[2];
-    forward_product<2, CHUNKS>(sum, in + feature, width, weight + feature, 64 * CHUNKS, first, WIDTH, lane);
-    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + from + 2 * lane.pair;
+    forward_product<2, CHUNKS>(sum, in + 16 * CHUNKS * (warp / 4), width, weights, lane);
+    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 2 * lane.pair;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       put2(to + 8 * i, make_float2(sum[i][0], sum[i][1]));
@@ -118,10 +149,9 @@ struct Tile {
     }
   }
   template <int CHUNKS>
-  __device__ __forceinline__ void narrow_back(const float* in, int width, const float* weight) const {
+  __device__ __forceinline__ void narrow_back(const float* in, int width, const float4 (&weights)[2 * CHUNKS]) const {
     Sum sum[2];
-    const int first = 16 * CHUNKS * (warp / 4);
-    backward_product<CHUNKS>(sum, in, width, weight + 16 * (warp % 4), WIDTH, first, 64 * CHUNKS, lane);
+    backward_product<CHUNKS>(sum, in + 16 * CHUNKS * (warp / 4), width, weights, lane);
     put_back(sum);
   }
   __device__ __forceinline__ void put_back(const Sum (&sum)[2]) const {
@@ -173,8 +203,11 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
       bias[i] = first[i] < QKV ? load2(parameter(layer, QKV_BIAS) + first[i] + pair) : make_float2(0, 0);
     __syncthreads();
     here(), layer = anew(layer);
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow<1>(parameter(layer, PROJ_WEIGHT));
     Sum sum[2];
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, QKV_WEIGHT), WIDTH, first, QKV, lane);
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (first[i] >= QKV) continue;
@@ -187,7 +220,7 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
       }
     }
   }
-  if (tiles > 1) exchange();
+  if (tiles > 1) exchange(0, member);
   else __syncthreads();
   here(), layer = anew(layer);
   attend([&](int tile) { return rows_of(layer, tile); }, kept(layer, KEPT_QKV), member, warp / 4, warp % 4,
@@ -208,7 +241,12 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   }
   __syncthreads();
   here(), layer = anew(layer);
-  narrow<1>(rest + MIX, NARROW, parameter(layer, PROJ_WEIGHT));
+  {
+    float4 weights[2];
+    take(weights, slots());
+    fetch_wide(parameter(layer, FC_WEIGHT), 8 * warp, HIDDEN);
+    narrow<1>(rest + MIX, NARROW, weights);
+  }
   const float2 of_proj = vector(layer, PROJ_BIAS), of_out = vector(layer, OUT_BIAS);
   __syncthreads();
   here(), layer = anew(layer);
@@ -220,8 +258,11 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
                             load2(parameter(layer, FC_BIAS) + first[1] + pair)};
     __syncthreads();
     here(), layer = anew(layer);
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow<4>(parameter(layer, OUT_WEIGHT));
     Sum sum[2];
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, FC_WEIGHT), WIDTH, first, HIDDEN, lane);
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -231,14 +272,20 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
         const float2 activated = make_float2(hidden.x * gelu_share(hidden.x), hidden.y * gelu_share(hidden.y));
         put2(rest + UNION + BIG + row * WIDEST + at, activated);
         if (trains) {
-          put2(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at, hidden);
+          put2(out(layer, D_HIDDEN, HIDDEN) + row * HIDDEN + at, hidden);  // until there is its gradient
           put2(out(layer, ACTIVATED, HIDDEN) + row * HIDDEN + at, activated);
         }
       }
   }
   __syncthreads();
   here(), layer = anew(layer);
-  narrow<4>(rest + UNION + BIG, WIDEST, parameter(layer, OUT_WEIGHT));
+  {
+    float4 weights[8];
+    take(weights, slots());
+    const bool last = layer + 1 == run.layers;
+    fetch_wide(last ? run.parameters + run.head_at() : parameter(layer + 1, QKV_WEIGHT), 8 * warp, last ? run.words : QKV);
+    narrow<4>(rest + UNION + BIG, WIDEST, weights);
+  }
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + (partials() + of_out);
@@ -249,6 +296,7 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   const int place = ROWS * member + warp, at = first + place;
   const int id = place ? run.text[at - 1] : run.bos;
   target = run.text[at];
+  fetch_wide(run.layers ? parameter(0, QKV_WEIGHT) : run.parameters + run.head_at(), 8 * warp, run.layers ? QKV : run.words);
   if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
   stream = load2(run.parameters + id * WIDTH + column) +
            load2(run.parameters + (run.words + place) * WIDTH + column);
@@ -262,9 +310,12 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   __syncthreads();
   here();
   for (int from = 8 * warp; from < run.words; from += 16 * WARPS) {
-    Sum sum[2];
     const int first[2] = {from, from + 8 * WARPS};
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, head, WIDTH, first, run.words, lane);
+    float4 weights[8];
+    take(weights, slots());
+    if (from + 16 * WARPS < run.words) fetch_wide(head, from + 16 * WARPS, run.words);
+    Sum sum[2];
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -276,6 +327,8 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
         logits()[(lane.group + 8) * width + word] = sum[i][j + 2] + bias;
       }
   }
+  await_copies<0>();  // a warp without words has taken none
+  if (trains) fetch_head_back(32 * (warp / 4));
   __syncthreads();
   here();
   float* const row = logits() + warp * width;
@@ -301,7 +354,6 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
   const int width = logits_width();
   const float2 norm = load2(run.parameters + run.last_at() + column);
   {
-    const float* const head = run.parameters + run.head_at() + 16 * (warp % 4);
     float* const row = logits() + warp * width;
     const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
     float* const to = run.field(run.layers, D_LOGITS) + (slot * ROWS + warp) * run.words_up();
@@ -314,8 +366,14 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
     count_block(run.counters + READY);
     here();
     Sum sum[2];
-    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128)
-      backward_product<2>(sum, logits(), width, head, WIDTH, from, run.words, lane);
+    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128) {
+      float4 weights[4];
+      take(weights, slots());
+      if (from + 128 < run.words_up()) fetch_head_back(from + 128);
+      backward_product<2>(sum, logits() + from, width, weights, lane);
+    }
+    await_copies<0>();
+    fetch_out_back(run.layers - 1);
     put_back(sum);
   }
   __syncthreads();
@@ -336,23 +394,33 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
     __syncthreads();
     here(), layer = anew(layer);
     sum_norm(2 * layer + 2);
-    Sum sum[2];
-    backward_product<4>(sum, rest + STREAM, NARROW, parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
     const int at = 16 * warp + 4 * lane.pair;
+    float* const gradients = out(layer, D_HIDDEN, HIDDEN) + lane.group * HIDDEN + at;
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow_back<4>(parameter(layer, FC_WEIGHT));
+    const float4 of_rows[2] = {load4(gradients), load4(gradients + 8 * HIDDEN)};
+    Sum sum[2];
+    backward_product<4>(sum, rest + STREAM, NARROW, weights, lane);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = lane.group + 8 * half;
-      const float4 hidden = *reinterpret_cast<const float4*>(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at);
+      const float4 hidden = of_rows[half];
       const float4 gradient =
           make_float4(sum[0][2 * half] * gelu_slope(hidden.x), sum[1][2 * half] * gelu_slope(hidden.y),
                       sum[0][2 * half + 1] * gelu_slope(hidden.z), sum[1][2 * half + 1] * gelu_slope(hidden.w));
       *reinterpret_cast<float4*>(rest + UNION + BIG + row * WIDEST + at) = gradient;
-      *reinterpret_cast<float4*>(out(layer, D_HIDDEN, HIDDEN) + row * HIDDEN + at) = gradient;
+      *reinterpret_cast<float4*>(gradients + 8 * half * HIDDEN) = gradient;
     }
   }
   __syncthreads();
   here(), layer = anew(layer);
-  narrow_back<4>(rest + UNION + BIG, WIDEST, parameter(layer, FC_WEIGHT));
+  {
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow_back<1>(parameter(layer, PROJ_WEIGHT));
+    narrow_back<4>(rest + UNION + BIG, WIDEST, weights);
+  }
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
@@ -361,7 +429,12 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   __syncthreads();
   here(), layer = anew(layer);
   sum_norm(2 * layer + 1);
-  narrow_back<1>(rest + STREAM, NARROW, parameter(layer, PROJ_WEIGHT));
+  {
+    float4 weights[2];
+    take(weights, slots());
+    fetch_narrow_back<3>(parameter(layer, QKV_WEIGHT));
+    narrow_back<1>(rest + STREAM, NARROW, weights);
+  }
   const float2 mixed = load2(row_out(layer, MIXED, WIDTH));
   __syncthreads();
   here(), layer = anew(layer);
@@ -377,7 +450,7 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
     }
     if (tiles > 1) put2(row_out(layer, D_MIXED, WIDTH), gradient);
   }
-  if (tiles > 1) exchange();
+  if (tiles > 1) exchange(member + 1, tiles);
   else __syncthreads();
   here(), layer = anew(layer);
   attend_backward(
@@ -411,7 +484,12 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   }
   count_block(run.counters + READY + run.layers - layer);
   here(), layer = anew(layer);
-  narrow_back<3>(rest + UNION + LARGE, WIDE, parameter(layer, QKV_WEIGHT));
+  {
+    float4 weights[6];
+    take(weights, slots());
+    if (layer) fetch_out_back(layer - 1);
+    narrow_back<3>(rest + UNION + LARGE, WIDE, weights);
+  }
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + layer_norm_backward(partials(), ln_1, kept(layer, KEPT_1) + warp * WIDTH + column,
@@ -499,8 +577,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     const int busy = min(groups, batch) * of_tiles, helpers = blocks - busy;
     const int all_units = units_of_head(run) + layers * UNITS_OF_LAYER;
     const int early = 4 * helpers >= all_units - UNITS_OF_LAYER ? all_units - UNITS_OF_LAYER : 0;
-    unsigned expected = 0;
-    Tile tile(run, shared, counters + GROUPS + phase * blocks + group, &expected, block % of_tiles, of_tiles);
+    Tile tile(run, shared, counters + TOLD + phase * blocks + group * of_tiles, block % of_tiles, of_tiles);
 
     // An evaluation, where one is due, comes before the next step: the same loop over sequences.
     bool evaluates = step == 0 && sizes[3];
