@@ -1,7 +1,7 @@
 // What follows when every token's part is in global memory: the gradient of each parameter, a sum over the tokens.
 //
-// A unit is 32 outputs by 64 features of one matrix and has a block; two of its warps have every eighth piece of 8
-// tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
+// A unit is 32 outputs by 64 features of one matrix and has a block; each of its warps has every sixteenth piece of
+// 8 tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
 // over the blocks that are left.
 #pragma once
 
@@ -59,33 +59,44 @@ __device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.
 
 // The gradient of a unit; returns the sum of the squares of what this thread has written.
 __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared) {
-  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; a warp has every other half of the
-  // features, 4 group to 4 group + 3 of it.
-  const int thread = anew(threadIdx.x), half = thread / 32 % 2, turn = thread / 64;
+  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; features 4 group to 4 group + 3 of each
+  // half are columns of eight. A thread copies what it will read itself, PIECES pieces ahead.
+  const int thread = anew(threadIdx.x), turn = thread / 32;
   const Lane lane = {thread % 32 / 4, thread % 4};
-  float sum[2][4][4] = {};
-  float4 bias = make_float4(0, 0, 0, 0), dy[2], x[2];
-  auto load = [&](int token) {
+  float sum[2][8][4] = {};
+  float4 bias = make_float4(0, 0, 0, 0);
+  auto slot = [&](int piece, int i) { return shared + 4 * (thread + THREADS * (SLOTS_OF_PIECE * piece + i)); };
+  auto fetch = [&](int token, int piece) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = token + lane.pair + 4 * i;
-      dy[i] = load4(unit.dy + row * unit.dy_width + 4 * lane.group);
-      x[i] = load4(unit.x + row * unit.x_width + WIDTH / 2 * half + 4 * lane.group);
+      const float *const dy = unit.dy + row * unit.dy_width + 4 * lane.group;
+      const float* const x = unit.x + row * unit.x_width + 4 * lane.group;
+      if (token < tokens) {
+        copy_16(slot(piece, 3 * i), dy, true);
+        copy_16(slot(piece, 3 * i + 1), x, true);
+        copy_16(slot(piece, 3 * i + 2), x + WIDTH / 2, true);
+      }
     }
+    commit_copies();
   };
-  int token = 8 * turn;
-  if (token < tokens) load(token);
-#pragma unroll 1
-  while (token < tokens) {
-    bias.x += dy[0].x + dy[1].x, bias.y += dy[0].y + dy[1].y;
-    bias.z += dy[0].z + dy[1].z, bias.w += dy[0].w + dy[1].w;
-    const Left left[2] = {left_of(dy[0].x, dy[0].y, dy[1].x, dy[1].y), left_of(dy[0].z, dy[0].w, dy[1].z, dy[1].w)};
-    const float4 first = x[0], second = x[1];
-    token += 8 * TURNS;
-    if (token < tokens) load(token);  // while this piece is multiplied
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const Split b0 = split(component(first, j)), b1 = split(component(second, j));
+  for (int i = 0; i < PIECES - 1; ++i) fetch(8 * (turn + i * TURNS), i);
+  int piece = 0;
+#pragma unroll 1
+  for (int token = 8 * turn; token < tokens; token += 8 * TURNS) {
+    await_copies<PIECES - 2>();
+    float4 of[6];
+#pragma unroll
+    for (int i = 0; i < SLOTS_OF_PIECE; ++i) of[i] = *reinterpret_cast<const float4*>(slot(piece, i));
+    fetch(token + (PIECES - 1) * 8 * TURNS, piece ? piece - 1 : PIECES - 1);
+    piece = piece == PIECES - 1 ? 0 : piece + 1;
+    bias.x += of[0].x + of[3].x, bias.y += of[0].y + of[3].y;
+    bias.z += of[0].z + of[3].z, bias.w += of[0].w + of[3].w;
+    const Left left[2] = {left_of(of[0].x, of[0].y, of[3].x, of[3].y), left_of(of[0].z, of[0].w, of[3].z, of[3].w)};
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const Split b0 = split(component(of[1 + j / 4], j % 4)), b1 = split(component(of[4 + j / 4], j % 4));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         multiply_tf32(sum[i][j], left[i].low, b0.high, b1.high);
@@ -94,17 +105,21 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
       }
     }
   }
+  __syncthreads();  // the sums lie where pieces were
   float* const own = shared + turn * UNIT;
 #pragma unroll
   for (int i = 0; i < 2; ++i)
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      const int row = 4 * lane.group + 2 * i + c / 2, column = WIDTH / 2 * half + 8 * lane.pair + c % 2 * 4;
-      *reinterpret_cast<float4*>(own + row * UNIT_ROW + column) =
-          make_float4(sum[i][0][c], sum[i][1][c], sum[i][2][c], sum[i][3][c]);
-    }
+    for (int c = 0; c < 4; ++c)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = 4 * lane.group + 2 * i + c / 2, column = WIDTH / 2 * half + 8 * lane.pair + c % 2 * 4;
+        const float(&of)[8][4] = sum[i];
+        *reinterpret_cast<float4*>(own + row * UNIT_ROW + column) =
+            make_float4(of[4 * half][c], of[4 * half + 1][c], of[4 * half + 2][c], of[4 * half + 3][c]);
+      }
   bias = make_float4(sum_of_four(bias.x), sum_of_four(bias.y), sum_of_four(bias.z), sum_of_four(bias.w));
-  if (half == 0 && lane.pair == 0) *reinterpret_cast<float4*>(own + 32 * UNIT_ROW + 4 * lane.group) = bias;
+  if (lane.pair == 0) *reinterpret_cast<float4*>(own + 32 * UNIT_ROW + 4 * lane.group) = bias;
   __syncthreads();
 
   const int row = thread / 16, column = 4 * (thread % 16);

@@ -32,8 +32,10 @@ constexpr int STREAM = 0, MIX = STREAM + ROWS * NARROW, PARTIALS = MIX + ROWS * 
 constexpr int BIG = 0, LARGE = ROWS * WIDEST;
 static_assert(2 * ROWS * PART <= LARGE && 2 * ROWS * PART <= 4 * ROWS * PARTIAL, "two partial sums fit in each place");
 
-// ---- partial sums of a unit of 32 outputs and 64 features, and its bias', for each pair of warps
-constexpr int TURNS = WARPS / 2, UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32;
+// ---- partial sums of a unit of 32 outputs and 64 features, and its bias', for each warp; the pieces of 8 tokens that are
+// on their way to it, and what a thread has of each
+constexpr int TURNS = WARPS, UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32, PIECES = 3, SLOTS_OF_PIECE = 6;
+static_assert(TURNS * UNIT <= 4 * THREADS * PIECES * SLOTS_OF_PIECE, "sums fit where pieces were");
 
 __device__ __forceinline__ int rounded_up(int x, int to) { return (x + to - 1) / to * to; }
 
