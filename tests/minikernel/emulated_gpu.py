@@ -37,7 +37,12 @@ class EmulatedGpu:
             self._kernels[number] = kernel, grid
             return self.cuLaunchKernel(number, grid, *given, None)
 
-        self.cuLaunchCooperativeKernel = cooperative
+        def extended(config, number, addresses, extra):
+            # a graph of the training: blocks wait for those of the same launch
+            of = config._obj
+            return cooperative(number, *of.grid, *of.block, of.shared_bytes, of.stream, addresses)
+
+        self.cuLaunchCooperativeKernel, self.cuLaunchKernelEx = cooperative, extended
         monkeypatch.setattr(driver, "library", lambda: self)
         monkeypatch.setattr(weights, "_check_place", lambda dtype, device: None)
         monkeypatch.setattr(launch, "check_takes", lambda model: None)

@@ -9,9 +9,13 @@ from minikernel.model.nvrtc import source
 from minikernel.model.train import layout
 from minikernel.model.train.launch import EXPRESSION, SOURCE
 from minikernel.model.train.tables import AdamW, tables
+from minimodel.checkpoint import Checkpoint
 from minimodel.corpus import TokenStream
 from minimodel.model_config import MiniGPTConfig
 from minimodel.numpy_minigpt import NumpyMiniGPT
+from minimodel.port import port, torch_name
+
+BLOCKS = 3  # of the GPU that the emulator stands for
 
 
 def text(words, sentences=60, seed=3):
@@ -65,3 +69,19 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
     out.losses, out.norms = out.record[: 2 * steps].reshape(steps, 2).T
     out.held_out = out.record[2 * steps :]
     return out
+
+
+def on_torch(model):
+    """The PyTorch model of a NumPy model."""
+    return port(Checkpoint(model.config, model.arrays, {}))[0]
+
+
+def flat(model):
+    """A PyTorch model's parameters in the order of the NumPy model's."""
+    return np.concatenate([parameter.detach().cpu().numpy().ravel() for parameter in ordered(model)])
+
+
+def ordered(model):
+    """A PyTorch model's parameters as the config orders them."""
+    parameters = dict(model.named_parameters())
+    return [parameters[torch_name(name)] for name in model.config.shapes]

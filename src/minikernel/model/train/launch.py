@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from minikernel.model import driver, nvrtc
+from minikernel.model.train.graph import Given, Replays
 from minikernel.model.train.layout import (
-    TOLD,
     THREADS,
+    TOLD,
     Phase,
     check_model,
     check_phases,
@@ -36,8 +37,10 @@ SOURCE = Path(__file__).parent / "train.cu"
 EXPRESSION = "train_minigpt"
 DEFAULTS = AdamW()
 PROGRESS, STOP = 0, 1  # of the memory that host and kernel share
+PHASES = 6  # of the kernel's parameters
 SECONDS_BETWEEN_LOOKS = 0.001
 SIZES = 2**31  # the kernel's indices are int
+ONE, GRAPH = "one", "graph"
 
 
 class Trained(NamedTuple):
@@ -65,8 +68,9 @@ def train(
     held_out: TokenStream | None = None,
     evaluate_every: int = 200,
     report: Callable[[int, int], Any] | None = None,
+    launches: str = ONE,
 ) -> Trained:
-    """Train a model in place: the whole schedule in one launch.
+    """Train a model in place: the whole schedule in one launch, or each step in three that a CUDA graph replays.
 
     The rows of each step are those that `minimodel.training` draws for the seed. The same model, text and GPU give the
     same bits. Ctrl-C ends it after the step that it is at, with that step's parameters in the model.
@@ -81,12 +85,15 @@ def train(
         seed: of the batches.
         held_out: text whose loss is asked for before the first step, every `evaluate_every` steps and after the last.
         report: called with (steps taken, steps) now and then, from this thread.
+        launches: `one` or `graph`; both give the same bits.
 
     Raises:
-        LabError: why the kernel does not take the model, the schedule or the GPU; or the loss is no longer finite, and
-            the model is as it was before that step.
+        LabError: `launches` is neither; or why the kernel does not take the model, the schedule or the GPU; or the loss
+            is no longer finite, and the model is as it was before that step.
     """
     phases = [Phase(**phase) if isinstance(phase, Mapping) else Phase(*phase) for phase in schedule]
+    if launches not in (ways := {ONE: _Launch, GRAPH: _Replayed}):
+        raise LabError(f"launches is {launches!r}; it is one of {', '.join(ways)}.")
     gpu = _check_place(model)
     blocks = softmax_cuda.multiprocessors(gpu)
     check_model(model.config, softmax_cuda.largest_shared_bytes(gpu))
@@ -100,7 +107,7 @@ def train(
             "vocabulary that the model is for."
         )
     with torch.cuda.device(gpu):
-        launch = _Launch(model, phases, made, optimizer, tokens.bos, evaluate_every, blocks)
+        launch = ways[launches](model, phases, made, optimizer, tokens.bos, evaluate_every, blocks)
         launch.start()
         try:
             launch.wait(report)
@@ -145,6 +152,7 @@ class _Launch:
             *map(c_float, (optimizer.beta_1, optimizer.beta_2, optimizer.clip)),
         ]  # fmt: skip
         self._values = values  # the driver is given where they lie
+        self._held_out = [(int(rows), int(begin)) for *_, rows, begin in made.phases]
         self._addresses = (c_void_p * len(values))(*map(ctypes.addressof, values))
         self._gpu, self._blocks = flat.get_device(), blocks
 
@@ -201,6 +209,33 @@ class _Launch:
             found = record[2 * self.steps :]
             held_out = [(n, length, float(found[i])) for i, (n, length) in enumerate(rows) if n <= taken]
         return Trained(losses.copy(), norms.copy(), held_out, self._events[0].elapsed_time(self._events[1]) / 1000)
+
+
+class _Replayed(_Launch):
+    """The same training as CUDA graphs that are replayed one after the other."""
+
+    def start(self) -> None:
+        """Capture the graphs."""
+        values = self._values
+        memory = [*values[:PHASES], *values[PHASES + 1 : len(self._memory)]]
+        layers, words, positions, bos, room, _, steps, _, *rates = values[len(self._memory) :]
+        numbers = [layers, words, positions, bos, room, steps, *rates]
+        given = Given(self.config, memory, numbers, self.phases, self._held_out, self._blocks, self._gpu)
+        self._replays = Replays(given, self.evaluate_every)
+        self._events = _events()
+        self._events[0].record()
+
+    def wait(self, report: Callable[[int, int], Any] | None) -> None:
+        """Ask for graph after graph, and return when the last has ended."""
+        try:
+            for _ in self._replays.run():
+                if self.host[STOP]:  # the loss is no longer finite
+                    break
+                if report is not None:
+                    report(int(self.host[PROGRESS]), self.steps)
+        finally:
+            self._events[1].record()
+        super().wait(report)
 
 
 def instances() -> list[str]:

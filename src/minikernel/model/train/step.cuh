@@ -1,0 +1,532 @@
+// What a step consists of: how blocks wait for each other, a tile of 16 tokens on its way to the loss and back, and AdamW.
+// The gradients' sums are in gradients.cuh.
+#pragma once
+
+// A thread of the last warp tells other blocks of what this one has written, and one of the first waits for what others
+// tell, so that neither waits for the other.
+constexpr int TELLS = THREADS - 32;
+
+// Count the block, once all its threads are here.
+__device__ __forceinline__ void count_block(unsigned* counter) {
+  __syncthreads();
+  if (threadIdx.x == TELLS) release_one_more(counter);
+}
+
+// Wait until `expected` have been counted, and see what they have written.
+__device__ __forceinline__ void await_blocks(const unsigned* counter, unsigned expected) {
+  if (threadIdx.x == 0)
+    while (static_cast<int>(acquired(counter) - expected) < 0) __nanosleep(20);
+  __syncthreads();
+}
+
+__device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
+  count_block(counter);
+  await_blocks(counter, expected);
+}
+
+// The same sum in every thread. `scratch` has room for a number of each warp.
+__device__ __forceinline__ float sum_of_block(float x, float* scratch) {
+  x = sum_of_warp(x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < WARPS; ++i) sum += scratch[i];
+  return sum;
+}
+
+__device__ __forceinline__ float sum_of(const float* numbers, int count, float* scratch) {
+  float sum = 0;
+  for (int i = threadIdx.x; i < count; i += THREADS) sum += numbers[i];
+  return sum_of_block(sum, scratch);
+}
+
+// A tile of 16 tokens on its way through the model and back. A warp has a row wherever rows do not know of each other.
+struct Tile {
+  const Run& run;
+  float *shared, *rest;
+  Lane lane;
+  int warp, column;
+  // the sequence's first token in the text; the tile's number in it, and the sequence's tiles; the tile's number in
+  // what is kept of tokens; how often this tile has told the sequence's others of something
+  int first, member, tiles, slot = 0;
+  unsigned* told;  // of each tile of the sequence
+  unsigned times = 0;
+  // of the warp's row: two columns of the stream, or of its gradient; the next word; the sum of its exponentials
+  float2 stream;
+  int target;
+  float total;
+
+  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* told, int member, int tiles)
+      : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), member(member), tiles(tiles), told(told) {
+    here();
+  }
+  // Look anew which thread this is: before each part of the work.
+  __device__ __forceinline__ void here() {
+    const int thread = anew(threadIdx.x);
+    warp = thread / 32, column = thread % 32 * 2, lane.group = thread % 32 / 4, lane.pair = thread % 4;
+    slot = anew(slot);
+  }
+  __device__ __forceinline__ float* kept(int layer, int of) const { return shared + layer * KEPT_LAYER + of; }
+  __device__ __forceinline__ float* logits() const { return rest + UNION; }
+  __device__ __forceinline__ int logits_width() const { return run.words_up() + 16; }
+  __device__ __forceinline__ float* sums() const { return rest + UNION + LARGE; }
+  // where this tile's rows begin in a field; the warp's row of it
+  __device__ __forceinline__ float* out(int layer, int field, int width) const {
+    return run.field(layer, field) + slot * ROWS * width;
+  }
+  __device__ __forceinline__ float* row_out(int layer, int field, int width) const {
+    return out(layer, field, width) + warp * width + column;
+  }
+  __device__ __forceinline__ const float* parameter(int layer, int of) const {
+    return run.parameters + run.layer_at(layer) + of;
+  }
+  // What the block has written is for the sequence's others, and it goes on when tiles `from` to `end` - 1 are as far:
+  // those before it on the way to the loss, those behind it on the way back. So no two wait for each other.
+  __device__ __forceinline__ void exchange(int from, int end) {
+    ++times;
+    __syncthreads();
+    const int thread = threadIdx.x;
+    if (thread == TELLS) release_number(told + member, times);
+    if (from >= end) return;
+    if (thread >= from && thread < end)
+      while (static_cast<int>(acquired(told + thread) - times) < 0) __nanosleep(20);
+    __syncthreads();
+  }
+  __device__ __forceinline__ Rows rows_of(int layer, int tile) const {
+    if (tile == member) return {kept(layer, KEPT_QKV), WIDE};
+    return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV};
+  }
+
+  // Where this thread's weights wait. Those of a product are fetched while the one before it is computed.
+  __device__ __forceinline__ float* slots() const { return rest + WEIGHTS + 4 * 32 * warp + 2 * column; }
+  // 8 outputs of 64 features, and 8 others 8 WARPS further
+  __device__ __forceinline__ void fetch_wide(const float* weight, int from, int outputs) const {
+    const int first[2] = {from, from + 8 * WARPS};
+    fetch_forward<2, 4>(slots(), weight, WIDTH, first, outputs, lane);
+  }
+  template <int CHUNKS> __device__ __forceinline__ void fetch_narrow(const float* weight) const {
+    const int from = 16 * (warp % 4), first[2] = {from, from + 8};
+    fetch_forward<2, CHUNKS>(slots(), weight + 16 * CHUNKS * (warp / 4), 64 * CHUNKS, first, WIDTH, lane);
+  }
+  template <int CHUNKS> __device__ __forceinline__ void fetch_narrow_back(const float* weight) const {
+    const float* const from = weight + 16 * (warp % 4);
+    fetch_backward<CHUNKS>(slots(), from, WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
+  }
+  __device__ __forceinline__ void fetch_head_back(int from) const {
+    const float* const weight = run.parameters + run.head_at() + 16 * (warp % 4);
+    fetch_backward<2>(slots(), weight, WIDTH, from, run.words, lane);
+  }
+  __device__ __forceinline__ void fetch_out_back(int layer) const {
+    fetch_backward<4>(slots(), parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
+  }
+
+  // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp /
+  // 4.
+  template <int CHUNKS>
+  __device__ __forceinline__ void narrow(const float* in, int width, const float4 (&weights)[2 * CHUNKS]) const {
+    Sum sum[2];
+    forward_product<2, CHUNKS>(sum, in + 16 * CHUNKS * (warp / 4), width, weights, lane);
+    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 2 * lane.pair;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      put2(to + 8 * i, make_float2(sum[i][0], sum[i][1]));
+      put2(to + 8 * i + 8 * PARTIAL, make_float2(sum[i][2], sum[i][3]));
+    }
+  }
+  template <int CHUNKS>
+  __device__ __forceinline__ void narrow_back(const float* in, int width, const float4 (&weights)[2 * CHUNKS]) const {
+    Sum sum[2];
+    backward_product<CHUNKS>(sum, in + 16 * CHUNKS * (warp / 4), width, weights, lane);
+    put_back(sum);
+  }
+  __device__ __forceinline__ void put_back(const Sum (&sum)[2]) const {
+    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 4 * lane.pair;
+    *reinterpret_cast<float4*>(to) = make_float4(sum[0][0], sum[1][0], sum[0][1], sum[1][1]);
+    *reinterpret_cast<float4*>(to + 8 * PARTIAL) = make_float4(sum[0][2], sum[1][2], sum[0][3], sum[1][3]);
+  }
+  __device__ __forceinline__ float2 partials() const { return sum_of_partials(rest + PARTIALS, warp, column); }
+
+  // A LayerNorm of the stream, which is written where products read it, and kept for the gradients.
+  __device__ __forceinline__ void normalise(bool trains, float2 weight, float2 bias, float* normed, float* inverse,
+                                            float* kept_for_later) {
+    float2 y;
+    const float one = layer_norm(stream, weight, bias, normed, y);
+    if (column == 0) *inverse = one;
+    put2(rest + STREAM + warp * NARROW + column, y);
+    if (trains) put2(kept_for_later, y);
+  }
+  __device__ __forceinline__ float2 vector(int layer, int of) const { return load2(parameter(layer, of) + column); }
+
+  __device__ __forceinline__ void forward_layer(int layer, bool trains);
+  __device__ __forceinline__ float forward(bool trains);
+  __device__ __forceinline__ void backward_layer(int layer);
+  __device__ __forceinline__ void backward(int batch_tokens);
+
+  // Add up, over the tile's rows, what `layer_norm_backward` has left of LayerNorm number `norm`.
+  __device__ __forceinline__ void sum_norm(int norm) const {
+    if (threadIdx.x >= 2 * WIDTH) return;
+    float sum = 0;
+#pragma unroll
+    for (int row = 0; row < ROWS; ++row) sum += sums()[row * 2 * WIDTH + threadIdx.x];
+    run.norms(slot)[norm * 2 * WIDTH + threadIdx.x] = sum;
+  }
+  // The stream's gradient, where products read it and where the gradients do.
+  __device__ __forceinline__ void put_stream(float* kept_for_later) const {
+    put2(rest + STREAM + warp * NARROW + column, stream);
+    put2(kept_for_later, stream);
+  }
+};
+
+__device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
+  const int pair = 2 * lane.pair, first[2] = {8 * warp, 8 * (warp + WARPS)};
+  {  // queries, keys and values
+    normalise(trains, vector(layer, LN_1), vector(layer, LN_1 + WIDTH), kept(layer, KEPT_1) + warp * WIDTH + column,
+              kept(layer, KEPT_INVERSES) + warp, row_out(layer, NORMED_1, WIDTH));
+    float2 bias[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      bias[i] = first[i] < QKV ? load2(parameter(layer, QKV_BIAS) + first[i] + pair) : make_float2(0, 0);
+    __syncthreads();
+    here(), layer = anew(layer);
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow<1>(parameter(layer, PROJ_WEIGHT));
+    Sum sum[2];
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (first[i] >= QKV) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 value = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias[i];
+        const int row = lane.group + 8 * half;
+        put2(kept(layer, KEPT_QKV) + row * WIDE + first[i] + pair, value);
+        if (tiles > 1) put2(out(layer, QUERIES, QKV) + row * QKV + first[i] + pair, value);
+      }
+    }
+  }
+  if (tiles > 1) exchange(0, member);
+  else __syncthreads();
+  here(), layer = anew(layer);
+  attend([&](int tile) { return rows_of(layer, tile); }, kept(layer, KEPT_QKV), member, warp / 4, warp % 4,
+         rest + PARTIALS, rest + STATISTICS, lane);
+  __syncthreads();
+  here(), layer = anew(layer);
+  {
+    float exponent;
+    const float2 mixed = mixed_of(rest + PARTIALS, rest + STATISTICS, warp, column, exponent);
+    put2(rest + MIX + warp * NARROW + column, mixed);
+    if (trains) {
+      put2(row_out(layer, MIXED, WIDTH), mixed);
+      if (column % HEAD == 0) {
+        kept(layer, KEPT_EXPONENTS)[warp * HEADS + column / HEAD] = exponent;
+        if (tiles > 1) out(layer, OF_ROW, 2 * HEADS)[warp * 2 * HEADS + column / HEAD] = exponent;
+      }
+    }
+  }
+  __syncthreads();
+  here(), layer = anew(layer);
+  {
+    float4 weights[2];
+    take(weights, slots());
+    fetch_wide(parameter(layer, FC_WEIGHT), 8 * warp, HIDDEN);
+    narrow<1>(rest + MIX, NARROW, weights);
+  }
+  const float2 of_proj = vector(layer, PROJ_BIAS), of_out = vector(layer, OUT_BIAS);
+  __syncthreads();
+  here(), layer = anew(layer);
+  {
+    stream = stream + (partials() + of_proj);
+    normalise(trains, vector(layer, LN_2), vector(layer, LN_2 + WIDTH), kept(layer, KEPT_2) + warp * WIDTH + column,
+              kept(layer, KEPT_INVERSES) + ROWS + warp, row_out(layer, NORMED_2, WIDTH));
+    const float2 bias[2] = {load2(parameter(layer, FC_BIAS) + first[0] + pair),
+                            load2(parameter(layer, FC_BIAS) + first[1] + pair)};
+    __syncthreads();
+    here(), layer = anew(layer);
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow<4>(parameter(layer, OUT_WEIGHT));
+    Sum sum[2];
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 hidden = make_float2(sum[i][2 * half], sum[i][2 * half + 1]) + bias[i];
+        const int row = lane.group + 8 * half, at = first[i] + pair;
+        const float2 activated = make_float2(hidden.x * gelu_share(hidden.x), hidden.y * gelu_share(hidden.y));
+        put2(rest + UNION + BIG + row * WIDEST + at, activated);
+        if (trains) {
+          put2(out(layer, D_HIDDEN, HIDDEN) + row * HIDDEN + at, hidden);  // until there is its gradient
+          put2(out(layer, ACTIVATED, HIDDEN) + row * HIDDEN + at, activated);
+        }
+      }
+  }
+  __syncthreads();
+  here(), layer = anew(layer);
+  {
+    float4 weights[8];
+    take(weights, slots());
+    const bool last = layer + 1 == run.layers;
+    fetch_wide(last ? run.parameters + run.head_at() : parameter(layer + 1, QKV_WEIGHT), 8 * warp, last ? run.words : QKV);
+    narrow<4>(rest + UNION + BIG, WIDEST, weights);
+  }
+  __syncthreads();
+  here(), layer = anew(layer);
+  stream = stream + (partials() + of_out);
+}
+
+// The loss of the warp's row; its exponentials are in the logits' place, and their sum in `total`.
+__device__ __forceinline__ float Tile::forward(bool trains) {
+  const int place = ROWS * member + warp, at = first + place;
+  const int id = place ? run.text[at - 1] : run.bos;
+  target = run.text[at];
+  fetch_wide(run.layers ? parameter(0, QKV_WEIGHT) : run.parameters + run.head_at(), 8 * warp, run.layers ? QKV : run.words);
+  if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
+  stream = load2(run.parameters + id * WIDTH + column) +
+           load2(run.parameters + (run.words + place) * WIDTH + column);
+  for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains);
+
+  const float *const norm = run.parameters + run.last_at(), *const head = run.parameters + run.head_at();
+  const int width = logits_width();
+  // the row without its mean waits where attention's was
+  normalise(trains, load2(norm + column), load2(norm + WIDTH + column), rest + MIX + warp * NARROW + column,
+            rest + OF_ROWS + warp, row_out(run.layers, NORMED_F, WIDTH));
+  __syncthreads();
+  here();
+  for (int from = 8 * warp; from < run.words; from += 16 * WARPS) {
+    const int first[2] = {from, from + 8 * WARPS};
+    float4 weights[8];
+    take(weights, slots());
+    if (from + 16 * WARPS < run.words) fetch_wide(head, from + 16 * WARPS, run.words);
+    Sum sum[2];
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int word = first[i] + 2 * lane.pair + j;
+        if (word >= run.words) continue;
+        const float bias = head[run.words * WIDTH + word];
+        logits()[lane.group * width + word] = sum[i][j] + bias;
+        logits()[(lane.group + 8) * width + word] = sum[i][j + 2] + bias;
+      }
+  }
+  await_copies<0>();  // a warp without words has taken none
+  if (trains) fetch_head_back(32 * (warp / 4));
+  __syncthreads();
+  here();
+  float* const row = logits() + warp * width;
+  float most = -INFINITE;
+#pragma unroll 4
+  for (int word = column / 2; word < run.words; word += 32) most = fmaxf(most, row[word]);
+  most = most_of_warp(most);
+  const float of_target = row[target] - most;
+  __syncwarp();
+  total = 0;
+#pragma unroll 4
+  for (int word = column / 2; word < run.words; word += 32) {
+    const float power = expf(row[word] - most);
+    total += power;
+    row[word] = power;
+  }
+  total = sum_of_warp(total);
+  return logf(total) - of_target;
+}
+
+// The probabilities of the row become its gradient, then everything before them gets its own.
+__device__ __forceinline__ void Tile::backward(int batch_tokens) {
+  const int width = logits_width();
+  const float2 norm = load2(run.parameters + run.last_at() + column);
+  {
+    float* const row = logits() + warp * width;
+    const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
+    float* const to = run.field(run.layers, D_LOGITS) + (slot * ROWS + warp) * run.words_up();
+#pragma unroll 4
+    for (int word = column / 2; word < run.words_up(); word += 32) {
+      const float gradient = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
+      row[word] = gradient;
+      to[word] = gradient;
+    }
+    count_block(run.counters + READY);
+    here();
+    Sum sum[2];
+    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128) {
+      float4 weights[4];
+      take(weights, slots());
+      if (from + 128 < run.words_up()) fetch_head_back(from + 128);
+      backward_product<2>(sum, logits() + from, width, weights, lane);
+    }
+    await_copies<0>();
+    fetch_out_back(run.layers - 1);
+    put_back(sum);
+  }
+  __syncthreads();
+  here();
+  stream = layer_norm_backward(partials(), norm, rest + MIX + warp * NARROW + column, rest[OF_ROWS + warp],
+                               sums() + warp * 2 * WIDTH + column);
+  for (int layer = run.layers; layer--;) backward_layer(layer);
+  put2(row_out(run.layers, D_EMBEDDING, WIDTH), stream);
+  __syncthreads();
+  here();
+  sum_norm(0);
+}
+
+__device__ __forceinline__ void Tile::backward_layer(int layer) {
+  const float2 ln_1 = vector(layer, LN_1), ln_2 = vector(layer, LN_2);
+  {  // the feed-forward network
+    put_stream(row_out(layer, D_OUT, WIDTH));
+    __syncthreads();
+    here(), layer = anew(layer);
+    sum_norm(2 * layer + 2);
+    const int at = 16 * warp + 4 * lane.pair;
+    float* const gradients = out(layer, D_HIDDEN, HIDDEN) + lane.group * HIDDEN + at;
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow_back<4>(parameter(layer, FC_WEIGHT));
+    const float4 of_rows[2] = {load4(gradients), load4(gradients + 8 * HIDDEN)};
+    Sum sum[2];
+    backward_product<4>(sum, rest + STREAM, NARROW, weights, lane);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = lane.group + 8 * half;
+      const float4 hidden = of_rows[half];
+      const float4 gradient =
+          make_float4(sum[0][2 * half] * gelu_slope(hidden.x), sum[1][2 * half] * gelu_slope(hidden.y),
+                      sum[0][2 * half + 1] * gelu_slope(hidden.z), sum[1][2 * half + 1] * gelu_slope(hidden.w));
+      *reinterpret_cast<float4*>(rest + UNION + BIG + row * WIDEST + at) = gradient;
+      *reinterpret_cast<float4*>(gradients + 8 * half * HIDDEN) = gradient;
+    }
+  }
+  __syncthreads();
+  here(), layer = anew(layer);
+  {
+    float4 weights[8];
+    take(weights, slots());
+    fetch_narrow_back<1>(parameter(layer, PROJ_WEIGHT));
+    narrow_back<4>(rest + UNION + BIG, WIDEST, weights);
+  }
+  __syncthreads();
+  here(), layer = anew(layer);
+  stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
+                                        kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH + column);
+  put_stream(row_out(layer, D_PROJ, WIDTH));
+  __syncthreads();
+  here(), layer = anew(layer);
+  sum_norm(2 * layer + 1);
+  {
+    float4 weights[2];
+    take(weights, slots());
+    fetch_narrow_back<3>(parameter(layer, QKV_WEIGHT));
+    narrow_back<1>(rest + STREAM, NARROW, weights);
+  }
+  const float2 mixed = load2(row_out(layer, MIXED, WIDTH));
+  __syncthreads();
+  here(), layer = anew(layer);
+  {  // attention
+    const float2 gradient = partials(), product = gradient * mixed;
+    put2(rest + MIX + warp * NARROW + column, gradient);
+    float along = product.x + product.y;
+#pragma unroll
+    for (int distance = HEAD / 4; distance; distance /= 2) along += __shfl_xor_sync(~0u, along, distance);
+    if (column % HEAD == 0) {
+      rest[OF_ROWS + warp * HEADS + column / HEAD] = along;
+      if (tiles > 1) out(layer, OF_ROW, 2 * HEADS)[warp * 2 * HEADS + HEADS + column / HEAD] = along;
+    }
+    if (tiles > 1) put2(row_out(layer, D_MIXED, WIDTH), gradient);
+  }
+  if (tiles > 1) exchange(member + 1, tiles);
+  else __syncthreads();
+  here(), layer = anew(layer);
+  attend_backward(
+      [&](int tile) { return rows_of(layer, tile); },
+      [&](int tile) {
+        if (tile == member) return Rows{rest + MIX, NARROW};
+        return Rows{out(layer, D_MIXED, WIDTH) + (tile - member) * ROWS * WIDTH, WIDTH};
+      },
+      [&](int tile, int row, int head) {
+        if (tile == member)
+          return make_float2(kept(layer, KEPT_EXPONENTS)[row * HEADS + head], rest[OF_ROWS + row * HEADS + head]);
+        const float* const of = out(layer, OF_ROW, 2 * HEADS) + ((tile - member) * ROWS + row) * 2 * HEADS + head;
+        return make_float2(of[0], of[HEADS]);
+      },
+      kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp / 4, warp % 4,
+      gradients_of_part(rest, warp % 4), lane);
+  __syncthreads();
+  here(), layer = anew(layer);
+  {
+    const int for_queries = parts_of_queries(member, tiles);
+#pragma unroll
+    for (int of = 0; of < 3; ++of) {  // queries, keys, values
+      float2 gradient = make_float2(0, 0);
+#pragma unroll
+      for (int part = 0; part < 4; ++part)
+        if ((part < for_queries) == (of == 0))
+          gradient = gradient + at2(gradients_of_part(rest, part) + warp * PART + of / 2 * WIDTH + column);
+      put2(rest + UNION + LARGE + warp * WIDE + of * WIDTH + column, gradient);
+      put2(row_out(layer, D_QKV, QKV) + of * WIDTH, gradient);
+    }
+  }
+  count_block(run.counters + READY + run.layers - layer);
+  here(), layer = anew(layer);
+  {
+    float4 weights[6];
+    take(weights, slots());
+    if (layer) fetch_out_back(layer - 1);
+    narrow_back<3>(rest + UNION + LARGE, WIDE, weights);
+  }
+  __syncthreads();
+  here(), layer = anew(layer);
+  stream = stream + layer_norm_backward(partials(), ln_1, kept(layer, KEPT_1) + warp * WIDTH + column,
+                                        kept(layer, KEPT_INVERSES)[warp], sums() + warp * 2 * WIDTH + column);
+}
+
+// Whether weight decay applies to a parameter: to matrices and embeddings.
+__device__ __forceinline__ bool decays(const Run& run, int i) {
+  if (i < run.layer_at(0)) return true;
+  if (i >= run.last_at()) return i >= run.head_at() && i < run.count() - run.words;
+  const int of = (i - run.layer_at(0)) % LAYER;
+  return (of >= QKV_WEIGHT && of < QKV_BIAS) || (of >= PROJ_WEIGHT && of < PROJ_BIAS) ||
+         (of >= FC_WEIGHT && of < FC_BIAS) || (of >= OUT_WEIGHT && of < OUT_BIAS);
+}
+
+constexpr int UPDATES = 5;  // parameters that a thread has at once
+
+// AdamW; returns the norm of the gradients. `rates`: the factor of the update, what is added to the root, and what
+// weights shrink to. Nothing is changed where the norm is not finite.
+__device__ __forceinline__ float update(const Run& run, const float* rates, float* scratch) {
+  const int count = run.count(), step = gridDim.x * THREADS;
+  const float factor = rates[0], epsilon = rates[1], shrink = rates[2];
+  float gradient[UPDATES], mean[UPDATES], square[UPDATES], before[UPDATES];
+  auto load = [&](int from) {
+#pragma unroll
+    for (int i = 0; i < UPDATES; ++i) {
+      const int at = from + i * step;
+      if (at >= count) continue;
+      gradient[i] = run.gradients[at], before[i] = run.parameters[at];
+      mean[i] = run.mean[at], square[i] = run.square[at];
+    }
+  };
+  int from = blockIdx.x * THREADS + anew(threadIdx.x);
+  load(from);
+  const float norm = sqrtf(sum_of(run.squares(), gridDim.x, scratch)), scale = norm > run.clip ? run.clip / norm : 1;
+  if (!(norm < INFINITE)) return norm;
+  while (from < count) {
+#pragma unroll
+    for (int i = 0; i < UPDATES; ++i) {
+      const int at = from + i * step;
+      if (at >= count) continue;
+      const float of = gradient[i] * scale, first = run.beta_1 * mean[i] + (1 - run.beta_1) * of;
+      const float second = run.beta_2 * square[i] + (1 - run.beta_2) * of * of;
+      run.mean[at] = first, run.square[at] = second;
+      // the root, also of 0
+      const float root = second * rsqrtf(fmaxf(second, 1e-37f));
+      const float shrunk = decays(run, at) ? before[i] * shrink : before[i];
+      run.parameters[at] = shrunk - __fdividef(first, root + epsilon) * factor;
+    }
+    from += UPDATES * step;
+    if (from < count) load(from);
+  }
+  return norm;
+}
