@@ -9,9 +9,10 @@ import torch
 
 from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.training import rungs
+from minikernel.measure.training.curves import Task, curves
 from minikernel.measure.training.figures import bars, excess_percent, step_figures
-from minikernel.measure.training.names import ONE, RUNGS
-from minikernel.measure.training.rungs import RATE, Step, model_at_start
+from minikernel.measure.training.names import GRAPH, ONE, OURS, RUNGS
+from minikernel.measure.training.rungs import RATE, Step, model_at_start, synchronize
 from minikernel.model.train import launch
 from minikernel.model.train.tables import AdamW
 from minimodel.corpus import TokenStream
@@ -45,11 +46,15 @@ def run_contest(
     if device.type == "cuda":
         torch.cuda.set_device(device)  # of which graphs are captured
     settings = AdamW(**{name: training[name] for name in SETTINGS if name in training})
-    result: dict = {"config": asdict(config), "limit_nats": limit_nats, "steps": [], "whole": [], "left_out": []}
+    result: dict = {"config": asdict(config), "limit_nats": limit_nats}
+    result |= {name: [] for name in ("steps", "whole", "curves", "left_out")}
     # the whole trainings first: a limit on time cuts what comes last, and only steps are many
     for seed in params["seeds"]:
         result["whole"].append(row := whole(config, training, settings, text, held_out, limit_nats, seed, device))
         log(in_line(row))
+    if params["curve_seconds"]:
+        task = Task(config, training, settings, text, held_out, params["seeds"][0])
+        result["curves"] = curves(task, device, params["curve_seconds"], log)
     shapes = dict.fromkeys((phase["batch"], phase["time"]) for phase in training["phases"])
     for batch, length in shapes:
         if time.monotonic() - began > params["time_limit_seconds"]:
@@ -77,15 +82,17 @@ def steps_at(
     ids, targets = (torch.from_numpy(each).to(device) for each in rows)
     ways = rungs.torch_steps(config, ids, targets, settings, compiles)
     model, calm = model_at_start(config, 0, device), replace(settings, learning_rate=RATE, final_learning_rate=RATE)
-    samples: dict[str, list[float]] = {name: [] for name in (*ways, ONE, DUPLICATE)}
+    samples: dict[str, list[float]] = {name: [] for name in (*ways, *OURS, DUPLICATE)}
 
-    def in_one_launch(turn: int) -> float:
-        many = params["steps"][ONE]
-        return 1e6 * launch.train(model, text, [(many, batch, length)], optimizer=calm, seed=turn).seconds / many
+    def ours(launches: str, turn: int) -> float:
+        many = params["steps"][launches]
+        schedule = [(many, batch, length)]
+        trained = launch.train(model, text, schedule, optimizer=calm, seed=turn, launches=launches)
+        return 1e6 * trained.seconds / many
 
     for turn in range(params["turns"] + 1):
         taken = {name: microseconds(step, params["steps"][name], device) for name, step in ways.items()}
-        taken |= {name: in_one_launch(turn) for name in (ONE, DUPLICATE)}
+        taken |= {name: ours(launches, turn) for name, launches in ((GRAPH, GRAPH), (ONE, ONE), (DUPLICATE, ONE))}
         for name, us in taken.items():
             samples[name] += [us] if turn else []  # the first turn compiles and warms up
     return [
@@ -110,12 +117,6 @@ def microseconds(step: Step, steps: int, device: torch.device) -> float:
         step()
     synchronize(device)
     return 1e6 * (time.perf_counter() - begun) / steps
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait for a GPU; a CPU has no work left when a call returns."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def whole(

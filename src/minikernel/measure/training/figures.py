@@ -9,11 +9,19 @@ from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.training.names import (
     EAGER,
     EXCESS_PERCENT,
+    GRAPH,
     GRAPH_OF_COMPILED,
+    GRAPH_OVER_GRAPH,
     ONE,
     OVER_EAGER,
     OVER_GRAPH,
     WHOLE_SECONDS,
+)
+
+RATIOS = (
+    (ONE, GRAPH_OF_COMPILED, OVER_GRAPH),
+    (ONE, EAGER, OVER_EAGER),
+    (GRAPH, GRAPH_OF_COMPILED, GRAPH_OVER_GRAPH),
 )
 
 
@@ -43,15 +51,15 @@ def bars(steps: list[dict], whole: list[dict]) -> list[dict]:
     found = []
     for (batch, time), rows in _shapes(steps):
         us = {row["rung"]: row["us_per_step"] for row in rows}
-        for peer, bar in ((GRAPH_OF_COMPILED, OVER_GRAPH), (EAGER, OVER_EAGER)):
-            value = us[peer] / us[ONE] if peer in us and ONE in us else None
-            place = {"batch": batch, "time": time, "peer": peer}
+        for rung, peer, bar in RATIOS:
+            value = us[peer] / us[rung] if peer in us and rung in us else None
+            place = {"rung": rung, "batch": batch, "time": time, "peer": peer}
             met = value is not None and value >= bar
             found.append({"what": "step", **place, "value": value, "bar": bar, "met": met})
     for what, name, bar in (("seconds", "seconds", WHOLE_SECONDS), ("excess", "excess_percent", EXCESS_PERCENT)):
         # of all seeds the worst
         worst = max((row[name] for row in whole), default=None)
-        nowhere = {"batch": None, "time": None, "peer": None}
+        nowhere = {"rung": ONE, "batch": None, "time": None, "peer": None}
         met = worst is not None and worst <= bar
         found.append({"what": what, **nowhere, "value": worst, "bar": bar, "met": met})
     return found

@@ -25,6 +25,12 @@ def model_at_start(config: MiniGPTConfig, seed: int, device: torch.device) -> Gr
     return port(start)[0].to(device).train()
 
 
+def synchronize(device: torch.device) -> None:
+    """Wait for a GPU; a CPU has no work left when a call returns."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def torch_step(model: GrammarMiniGPT, ids: Tensor, targets: Tensor, settings: AdamW, compiled: bool) -> Step:
     """A step of PyTorch's training of a model on one batch, at a constant learning rate."""
     matrices = [each for each in model.parameters() if each.ndim == 2]

@@ -29,6 +29,7 @@ def training_view(made: dict | None) -> dict | None:
         "least": min(row["excess_percent"] for row in whole) / 100,
         "most": max(row["excess_percent"] for row in whole) / 100,
         "limit": made["limit_nats"],
+        "curves": made["curves"],
         "bars": [{**bar, "missed_by": missed_by(bar)} for bar in made["bars"]],
         "left_out": made["left_out"],
     }
