@@ -81,71 +81,47 @@ template <class Sums> __device__ __forceinline__ void add(Sums& sum, const Chunk
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// Weights come to shared memory while the product before theirs is computed. A thread copies what it will read itself, 16
-// bytes a slot, so that there is nothing to wait for but its own copies, and no two lanes read the same bank.
-__device__ __forceinline__ float* slot_of(float* slots, int slot) { return slots + 4 * THREADS * slot; }
-
-// What `take` has as 16 features of an output each, for `forward_product`: tile i has outputs `first[i]` and the 7 after
-// it, as far as there are `outputs`.
+// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as
+// far as there are `outputs`; the features begin where `in` and `weight` point to. All weights are loaded before the
+// first is used.
 template <int TILES, int CHUNKS>
-__device__ __forceinline__ void fetch_forward(float* slots, const float* weight, int width, const int (&first)[TILES],
-                                              int outputs, Lane lane) {
-  static_assert(TILES * CHUNKS <= SLOTS, "a slot for each piece");
+__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width, const float* weight,
+                                                int width, const int (&first)[TILES], int outputs, Lane lane) {
+  float4 weights[TILES][CHUNKS];
 #pragma unroll
   for (int i = 0; i < TILES; ++i) {
     const int output = first[i] + lane.group;
-    const float* const from = weight + output * width + 4 * lane.pair;
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk)
-      copy_16(slot_of(slots, i * CHUNKS + chunk), from + 16 * chunk, output < outputs);
+      weights[i][chunk] = output < outputs ? load4(weight + output * width + 16 * chunk + 4 * lane.pair)
+                                           : make_float4(0, 0, 0, 0);
+  }
+#pragma unroll
+  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+#pragma unroll
+    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i][chunk]);
   }
 }
 
-// For `backward_product`: of 16 CHUNKS outputs from `first` on, as far as there are `outputs`, the 16 columns that begin
-// where `weight` points to.
+// in W: 16 rows by the 16 columns that begin where `weight` points to, over 16 CHUNKS outputs of W from `first` on, as
+// far as there are `outputs`. sum[i][j] has column 2 (2 pair + j % 2) + i.
 template <int CHUNKS>
-__device__ __forceinline__ void fetch_backward(float* slots, const float* weight, int width, int first, int outputs,
-                                               Lane lane) {
-  static_assert(2 * CHUNKS <= SLOTS, "a slot for two pieces");
+__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width, const float* weight,
+                                                 int width, int first, int outputs, Lane lane) {
+  float2 weights[CHUNKS][4];
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int output = first + 16 * chunk + 4 * lane.pair + i;
-      copy_8(slot_of(slots, 2 * chunk + i / 2) + i % 2 * 2, weight + output * width + 2 * lane.group,
-             output < outputs);
+      weights[chunk][i] = output < outputs ? load2(weight + output * width + 2 * lane.group) : make_float2(0, 0);
     }
-}
-
-// Wait for what this thread has fetched, and have it in registers: the slots are free.
-template <int COUNT> __device__ __forceinline__ void take(float4 (&weights)[COUNT], float* slots) {
-  await_copies<0>();
-#pragma unroll
-  for (int i = 0; i < COUNT; ++i) weights[i] = *reinterpret_cast<const float4*>(slot_of(slots, i));
-}
-
-// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features, which begin where `in` points to.
-template <int TILES, int CHUNKS>
-__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width,
-                                                const float4 (&weights)[TILES * CHUNKS], Lane lane) {
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
-#pragma unroll
-    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i * CHUNKS + chunk]);
-  }
-}
-
-// in W: 16 rows by 16 columns, over 16 CHUNKS outputs of W, of which the first is where `in` points to. sum[i][j] has
-// column 2 (2 pair + j % 2) + i.
-template <int CHUNKS>
-__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width,
-                                                 const float4 (&weights)[2 * CHUNKS], Lane lane) {
-#pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
-    const float4 upper = weights[2 * chunk], lower = weights[2 * chunk + 1];
-    add(sum[0], a, make_float4(upper.x, upper.z, lower.x, lower.z));
-    add(sum[1], a, make_float4(upper.y, upper.w, lower.y, lower.w));
+    const Chunk a = chunk_of(in + first + 16 * chunk, in_width, lane);
+    const float2(&w)[4] = weights[chunk];
+    add(sum[0], a, make_float4(w[0].x, w[1].x, w[2].x, w[3].x));
+    add(sum[1], a, make_float4(w[0].y, w[1].y, w[2].y, w[3].y));
   }
 }

@@ -19,31 +19,15 @@ __device__ __forceinline__ unsigned acquired(const unsigned* from) {
   return value;
 }
 
+// What other threads have written, in global or shared memory, and this one has seen, is what the copy engine finds.
+__device__ __forceinline__ void fence_all_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 // Count, or say a number; who acquires it sees what the block has written before its last barrier.
 __device__ __forceinline__ void release_one_more(unsigned* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 __device__ __forceinline__ void release_number(unsigned* to, unsigned number) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
-}
-
-// Start copying 16 or 8 bytes to shared memory, or zeros: for this thread alone, which waits with `finish_copies`.
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-__device__ __forceinline__ void copy_16(float* to, const float* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void copy_8(float* to, const float* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from), "r"(there ? 8 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All but the last LEFT groups have come.
-template <int LEFT> __device__ __forceinline__ void await_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
 // sum += a b: 16 rows by 8 columns over 8 features. a: (row group, k pair), (group + 8, pair), (group, pair + 4),
