@@ -50,7 +50,7 @@ __device__ __forceinline__ int rounded_up(int x, int to) { return (x + to - 1) /
 
 // All that the kernel is given.
 struct Run {
-  float *parameters, *gradients, *mean, *square, *kept, *record;
+  float *parameters, *packed, *gradients, *mean, *square, *kept, *record;
   const int *text, *firsts;
   const float* rates;
   unsigned* counters;
@@ -58,15 +58,20 @@ struct Run {
   int layers, words, positions, bos, tokens, evaluate_every;
   float beta_1, beta_2, clip;
 
-  __device__ __forceinline__ int words_up() const { return rounded_up(words, 32); }
-  __device__ __forceinline__ int layer_at(int layer) const { return (words + positions) * WIDTH + layer * LAYER; }
+  __device__ __forceinline__ int words_up() const { return rounded_up(anew(words), 32); }
+  __device__ __forceinline__ int layer_at(int layer) const { return (anew(words) + positions) * WIDTH + layer * LAYER; }
   __device__ __forceinline__ int last_at() const { return layer_at(layers); }
   __device__ __forceinline__ int head_at() const { return last_at() + 2 * WIDTH; }
   __device__ __forceinline__ int count() const { return head_at() + words * (WIDTH + 1); }
 
+  // the matrices as packed.cuh has them
+  __device__ __forceinline__ float* packed_layer(int layer) const;
+  __device__ __forceinline__ float* packed_head() const;
+  __device__ __forceinline__ float* packed_head_back() const;
+
   // (tokens, width of the field) of what is kept for each token, or as `turned` says
   __device__ __forceinline__ float* field(int layer, int of) const {
-    return kept + (layer * KEPT + of) * tokens;
+    return kept + (layer * KEPT + of) * anew(tokens);
   }
   __device__ __forceinline__ float* last_field(int of) const { return field(layers, of); }
   // (tiles, 2 layers + 1, 2, WIDTH): each tile's sums of the LayerNorms' gradients; then the tokens' losses; then the

@@ -50,6 +50,12 @@ def floats_of(config: MiniGPTConfig, tokens: int, blocks: int) -> int:
     return tokens * of_token + tokens // ROWS * norms + tokens + blocks
 
 
+def packed_floats(config: MiniGPTConfig) -> int:
+    """Floats of the matrices as the products read them: of the layers, then of the head, forth and back."""
+    slots = 50 * config.n_layer + -(-config.vocab_size // 256) * 8 + -(-config.vocab_size // 128) * 4
+    return slots * 4 * THREADS
+
+
 def check_model(config: MiniGPTConfig, most_shared_bytes: int) -> None:
     """Refuse a model that the kernel does not take.
 

@@ -81,47 +81,28 @@ template <class Sums> __device__ __forceinline__ void add(Sums& sum, const Chunk
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as
-// far as there are `outputs`; the features begin where `in` and `weight` point to. All weights are loaded before the
-// first is used.
+// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features, which begin where `in` points to.
 template <int TILES, int CHUNKS>
-__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width, const float* weight,
-                                                int width, const int (&first)[TILES], int outputs, Lane lane) {
-  float4 weights[TILES][CHUNKS];
-#pragma unroll
-  for (int i = 0; i < TILES; ++i) {
-    const int output = first[i] + lane.group;
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk)
-      weights[i][chunk] = output < outputs ? load4(weight + output * width + 16 * chunk + 4 * lane.pair)
-                                           : make_float4(0, 0, 0, 0);
-  }
+__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width,
+                                                const float4 (&weights)[TILES * CHUNKS], Lane lane) {
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
     const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
 #pragma unroll
-    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i][chunk]);
+    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i * CHUNKS + chunk]);
   }
 }
 
-// in W: 16 rows by the 16 columns that begin where `weight` points to, over 16 CHUNKS outputs of W from `first` on, as
-// far as there are `outputs`. sum[i][j] has column 2 (2 pair + j % 2) + i.
+// in W: 16 rows by 16 columns, over 16 CHUNKS outputs of W, of which the first is where `in` points to. sum[i][j] has
+// column 2 (2 pair + j % 2) + i.
 template <int CHUNKS>
-__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width, const float* weight,
-                                                 int width, int first, int outputs, Lane lane) {
-  float2 weights[CHUNKS][4];
-#pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int output = first + 16 * chunk + 4 * lane.pair + i;
-      weights[chunk][i] = output < outputs ? load2(weight + output * width + 2 * lane.group) : make_float2(0, 0);
-    }
+__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width,
+                                                 const float4 (&weights)[2 * CHUNKS], Lane lane) {
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + first + 16 * chunk, in_width, lane);
-    const float2(&w)[4] = weights[chunk];
-    add(sum[0], a, make_float4(w[0].x, w[1].x, w[2].x, w[3].x));
-    add(sum[1], a, make_float4(w[0].y, w[1].y, w[2].y, w[3].y));
+    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+    const float4 upper = weights[2 * chunk], lower = weights[2 * chunk + 1];
+    add(sum[0], a, make_float4(upper.x, upper.z, lower.x, lower.z));
+    add(sum[1], a, make_float4(upper.y, upper.w, lower.y, lower.w));
   }
 }

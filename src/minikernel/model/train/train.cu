@@ -13,6 +13,7 @@
 #include "ptx.cuh"
 #include "products.cuh"
 #include "layout.cuh"
+#include "packed.cuh"
 #include "rows.cuh"
 #include "attention.cuh"
 #include "gradients.cuh"
@@ -126,13 +127,21 @@ struct Tile {
     return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV};
   }
 
+  // Ask for what this thread needs of a product's weights: some work before it is multiplied.
+  template <int COUNT>
+  __device__ __forceinline__ void ask(float4 (&weights)[COUNT], const float* packed, int slot = 0) const {
+    const float* const from = packed + slot * SLOT + 4 * 32 * warp + 2 * column;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) weights[i] = load_past(from + i * SLOT);
+  }
+
   // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp /
   // 4.
-  template <int CHUNKS> __device__ __forceinline__ void narrow(const float* in, int width, const float* weight) const {
-    const int from = 16 * (warp % 4), feature = 16 * CHUNKS * (warp / 4), first[2] = {from, from + 8};
+  template <int CHUNKS>
+  __device__ __forceinline__ void narrow(const float* in, int width, const float4 (&weights)[2 * CHUNKS]) const {
     Sum sum[2];
-    forward_product<2, CHUNKS>(sum, in + feature, width, weight + feature, 64 * CHUNKS, first, WIDTH, lane);
-    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + from + 2 * lane.pair;
+    forward_product<2, CHUNKS>(sum, in + 16 * CHUNKS * (warp / 4), width, weights, lane);
+    float* const to = rest + PARTIALS + (warp / 4 * ROWS + lane.group) * PARTIAL + 16 * (warp % 4) + 2 * lane.pair;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       put2(to + 8 * i, make_float2(sum[i][0], sum[i][1]));
@@ -140,10 +149,9 @@ struct Tile {
     }
   }
   template <int CHUNKS>
-  __device__ __forceinline__ void narrow_back(const float* in, int width, const float* weight) const {
+  __device__ __forceinline__ void narrow_back(const float* in, int width, const float4 (&weights)[2 * CHUNKS]) const {
     Sum sum[2];
-    const int first = 16 * CHUNKS * (warp / 4);
-    backward_product<CHUNKS>(sum, in, width, weight + 16 * (warp % 4), WIDTH, first, 64 * CHUNKS, lane);
+    backward_product<CHUNKS>(sum, in + 16 * CHUNKS * (warp / 4), width, weights, lane);
     put_back(sum);
   }
   __device__ __forceinline__ void put_back(const Sum (&sum)[2]) const {
@@ -164,7 +172,8 @@ struct Tile {
   }
   __device__ __forceinline__ float2 vector(int layer, int of) const { return load2(parameter(layer, of) + column); }
 
-  __device__ __forceinline__ void forward_layer(int layer, bool trains);
+  // `weights` are those of the first product of the layer, then those of the next layer or of the head.
+  __device__ __forceinline__ void forward_layer(int layer, bool trains, float4 (&weights)[8]);
   __device__ __forceinline__ float forward(bool trains);
   __device__ __forceinline__ void backward_layer(int layer);
   __device__ __forceinline__ void backward(int batch_tokens);
@@ -184,7 +193,7 @@ struct Tile {
   }
 };
 
-__device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
+__device__ __forceinline__ void Tile::forward_layer(int layer, bool trains, float4 (&weights)[8]) {
   const int pair = 2 * lane.pair, first[2] = {8 * warp, 8 * (warp + WARPS)};
   {  // queries, keys and values
     normalise(trains, vector(layer, LN_1), vector(layer, LN_1 + WIDTH), kept(layer, KEPT_1) + warp * WIDTH + column,
@@ -196,7 +205,7 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
     __syncthreads();
     here(), layer = anew(layer);
     Sum sum[2];
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, QKV_WEIGHT), WIDTH, first, QKV, lane);
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (first[i] >= QKV) continue;
@@ -216,6 +225,8 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
          rest + PARTIALS, rest + STATISTICS, lane);
   __syncthreads();
   here(), layer = anew(layer);
+  float4 of_narrow[2];
+  ask(of_narrow, run.packed_layer(layer), PROJ_FORTH);
   {
     float exponent;
     const float2 mixed = mixed_of(rest + PARTIALS, rest + STATISTICS, warp, column, exponent);
@@ -230,7 +241,8 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   }
   __syncthreads();
   here(), layer = anew(layer);
-  narrow<1>(rest + MIX, NARROW, parameter(layer, PROJ_WEIGHT));
+  narrow<1>(rest + MIX, NARROW, of_narrow);
+  ask(weights, run.packed_layer(layer), FC_FORTH);
   const float2 of_proj = vector(layer, PROJ_BIAS), of_out = vector(layer, OUT_BIAS);
   __syncthreads();
   here(), layer = anew(layer);
@@ -243,7 +255,8 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
     __syncthreads();
     here(), layer = anew(layer);
     Sum sum[2];
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, parameter(layer, FC_WEIGHT), WIDTH, first, HIDDEN, lane);
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
+    ask(weights, run.packed_layer(layer), OUT_FORTH);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -260,7 +273,8 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   }
   __syncthreads();
   here(), layer = anew(layer);
-  narrow<4>(rest + UNION + BIG, WIDEST, parameter(layer, OUT_WEIGHT));
+  narrow<4>(rest + UNION + BIG, WIDEST, weights);
+  ask(weights, run.packed_layer(layer + 1));  // after the last layer's there are the head's
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + (partials() + of_out);
@@ -272,9 +286,11 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   const int id = place ? run.text[at - 1] : run.bos;
   target = run.text[at];
   if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
+  float4 weights[8];
+  ask(weights, run.packed_layer(0));
   stream = load2(run.parameters + id * WIDTH + column) +
            load2(run.parameters + (run.words + place) * WIDTH + column);
-  for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains);
+  for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains, weights);
 
   const float *const norm = run.parameters + run.last_at(), *const head = run.parameters + run.head_at();
   const int width = logits_width();
@@ -286,16 +302,24 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   for (int from = 8 * warp; from < run.words; from += 16 * WARPS) {
     Sum sum[2];
     const int first[2] = {from, from + 8 * WARPS};
-    forward_product<2, 4>(sum, rest + STREAM, NARROW, head, WIDTH, first, run.words, lane);
+    float bias[2][2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int word = first[i] + 2 * lane.pair + j;
+        bias[i][j] = word < run.words ? head[run.words * WIDTH + word] : 0;
+      }
+    forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
+    if (from + 16 * WARPS < run.words) ask(weights, run.packed_head(), (from / 128 + 2) * 4);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int word = first[i] + 2 * lane.pair + j;
         if (word >= run.words) continue;
-        const float bias = head[run.words * WIDTH + word];
-        logits()[lane.group * width + word] = sum[i][j] + bias;
-        logits()[(lane.group + 8) * width + word] = sum[i][j + 2] + bias;
+        logits()[lane.group * width + word] = sum[i][j] + bias[i][j];
+        logits()[(lane.group + 8) * width + word] = sum[i][j + 2] + bias[i][j];
       }
   }
   __syncthreads();
@@ -329,7 +353,8 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
   const int width = logits_width();
   const float2 norm = load2(run.parameters + run.last_at() + column);
   {
-    const float* const head = run.parameters + run.head_at() + 16 * (warp % 4);
+    float4 weights[4];
+    ask(weights, run.packed_head_back());
     float* const row = logits() + warp * width;
     const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
     float* const to = dy_out(run.layers, D_LOGITS, warp, column / 2);
@@ -348,8 +373,14 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
     count_block(run.counters + READY);
     here();
     Sum sum[2];
-    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128)
-      backward_product<2>(sum, logits(), width, head, WIDTH, from, run.words, lane);
+    const float* in = logits() + 32 * (warp / 4);
+    for (int left = run.words_up() - 32 * (warp / 4), round = 1; left > 0; left -= 128, in += 128, ++round) {
+      float4 next[4];
+      if (left > 128) ask(next, run.packed_head_back(), 4 * round);
+      backward_product<2>(sum, in, width, weights, lane);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) weights[i] = next[i];
+    }
     put_back(sum);
   }
   __syncthreads();
@@ -364,14 +395,17 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
 }
 
 __device__ __forceinline__ void Tile::backward_layer(int layer) {
+  float4 weights[8];
   const float2 ln_1 = vector(layer, LN_1), ln_2 = vector(layer, LN_2);
   {  // the feed-forward network
     put_stream(dy_out(layer, D_OUT, warp, column));
+    ask(weights, run.packed_layer(layer), OUT_BACK);
     __syncthreads();
     here(), layer = anew(layer);
     sum_norm(2 * layer + 2);
     Sum sum[2];
-    backward_product<4>(sum, rest + STREAM, NARROW, parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
+    backward_product<4>(sum, rest + STREAM, NARROW, weights, lane);
+    ask(weights, run.packed_layer(layer), FC_BACK);
     const int at = 16 * warp + 4 * lane.pair;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -386,7 +420,9 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   }
   __syncthreads();
   here(), layer = anew(layer);
-  narrow_back<4>(rest + UNION + BIG, WIDEST, parameter(layer, FC_WEIGHT));
+  narrow_back<4>(rest + UNION + BIG, WIDEST, weights);
+  float4 of_narrow[2];
+  ask(of_narrow, run.packed_layer(layer), PROJ_BACK);
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
@@ -395,7 +431,7 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   __syncthreads();
   here(), layer = anew(layer);
   sum_norm(2 * layer + 1);
-  narrow_back<1>(rest + STREAM, NARROW, parameter(layer, PROJ_WEIGHT));
+  narrow_back<1>(rest + STREAM, NARROW, of_narrow);
   const float2 mixed = load2(x_out(layer, MIXED, warp, column));
   __syncthreads();
   here(), layer = anew(layer);
@@ -430,6 +466,8 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
       gradients_of_part(rest, warp / 4), lane);
   __syncthreads();
   here(), layer = anew(layer);
+  float4 of_qkv[6];
+  ask(of_qkv, run.packed_layer(layer), QKV_BACK);
   {
     const int for_queries = parts_of_queries(member, tiles);
 #pragma unroll
@@ -445,7 +483,7 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   }
   count_block(run.counters + READY + run.layers - layer);
   here(), layer = anew(layer);
-  narrow_back<3>(rest + UNION + LARGE, WIDE, parameter(layer, QKV_WEIGHT));
+  narrow_back<3>(rest + UNION + LARGE, WIDE, of_qkv);
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + layer_norm_backward(partials(), ln_1, kept(layer, KEPT_1) + warp * WIDTH + column,
@@ -493,21 +531,25 @@ __device__ __forceinline__ float update(const Run& run, const float* rates, floa
       // the root, also of 0
       const float root = second * rsqrtf(fmaxf(second, 1e-37f));
       const float shrunk = decays(run, at) ? before[i] * shrink : before[i];
-      run.parameters[at] = shrunk - __fdividef(first, root + epsilon) * factor;
+      scratch[WARPS + i * THREADS + threadIdx.x] = run.parameters[at] =
+          shrunk - __fdividef(first, root + epsilon) * factor;
     }
+#pragma unroll 1
+    for (int i = 0; i < UPDATES; ++i)
+      if (from + i * step < count) pack(run, from + i * step, scratch[WARPS + i * THREADS + threadIdx.x]);
     from += UPDATES * step;
     if (from < count) load(from);
   }
   return norm;
 }
 
-// parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. text: the tokens' ids. firsts: where the
+// parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. packed: zeros, for packed.cuh. text: the tokens' ids. firsts: where the
 // rows of each step begin in the text, then those of each phase's held-out rows in theirs, which follows. phases: of
 // each its steps, batch, length, held-out rows and where these begin in `firsts`. rates: of each step the factor of the
 // update, what is added to the root, and what weights shrink to. kept: see layout.cuh. record: loss and norm of each
 // step, then the held-out losses. host: in memory of the host.
 extern "C" __global__ void __launch_bounds__(512, 1)
-    train_minigpt(float* parameters, float* gradients, float* mean, float* square, const int* text, const int* firsts,
+    train_minigpt(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text, const int* firsts,
                   const int* phases, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
                   int* host, int layers, int words, int positions, int bos, int tokens, int phase_count, int steps,
                   int evaluate_every, float beta_1, float beta_2, float clip) {
@@ -519,11 +561,14 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     fence_barriers();
   }
   __syncthreads();
-  const Run run = {parameters, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host, layers,
+  const Run run = {parameters, packed, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host, layers,
                    words, positions, bos, tokens, evaluate_every, beta_1, beta_2, clip};
   const int thread = threadIdx.x, warp = thread / 32, block = blockIdx.x, blocks = gridDim.x;
   unsigned met = 0;
   auto barrier = [&] { meet(counters + BARRIER, met += blocks); };
+
+  for (int at = block * THREADS + thread; at < run.count(); at += blocks * THREADS) pack(run, at, parameters[at]);
+  barrier();
 
   // The last block, which has the fewest tiles, speaks with the host, at the begin of a step: nobody waits for that.
   const bool asks = block == blocks - 1 && thread == 0;
