@@ -60,7 +60,7 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
     emulator.Kernel(source(SOURCE), EXPRESSION).launch(
         blocks, layout.THREADS,
         [
-            out.parameters, out.gradients, out.mean, out.square, made.text, made.firsts, made.phases, made.rates,
+            out.parameters, np.zeros(layout.packed_floats(config), np.float32), out.gradients, out.mean, out.square, made.text, made.firsts, made.phases, made.rates,
             out.kept, out.ids, out.counters, out.record, out.host, *map(np.int32, numbers),
             *map(np.float32, (optimizer.beta_1, optimizer.beta_2, optimizer.clip)),
         ],

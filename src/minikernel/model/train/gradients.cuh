@@ -1,15 +1,14 @@
 // What follows when every token's part is in global memory: the gradient of each parameter, a sum over the tokens.
 //
-// A unit is 32 outputs by 64 features of one matrix and has a block; each of its warps has every sixteenth piece of
-// 8 tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
+// A unit is 32 outputs by 64 features of one matrix and has a block; each of its warps has every sixteenth turn
+// of 8 tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
 // over the blocks that are left.
 #pragma once
 
 constexpr int UNITS_OF_LAYER = (QKV + WIDTH + HIDDEN) / 32 + WIDTH / 32 * (HIDDEN / WIDTH);
 
 struct Unit {
-  const float *dy, *x;
-  int dy_width, x_width;
+  const float *dy, *x;  // (tokens, 32), (tokens, WIDTH)
   float *weight, *bias;  // gradients; no bias but of a row of units' first
   int width, outputs;
 
@@ -17,29 +16,29 @@ struct Unit {
     constexpr int QKV_UNITS = QKV / 32, PROJ_UNITS = WIDTH / 32, FC_UNITS = HIDDEN / 32;
     const int layer = number / UNITS_OF_LAYER;
     int of = number % UNITS_OF_LAYER, weight_at, bias_at, dy_field, x_field, feature = 0;
-    x_width = width = WIDTH, outputs = 32;
+    width = WIDTH, outputs = 32;
     if (layer >= run.layers) {
       of = number - run.layers * UNITS_OF_LAYER;
-      dy_field = D_LOGITS, dy_width = run.words_up(), x_field = NORMED_F;
+      dy_field = D_LOGITS, x_field = NORMED_F;
       weight_at = run.head_at(), bias_at = weight_at + run.words * WIDTH;
       outputs = min(32, run.words - 32 * of);
     } else {
       const int at = run.layer_at(layer);
       if (of < QKV_UNITS) {
-        dy_field = D_QKV, dy_width = QKV, x_field = NORMED_1, weight_at = at + QKV_WEIGHT, bias_at = at + QKV_BIAS;
+        dy_field = D_QKV, x_field = NORMED_1, weight_at = at + QKV_WEIGHT, bias_at = at + QKV_BIAS;
       } else if ((of -= QKV_UNITS) < PROJ_UNITS) {
-        dy_field = D_PROJ, dy_width = WIDTH, x_field = MIXED, weight_at = at + PROJ_WEIGHT, bias_at = at + PROJ_BIAS;
+        dy_field = D_PROJ, x_field = MIXED, weight_at = at + PROJ_WEIGHT, bias_at = at + PROJ_BIAS;
       } else if ((of -= PROJ_UNITS) < FC_UNITS) {
-        dy_field = D_HIDDEN, dy_width = HIDDEN, x_field = NORMED_2, weight_at = at + FC_WEIGHT, bias_at = at + FC_BIAS;
+        dy_field = D_HIDDEN, x_field = NORMED_2, weight_at = at + FC_WEIGHT, bias_at = at + FC_BIAS;
       } else {
         of -= FC_UNITS;
-        dy_field = D_OUT, dy_width = WIDTH, x_field = ACTIVATED, weight_at = at + OUT_WEIGHT, bias_at = at + OUT_BIAS;
-        x_width = width = HIDDEN, feature = WIDTH * (of % (HIDDEN / WIDTH)), of /= HIDDEN / WIDTH;
+        dy_field = D_OUT, x_field = ACTIVATED, weight_at = at + OUT_WEIGHT, bias_at = at + OUT_BIAS;
+        width = HIDDEN, feature = WIDTH * (of % (HIDDEN / WIDTH)), of /= HIDDEN / WIDTH;
       }
     }
     const int behind = min(layer, run.layers);
-    dy = run.field(behind, dy_field) + 32 * of;
-    x = run.field(behind, x_field) + feature;
+    dy = run.field(behind, dy_field) + 32 * of * run.tokens;
+    x = run.field(behind, x_field) + feature * run.tokens;
     weight = run.gradients + weight_at + 32 * of * width + feature;
     bias = feature ? nullptr : run.gradients + bias_at + 32 * of;
   }
@@ -57,46 +56,52 @@ __device__ __forceinline__ int unit_in_order(const Run& run, int i, int& stage) 
 
 __device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
-// The gradient of a unit; returns the sum of the squares of what this thread has written.
-__device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared) {
+// The gradient of a unit; returns the sum of the squares of what this thread has written. The copy engine brings pieces
+// of PIECE tokens, a turn of 8 tokens for each warp; `pieces` counts those that this block has had, of which each takes
+// the next place.
+__device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared, unsigned barriers,
+                                                  unsigned& pieces) {
   // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; features 4 group to 4 group + 3 of each
-  // half are columns of eight. A thread copies what it will read itself, PIECES pieces ahead.
+  // half are columns of eight.
   const int thread = anew(threadIdx.x), turn = thread / 32;
   const Lane lane = {thread % 32 / 4, thread % 4};
   float sum[2][8][4] = {};
   float4 bias = make_float4(0, 0, 0, 0);
-  auto slot = [&](int piece, int i) { return shared + 4 * (thread + THREADS * (SLOTS_OF_PIECE * piece + i)); };
-  auto fetch = [&](int token, int piece) {
+  auto fetch = [&](int token, unsigned piece) {
+    const int count = min(PIECE, tokens - token);
+    const unsigned barrier = barriers + 8 * (piece % PLACES), to = shared_address(shared + piece % PLACES * PLACE);
+    expect(barrier, 4 * (32 + WIDTH) * count);
+    bulk_copy(to, unit.dy + token * 32, 4 * 32 * count, barrier);
+    bulk_copy(to + 4 * 32 * PIECE, unit.x + token * WIDTH, 4 * WIDTH * count, barrier);
+  };
+  if (thread == 0) {
+    fence_all_copies();
+    for (int i = 0; i < PLACES && i * PIECE < tokens; ++i) fetch(i * PIECE, pieces + i);
+  }
+#pragma unroll 1
+  for (int token = 0; token < tokens; token += PIECE, ++pieces) {
+    await_here(barriers + 8 * (pieces % PLACES), pieces / PLACES % 2);
+    const float* const from = shared + pieces % PLACES * PLACE + (8 * turn + lane.pair) * 32 + turned(4 * lane.group, lane.pair);
+    const float* const of_x = from + 32 * PIECE + (8 * turn + lane.pair) * (WIDTH - 32);
+    float4 dy[2], x[2][2];
+    const bool mine = token + 8 * turn < tokens;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int row = token + lane.pair + 4 * i;
-      const float *const dy = unit.dy + row * unit.dy_width + 4 * lane.group;
-      const float* const x = unit.x + row * unit.x_width + 4 * lane.group;
-      if (token < tokens) {
-        copy_16(slot(piece, 3 * i), dy, true);
-        copy_16(slot(piece, 3 * i + 1), x, true);
-        copy_16(slot(piece, 3 * i + 2), x + WIDTH / 2, true);
-      }
+      dy[i] = mine ? load4(from + 4 * i * 32) : make_float4(0, 0, 0, 0);
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        x[half][i] = mine ? load4(of_x + 4 * i * WIDTH + WIDTH / 2 * half) : make_float4(0, 0, 0, 0);
     }
-    commit_copies();
-  };
-#pragma unroll
-  for (int i = 0; i < PIECES - 1; ++i) fetch(8 * (turn + i * TURNS), i);
-  int piece = 0;
-#pragma unroll 1
-  for (int token = 8 * turn; token < tokens; token += 8 * TURNS) {
-    await_copies<PIECES - 2>();
-    float4 of[6];
-#pragma unroll
-    for (int i = 0; i < SLOTS_OF_PIECE; ++i) of[i] = *reinterpret_cast<const float4*>(slot(piece, i));
-    fetch(token + (PIECES - 1) * 8 * TURNS, piece ? piece - 1 : PIECES - 1);
-    piece = piece == PIECES - 1 ? 0 : piece + 1;
-    bias.x += of[0].x + of[3].x, bias.y += of[0].y + of[3].y;
-    bias.z += of[0].z + of[3].z, bias.w += of[0].w + of[3].w;
-    const Left left[2] = {left_of(of[0].x, of[0].y, of[3].x, of[3].y), left_of(of[0].z, of[0].w, of[3].z, of[3].w)};
+    if (token + PLACES * PIECE < tokens) {  // all have read this piece
+      __syncthreads();
+      if (thread == 0) fetch(token + PLACES * PIECE, pieces + PLACES);
+    }
+    bias.x += dy[0].x + dy[1].x, bias.y += dy[0].y + dy[1].y;
+    bias.z += dy[0].z + dy[1].z, bias.w += dy[0].w + dy[1].w;
+    const Left left[2] = {left_of(dy[0].x, dy[0].y, dy[1].x, dy[1].y), left_of(dy[0].z, dy[0].w, dy[1].z, dy[1].w)};
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const Split b0 = split(component(of[1 + j / 4], j % 4)), b1 = split(component(of[4 + j / 4], j % 4));
+      const Split b0 = split(component(x[j / 4][0], j % 4)), b1 = split(component(x[j / 4][1], j % 4));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         multiply_tf32(sum[i][j], left[i].low, b0.high, b1.high);

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import torch
 
 from minikernel.model import driver, nvrtc
-from minikernel.model.train.layout import ROWS, SHARED_UNIT, THREADS, Phase, shared_bytes
+from minikernel.model.train.layout import ROWS, SHARED_BARRIERS, SHARED_UNIT, THREADS, Phase, shared_bytes
 from minimodel.model_config import MiniGPTConfig
 
 SOURCE = Path(__file__).parent / "phases.cu"
 EXPRESSION = "train_phase"
-TILES, GRADIENTS, HELD_OUT, HELD_OUT_SUM, UPDATE = range(5)
-SHARED_SUM = 64  # bytes of a sum over a block
+TILES, GRADIENTS, UPDATE, HELD_OUT, HELD_OUT_SUM, PACK = range(6)
 STATE = 4  # numbers
 STEPS = 20  # of a graph
 AHEAD = 3  # graphs that the GPU has not begun
@@ -76,6 +75,7 @@ class Replays:
     def run(self) -> Iterator[None]:
         """Have the GPU do all of it, yielding after each graph that was asked for; one may end the iteration there."""
         waiting = deque[torch.cuda.Event]()
+        self._one(PACK, self._given.blocks, SHARED_UNIT, (1, ROWS, 0, 0))
         for part in self._parts:
             self._graphs[part]()
             waiting.append(_event())
@@ -91,23 +91,24 @@ class Replays:
         of_tiles = phase.time // ROWS
         tiles = min(given.blocks // of_tiles, phase.batch) * of_tiles
         shape = (phase.batch, phase.time, *first)
-        whole = shared_bytes(given.config)
+        whole = shared_bytes(given.config) // 4 - SHARED_BARRIERS
         for _ in range(part.steps):
             self._one(TILES, tiles, whole, shape)
-            self._one(GRADIENTS, given.blocks, 4 * SHARED_UNIT, shape)
-            self._one(UPDATE, given.blocks, SHARED_SUM, shape)
+            self._one(GRADIENTS, given.blocks, SHARED_UNIT, shape)
+            self._one(UPDATE, given.blocks, SHARED_UNIT, shape)
         if part.evaluates:
             count, begin = given.held_out[part.phase]
             held_out = count, phase.time, 0, begin
             self._one(HELD_OUT, given.blocks, whole, held_out)
-            self._one(HELD_OUT_SUM, 1, SHARED_SUM, held_out)
+            self._one(HELD_OUT_SUM, 1, SHARED_UNIT, held_out)
 
-    def _one(self, role: int, blocks: int, shared: int, shape: tuple[int, ...]) -> None:
+    def _one(self, role: int, blocks: int, floats: int, shape: tuple[int, ...]) -> None:
         given = self._given
         values = [
             *given.before, c_void_p(self._state.data_ptr()), *given.after, *map(c_int, (role, given.blocks, *shape)),
         ]  # fmt: skip
         addresses = (c_void_p * len(values))(*map(ctypes.addressof, values))
+        shared = 4 * (SHARED_BARRIERS + floats)
         config = _Config((blocks, 1, 1), (THREADS, 1, 1), shared, torch._C._cuda_getCurrentRawStream(given.gpu))
         early = _Attribute(PROGRAMMATIC_STREAM_SERIALIZATION, allowed=1)
         if self._dependent:

@@ -23,6 +23,7 @@ from minikernel.model.train.layout import (
     check_model,
     check_phases,
     floats_of,
+    packed_floats,
     shared_bytes,
     tokens_of,
 )
@@ -37,7 +38,7 @@ SOURCE = Path(__file__).parent / "train.cu"
 EXPRESSION = "train_minigpt"
 DEFAULTS = AdamW()
 PROGRESS, STOP = 0, 1  # of the memory that host and kernel share
-PHASES = 6  # of the kernel's parameters
+PHASES = 7  # of the kernel's parameters
 SECONDS_BETWEEN_LOOKS = 0.001
 SIZES = 2**31  # the kernel's indices are int
 ONE, GRAPH = "one", "graph"
@@ -141,7 +142,7 @@ class _Launch:
         self.record = torch.zeros(2 * self.steps + evaluations, device=device)
         # in the order of the kernel's parameters
         self._memory: list[Tensor] = [
-            self.parameters, torch.empty_like(flat), torch.zeros_like(flat), torch.zeros_like(flat),
+            self.parameters, torch.zeros(packed_floats(self.config), device=device), torch.empty_like(flat), torch.zeros_like(flat), torch.zeros_like(flat),
             *(torch.from_numpy(table).to(device) for table in made), torch.empty(floats, device=device),
             torch.empty(room, dtype=torch.int32, device=device),
             torch.zeros(TOLD + len(phases) * blocks, dtype=torch.int32, device=device), self.record, self.host,

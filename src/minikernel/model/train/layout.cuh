@@ -17,31 +17,40 @@ constexpr int NORMED_1 = 0, QUERIES = NORMED_1 + WIDTH, MIXED = QUERIES + QKV, N
 constexpr int NORMED_F = 0, D_EMBEDDING = NORMED_F + WIDTH, D_LOGITS = D_EMBEDDING + WIDTH;
 
 // ---- shared memory: widths of rows, so that a warp's accesses lie in different banks
-constexpr int NARROW = WIDTH + 16, WIDE = QKV + 16, WIDEST = HIDDEN + 16, PARTIAL = WIDTH + 8,
-              PART = 2 * WIDTH + 8, SLOTS = 8;
+constexpr int NARROW = WIDTH + 16, WIDE = QKV + 16, WIDEST = HIDDEN + 16, HIDDEN_ROW = HIDDEN + 8, PARTIAL = WIDTH + 8,
+              PART = 2 * WIDTH + 8;
 // of a layer
 constexpr int KEPT_1 = 0, KEPT_2 = KEPT_1 + ROWS * WIDTH, KEPT_QKV = KEPT_2 + ROWS * WIDTH,
-              KEPT_EXPONENTS = KEPT_QKV + ROWS * WIDE,
+              KEPT_HIDDEN = KEPT_QKV + ROWS * WIDE, KEPT_EXPONENTS = KEPT_HIDDEN + ROWS * HIDDEN_ROW,
               KEPT_INVERSES = KEPT_EXPONENTS + ROWS * HEADS, KEPT_LAYER = KEPT_INVERSES + 2 * ROWS;
 // the rest, behind the layers
 constexpr int STREAM = 0, MIX = STREAM + ROWS * NARROW, PARTIALS = MIX + ROWS * NARROW,
               STATISTICS = PARTIALS + 4 * ROWS * PARTIAL, OF_ROWS = STATISTICS + 4 * HEADS * ROWS * 2,
-              WEIGHTS = OF_ROWS + ROWS * HEADS, UNION = WEIGHTS + SLOTS * 4 * THREADS;
+              UNION = OF_ROWS + ROWS * HEADS;
 // the union: logits, or what is in use between them: hidden activations or half of attention's partial sums, then the
 // gradients of queries, keys and values
 constexpr int BIG = 0, LARGE = ROWS * WIDEST;
 static_assert(2 * ROWS * PART <= LARGE && 2 * ROWS * PART <= 4 * ROWS * PARTIAL, "two partial sums fit in each place");
 
-// ---- partial sums of a unit of 32 outputs and 64 features, and its bias', for each warp; the pieces of 8 tokens that are
-// on their way to it, and what a thread has of each
-constexpr int TURNS = WARPS, UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32, PIECES = 3, SLOTS_OF_PIECE = 6;
-static_assert(TURNS * UNIT <= 4 * THREADS * PIECES * SLOTS_OF_PIECE, "sums fit where pieces were");
+// ---- partial sums of a unit of 32 outputs and 64 features, and its bias', for each warp; and before them, in the same
+// memory, pieces of the tokens that it is a sum over
+constexpr int TURNS = WARPS, UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32;
+constexpr int PIECE = 8 * TURNS, PLACES = 4, PLACE = PIECE * (32 + WIDTH);
+static_assert(TURNS * UNIT <= PLACES * PLACE, "sums fit where pieces were");
+
+// ---- before all of it: an mbarrier for each piece's place
+constexpr int BARRIERS = 16;
+
+// What gradients are made of lies in global memory as (blocks of columns, tokens, columns of a block), so that the copy
+// engine brings many tokens at once; a block has 32 columns of a matrix's outputs, WIDTH of its features. Within a row,
+// eights of columns change places by the token, so that a warp that reads four tokens reads all banks.
+__device__ __forceinline__ int turned(int column, int token) { return column ^ (8 * (token % 4)); }
 
 __device__ __forceinline__ int rounded_up(int x, int to) { return (x + to - 1) / to * to; }
 
 // All that the kernel is given.
 struct Run {
-  float *parameters, *gradients, *mean, *square, *kept, *record;
+  float *parameters, *packed, *gradients, *mean, *square, *kept, *record;
   const int *text, *firsts;
   const float* rates;
   unsigned* counters;
@@ -49,15 +58,20 @@ struct Run {
   int layers, words, positions, bos, tokens, evaluate_every;
   float beta_1, beta_2, clip;
 
-  __device__ __forceinline__ int words_up() const { return rounded_up(words, 32); }
-  __device__ __forceinline__ int layer_at(int layer) const { return (words + positions) * WIDTH + layer * LAYER; }
+  __device__ __forceinline__ int words_up() const { return rounded_up(anew(words), 32); }
+  __device__ __forceinline__ int layer_at(int layer) const { return (anew(words) + positions) * WIDTH + layer * LAYER; }
   __device__ __forceinline__ int last_at() const { return layer_at(layers); }
   __device__ __forceinline__ int head_at() const { return last_at() + 2 * WIDTH; }
   __device__ __forceinline__ int count() const { return head_at() + words * (WIDTH + 1); }
 
-  // (tokens, width of the field) of what is kept for each token
+  // the matrices as packed.cuh has them
+  __device__ __forceinline__ float* packed_layer(int layer) const;
+  __device__ __forceinline__ float* packed_head() const;
+  __device__ __forceinline__ float* packed_head_back() const;
+
+  // (tokens, width of the field) of what is kept for each token, or as `turned` says
   __device__ __forceinline__ float* field(int layer, int of) const {
-    return kept + (layer * KEPT + of) * tokens;
+    return kept + (layer * KEPT + of) * anew(tokens);
   }
   __device__ __forceinline__ float* last_field(int of) const { return field(layers, of); }
   // (tiles, 2 layers + 1, 2, WIDTH): each tile's sums of the LayerNorms' gradients; then the tokens' losses; then the

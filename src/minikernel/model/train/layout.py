@@ -12,8 +12,8 @@ WIDTH, HEADS, ROWS, WARPS = 64, 4, 16, 16
 THREADS = 32 * WARPS
 MOST_POSITIONS = 128
 KEPT, KEPT_LAST = 1288, 128  # floats of a token in global memory: of a layer; of the rest, but the logits
-SHARED_LAYER, SHARED_REST, SHARED_UNION = 5472, 24128, 7680  # floats of a block
-SHARED_UNIT = 4 * THREADS * 3 * 6
+SHARED_LAYER, SHARED_REST, SHARED_UNION = 9696, 7744, 7680  # floats of a block
+SHARED_UNIT, SHARED_BARRIERS = 4 * 128 * 96, 16
 LOGITS_BEYOND = 16
 MOST_LAYERS = 5
 TOLD = 2 + MOST_LAYERS + 1  # where what blocks have told each other begins
@@ -30,7 +30,7 @@ class Phase(NamedTuple):
 def shared_bytes(config: MiniGPTConfig) -> int:
     """Dynamic shared memory of a block."""
     union = max(SHARED_UNION, ROWS * (words_up(config) + LOGITS_BEYOND))
-    return 4 * max(config.n_layer * SHARED_LAYER + SHARED_REST + union, SHARED_UNIT)
+    return 4 * (SHARED_BARRIERS + max(config.n_layer * SHARED_LAYER + SHARED_REST + union, SHARED_UNIT))
 
 
 def words_up(config: MiniGPTConfig) -> int:
@@ -48,6 +48,12 @@ def floats_of(config: MiniGPTConfig, tokens: int, blocks: int) -> int:
     norms = (2 * config.n_layer + 1) * 2 * WIDTH
     of_token = config.n_layer * KEPT + KEPT_LAST + words_up(config)
     return tokens * of_token + tokens // ROWS * norms + tokens + blocks
+
+
+def packed_floats(config: MiniGPTConfig) -> int:
+    """Floats of the matrices as the products read them: of the layers, then of the head, forth and back."""
+    slots = 50 * config.n_layer + -(-config.vocab_size // 256) * 8 + -(-config.vocab_size // 128) * 4
+    return slots * 4 * THREADS
 
 
 def check_model(config: MiniGPTConfig, most_shared_bytes: int) -> None:

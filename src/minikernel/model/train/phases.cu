@@ -5,16 +5,18 @@
 // Each launch begins before the one before it ends (programmatic dependent launch). Tiles are few: blocks of the second
 // launch have the other multiprocessors, and sum the gradients of what tiles have left behind on their way back.
 // Whatever a block waits for in memory is done by blocks that have begun before it.
-#include "layout.cuh"
+#include "../ptx.cuh"
 #include "ptx.cuh"
 #include "products.cuh"
+#include "layout.cuh"
+#include "packed.cuh"
 #include "rows.cuh"
 #include "attention.cuh"
 #include "gradients.cuh"
 #include "step.cuh"
 
 // What a launch is for.
-constexpr int TILES = 0, GRADIENTS = 1, HELD_OUT = 2, HELD_OUT_SUM = 3;  // else the update
+constexpr int TILES = 0, GRADIENTS = 1, UPDATE = 2, HELD_OUT = 3, HELD_OUT_SUM = 4;  // else the first packing
 // state: steps whose gradients are there, steps that have been taken, whether the norm was not finite, evaluations. No
 // launch reads what it writes.
 constexpr int BEGUN = 0, TAKEN = 1, FAILED = 2, EVALUATED = 3;
@@ -22,22 +24,22 @@ constexpr int BEGUN = 0, TAKEN = 1, FAILED = 2, EVALUATED = 3;
 // blocks: of the launches that use the whole GPU. batch, length: of this launch, where the first row of the phase begins
 // in `firsts` at `first_row` and its first step is `first_step`; of an evaluation its rows. The rest is train_minigpt's.
 extern "C" __global__ void __launch_bounds__(512, 1)
-    train_phase(float* parameters, float* gradients, float* mean, float* square, const int* text, const int* firsts,
-                const float* rates, float* kept, int* ids, unsigned* counters, float* record, int* host, int* state,
-                int layers, int words, int positions, int bos, int tokens, int steps, float beta_1, float beta_2,
-                float clip, int role, int blocks, int batch, int length, int first_step, int first_row) {
+    train_phase(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text,
+                const int* firsts, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
+                int* host, int* state, int layers, int words, int positions, int bos, int tokens, int steps,
+                float beta_1, float beta_2, float clip, int role, int blocks, int batch, int length, int first_step, int first_row) {
   extern __shared__ float4 memory[];
-  float* const shared = reinterpret_cast<float*>(memory);
-  const Run run = {parameters, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host, layers,
-                   words, positions, bos, tokens, 0, beta_1, beta_2, clip};
+  float* const shared = reinterpret_cast<float*>(memory) + BARRIERS;
+  const Run run = {parameters, packed, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host,
+                   layers, words, positions, bos, tokens, 0, beta_1, beta_2, clip};
   const int thread = threadIdx.x, warp = thread / 32, of_tiles = length / ROWS, groups = blocks / of_tiles;
   const int told = READY + layers + 1;  // of the counters
 
   if (role == TILES || role == HELD_OUT) {
-    await_launches();
+    await_kernels_before();
     if (state[FAILED]) return;
     // not before: what counters say is this step's
-    let_next_launch_begin();
+    let_next_kernel_begin();
     const int block = blockIdx.x, group = block / of_tiles;
     const int* const begins = firsts + first_row + (role == TILES ? (state[TAKEN] - first_step) * batch : 0);
     Tile tile(run, shared, counters + told + group * of_tiles, block % of_tiles, of_tiles);
@@ -59,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   }
 
   if (role == HELD_OUT_SUM) {
-    await_launches();
+    await_kernels_before();
     if (state[FAILED]) return;
     const int evaluation = state[EVALUATED];
     const float sum = sum_of(run.losses(), blocks * WARPS, shared);
@@ -72,22 +74,29 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   if (role == GRADIENTS) {
     // The blocks that do not wait for a tile's multiprocessor come first.
     const int block = blocks - 1 - blockIdx.x, busy = min(groups, batch) * of_tiles;
-    let_next_launch_begin();
+    let_next_kernel_begin();
     const bool failed = state[FAILED];
     const int helpers = blocks - busy, all_units = units_of_head(run) + layers * UNITS_OF_LAYER;
     const int early = 4 * helpers >= all_units - UNITS_OF_LAYER ? all_units - UNITS_OF_LAYER : 0;
     const int late = all_units - early, left = blocks - late % blocks;
+    const unsigned barriers = shared_address(memory);
+    if (thread == 0) {
+      for (int i = 0; i < PLACES; ++i) make_barrier(barriers + 8 * i, 1);
+      fence_barriers();
+    }
+    __syncthreads();
+    unsigned pieces = 0;
     float squares = 0;
 #pragma unroll 1
     for (int part = 0; part < 2; ++part) {
-      if (part == 1) await_launches();
+      if (part == 1) await_kernels_before();
       if (failed) continue;
       const int begin = part ? early + block : block - busy, end = part ? all_units : early;
       for (int i = begin; i >= 0 && i < end; i += part ? blocks : helpers) {
         int stage;
         const Unit unit(run, unit_in_order(run, i, stage));
         if (part == 0) await_blocks(counters + READY + stage, batch * of_tiles);
-        squares += gradient_of_unit(unit, batch * length, shared);
+        squares += gradient_of_unit(unit, batch * length, shared, barriers, pieces);
       }
     }
     if (failed) return;
@@ -99,8 +108,13 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     return;
   }
 
-  let_next_launch_begin();
-  await_launches();
+  let_next_kernel_begin();
+  await_kernels_before();
+  if (role != UPDATE) {
+    for (int at = blockIdx.x * THREADS + thread; at < run.count(); at += blocks * THREADS)
+      pack(run, at, parameters[at]);
+    return;
+  }
   if (state[FAILED]) return;
   const int step = state[BEGUN] - 1, last = blocks - 1;
   const float norm = update(run, rates + 3 * step, shared);

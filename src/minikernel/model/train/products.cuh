@@ -81,49 +81,6 @@ template <class Sums> __device__ __forceinline__ void add(Sums& sum, const Chunk
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// Weights come to shared memory while the product before theirs is computed. A thread copies what it will read itself, 16
-// bytes a slot, so that there is nothing to wait for but its own copies, and no two lanes read the same bank.
-__device__ __forceinline__ float* slot_of(float* slots, int slot) { return slots + 4 * THREADS * slot; }
-
-// What `take` has as 16 features of an output each, for `forward_product`: tile i has outputs `first[i]` and the 7 after
-// it, as far as there are `outputs`.
-template <int TILES, int CHUNKS>
-__device__ __forceinline__ void fetch_forward(float* slots, const float* weight, int width, const int (&first)[TILES],
-                                              int outputs, Lane lane) {
-  static_assert(TILES * CHUNKS <= SLOTS, "a slot for each piece");
-#pragma unroll
-  for (int i = 0; i < TILES; ++i) {
-    const int output = first[i] + lane.group;
-    const float* const from = weight + output * width + 4 * lane.pair;
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk)
-      copy_16(slot_of(slots, i * CHUNKS + chunk), from + 16 * chunk, output < outputs);
-  }
-}
-
-// For `backward_product`: of 16 CHUNKS outputs from `first` on, as far as there are `outputs`, the 16 columns that begin
-// where `weight` points to.
-template <int CHUNKS>
-__device__ __forceinline__ void fetch_backward(float* slots, const float* weight, int width, int first, int outputs,
-                                               Lane lane) {
-  static_assert(2 * CHUNKS <= SLOTS, "a slot for two pieces");
-#pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int output = first + 16 * chunk + 4 * lane.pair + i;
-      copy_8(slot_of(slots, 2 * chunk + i / 2) + i % 2 * 2, weight + output * width + 2 * lane.group,
-             output < outputs);
-    }
-}
-
-// Wait for what this thread has fetched, and have it in registers: the slots are free.
-template <int COUNT> __device__ __forceinline__ void take(float4 (&weights)[COUNT], float* slots) {
-  await_copies<0>();
-#pragma unroll
-  for (int i = 0; i < COUNT; ++i) weights[i] = *reinterpret_cast<const float4*>(slot_of(slots, i));
-}
-
 // in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features, which begin where `in` points to.
 template <int TILES, int CHUNKS>
 __device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width,

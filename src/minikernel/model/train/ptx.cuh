@@ -19,31 +19,26 @@ __device__ __forceinline__ unsigned acquired(const unsigned* from) {
   return value;
 }
 
+// 16 bytes that no other warp of the block needs: past the L1 cache, where there is room for little. Asked for here, and
+// not where they are used.
+__device__ __forceinline__ float4 load_past(const float* from) {
+  float4 x;
+  asm volatile("ld.global.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "l"(from)
+               : "memory");
+  return x;
+}
+
+// What other threads have written, in global or shared memory, and this one has seen, is what the copy engine finds.
+__device__ __forceinline__ void fence_all_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 // Count, or say a number; who acquires it sees what the block has written before its last barrier.
 __device__ __forceinline__ void release_one_more(unsigned* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 __device__ __forceinline__ void release_number(unsigned* to, unsigned number) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
-}
-
-// Start copying 16 or 8 bytes to shared memory, or zeros: for this thread alone, which waits with `finish_copies`.
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-__device__ __forceinline__ void copy_16(float* to, const float* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void copy_8(float* to, const float* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from), "r"(there ? 8 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All but the last LEFT groups have come.
-template <int LEFT> __device__ __forceinline__ void await_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
 // sum += a b: 16 rows by 8 columns over 8 features. a: (row group, k pair), (group + 8, pair), (group, pair + 4),
@@ -54,10 +49,4 @@ __device__ __forceinline__ void multiply_tf32(float (&sum)[4], const unsigned (&
       "%3};"
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Wait for the launches before this one, where it may begin before they end; let the next one begin.
-__device__ __forceinline__ void await_launches() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void let_next_launch_begin() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }

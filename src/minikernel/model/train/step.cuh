@@ -41,6 +41,8 @@ __device__ __forceinline__ float sum_of(const float* numbers, int count, float* 
   return sum_of_block(sum, scratch);
 }
 
+constexpr int AT_A_TIME = 8;  // words of a row that a lane has at once
+
 // A tile of 16 tokens on its way through the model and back. A warp has a row wherever rows do not know of each other.
 struct Tile {
   const Run& run;
@@ -78,6 +80,17 @@ struct Tile {
   __device__ __forceinline__ float* row_out(int layer, int field, int width) const {
     return out(layer, field, width) + warp * width + column;
   }
+  // of what gradients are made of: where a row's columns begin, of a matrix's outputs or features
+  template <int BLOCK> __device__ __forceinline__ float* turned_out(int layer, int field, int row, int column) const {
+    return run.field(layer, field) + (column / BLOCK * run.tokens + slot * ROWS + row) * BLOCK +
+           turned(column % BLOCK, row);
+  }
+  __device__ __forceinline__ float* dy_out(int layer, int field, int row, int column) const {
+    return turned_out<32>(layer, field, row, column);
+  }
+  __device__ __forceinline__ float* x_out(int layer, int field, int row, int column) const {
+    return turned_out<WIDTH>(layer, field, row, column);
+  }
   __device__ __forceinline__ const float* parameter(int layer, int of) const {
     return run.parameters + run.layer_at(layer) + of;
   }
@@ -98,27 +111,12 @@ struct Tile {
     return {out(layer, QUERIES, QKV) + (tile - member) * ROWS * QKV, QKV};
   }
 
-  // Where this thread's weights wait. Those of a product are fetched while the one before it is computed.
-  __device__ __forceinline__ float* slots() const { return rest + WEIGHTS + 4 * 32 * warp + 2 * column; }
-  // 8 outputs of 64 features, and 8 others 8 WARPS further
-  __device__ __forceinline__ void fetch_wide(const float* weight, int from, int outputs) const {
-    const int first[2] = {from, from + 8 * WARPS};
-    fetch_forward<2, 4>(slots(), weight, WIDTH, first, outputs, lane);
-  }
-  template <int CHUNKS> __device__ __forceinline__ void fetch_narrow(const float* weight) const {
-    const int from = 16 * (warp % 4), first[2] = {from, from + 8};
-    fetch_forward<2, CHUNKS>(slots(), weight + 16 * CHUNKS * (warp / 4), 64 * CHUNKS, first, WIDTH, lane);
-  }
-  template <int CHUNKS> __device__ __forceinline__ void fetch_narrow_back(const float* weight) const {
-    const float* const from = weight + 16 * (warp % 4);
-    fetch_backward<CHUNKS>(slots(), from, WIDTH, 16 * CHUNKS * (warp / 4), 64 * CHUNKS, lane);
-  }
-  __device__ __forceinline__ void fetch_head_back(int from) const {
-    const float* const weight = run.parameters + run.head_at() + 16 * (warp % 4);
-    fetch_backward<2>(slots(), weight, WIDTH, from, run.words, lane);
-  }
-  __device__ __forceinline__ void fetch_out_back(int layer) const {
-    fetch_backward<4>(slots(), parameter(layer, OUT_WEIGHT) + 16 * warp, HIDDEN, 0, WIDTH, lane);
+  // Ask for what this thread needs of a product's weights: some work before it is multiplied.
+  template <int COUNT>
+  __device__ __forceinline__ void ask(float4 (&weights)[COUNT], const float* packed, int slot = 0) const {
+    const float* const from = packed + slot * SLOT + 4 * 32 * warp + 2 * column;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) weights[i] = load_past(from + i * SLOT);
   }
 
   // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp /
@@ -158,7 +156,8 @@ struct Tile {
   }
   __device__ __forceinline__ float2 vector(int layer, int of) const { return load2(parameter(layer, of) + column); }
 
-  __device__ __forceinline__ void forward_layer(int layer, bool trains);
+  // `weights` are those of the first product of the layer, then those of the next layer or of the head.
+  __device__ __forceinline__ void forward_layer(int layer, bool trains, float4 (&weights)[8]);
   __device__ __forceinline__ float forward(bool trains);
   __device__ __forceinline__ void backward_layer(int layer);
   __device__ __forceinline__ void backward(int batch_tokens);
@@ -178,20 +177,17 @@ struct Tile {
   }
 };
 
-__device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
+__device__ __forceinline__ void Tile::forward_layer(int layer, bool trains, float4 (&weights)[8]) {
   const int pair = 2 * lane.pair, first[2] = {8 * warp, 8 * (warp + WARPS)};
   {  // queries, keys and values
     normalise(trains, vector(layer, LN_1), vector(layer, LN_1 + WIDTH), kept(layer, KEPT_1) + warp * WIDTH + column,
-              kept(layer, KEPT_INVERSES) + warp, row_out(layer, NORMED_1, WIDTH));
+              kept(layer, KEPT_INVERSES) + warp, x_out(layer, NORMED_1, warp, column));
     float2 bias[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       bias[i] = first[i] < QKV ? load2(parameter(layer, QKV_BIAS) + first[i] + pair) : make_float2(0, 0);
     __syncthreads();
     here(), layer = anew(layer);
-    float4 weights[8];
-    take(weights, slots());
-    fetch_narrow<1>(parameter(layer, PROJ_WEIGHT));
     Sum sum[2];
     forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
 #pragma unroll
@@ -209,16 +205,18 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   if (tiles > 1) exchange(0, member);
   else __syncthreads();
   here(), layer = anew(layer);
-  attend([&](int tile) { return rows_of(layer, tile); }, kept(layer, KEPT_QKV), member, warp / 4, warp % 4,
+  attend([&](int tile) { return rows_of(layer, tile); }, kept(layer, KEPT_QKV), member, warp % 4, warp / 4,
          rest + PARTIALS, rest + STATISTICS, lane);
   __syncthreads();
   here(), layer = anew(layer);
+  float4 of_narrow[2];
+  ask(of_narrow, run.packed_layer(layer), PROJ_FORTH);
   {
     float exponent;
     const float2 mixed = mixed_of(rest + PARTIALS, rest + STATISTICS, warp, column, exponent);
     put2(rest + MIX + warp * NARROW + column, mixed);
     if (trains) {
-      put2(row_out(layer, MIXED, WIDTH), mixed);
+      put2(x_out(layer, MIXED, warp, column), mixed);
       if (column % HEAD == 0) {
         kept(layer, KEPT_EXPONENTS)[warp * HEADS + column / HEAD] = exponent;
         if (tiles > 1) out(layer, OF_ROW, 2 * HEADS)[warp * 2 * HEADS + column / HEAD] = exponent;
@@ -227,28 +225,22 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
   }
   __syncthreads();
   here(), layer = anew(layer);
-  {
-    float4 weights[2];
-    take(weights, slots());
-    fetch_wide(parameter(layer, FC_WEIGHT), 8 * warp, HIDDEN);
-    narrow<1>(rest + MIX, NARROW, weights);
-  }
+  narrow<1>(rest + MIX, NARROW, of_narrow);
+  ask(weights, run.packed_layer(layer), FC_FORTH);
   const float2 of_proj = vector(layer, PROJ_BIAS), of_out = vector(layer, OUT_BIAS);
   __syncthreads();
   here(), layer = anew(layer);
   {
     stream = stream + (partials() + of_proj);
     normalise(trains, vector(layer, LN_2), vector(layer, LN_2 + WIDTH), kept(layer, KEPT_2) + warp * WIDTH + column,
-              kept(layer, KEPT_INVERSES) + ROWS + warp, row_out(layer, NORMED_2, WIDTH));
+              kept(layer, KEPT_INVERSES) + ROWS + warp, x_out(layer, NORMED_2, warp, column));
     const float2 bias[2] = {load2(parameter(layer, FC_BIAS) + first[0] + pair),
                             load2(parameter(layer, FC_BIAS) + first[1] + pair)};
     __syncthreads();
     here(), layer = anew(layer);
-    float4 weights[8];
-    take(weights, slots());
-    fetch_narrow<4>(parameter(layer, OUT_WEIGHT));
     Sum sum[2];
     forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
+    ask(weights, run.packed_layer(layer), OUT_FORTH);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -258,20 +250,15 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains) {
         const float2 activated = make_float2(hidden.x * gelu_share(hidden.x), hidden.y * gelu_share(hidden.y));
         put2(rest + UNION + BIG + row * WIDEST + at, activated);
         if (trains) {
-          put2(out(layer, D_HIDDEN, HIDDEN) + row * HIDDEN + at, hidden);  // until there is its gradient
-          put2(out(layer, ACTIVATED, HIDDEN) + row * HIDDEN + at, activated);
+          put2(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at, hidden);
+          put2(x_out(layer, ACTIVATED, row, at), activated);
         }
       }
   }
   __syncthreads();
   here(), layer = anew(layer);
-  {
-    float4 weights[8];
-    take(weights, slots());
-    const bool last = layer + 1 == run.layers;
-    fetch_wide(last ? run.parameters + run.head_at() : parameter(layer + 1, QKV_WEIGHT), 8 * warp, last ? run.words : QKV);
-    narrow<4>(rest + UNION + BIG, WIDEST, weights);
-  }
+  narrow<4>(rest + UNION + BIG, WIDEST, weights);
+  ask(weights, run.packed_layer(layer + 1));  // after the last layer's there are the head's
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + (partials() + of_out);
@@ -282,54 +269,64 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   const int place = ROWS * member + warp, at = first + place;
   const int id = place ? run.text[at - 1] : run.bos;
   target = run.text[at];
-  fetch_wide(run.layers ? parameter(0, QKV_WEIGHT) : run.parameters + run.head_at(), 8 * warp, run.layers ? QKV : run.words);
   if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
+  float4 weights[8];
+  ask(weights, run.packed_layer(0));
   stream = load2(run.parameters + id * WIDTH + column) +
            load2(run.parameters + (run.words + place) * WIDTH + column);
-  for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains);
+  for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains, weights);
 
   const float *const norm = run.parameters + run.last_at(), *const head = run.parameters + run.head_at();
   const int width = logits_width();
   // the row without its mean waits where attention's was
   normalise(trains, load2(norm + column), load2(norm + WIDTH + column), rest + MIX + warp * NARROW + column,
-            rest + OF_ROWS + warp, row_out(run.layers, NORMED_F, WIDTH));
+            rest + OF_ROWS + warp, x_out(run.layers, NORMED_F, warp, column));
   __syncthreads();
   here();
   for (int from = 8 * warp; from < run.words; from += 16 * WARPS) {
-    const int first[2] = {from, from + 8 * WARPS};
-    float4 weights[8];
-    take(weights, slots());
-    if (from + 16 * WARPS < run.words) fetch_wide(head, from + 16 * WARPS, run.words);
     Sum sum[2];
+    const int first[2] = {from, from + 8 * WARPS};
+    float bias[2][2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int word = first[i] + 2 * lane.pair + j;
+        bias[i][j] = word < run.words ? head[run.words * WIDTH + word] : 0;
+      }
     forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
+    if (from + 16 * WARPS < run.words) ask(weights, run.packed_head(), (from / 128 + 2) * 4);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int word = first[i] + 2 * lane.pair + j;
         if (word >= run.words) continue;
-        const float bias = head[run.words * WIDTH + word];
-        logits()[lane.group * width + word] = sum[i][j] + bias;
-        logits()[(lane.group + 8) * width + word] = sum[i][j + 2] + bias;
+        logits()[lane.group * width + word] = sum[i][j] + bias[i][j];
+        logits()[(lane.group + 8) * width + word] = sum[i][j + 2] + bias[i][j];
       }
   }
-  await_copies<0>();  // a warp without words has taken none
-  if (trains) fetch_head_back(32 * (warp / 4));
   __syncthreads();
   here();
   float* const row = logits() + warp * width;
   float most = -INFINITE;
-#pragma unroll 4
-  for (int word = column / 2; word < run.words; word += 32) most = fmaxf(most, row[word]);
+  for (int from = column / 2; from < run.words; from += 32 * AT_A_TIME)
+#pragma unroll
+    for (int i = 0; i < AT_A_TIME; ++i)
+      if (from + 32 * i < run.words) most = fmaxf(most, row[from + 32 * i]);
   most = most_of_warp(most);
   const float of_target = row[target] - most;
   __syncwarp();
   total = 0;
-#pragma unroll 4
-  for (int word = column / 2; word < run.words; word += 32) {
-    const float power = expf(row[word] - most);
-    total += power;
-    row[word] = power;
+  for (int from = column / 2; from < run.words; from += 32 * AT_A_TIME) {
+    float power[AT_A_TIME];
+#pragma unroll
+    for (int i = 0; i < AT_A_TIME; ++i) power[i] = from + 32 * i < run.words ? expf(row[from + 32 * i] - most) : 0;
+#pragma unroll
+    for (int i = 0; i < AT_A_TIME; ++i) {
+      total += power[i];
+      if (from + 32 * i < run.words) row[from + 32 * i] = power[i];
+    }
   }
   total = sum_of_warp(total);
   return logf(total) - of_target;
@@ -340,26 +337,34 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
   const int width = logits_width();
   const float2 norm = load2(run.parameters + run.last_at() + column);
   {
+    float4 weights[4];
+    ask(weights, run.packed_head_back());
     float* const row = logits() + warp * width;
     const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
-    float* const to = run.field(run.layers, D_LOGITS) + (slot * ROWS + warp) * run.words_up();
-#pragma unroll 4
-    for (int word = column / 2; word < run.words_up(); word += 32) {
-      const float gradient = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
-      row[word] = gradient;
-      to[word] = gradient;
+    float* const to = dy_out(run.layers, D_LOGITS, warp, column / 2);
+    const int next = 32 * run.tokens;  // the next 32 words
+    for (int from = column / 2; from < run.words_up(); from += 32 * AT_A_TIME) {
+      float gradient[AT_A_TIME];
+#pragma unroll
+      for (int i = 0; i < AT_A_TIME; ++i) {
+        const int word = from + 32 * i;
+        gradient[i] = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < AT_A_TIME; ++i)
+        if (from + 32 * i < run.words_up()) row[from + 32 * i] = to[(from / 32 + i) * next] = gradient[i];
     }
     count_block(run.counters + READY);
     here();
     Sum sum[2];
-    for (int from = 32 * (warp / 4); from < run.words_up(); from += 128) {
-      float4 weights[4];
-      take(weights, slots());
-      if (from + 128 < run.words_up()) fetch_head_back(from + 128);
-      backward_product<2>(sum, logits() + from, width, weights, lane);
+    const float* in = logits() + 32 * (warp / 4);
+    for (int left = run.words_up() - 32 * (warp / 4), round = 1; left > 0; left -= 128, in += 128, ++round) {
+      float4 next[4];
+      if (left > 128) ask(next, run.packed_head_back(), 4 * round);
+      backward_product<2>(sum, in, width, weights, lane);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) weights[i] = next[i];
     }
-    await_copies<0>();
-    fetch_out_back(run.layers - 1);
     put_back(sum);
   }
   __syncthreads();
@@ -374,54 +379,44 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
 }
 
 __device__ __forceinline__ void Tile::backward_layer(int layer) {
+  float4 weights[8];
   const float2 ln_1 = vector(layer, LN_1), ln_2 = vector(layer, LN_2);
   {  // the feed-forward network
-    put_stream(row_out(layer, D_OUT, WIDTH));
+    put_stream(dy_out(layer, D_OUT, warp, column));
+    ask(weights, run.packed_layer(layer), OUT_BACK);
     __syncthreads();
     here(), layer = anew(layer);
     sum_norm(2 * layer + 2);
-    const int at = 16 * warp + 4 * lane.pair;
-    float* const gradients = out(layer, D_HIDDEN, HIDDEN) + lane.group * HIDDEN + at;
-    float4 weights[8];
-    take(weights, slots());
-    fetch_narrow_back<4>(parameter(layer, FC_WEIGHT));
-    const float4 of_rows[2] = {load4(gradients), load4(gradients + 8 * HIDDEN)};
     Sum sum[2];
     backward_product<4>(sum, rest + STREAM, NARROW, weights, lane);
+    ask(weights, run.packed_layer(layer), FC_BACK);
+    const int at = 16 * warp + 4 * lane.pair;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = lane.group + 8 * half;
-      const float4 hidden = of_rows[half];
+      const float4 hidden = *reinterpret_cast<const float4*>(kept(layer, KEPT_HIDDEN) + row * HIDDEN_ROW + at);
       const float4 gradient =
           make_float4(sum[0][2 * half] * gelu_slope(hidden.x), sum[1][2 * half] * gelu_slope(hidden.y),
                       sum[0][2 * half + 1] * gelu_slope(hidden.z), sum[1][2 * half + 1] * gelu_slope(hidden.w));
       *reinterpret_cast<float4*>(rest + UNION + BIG + row * WIDEST + at) = gradient;
-      *reinterpret_cast<float4*>(gradients + 8 * half * HIDDEN) = gradient;
+      *reinterpret_cast<float4*>(dy_out(layer, D_HIDDEN, row, at)) = gradient;
     }
   }
   __syncthreads();
   here(), layer = anew(layer);
-  {
-    float4 weights[8];
-    take(weights, slots());
-    fetch_narrow_back<1>(parameter(layer, PROJ_WEIGHT));
-    narrow_back<4>(rest + UNION + BIG, WIDEST, weights);
-  }
+  narrow_back<4>(rest + UNION + BIG, WIDEST, weights);
+  float4 of_narrow[2];
+  ask(of_narrow, run.packed_layer(layer), PROJ_BACK);
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
                                         kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH + column);
-  put_stream(row_out(layer, D_PROJ, WIDTH));
+  put_stream(dy_out(layer, D_PROJ, warp, column));
   __syncthreads();
   here(), layer = anew(layer);
   sum_norm(2 * layer + 1);
-  {
-    float4 weights[2];
-    take(weights, slots());
-    fetch_narrow_back<3>(parameter(layer, QKV_WEIGHT));
-    narrow_back<1>(rest + STREAM, NARROW, weights);
-  }
-  const float2 mixed = load2(row_out(layer, MIXED, WIDTH));
+  narrow_back<1>(rest + STREAM, NARROW, of_narrow);
+  const float2 mixed = load2(x_out(layer, MIXED, warp, column));
   __syncthreads();
   here(), layer = anew(layer);
   {  // attention
@@ -451,10 +446,12 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
         const float* const of = out(layer, OF_ROW, 2 * HEADS) + ((tile - member) * ROWS + row) * 2 * HEADS + head;
         return make_float2(of[0], of[HEADS]);
       },
-      kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp / 4, warp % 4,
-      gradients_of_part(rest, warp % 4), lane);
+      kept(layer, KEPT_QKV), rest + MIX, member, tiles, warp % 4, warp / 4,
+      gradients_of_part(rest, warp / 4), lane);
   __syncthreads();
   here(), layer = anew(layer);
+  float4 of_qkv[6];
+  ask(of_qkv, run.packed_layer(layer), QKV_BACK);
   {
     const int for_queries = parts_of_queries(member, tiles);
 #pragma unroll
@@ -465,17 +462,12 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
         if ((part < for_queries) == (of == 0))
           gradient = gradient + at2(gradients_of_part(rest, part) + warp * PART + of / 2 * WIDTH + column);
       put2(rest + UNION + LARGE + warp * WIDE + of * WIDTH + column, gradient);
-      put2(row_out(layer, D_QKV, QKV) + of * WIDTH, gradient);
+      put2(dy_out(layer, D_QKV, warp, of * WIDTH + column), gradient);
     }
   }
   count_block(run.counters + READY + run.layers - layer);
   here(), layer = anew(layer);
-  {
-    float4 weights[6];
-    take(weights, slots());
-    if (layer) fetch_out_back(layer - 1);
-    narrow_back<3>(rest + UNION + LARGE, WIDE, weights);
-  }
+  narrow_back<3>(rest + UNION + LARGE, WIDE, of_qkv);
   __syncthreads();
   here(), layer = anew(layer);
   stream = stream + layer_norm_backward(partials(), ln_1, kept(layer, KEPT_1) + warp * WIDTH + column,
@@ -523,8 +515,12 @@ __device__ __forceinline__ float update(const Run& run, const float* rates, floa
       // the root, also of 0
       const float root = second * rsqrtf(fmaxf(second, 1e-37f));
       const float shrunk = decays(run, at) ? before[i] * shrink : before[i];
-      run.parameters[at] = shrunk - __fdividef(first, root + epsilon) * factor;
+      scratch[WARPS + i * THREADS + threadIdx.x] = run.parameters[at] =
+          shrunk - __fdividef(first, root + epsilon) * factor;
     }
+#pragma unroll 1
+    for (int i = 0; i < UPDATES; ++i)
+      if (from + i * step < count) pack(run, from + i * step, scratch[WARPS + i * THREADS + threadIdx.x]);
     from += UPDATES * step;
     if (from < count) load(from);
   }

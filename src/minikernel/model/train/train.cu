@@ -9,34 +9,46 @@
 //
 // Weights, gradients and moments lie in global memory, which is L2 here: they are 4.6 MB. Every sum has its order from
 // the sizes alone, so that the same launch gives the same bits.
-#include "layout.cuh"
+#include "../ptx.cuh"
 #include "ptx.cuh"
 #include "products.cuh"
+#include "layout.cuh"
+#include "packed.cuh"
 #include "rows.cuh"
 #include "attention.cuh"
 #include "gradients.cuh"
 #include "step.cuh"
 
-// parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. text: the tokens' ids. firsts: where the
+// parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. packed: zeros, for packed.cuh. text: the tokens' ids. firsts: where the
 // rows of each step begin in the text, then those of each phase's held-out rows in theirs, which follows. phases: of
 // each its steps, batch, length, held-out rows and where these begin in `firsts`. rates: of each step the factor of the
 // update, what is added to the root, and what weights shrink to. kept: see layout.cuh. record: loss and norm of each
 // step, then the held-out losses. host: in memory of the host.
 extern "C" __global__ void __launch_bounds__(512, 1)
-    train_minigpt(float* parameters, float* gradients, float* mean, float* square, const int* text, const int* firsts,
+    train_minigpt(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text, const int* firsts,
                   const int* phases, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
                   int* host, int layers, int words, int positions, int bos, int tokens, int phase_count, int steps,
                   int evaluate_every, float beta_1, float beta_2, float clip) {
   extern __shared__ float4 memory[];
-  float* const shared = reinterpret_cast<float*>(memory);
-  const Run run = {parameters, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host, layers,
+  float* const shared = reinterpret_cast<float*>(memory) + BARRIERS;
+  const unsigned barriers = shared_address(memory);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < PLACES; ++i) make_barrier(barriers + 8 * i, 1);
+    fence_barriers();
+  }
+  __syncthreads();
+  const Run run = {parameters, packed, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host, layers,
                    words, positions, bos, tokens, evaluate_every, beta_1, beta_2, clip};
   const int thread = threadIdx.x, warp = thread / 32, block = blockIdx.x, blocks = gridDim.x;
   unsigned met = 0;
   auto barrier = [&] { meet(counters + BARRIER, met += blocks); };
 
+  for (int at = block * THREADS + thread; at < run.count(); at += blocks * THREADS) pack(run, at, parameters[at]);
+  barrier();
+
   // The last block, which has the fewest tiles, speaks with the host, at the begin of a step: nobody waits for that.
   const bool asks = block == blocks - 1 && thread == 0;
+  unsigned pieces = 0;
   unsigned ready = 0;  // tiles that have been trained on
   int step = 0, evaluated = 0;
   const int* rows = firsts;
@@ -102,21 +114,22 @@ extern "C" __global__ void __launch_bounds__(512, 1)
           int stage;
           const Unit unit(run, unit_in_order(run, i, stage));
           if (part == 0) await_blocks(counters + READY + stage, ready);
-          squares += gradient_of_unit(unit, batch * length, shared);
+          squares += gradient_of_unit(unit, batch * length, shared, barriers, pieces);
         }
       }
       if (block >= late % blocks)
         squares += gradients_of_rows(run, block - late % blocks, left, batch, length, shared);
       squares = sum_of_block(squares, shared);
       if (thread == 0) run.squares()[block] = squares;
+      if (block == blocks - 1) {
+        const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
+        if (thread == 0) record[2 * step] = loss;
+      }
       barrier();
 
       const unsigned stop = counters[STOP];
       const float norm = update(run, rates + 3 * step, shared);
-      if (block == blocks - 1) {
-        const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
-        if (thread == 0) record[2 * step] = loss, record[2 * step + 1] = norm;
-      }
+      if (block == blocks - 1 && thread == 0) record[2 * step + 1] = norm;
       barrier();
       if (stop || !(norm < INFINITE)) {
         if (asks) *reinterpret_cast<volatile int*>(host + PROGRESS) = step + 1;

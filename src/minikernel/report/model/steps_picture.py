@@ -82,4 +82,4 @@ def draw_curves(axes: Axes, curves: list[dict], limit: float, stale: bool, text:
     axes.yaxis.set_major_formatter(lambda nats, _: text.number(nats, ".1f"))
     axes.set(xlabel=text("training.seconds"), ylabel=text("training.loss"))
     axes.set_title(text("training.curves"), loc="left", fontsize=11)
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9.5, frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, fontsize=9.5, frameon=False)
