@@ -80,6 +80,6 @@ def draw_curves(axes: Axes, curves: list[dict], limit: float, stale: bool, text:
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda seconds, _: text.number(seconds, ",g"))
     axes.yaxis.set_major_formatter(lambda nats, _: text.number(nats, ".1f"))
-    axes.set(xlabel=text("training.seconds"), ylabel=text("training.loss"))
+    axes.set_xlabel(text("training.seconds"))
     axes.set_title(text("training.curves"), loc="left", fontsize=11)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, fontsize=9.5, frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, columnspacing=1.2, fontsize=9.5, frameon=False)

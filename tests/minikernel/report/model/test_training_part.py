@@ -118,7 +118,7 @@ def test_a_curve_is_everybodys_loss_by_its_seconds_and_white_where_it_was_cut_sh
         later = [point for point in row["points"] if point["steps"]]
         assert line.get_xydata().tolist() == [[point["seconds"], point["nats"]] for point in later]
         assert (line.get_markerfacecolor() == "white") == (row["rung"] in ("numpy", "torch-cpu"))
-    assert lines["the best that any model could reach"].get_ydata()[0] == LIMIT
+    assert lines["the best possible"].get_ydata()[0] == LIMIT
     assert len(drawn(training_artefact(curves=[])).axes) == 2
 
 
