@@ -137,12 +137,12 @@ class _Launch:
             )
         parameters = dict(model.named_parameters())
         flat = torch.cat([parameters[torch_name(name)].detach().reshape(-1) for name in self.config.shapes])
-        self.parameters, self.host = flat, _shared_with_host()
+        self.parameters, self.gradients, self.host = flat, torch.empty_like(flat), _shared_with_host()
         evaluations = 1 + self.steps // evaluate_every + 1
         self.record = torch.zeros(2 * self.steps + evaluations, device=device)
         # in the order of the kernel's parameters
         self._memory: list[Tensor] = [
-            self.parameters, torch.zeros(packed_floats(self.config), device=device), torch.empty_like(flat), torch.zeros_like(flat), torch.zeros_like(flat),
+            self.parameters, torch.zeros(packed_floats(self.config), device=device), self.gradients, torch.zeros_like(flat), torch.zeros_like(flat),
             *(torch.from_numpy(table).to(device) for table in made), torch.empty(floats, device=device),
             torch.empty(room, dtype=torch.int32, device=device),
             torch.zeros(TOLD + len(phases) * blocks, dtype=torch.int32, device=device), self.record, self.host,
