@@ -30,6 +30,10 @@ constexpr int STREAM = 0, MIX = STREAM + ROWS * NARROW, PARTIALS = MIX + ROWS * 
 // the union: logits, or what is in use between them: hidden activations or half of attention's partial sums, then the
 // gradients of queries, keys and values
 constexpr int BIG = 0, LARGE = ROWS * WIDEST;
+// on the way to the loss, in place of the latter: a layer's vectors, those of one layer beside those of the next
+constexpr int OF_LN_1 = 0, OF_QKV = OF_LN_1 + 2 * WIDTH, OF_PROJ = OF_QKV + QKV, OF_LN_2 = OF_PROJ + WIDTH,
+              OF_FC = OF_LN_2 + 2 * WIDTH, OF_OUT = OF_FC + HIDDEN, VECTORS = OF_OUT + WIDTH;
+static_assert(2 * VECTORS <= ROWS * WIDE, "two layers' vectors fit");
 static_assert(2 * ROWS * PART <= LARGE && 2 * ROWS * PART <= 4 * ROWS * PARTIAL, "two partial sums fit in each place");
 
 // ---- partial sums of a unit of 32 outputs and 64 features, and its bias', for each warp; and before them, in the same

@@ -30,6 +30,12 @@ __device__ __forceinline__ float4 load_past(const float* from) {
   return x;
 }
 
+// Start copying 16 bytes to shared memory; this thread waits for all that it has started.
+__device__ __forceinline__ void copy_16(float* to, const float* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+}
+__device__ __forceinline__ void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 // What other threads have written, in global or shared memory, and this one has seen, is what the copy engine finds.
 __device__ __forceinline__ void fence_all_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
 

@@ -119,6 +119,21 @@ struct Tile {
     for (int i = 0; i < COUNT; ++i) weights[i] = load_past(from + i * SLOT);
   }
 
+  // Start copying a layer's vectors to where `of_vectors` reads them, once all threads have waited; after the last layer
+  // comes the last LayerNorm.
+  __device__ __forceinline__ float* vectors(int layer) const { return rest + UNION + LARGE + layer % 2 * VECTORS; }
+  __device__ __forceinline__ float2 of_vectors(int layer, int at) const { return at2(vectors(layer) + at); }
+  __device__ __forceinline__ void copy_vectors(int layer) const {
+    const int at = 4 * (32 * warp + column / 2);
+    if (at >= (layer < run.layers ? VECTORS : 2 * WIDTH)) return;
+    const int from = at < OF_QKV    ? LN_1
+                     : at < OF_PROJ ? QKV_BIAS - OF_QKV
+                     : at < OF_FC   ? PROJ_BIAS - OF_PROJ
+                     : at < OF_OUT  ? FC_BIAS - OF_FC
+                                    : OUT_BIAS - OF_OUT;
+    copy_16(vectors(layer) + at, parameter(layer, from + at));
+  }
+
   // Partial sums over a quarter of the features, 16 columns of them in each warp: column group warp % 4, quarter warp /
   // 4.
   template <int CHUNKS>
@@ -180,12 +195,12 @@ struct Tile {
 __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains, float4 (&weights)[8]) {
   const int pair = 2 * lane.pair, first[2] = {8 * warp, 8 * (warp + WARPS)};
   {  // queries, keys and values
-    normalise(trains, vector(layer, LN_1), vector(layer, LN_1 + WIDTH), kept(layer, KEPT_1) + warp * WIDTH + column,
+    normalise(trains, of_vectors(layer, OF_LN_1 + column), of_vectors(layer, OF_LN_1 + WIDTH + column), kept(layer, KEPT_1) + warp * WIDTH + column,
               kept(layer, KEPT_INVERSES) + warp, x_out(layer, NORMED_1, warp, column));
     float2 bias[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      bias[i] = first[i] < QKV ? load2(parameter(layer, QKV_BIAS) + first[i] + pair) : make_float2(0, 0);
+      bias[i] = first[i] < QKV ? of_vectors(layer, OF_QKV + first[i] + pair) : make_float2(0, 0);
     __syncthreads();
     here(), layer = anew(layer);
     Sum sum[2];
@@ -227,17 +242,16 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains, floa
   here(), layer = anew(layer);
   narrow<1>(rest + MIX, NARROW, of_narrow);
   ask(weights, run.packed_layer(layer), FC_FORTH);
-  const float2 of_proj = vector(layer, PROJ_BIAS), of_out = vector(layer, OUT_BIAS);
   __syncthreads();
   here(), layer = anew(layer);
   {
-    stream = stream + (partials() + of_proj);
-    normalise(trains, vector(layer, LN_2), vector(layer, LN_2 + WIDTH), kept(layer, KEPT_2) + warp * WIDTH + column,
+    stream = stream + (partials() + of_vectors(layer, OF_PROJ + column));
+    normalise(trains, of_vectors(layer, OF_LN_2 + column), of_vectors(layer, OF_LN_2 + WIDTH + column), kept(layer, KEPT_2) + warp * WIDTH + column,
               kept(layer, KEPT_INVERSES) + ROWS + warp, x_out(layer, NORMED_2, warp, column));
-    const float2 bias[2] = {load2(parameter(layer, FC_BIAS) + first[0] + pair),
-                            load2(parameter(layer, FC_BIAS) + first[1] + pair)};
+    const float2 bias[2] = {of_vectors(layer, OF_FC + first[0] + pair), of_vectors(layer, OF_FC + first[1] + pair)};
     __syncthreads();
     here(), layer = anew(layer);
+    copy_vectors(layer + 1);
     Sum sum[2];
     forward_product<2, 4>(sum, rest + STREAM, NARROW, weights, lane);
     ask(weights, run.packed_layer(layer), OUT_FORTH);
@@ -259,9 +273,10 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains, floa
   here(), layer = anew(layer);
   narrow<4>(rest + UNION + BIG, WIDEST, weights);
   ask(weights, run.packed_layer(layer + 1));  // after the last layer's there are the head's
+  await_copies();
   __syncthreads();
   here(), layer = anew(layer);
-  stream = stream + (partials() + of_out);
+  stream = stream + (partials() + of_vectors(layer, OF_OUT + column));
 }
 
 // The loss of the warp's row; its exponentials are in the logits' place, and their sum in `total`.
@@ -272,14 +287,17 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   if (trains && column == 0) run.ids[slot * ROWS + warp] = id;
   float4 weights[8];
   ask(weights, run.packed_layer(0));
+  copy_vectors(0);
   stream = load2(run.parameters + id * WIDTH + column) +
            load2(run.parameters + (run.words + place) * WIDTH + column);
+  await_copies();
+  __syncthreads();
   for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains, weights);
 
-  const float *const norm = run.parameters + run.last_at(), *const head = run.parameters + run.head_at();
+  const float* const head = run.parameters + run.head_at();
   const int width = logits_width();
   // the row without its mean waits where attention's was
-  normalise(trains, load2(norm + column), load2(norm + WIDTH + column), rest + MIX + warp * NARROW + column,
+  normalise(trains, of_vectors(run.layers, column), of_vectors(run.layers, WIDTH + column), rest + MIX + warp * NARROW + column,
             rest + OF_ROWS + warp, x_out(run.layers, NORMED_F, warp, column));
   __syncthreads();
   here();
