@@ -53,11 +53,15 @@ class EmulatedGpu:
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
         monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
 
-    def _compiled(self, path, expression, device):
+    def stamped(self, path, expression, device):
+        """A kernel that writes down what it does."""
+        return self._compiled(path, expression, device, "#define STAMPED 1\n")
+
+    def _compiled(self, path, expression, device, before=""):
         assert device == NUMBER
         number = len(self._kernels) + 1
         cluster = next((size for name, size in CLUSTERS.items() if expression.startswith(name)), None)
-        self._kernels[number] = Kernel(nvrtc.source(path), expression), cluster
+        self._kernels[number] = Kernel(before + nvrtc.source(path), expression), cluster
 
         class Function:
             ptr = number

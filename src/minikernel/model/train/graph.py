@@ -41,6 +41,7 @@ class Given(NamedTuple):
 
     Attributes:
         before, after: ctypes' values of the kernel's parameters before and behind the `state`.
+        last: those behind all others.
         phases: the schedule.
         held_out: of each phase its held-out rows, and where these begin among all rows.
         blocks: of the launches that use the whole GPU.
@@ -53,6 +54,7 @@ class Given(NamedTuple):
     held_out: list[tuple[int, int]]
     blocks: int
     gpu: int
+    last: tuple[Any, ...] = ()
 
 
 class Replays:
@@ -61,13 +63,14 @@ class Replays:
     Args:
         given: what the kernels are given; who makes this keeps the memory.
         evaluate_every: steps between evaluations, where there are held-out rows.
+        function: the kernel, where it is not compiled as it is: CuPy's handle.
         dependent: launches may begin before the one before them has ended; else what that saves can be measured.
     """
 
-    def __init__(self, given: Given, evaluate_every: int, *, dependent: bool = True) -> None:
+    def __init__(self, given: Given, evaluate_every: int, function: Any = None, *, dependent: bool = True) -> None:
         self._given, self._dependent = given, dependent
         self._state = torch.zeros(STATE, dtype=torch.int32, device=_device(given.gpu))
-        self._function = nvrtc.compiled(SOURCE, EXPRESSION, given.gpu)
+        self._function = function or nvrtc.compiled(SOURCE, EXPRESSION, given.gpu)
         cut = segments(given.phases, evaluate_every, evaluates=given.held_out[0][0] > 0)
         self._parts = [part for segment in cut for part in parts_of(segment)]
         self._graphs = {part: _captured(partial(self._launch, part)) for part in dict.fromkeys(self._parts)}
@@ -105,7 +108,7 @@ class Replays:
     def _one(self, role: int, blocks: int, floats: int, shape: tuple[int, ...]) -> None:
         given = self._given
         values = [
-            *given.before, c_void_p(self._state.data_ptr()), *given.after, *map(c_int, (role, given.blocks, *shape)),
+            *given.before, c_void_p(self._state.data_ptr()), *given.after, *map(c_int, (role, given.blocks, *shape)), *given.last,
         ]  # fmt: skip
         addresses = (c_void_p * len(values))(*map(ctypes.addressof, values))
         shared = 4 * (SHARED_BARRIERS + floats)

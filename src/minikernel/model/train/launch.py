@@ -4,6 +4,7 @@ The kernel is `train.cu`. While it runs the host sleeps, and reads from memory t
 """
 
 import ctypes
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import c_float, c_int, c_uint, c_void_p
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from minikernel.model import driver, nvrtc
+from minikernel.model.train import graph
 from minikernel.model.train.graph import Given, Replays
 from minikernel.model.train.layout import (
     THREADS,
@@ -42,6 +44,7 @@ PHASES = 7  # of the kernel's parameters
 SECONDS_BETWEEN_LOOKS = 0.001
 SIZES = 2**31  # the kernel's indices are int
 ONE, GRAPH = "one", "graph"
+STAMPED, EVENTS, WATCHED = "#define STAMPED 1\n", 64, 12  # see stamps.cuh; steps, of which the last is watched
 
 
 class Trained(NamedTuple):
@@ -127,7 +130,19 @@ def train(
 class _Launch:
     """The kernel's launch, with all memory that it reads and writes."""
 
-    def __init__(self, model, phases, made, optimizer: AdamW, bos: int, evaluate_every: int, blocks: int) -> None:
+    source, expression = SOURCE, EXPRESSION
+
+    def __init__(
+        self,
+        model,
+        phases,
+        made,
+        optimizer: AdamW,
+        bos: int,
+        evaluate_every: int,
+        blocks: int,
+        stamps: Tensor | None = None,
+    ) -> None:
         device, self.config = model.lm_head.weight.device, model.config
         self.phases, self.evaluate_every = phases, evaluate_every
         self.steps, room = len(made.rates), tokens_of(phases, blocks)
@@ -152,14 +167,21 @@ class _Launch:
             *(c_void_p(each.data_ptr()) for each in self._memory), *map(c_int, (*sizes, self.steps, evaluate_every)),
             *map(c_float, (optimizer.beta_1, optimizer.beta_2, optimizer.clip)),
         ]  # fmt: skip
+        self._last = () if stamps is None else (c_void_p(stamps.data_ptr()),)
+        values += self._last
         self._values = values  # the driver is given where they lie
         self._held_out = [(int(rows), int(begin)) for *_, rows, begin in made.phases]
         self._addresses = (c_void_p * len(values))(*map(ctypes.addressof, values))
         self._gpu, self._blocks = flat.get_device(), blocks
 
+    def kernel(self) -> Any:
+        """CuPy's handle of what is launched."""
+        make = stamped_kernel if self._last else nvrtc.compiled
+        return make(self.source, self.expression, self._gpu)
+
     def start(self) -> None:
         """Launch it on torch's current stream."""
-        kernel = nvrtc.compiled(SOURCE, EXPRESSION, self._gpu)
+        kernel = self.kernel()
         self._events = _events()
         self._events[0].record()
         # Cooperative: the driver refuses a grid whose blocks could not all run at once, since they wait for each other.
@@ -215,14 +237,18 @@ class _Launch:
 class _Replayed(_Launch):
     """The same training as CUDA graphs that are replayed one after the other."""
 
+    source, expression = graph.SOURCE, graph.EXPRESSION
+
     def start(self) -> None:
         """Capture the graphs."""
         values = self._values
         memory = [*values[:PHASES], *values[PHASES + 1 : len(self._memory)]]
-        layers, words, positions, bos, room, _, steps, _, *rates = values[len(self._memory) :]
+        layers, words, positions, bos, room, _, steps, _, *rates = values[
+            len(self._memory) : len(values) - len(self._last)
+        ]
         numbers = [layers, words, positions, bos, room, steps, *rates]
-        given = Given(self.config, memory, numbers, self.phases, self._held_out, self._blocks, self._gpu)
-        self._replays = Replays(given, self.evaluate_every)
+        given = Given(self.config, memory, numbers, self.phases, self._held_out, self._blocks, self._gpu, self._last)
+        self._replays = Replays(given, self.evaluate_every, self.kernel())
         self._events = _events()
         self._events[0].record()
 
@@ -237,6 +263,47 @@ class _Replayed(_Launch):
         finally:
             self._events[1].record()
         super().wait(report)
+
+
+def timeline(model: GrammarMiniGPT, tokens: TokenStream, batch: int, length: int, *, launches: str = ONE) -> np.ndarray:
+    """Train for a few steps, and have every block write down what it does in the last.
+
+    Args:
+        model: as `train` takes it; it is trained.
+        tokens, launches: as `train` takes them.
+        batch, length: of every step.
+
+    Returns:
+        (blocks, EVENTS, 2) int64, of `graph` those of three launches: row 0 of a block is the multiprocessor and the
+        global timer in ns at its start, row 1 zero and its clock at the start; then come codes of spans (256 times the
+        part of the step, and 1 memory, 2 arithmetic, 3 waiting) with the clock at their ends; unused rows are zero.
+    """
+    gpu, phases = _check_place(model), [Phase(WATCHED, batch, length)]
+    blocks = softmax_cuda.multiprocessors(gpu)
+    check_model(model.config, softmax_cuda.largest_shared_bytes(gpu))
+    check_phases(model.config, phases, blocks)
+    made, calm = tables(tokens, phases, DEFAULTS, 0, None), DEFAULTS
+    stamps = torch.zeros(3 * blocks, EVENTS, 2, dtype=torch.int64, device=model.lm_head.weight.device)
+    with torch.cuda.device(gpu):
+        launch = {ONE: _Launch, GRAPH: _Replayed}[launches](model, phases, made, calm, tokens.bos, 1, blocks, stamps)
+        launch.start()
+        launch.wait(None)
+    found = stamps.cpu().numpy()
+    return found[found[:, 0, 1] > 0]  # blocks that were there
+
+
+@functools.cache
+def stamped_kernel(path: Path, expression: str, device: int) -> Any:
+    """A kernel that writes down what it does: CuPy's handle of it."""
+    import cupy
+
+    with cupy.cuda.Device(device):
+        function = cupy.RawModule(
+            code=STAMPED + nvrtc.source(path), options=softmax_cuda.COMPILER_OPTIONS, backend="nvrtc",
+            name_expressions=(expression,),
+        ).get_function(expression)  # fmt: skip
+        function.max_dynamic_shared_size_bytes = softmax_cuda.largest_shared_bytes(device) - function.shared_size_bytes
+        return function.kernel
 
 
 def instances() -> list[str]:

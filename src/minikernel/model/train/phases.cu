@@ -13,6 +13,7 @@
 #include "rows.cuh"
 #include "attention.cuh"
 #include "gradients.cuh"
+#include "stamps.cuh"
 #include "step.cuh"
 
 // What a launch is for.
@@ -27,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     train_phase(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text,
                 const int* firsts, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
                 int* host, int* state, int layers, int words, int positions, int bos, int tokens, int steps,
-                float beta_1, float beta_2, float clip, int role, int blocks, int batch, int length, int first_step, int first_row) {
+                float beta_1, float beta_2, float clip, int role, int blocks, int batch, int length, int first_step, int first_row OF_STAMPS) {
   extern __shared__ float4 memory[];
   float* const shared = reinterpret_cast<float*>(memory) + BARRIERS;
   const Run run = {parameters, packed, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host,
@@ -37,12 +38,15 @@ extern "C" __global__ void __launch_bounds__(512, 1)
 
   if (role == TILES || role == HELD_OUT) {
     await_kernels_before();
+    Watch watch;
+    if (STAMPED && role == TILES && state[TAKEN] + 1 == steps) watch.begin(stamps, blockIdx.x);
     if (state[FAILED]) return;
     // not before: what counters say is this step's
     let_next_kernel_begin();
     const int block = blockIdx.x, group = block / of_tiles;
     const int* const begins = firsts + first_row + (role == TILES ? (state[TAKEN] - first_step) * batch : 0);
     Tile tile(run, shared, counters + told + group * of_tiles, block % of_tiles, of_tiles);
+    tile.watch = watch;
     float held_out = 0;
     for (int sequence = group; group < groups && sequence < batch; sequence += groups) {
       tile.first = begins[sequence], tile.slot = role == TILES ? sequence * of_tiles + tile.member : block;
@@ -76,6 +80,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     const int block = blocks - 1 - blockIdx.x, busy = min(groups, batch) * of_tiles;
     let_next_kernel_begin();
     const bool failed = state[FAILED];
+    Watch watch;
+    if (STAMPED && state[TAKEN] + 1 == steps) watch.begin(stamps, blocks + block);
     const int helpers = blocks - busy, all_units = units_of_head(run) + layers * UNITS_OF_LAYER;
     const int early = 4 * helpers >= all_units - UNITS_OF_LAYER ? all_units - UNITS_OF_LAYER : 0;
     const int late = all_units - early, left = blocks - late % blocks;
@@ -89,14 +95,15 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     float squares = 0;
 #pragma unroll 1
     for (int part = 0; part < 2; ++part) {
-      if (part == 1) await_kernels_before();
+      if (part == 1) await_kernels_before(), watch.mark(OF_WAITING, GRADIENTS_PART);
       if (failed) continue;
       const int begin = part ? early + block : block - busy, end = part ? all_units : early;
       for (int i = begin; i >= 0 && i < end; i += part ? blocks : helpers) {
         int stage;
         const Unit unit(run, unit_in_order(run, i, stage));
-        if (part == 0) await_blocks(counters + READY + stage, batch * of_tiles);
+        if (part == 0) await_blocks(counters + READY + stage, batch * of_tiles), watch.mark(OF_WAITING, GRADIENTS_PART);
         squares += gradient_of_unit(unit, batch * length, shared, barriers, pieces);
+        watch.mark(OF_ARITHMETIC, GRADIENTS_PART);
       }
     }
     if (failed) return;
@@ -104,12 +111,16 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       squares += gradients_of_rows(run, block - late % blocks, left, batch, length, shared);
     squares = sum_of_block(squares, shared);
     if (thread == 0) run.squares()[block] = squares;
+    watch.mark(OF_MEMORY, GRADIENTS_PART);
     if (block == 0 && thread == 0) state[BEGUN] = state[TAKEN] + 1;
     return;
   }
 
   let_next_kernel_begin();
+  Watch watch;
+  if (STAMPED && role == UPDATE && state[TAKEN] + 1 == steps) watch.begin(stamps, 2 * blocks + blockIdx.x);
   await_kernels_before();
+  watch.mark(OF_WAITING, UPDATE_PART);
   if (role != UPDATE) {
     for (int at = blockIdx.x * THREADS + thread; at < run.count(); at += blocks * THREADS)
       pack(run, at, parameters[at]);
@@ -118,6 +129,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   if (state[FAILED]) return;
   const int step = state[BEGUN] - 1, last = blocks - 1;
   const float norm = update(run, rates + 3 * step, shared);
+  watch.mark(OF_MEMORY, UPDATE_PART);
   if (blockIdx.x == last) {
     const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
     for (int i = thread; i < told + blocks; i += THREADS) counters[i] = 0;

@@ -54,6 +54,7 @@ struct Tile {
   int first, member, tiles, slot = 0;
   unsigned* told;  // of each tile of the sequence
   unsigned times = 0;
+  Watch watch;
   // of the warp's row: two columns of the stream, or of its gradient; the next word; the sum of its exponentials
   float2 stream;
   int target;
@@ -102,9 +103,12 @@ struct Tile {
     const int thread = threadIdx.x;
     if (thread == TELLS) release_number(told + member, times);
     if (from >= end) return;
+    const int part = from ? BACKWARD : FORWARD;
+    watch.mark(OF_ARITHMETIC, part);
     if (thread >= from && thread < end)
       while (static_cast<int>(acquired(told + thread) - times) < 0) __nanosleep(20);
     __syncthreads();
+    watch.mark(OF_WAITING, part);
   }
   __device__ __forceinline__ Rows rows_of(int layer, int tile) const {
     if (tile == member) return {kept(layer, KEPT_QKV), WIDE};
@@ -293,6 +297,7 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   await_copies();
   __syncthreads();
   for (int layer = 0; layer < run.layers; ++layer) forward_layer(layer, trains, weights);
+  watch.mark(OF_ARITHMETIC, FORWARD);
 
   const float* const head = run.parameters + run.head_at();
   const int width = logits_width();
@@ -347,6 +352,7 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
     }
   }
   total = sum_of_warp(total);
+  watch.mark(OF_ARITHMETIC, HEAD_PART);
   return logf(total) - of_target;
 }
 
@@ -389,11 +395,13 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
   here();
   stream = layer_norm_backward(partials(), norm, rest + MIX + warp * NARROW + column, rest[OF_ROWS + warp],
                                sums() + warp * 2 * WIDTH + column);
+  watch.mark(OF_ARITHMETIC, HEAD_PART);
   for (int layer = run.layers; layer--;) backward_layer(layer);
   put2(row_out(run.layers, D_EMBEDDING, WIDTH), stream);
   __syncthreads();
   here();
   sum_norm(0);
+  watch.mark(OF_ARITHMETIC, BACKWARD);
 }
 
 __device__ __forceinline__ void Tile::backward_layer(int layer) {

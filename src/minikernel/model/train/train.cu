@@ -17,6 +17,7 @@
 #include "rows.cuh"
 #include "attention.cuh"
 #include "gradients.cuh"
+#include "stamps.cuh"
 #include "step.cuh"
 
 // parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. packed: zeros, for packed.cuh. text: the tokens' ids. firsts: where the
@@ -28,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     train_minigpt(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text, const int* firsts,
                   const int* phases, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
                   int* host, int layers, int words, int positions, int bos, int tokens, int phase_count, int steps,
-                  int evaluate_every, float beta_1, float beta_2, float clip) {
+                  int evaluate_every, float beta_1, float beta_2, float clip OF_STAMPS) {
   extern __shared__ float4 memory[];
   float* const shared = reinterpret_cast<float*>(memory) + BARRIERS;
   const unsigned barriers = shared_address(memory);
@@ -69,6 +70,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       const int count = evaluates ? sizes[3] : batch;
       const int* const begins = evaluates ? firsts + sizes[4] : rows;
       float held_out = 0;
+      if (!evaluates && step + 1 == steps) tile.watch.begin(stamps, block);
       for (int round = 0; round < count; round += groups) {
         const int sequence = round + group;
         if (group < groups && sequence < count) {
@@ -108,29 +110,35 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             counters[STOP] = *reinterpret_cast<volatile int*>(host + ASKED_TO_STOP);
           }
           barrier();
+          tile.watch.mark(OF_WAITING, GRADIENTS_PART);
         }
         const int begin = part ? early + block : block - busy, end = part ? all_units : early;
         for (int i = begin; i >= 0 && i < end; i += part ? blocks : helpers) {
           int stage;
           const Unit unit(run, unit_in_order(run, i, stage));
-          if (part == 0) await_blocks(counters + READY + stage, ready);
+          if (part == 0) await_blocks(counters + READY + stage, ready), tile.watch.mark(OF_WAITING, GRADIENTS_PART);
           squares += gradient_of_unit(unit, batch * length, shared, barriers, pieces);
+          tile.watch.mark(OF_ARITHMETIC, GRADIENTS_PART);
         }
       }
       if (block >= late % blocks)
         squares += gradients_of_rows(run, block - late % blocks, left, batch, length, shared);
       squares = sum_of_block(squares, shared);
+      tile.watch.mark(OF_MEMORY, GRADIENTS_PART);
       if (thread == 0) run.squares()[block] = squares;
       if (block == blocks - 1) {
         const float loss = sum_of(run.losses(), batch * length, shared) / (batch * length);
         if (thread == 0) record[2 * step] = loss;
       }
       barrier();
+      tile.watch.mark(OF_WAITING, UPDATE_PART);
 
       const unsigned stop = counters[STOP];
       const float norm = update(run, rates + 3 * step, shared);
+      tile.watch.mark(OF_MEMORY, UPDATE_PART);
       if (block == blocks - 1 && thread == 0) record[2 * step + 1] = norm;
       barrier();
+      tile.watch.mark(OF_WAITING, UPDATE_PART);
       if (stop || !(norm < INFINITE)) {
         if (asks) *reinterpret_cast<volatile int*>(host + PROGRESS) = step + 1;
         return;
