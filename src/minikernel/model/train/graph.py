@@ -108,7 +108,8 @@ class Replays:
     def _one(self, role: int, blocks: int, floats: int, shape: tuple[int, ...]) -> None:
         given = self._given
         values = [
-            *given.before, c_void_p(self._state.data_ptr()), *given.after, *map(c_int, (role, given.blocks, *shape)), *given.last,
+            *given.before, c_void_p(self._state.data_ptr()), *given.after,
+            *map(c_int, (role, given.blocks, *shape)), *given.last,
         ]  # fmt: skip
         addresses = (c_void_p * len(values))(*map(ctypes.addressof, values))
         shared = 4 * (SHARED_BARRIERS + floats)

@@ -157,7 +157,8 @@ class _Launch:
         self.record = torch.zeros(2 * self.steps + evaluations, device=device)
         # in the order of the kernel's parameters
         self._memory: list[Tensor] = [
-            self.parameters, torch.zeros(packed_floats(self.config), device=device), self.gradients, torch.zeros_like(flat), torch.zeros_like(flat),
+            self.parameters, torch.zeros(packed_floats(self.config), device=device), self.gradients,
+            torch.zeros_like(flat), torch.zeros_like(flat),
             *(torch.from_numpy(table).to(device) for table in made), torch.empty(floats, device=device),
             torch.empty(room, dtype=torch.int32, device=device),
             torch.zeros(TOLD + len(phases) * blocks, dtype=torch.int32, device=device), self.record, self.host,
@@ -282,12 +283,15 @@ def timeline(model: GrammarMiniGPT, tokens: TokenStream, batch: int, length: int
     blocks = softmax_cuda.multiprocessors(gpu)
     check_model(model.config, softmax_cuda.largest_shared_bytes(gpu))
     check_phases(model.config, phases, blocks)
-    made, calm = tables(tokens, phases, DEFAULTS, 0, None), DEFAULTS
+    made = tables(tokens, phases, DEFAULTS, 0, None)
     stamps = torch.zeros(3 * blocks, EVENTS, 2, dtype=torch.int64, device=model.lm_head.weight.device)
     with torch.cuda.device(gpu):
-        launch = {ONE: _Launch, GRAPH: _Replayed}[launches](model, phases, made, calm, tokens.bos, 1, blocks, stamps)
+        launch = {ONE: _Launch, GRAPH: _Replayed}[launches](
+            model, phases, made, DEFAULTS, tokens.bos, 1, blocks, stamps
+        )
         launch.start()
         launch.wait(None)
+        launch.put_back(model)
     found = stamps.cpu().numpy()
     return found[found[:, 0, 1] > 0]  # blocks that were there
 

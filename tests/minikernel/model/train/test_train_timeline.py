@@ -1,4 +1,4 @@
-"""What the training writes down of its last step: every block, its spans in order, and nothing of the numbers changes."""
+"""What the training writes down of its last step: every block, its spans in order; no number changes by it."""
 
 import pytest
 from trained_in_one import BLOCKS, flat, model_of, on_torch, text
