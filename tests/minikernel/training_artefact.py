@@ -18,6 +18,28 @@ CURVES = {
     "graph-of-compiled-step": (1.21, True), "graph": (0.31, True), "one": (0.2716, True),
 }  # fmt: skip
 LIMIT = 1.731
+RATE = 1980.0  # cycles a microsecond
+
+
+def blocks(us: float, rung: str) -> list[dict]:
+    """A step's blocks: two with tiles, two that wait and sum; of the graph each launch's in turn."""
+    whole = {  # kind and part of each span, and its share of the step
+        "tiles": [(2, 6, 0.2), (3, 6, 0.05), (2, 7, 0.1), (2, 8, 0.35)],
+        "sums": [(3, 9, 0.4), (2, 9, 0.3)],
+        "update": [(2, 9, 0.1), (1, 9, 0.05), (3, 10, 0.05), (1, 10, 0.1)],
+    }
+
+    def block(sm: int, start: float, *spans) -> dict:
+        cycles = [round(share * us * RATE) for *_, share in spans]
+        return {
+            "sm": sm, "start_ns": round(start * us * 1000), "codes": [kind + 256 * part for kind, part, _ in spans],
+            "cycles": cycles,
+        }  # fmt: skip
+
+    first = [block(sm, 0, *whole["tiles" if sm < 2 else "sums"]) for sm in range(4)]
+    if rung == "graph":
+        return first + [block(sm, 0.71, *whole["update"]) for sm in range(4)]
+    return [block(sm, 0, *whole["tiles" if sm < 2 else "sums"], *whole["update"]) for sm in range(4)]
 
 
 def training_artefact(**changed) -> dict:
@@ -53,7 +75,20 @@ def training_artefact(**changed) -> dict:
         }
         for rung, (seconds, complete) in CURVES.items()
     ]  # fmt: skip
+    lines = [
+        {
+            "rung": rung,
+            "batch": shape[0],
+            "time": shape[1],
+            "tick_ns": 32,
+            "blocks": blocks(times[RUNGS.index(rung)], rung),
+        }
+        for shape, times in STEP_US.items()
+        for rung in ("graph", "one")
+    ]
     made = {
+        "cycles_per_us": RATE,
+        "timelines": lines,
         "config": asdict(SIZES),
         "limit_nats": LIMIT,
         "steps": steps,
@@ -63,7 +98,7 @@ def training_artefact(**changed) -> dict:
         "complete": True,
     } | changed
     again = training_contest(made)
-    for part in ("steps", "whole"):
+    for part in ("steps", "timelines", "whole"):
         made[part] = [{**row, **figures} for row, figures in zip(made[part], again[part], strict=True)]
     made |= {"bars": again["bars"]}
     made["provenance"] = {**provenance([], {}, "cpu-here"), **elsewhere()}

@@ -7,10 +7,12 @@ from dataclasses import asdict, fields, replace
 import numpy as np
 import torch
 
+from minikernel.measure.model.clocks import cycles_per_us
+from minikernel.measure.model.stamps import blocks_of, longest, tick_ns
 from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.training import rungs
 from minikernel.measure.training.curves import Task, curves
-from minikernel.measure.training.figures import bars, excess_percent, step_figures
+from minikernel.measure.training.figures import bars, excess_percent, fill_in, step_figures
 from minikernel.measure.training.names import GRAPH, ONE, OURS, RUNGS
 from minikernel.measure.training.rungs import RATE, Step, model_at_start, synchronize
 from minikernel.model.train import launch
@@ -18,6 +20,7 @@ from minikernel.model.train.tables import AdamW
 from minimodel.corpus import TokenStream
 from minimodel.model_config import MiniGPTConfig
 
+WATCHED = 5  # trainings, of which one is kept
 SETTINGS = tuple(field.name for field in fields(AdamW))
 
 
@@ -46,15 +49,12 @@ def run_contest(
     if device.type == "cuda":
         torch.cuda.set_device(device)  # of which graphs are captured
     settings = AdamW(**{name: training[name] for name in SETTINGS if name in training})
-    result: dict = {"config": asdict(config), "limit_nats": limit_nats}
-    result |= {name: [] for name in ("steps", "whole", "curves", "left_out")}
+    result: dict = {"config": asdict(config), "limit_nats": limit_nats, "cycles_per_us": cycles_per_us(device)}
+    result |= {name: [] for name in ("steps", "timelines", "whole", "curves", "left_out")}
     # the whole trainings first: a limit on time cuts what comes last, and only steps are many
     for seed in params["seeds"]:
         result["whole"].append(row := whole(config, training, settings, text, held_out, limit_nats, seed, device))
         log(in_line(row))
-    if params["curve_seconds"]:
-        task = Task(config, training, settings, text, held_out, params["seeds"][0])
-        result["curves"] = curves(task, device, params["curve_seconds"], log)
     shapes = dict.fromkeys((phase["batch"], phase["time"]) for phase in training["phases"])
     for batch, length in shapes:
         if time.monotonic() - began > params["time_limit_seconds"]:
@@ -64,6 +64,11 @@ def run_contest(
         result["steps"] += rows
         times = ", ".join(f"{row['rung']} {row['us_per_step']:,.1f}" for row in rows)
         log(f"{time.monotonic() - began:4.0f} s ({batch}, {length}): {times} us a step")
+        lines = timelines(batch, length, config, text, device)
+        result["timelines"] += fill_in(lines, rows, result["cycles_per_us"])
+    if params["curve_seconds"]:
+        task = Task(config, training, settings, text, held_out, params["seeds"][0])
+        result["curves"] = curves(task, device, params["curve_seconds"], log)
     return {**result, "complete": not result["left_out"], "bars": bars(result["steps"], result["whole"])}
 
 
@@ -107,6 +112,17 @@ def steps_at(
         for rung in RUNGS
         if rung in samples
     ]
+
+
+def timelines(batch: int, length: int, config: MiniGPTConfig, text: TokenStream, device: torch.device) -> list[dict]:
+    """The rows of `timelines` at one shape, but what follows from them: of several trainings the one in the middle."""
+    found = []
+    for rung in OURS:
+        model = model_at_start(config, 0, device)
+        watched = [launch.timeline(model, text, batch, length, launches=rung) for _ in range(WATCHED)]
+        blocks = blocks_of(sorted(watched, key=longest)[WATCHED // 2])
+        found.append({"rung": rung, "batch": batch, "time": length, "tick_ns": tick_ns(blocks), "blocks": blocks})
+    return found
 
 
 def microseconds(step: Step, steps: int, device: torch.device) -> float:

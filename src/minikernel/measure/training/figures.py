@@ -5,6 +5,7 @@ from itertools import groupby
 
 import numpy as np
 
+from minikernel.measure.model.stamps import parts_of, stamped
 from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.training.names import (
     EAGER,
@@ -46,6 +47,23 @@ def excess_percent(held_out_nats: float, limit_nats: float) -> float:
     return 100 * (held_out_nats / limit_nats - 1)
 
 
+def fill_in(lines: list[dict], steps: list[dict], rate: float) -> list[dict]:
+    """Timelines with what their blocks did, and how that shares out the time of a step without stamps.
+
+    Args:
+        steps: rows of `steps`, those of the timelines' shapes among them.
+        rate: cycles of a multiprocessor's clock in a microsecond.
+    """
+    found = []
+    for line in lines:
+        of = {name: line[name] for name in ("rung", "batch", "time")}
+        us = next(row["us_per_step"] for row in steps if of.items() <= row.items())
+        figures = stamped(line["blocks"], rate)
+        # no launch of a step's is empty: `one` has none of its own, and `graph`'s begin while others run
+        found.append({**line, "stamped": figures, "parts": parts_of(figures, us, 0.0)})
+    return found
+
+
 def bars(steps: list[dict], whole: list[dict]) -> list[dict]:
     """What was asked, each with its value; a time or an excess is at most the bar, a ratio at least."""
     found = []
@@ -78,7 +96,9 @@ def training_contest(artefact: dict) -> dict:
         [{**row, **figures} for row, figures in zip(artefact[part], found, strict=True)]
         for part, found in (("steps", steps), ("whole", whole))
     ]
-    return {"steps": steps, "whole": whole, "bars": bars(*again)}
+    lines = fill_in(artefact["timelines"], again[0], artefact["cycles_per_us"])
+    figures = [{"stamped": line["stamped"], "parts": line["parts"]} for line in lines]
+    return {"steps": steps, "timelines": figures, "whole": whole, "bars": bars(*again)}
 
 
 def _shapes(steps: list[dict]) -> Iterator[tuple[tuple[int, int], list[dict]]]:

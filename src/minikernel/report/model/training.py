@@ -30,6 +30,7 @@ def training_view(made: dict | None) -> dict | None:
         "most": max(row["excess_percent"] for row in whole) / 100,
         "limit": made["limit_nats"],
         "curves": made["curves"],
+        "parts": made["timelines"],
         "bars": [{**bar, "missed_by": missed_by(bar)} for bar in made["bars"]],
         "left_out": made["left_out"],
     }

@@ -59,7 +59,18 @@ def asked(monkeypatch) -> list[dict]:
         evaluations = [(0, 16, 1.5), (2, 16, 1.2), (3, 32, 1.01 + seed / 1000)]
         return launch.Trained(np.ones(steps), np.ones(steps), evaluations, (0.004 + len(seen) % 2 / 1000))
 
+    def timeline(model, tokens, batch, length, *, launches):
+        # two blocks: one waits for the other, 3,000 and 1,000 cycles of arithmetic
+        stamps = np.zeros((2, 8, 2), np.int64)
+        stamps[:, 0] = [[4, 1000], [9, 2000]]
+        stamps[:, 1, 1] = 500
+        stamps[0, 2:4] = [[2 + 256 * 8, 3500], [1 + 256 * 10, 4000 + len(launches)]]
+        stamps[1, 2:5] = [[3 + 256 * 9, 1500], [2 + 256 * 9, 2500], [1 + 256 * 10, 3000]]
+        return stamps
+
     monkeypatch.setattr(launch, "train", train)
+    monkeypatch.setattr(launch, "timeline", timeline)
+    monkeypatch.setattr(contest, "cycles_per_us", lambda device: 1000.0)
     monkeypatch.setattr(rungs, "captured", lambda step: step)
     monkeypatch.setattr(torch, "compile", lambda model: model)
     return seen
@@ -90,6 +101,25 @@ def test_every_rung_at_every_shape_and_every_seed_as_the_schema_has_it(asked):
     assert [at["tokens"] for at in made["whole"][0]["held_out"]] == [0, 96, 160]
     assert [row["excess_percent"] for row in made["whole"]] == pytest.approx([5.2, 1.7])
     assert made["complete"]
+
+
+def test_the_time_of_a_step_is_shared_out_by_what_its_blocks_did(asked):
+    made = run()
+    assert [(line["rung"], line["batch"]) for line in made["timelines"]] == [
+        (r, b) for b in (3, 2) for r in ("graph", "one")
+    ]
+    line = made["timelines"][1]
+    assert line["tick_ns"] == 1000
+    assert [block["sm"] for block in line["blocks"]] == [4, 9]
+    stamped, parts = line["stamped"], line["parts"]
+    assert (stamped["arithmetic_us"], stamped["waiting_us"]) == (4.0, 1.0)
+    assert stamped["memory_us"] == pytest.approx(0.503 + 0.5)
+    us = made["steps"][4]["us_per_step"]
+    assert sum(part for part in parts.values() if part is not None) == pytest.approx(us)
+    # the second block began a microsecond after the first: what it did not run counts as waiting
+    assert parts["arithmetic_us"] / parts["memory_us"] == pytest.approx(4.0 / 1.003)
+    made["timelines"][1]["parts"]["waiting_us"] *= 2
+    assert any("timelines[1]" in found["where"] for found in differences(made, training_contest(made)))
 
 
 def test_a_time_limit_leaves_shapes_out_and_says_so(asked):

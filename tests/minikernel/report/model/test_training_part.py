@@ -71,7 +71,7 @@ def test_a_slow_training_and_a_bad_end_are_missed_from_above():
 
 
 def test_a_shape_that_was_left_out_is_told_and_none_at_all_draws_nothing():
-    said = part(page(steps=[], left_out=[{"batch": 64, "time": 16, "seconds": 100}], complete=False))
+    said = part(page(steps=[], timelines=[], left_out=[{"batch": 64, "time": 16, "seconds": 100}], complete=False))
     assert "The time was up before 64 x 16." in said
     assert "training.png" not in said
     assert "**" not in said
@@ -127,6 +127,16 @@ def test_the_page_says_where_every_curve_ended():
     assert "| `numpy` | 400 | 20.2 | 1.8723 | 0.5 |" in said
     assert "| `one` | 1,600 | 0.272 | 1.7487 | – |" in said
     assert "loss against seconds" not in part(page(curves=[]))
+
+
+def test_the_page_says_where_the_time_of_a_step_goes():
+    made = training_artefact()
+    rows = re.findall(r"^\| 64 x 16 \| `(\w+)` \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", part(page()), re.M)
+    assert [rung for rung, *_ in rows] == ["graph", "one"]
+    us = {row["rung"]: row["us_per_step"] for row in made["steps"] if row["batch"] == 64}
+    for rung, *parts in rows:
+        assert sum(map(float, parts)) == pytest.approx(us[rung], rel=0.02)
+    assert "Where the time" not in part(page(timelines=[]))
 
 
 def test_a_stale_picture_is_hollow_and_speaks_spanish(drawn):
