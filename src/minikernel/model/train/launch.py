@@ -16,8 +16,8 @@ from torch import Tensor
 
 from minikernel.model import driver, nvrtc
 from minikernel.model.train.layout import (
-    TOLD,
     THREADS,
+    TOLD,
     Phase,
     check_model,
     check_phases,
@@ -73,7 +73,7 @@ def train(
     same bits. Ctrl-C ends it after the step that it is at, with that step's parameters in the model.
 
     Args:
-        model: float32 on a GPU of compute capability 8.0 or later, n_embd 64, n_head 4, at most 128 positions; layers
+        model: float32 on a GPU of compute capability 9.0 or later, n_embd 64, n_head 4, at most 128 positions; layers
             and words as far as a block's shared memory goes, 4 and 704 on an H100.
         tokens: the training text.
         schedule: (steps, batch, time) of each phase, or mappings with these names as `training.phases` of config.yaml;
@@ -135,7 +135,8 @@ class _Launch:
         self.record = torch.zeros(2 * self.steps + evaluations, device=device)
         # in the order of the kernel's parameters
         self._memory: list[Tensor] = [
-            self.parameters, torch.zeros(packed_floats(self.config), device=device), torch.empty_like(flat), torch.zeros_like(flat), torch.zeros_like(flat),
+            self.parameters, torch.zeros(packed_floats(self.config), device=device),
+            torch.empty_like(flat), torch.zeros_like(flat), torch.zeros_like(flat),
             *(torch.from_numpy(table).to(device) for table in made), torch.empty(floats, device=device),
             torch.empty(room, dtype=torch.int32, device=device),
             torch.zeros(TOLD + len(phases) * blocks, dtype=torch.int32, device=device), self.record, self.host,
@@ -222,10 +223,10 @@ def _check_place(model: GrammarMiniGPT) -> int:
         )
     if others != {(torch.float32, weight.device)}:
         raise LabError("the training in one launch takes float32 parameters, all on one GPU; convert or move them.")
-    if torch.cuda.get_device_capability(weight.device)[0] < 8:
+    if torch.cuda.get_device_capability(weight.device)[0] < 9:
         raise LabError(
-            "the training in one launch multiplies in TF32, which came with compute capability 8.0, and this GPU is "
-            "older; train with minimodel.training."
+            "the training in one launch needs the copy engine of compute capability 9.0, and this GPU is older; train "
+            "with minimodel.training."
         )
     return weight.get_device()
 
