@@ -51,7 +51,8 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
     steps, tokens = len(made.rates), layout.tokens_of(phases, blocks)
     parameters = model.parameters.astype(np.float32)
     out = SimpleNamespace(
-        parameters=parameters, gradients=np.full_like(parameters, np.nan), mean=np.zeros_like(parameters),
+        parameters=parameters, packed=np.zeros(layout.packed_floats(config), np.float32),
+        gradients=np.full_like(parameters, np.nan), mean=np.zeros_like(parameters),
         square=np.zeros_like(parameters), kept=np.full(layout.floats_of(config, tokens, blocks), np.nan, np.float32),
         ids=np.zeros(tokens, np.int32), counters=np.zeros(layout.TOLD + len(phases) * blocks, np.uint32),
         record=np.full(2 * steps + steps // every + 2, np.nan, np.float32), host=np.array([0, stop], np.int32),
@@ -60,8 +61,8 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
     emulator.Kernel(source(SOURCE), EXPRESSION).launch(
         blocks, layout.THREADS,
         [
-            out.parameters, np.zeros(layout.packed_floats(config), np.float32), out.gradients, out.mean, out.square, made.text, made.firsts, made.phases, made.rates,
-            out.kept, out.ids, out.counters, out.record, out.host, *map(np.int32, numbers),
+            out.parameters, out.packed, out.gradients, out.mean, out.square, made.text, made.firsts, made.phases,
+            made.rates, out.kept, out.ids, out.counters, out.record, out.host, *map(np.int32, numbers),
             *map(np.float32, (optimizer.beta_1, optimizer.beta_2, optimizer.clip)),
         ],
         shared_bytes=layout.shared_bytes(config), cluster=blocks, seed=order,

@@ -1,7 +1,7 @@
 // What follows when every token's part is in global memory: the gradient of each parameter, a sum over the tokens.
 //
-// A unit is 32 outputs by 64 features of one matrix and has a block; each of its warps has every sixteenth turn
-// of 8 tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
+// A unit is 32 outputs by 64 features of one matrix and has a block; each of its warps has every sixteenth turn of 8
+// tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
 // over the blocks that are left.
 #pragma once
 
@@ -46,12 +46,13 @@ struct Unit {
 
 __device__ __forceinline__ int units_of_head(const Run& run) { return run.words_up() / 32; }
 
-// The order in which units can be computed while tokens are still on their way back: the head's, then each layer's.
+// The order in which units can be computed while tokens are still on their way back: the head's and the last layer's,
+// then each layer's.
 __device__ __forceinline__ int unit_in_order(const Run& run, int i, int& stage) {
   const int head = units_of_head(run);
   if (i < head) return stage = 0, run.layers * UNITS_OF_LAYER + i;
-  stage = 1 + (i - head) / UNITS_OF_LAYER;
-  return (run.layers - stage) * UNITS_OF_LAYER + (i - head) % UNITS_OF_LAYER;
+  stage = (i - head) / UNITS_OF_LAYER;
+  return (run.layers - 1 - stage) * UNITS_OF_LAYER + (i - head) % UNITS_OF_LAYER;
 }
 
 __device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
@@ -81,7 +82,8 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
 #pragma unroll 1
   for (int token = 0; token < tokens; token += PIECE, ++pieces) {
     await_here(barriers + 8 * (pieces % PLACES), pieces / PLACES % 2);
-    const float* const from = shared + pieces % PLACES * PLACE + (8 * turn + lane.pair) * 32 + turned(4 * lane.group, lane.pair);
+    const float* const from =
+        shared + pieces % PLACES * PLACE + (8 * turn + lane.pair) * 32 + turned(4 * lane.group, lane.pair);
     const float* const of_x = from + 32 * PIECE + (8 * turn + lane.pair) * (WIDTH - 32);
     float4 dy[2], x[2][2];
     const bool mine = token + 8 * turn < tokens;

@@ -80,7 +80,7 @@ def train(
     same bits. Ctrl-C ends it after the step that it is at, with that step's parameters in the model.
 
     Args:
-        model: float32 on a GPU of compute capability 8.0 or later, n_embd 64, n_head 4, at most 128 positions; layers
+        model: float32 on a GPU of compute capability 9.0 or later, n_embd 64, n_head 4, at most 128 positions; layers
             and words as far as a block's shared memory goes, 4 and 704 on an H100.
         tokens: the training text.
         schedule: (steps, batch, time) of each phase, or mappings with these names as `training.phases` of config.yaml;
@@ -328,10 +328,10 @@ def _check_place(model: GrammarMiniGPT) -> int:
         )
     if others != {(torch.float32, weight.device)}:
         raise LabError("the training in one launch takes float32 parameters, all on one GPU; convert or move them.")
-    if torch.cuda.get_device_capability(weight.device)[0] < 8:
+    if torch.cuda.get_device_capability(weight.device)[0] < 9:
         raise LabError(
-            "the training in one launch multiplies in TF32, which came with compute capability 8.0, and this GPU is "
-            "older; train with minimodel.training."
+            "the training in one launch needs the copy engine of compute capability 9.0, and this GPU is older; train "
+            "with minimodel.training."
         )
     return weight.get_device()
 

@@ -87,8 +87,8 @@ struct Run {
   __device__ __forceinline__ float* squares() const { return losses() + tokens; }
 };
 
-// counters: of the grid's barrier, whether to stop; tiles whose part of a stage is there: of the head, then of each
-// layer from the last on; then what each block has told its sequence's others, phase by phase
+// counters: of the grid's barrier, whether to stop; tiles whose part of a stage is there: of the head and the last
+// layer, of each layer before it, then of all; then what each block has told its sequence's others, phase by phase
 constexpr int BARRIER = 0, STOP = 1, READY = 2, MOST_LAYERS = 5, TOLD = READY + MOST_LAYERS + 1;
 // host: what the host reads and writes while the kernel runs
 constexpr int PROGRESS = 0, ASKED_TO_STOP = 1;

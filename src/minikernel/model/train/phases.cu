@@ -12,9 +12,11 @@
 #include "packed.cuh"
 #include "rows.cuh"
 #include "attention.cuh"
-#include "gradients.cuh"
+#include "blocks.cuh"
 #include "stamps.cuh"
-#include "step.cuh"
+#include "tile.cuh"
+#include "gradients.cuh"
+#include "update.cuh"
 
 // What a launch is for.
 constexpr int TILES = 0, GRADIENTS = 1, UPDATE = 2, HELD_OUT = 3, HELD_OUT_SUM = 4;  // else the first packing
@@ -122,8 +124,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   await_kernels_before();
   watch.mark(OF_WAITING, UPDATE_PART);
   if (role != UPDATE) {
-    for (int at = blockIdx.x * THREADS + thread; at < run.count(); at += blocks * THREADS)
-      pack(run, at, parameters[at]);
+    for (int at = 4 * (blockIdx.x * THREADS + thread); at + 3 < run.count(); at += 4 * blocks * THREADS)
+      pack(run, at, at4(parameters + at));
     return;
   }
   if (state[FAILED]) return;

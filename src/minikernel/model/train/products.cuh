@@ -81,26 +81,25 @@ template <class Sums> __device__ __forceinline__ void add(Sums& sum, const Chunk
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features, which begin where `in` points to.
+// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features.
 template <int TILES, int CHUNKS>
-__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width,
+__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int width,
                                                 const float4 (&weights)[TILES * CHUNKS], Lane lane) {
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+    const Chunk a = chunk_of(in + 16 * chunk, width, lane);
 #pragma unroll
     for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i * CHUNKS + chunk]);
   }
 }
 
-// in W: 16 rows by 16 columns, over 16 CHUNKS outputs of W, of which the first is where `in` points to. sum[i][j] has
-// column 2 (2 pair + j % 2) + i.
+// in W: 16 rows by 16 columns, over 16 CHUNKS outputs of W. sum[i][j] has column 2 (2 pair + j % 2) + i.
 template <int CHUNKS>
-__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width,
+__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int width,
                                                  const float4 (&weights)[2 * CHUNKS], Lane lane) {
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+    const Chunk a = chunk_of(in + 16 * chunk, width, lane);
     const float4 upper = weights[2 * chunk], lower = weights[2 * chunk + 1];
     add(sum[0], a, make_float4(upper.x, upper.z, lower.x, lower.z));
     add(sum[1], a, make_float4(upper.y, upper.w, lower.y, lower.w));

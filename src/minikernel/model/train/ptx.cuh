@@ -19,8 +19,8 @@ __device__ __forceinline__ unsigned acquired(const unsigned* from) {
   return value;
 }
 
-// 16 bytes that no other warp of the block needs: past the L1 cache, where there is room for little. Asked for here, and
-// not where they are used.
+// 16 bytes that no other warp of the block needs: past the L1 cache, where there is room for little. Asked for here,
+// and not where they are used.
 __device__ __forceinline__ float4 load_past(const float* from) {
   float4 x;
   asm volatile("ld.global.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"

@@ -1,11 +1,12 @@
 // MiniGPT trained in one launch: all steps of a schedule, and the held-out loss in between.
 //
-// A step has three phases, and the grid's barrier after each. In the first a block has 16 tokens of a sequence, from
-// the embedding to the loss and back; all that it needs of them again stays in its shared memory, and what the
-// gradients are made of goes to global memory. A sequence of more tokens has as many blocks, which meet twice in a
-// layer: before attention reads the other blocks' keys and values, and before its backward pass reads their queries and
-// gradients. In the second phase the blocks share the parameters, and each sums its parameters' gradients over all
-// tokens. In the third they share them again, evenly: the norm, clipping and AdamW.
+// A step has three phases. In the first a block has 16 tokens of a sequence, from the embedding to the loss and back;
+// all that it needs of them again stays in its shared memory, and what the gradients are made of goes to global memory.
+// A sequence of more tokens has as many blocks, of which some wait for others twice in a layer: before attention reads
+// keys and values of the blocks before, and before its backward pass reads queries and gradients of those behind. In the
+// second phase the blocks share the parameters, and each sums its parameters' gradients over all tokens, as soon as all
+// tokens are as far. After the grid's barrier, in the third, they share them again, evenly: the norm, clipping and
+// AdamW. Then the grid meets again.
 //
 // Weights, gradients and moments lie in global memory, which is L2 here: they are 4.6 MB. Every sum has its order from
 // the sizes alone, so that the same launch gives the same bits.
@@ -16,20 +17,22 @@
 #include "packed.cuh"
 #include "rows.cuh"
 #include "attention.cuh"
-#include "gradients.cuh"
+#include "blocks.cuh"
 #include "stamps.cuh"
-#include "step.cuh"
+#include "tile.cuh"
+#include "gradients.cuh"
+#include "update.cuh"
 
-// parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. packed: zeros, for packed.cuh. text: the tokens' ids. firsts: where the
-// rows of each step begin in the text, then those of each phase's held-out rows in theirs, which follows. phases: of
-// each its steps, batch, length, held-out rows and where these begin in `firsts`. rates: of each step the factor of the
-// update, what is added to the root, and what weights shrink to. kept: see layout.cuh. record: loss and norm of each
-// step, then the held-out losses. host: in memory of the host.
+// parameters, gradients, mean, square: flat, as MiniGPTConfig.shapes has them. packed: zeros, for packed.cuh. text: the
+// tokens' ids. firsts: where the rows of each step begin in the text, then those of each phase's held-out rows in
+// theirs, which follows. phases: of each its steps, batch, length, held-out rows and where these begin in `firsts`.
+// rates: of each step the factor of the update, what is added to the root, and what weights shrink to. kept: see
+// layout.cuh. record: loss and norm of each step, then the held-out losses. host: in memory of the host.
 extern "C" __global__ void __launch_bounds__(512, 1)
-    train_minigpt(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text, const int* firsts,
-                  const int* phases, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
-                  int* host, int layers, int words, int positions, int bos, int tokens, int phase_count, int steps,
-                  int evaluate_every, float beta_1, float beta_2, float clip OF_STAMPS) {
+    train_minigpt(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text,
+                  const int* firsts, const int* phases, const float* rates, float* kept, int* ids, unsigned* counters,
+                  float* record, int* host, int layers, int words, int positions, int bos, int tokens, int phase_count,
+                  int steps, int evaluate_every, float beta_1, float beta_2, float clip OF_STAMPS) {
   extern __shared__ float4 memory[];
   float* const shared = reinterpret_cast<float*>(memory) + BARRIERS;
   const unsigned barriers = shared_address(memory);
@@ -38,13 +41,14 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     fence_barriers();
   }
   __syncthreads();
-  const Run run = {parameters, packed, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host, layers,
-                   words, positions, bos, tokens, evaluate_every, beta_1, beta_2, clip};
+  const Run run = {parameters, packed, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host,
+                   layers, words, positions, bos, tokens, evaluate_every, beta_1, beta_2, clip};
   const int thread = threadIdx.x, warp = thread / 32, block = blockIdx.x, blocks = gridDim.x;
   unsigned met = 0;
   auto barrier = [&] { meet(counters + BARRIER, met += blocks); };
 
-  for (int at = block * THREADS + thread; at < run.count(); at += blocks * THREADS) pack(run, at, parameters[at]);
+  for (int at = 4 * (block * THREADS + thread); at + 3 < run.count(); at += 4 * blocks * THREADS)
+    pack(run, at, at4(parameters + at));
   barrier();
 
   // The last block, which has the fewest tiles, speaks with the host, at the begin of a step: nobody waits for that.
@@ -80,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
           if (!evaluates) {
             if (thread % 32 == 0) run.losses()[tile.slot * ROWS + warp] = loss;
             tile.backward(batch * length);
-            __syncthreads();
+            count_block(counters + READY + layers);
           }
         }
         if (evaluates) barrier();  // what is kept of tokens is written anew in the next round
@@ -109,18 +113,19 @@ extern "C" __global__ void __launch_bounds__(512, 1)
             *reinterpret_cast<volatile int*>(host + PROGRESS) = step;
             counters[STOP] = *reinterpret_cast<volatile int*>(host + ASKED_TO_STOP);
           }
-          barrier();
-          tile.watch.mark(OF_WAITING, GRADIENTS_PART);
         }
         const int begin = part ? early + block : block - busy, end = part ? all_units : early;
         for (int i = begin; i >= 0 && i < end; i += part ? blocks : helpers) {
           int stage;
           const Unit unit(run, unit_in_order(run, i, stage));
-          if (part == 0) await_blocks(counters + READY + stage, ready), tile.watch.mark(OF_WAITING, GRADIENTS_PART);
+          await_blocks(counters + READY + stage, ready);
+          tile.watch.mark(OF_WAITING, GRADIENTS_PART);
           squares += gradient_of_unit(unit, batch * length, shared, barriers, pieces);
           tile.watch.mark(OF_ARITHMETIC, GRADIENTS_PART);
         }
       }
+      await_blocks(counters + READY + layers, ready);
+      tile.watch.mark(OF_WAITING, GRADIENTS_PART);
       if (block >= late % blocks)
         squares += gradients_of_rows(run, block - late % blocks, left, batch, length, shared);
       squares = sum_of_block(squares, shared);

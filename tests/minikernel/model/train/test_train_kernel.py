@@ -132,3 +132,27 @@ def test_it_compiles_for_an_h100_and_a_block_of_512_threads_has_the_registers():
     assert kernel["shared_bytes"] == 0
     # what spills is read from L2, since weights pass through what is left of L1
     assert kernel["stack_bytes"] <= 400
+
+
+def test_the_copies_that_products_read_are_the_parameters_after_the_last_step():
+    model, stream = model_of(2, 130, 32), text(130)
+    out = emulated(model, stream, [(2, 2, 32)], blocks=3)
+    of, slot = by_name(model, out.parameters), 4 * 512  # floats
+    layer = 50 * slot
+
+    def slots(at, count):
+        return out.packed[at : at + count * slot].reshape(count, 16, 8, 4, 4)  # warps, groups, pairs, four numbers
+
+    for i in range(2):
+        fc, proj, inner = (of[f"blocks.{i}.{name}.weight"] for name in ("mlp.fc", "mlp.proj", "attention.proj"))
+        forth = fc.reshape(2, 16, 8, 4, 4, 4).transpose(0, 3, 1, 2, 4, 5).reshape(8, 16, 8, 4, 4)
+        np.testing.assert_array_equal(slots(i * layer + 10 * slot, 8), forth)
+        for weight, at, chunks in ((inner, 8, 1), (proj, 18, 4)):
+            parts = weight.reshape(4, 2, 8, 4, chunks, 4, 4)  # outputs; quarter of the features, chunk, pair, number
+            forth = parts.transpose(1, 4, 3, 0, 2, 5, 6).reshape(2 * chunks, 16, 8, 4, 4)
+            np.testing.assert_array_equal(slots(i * layer + at * slot, 2 * chunks), forth)
+        back = proj.reshape(4, 4, 2, 2, 16, 8, 2).transpose(0, 2, 4, 5, 1, 3, 6).reshape(8, 16, 8, 4, 4)
+        np.testing.assert_array_equal(slots(i * layer + 26 * slot, 8), back)
+    head = np.pad(of["lm_head.weight"], ((0, 126), (0, 0)))
+    back = head.reshape(2, 4, 2, 4, 2, 2, 4, 8, 2).transpose(0, 2, 4, 1, 6, 7, 3, 5, 8).reshape(8, 16, 8, 4, 4)
+    np.testing.assert_array_equal(slots(2 * layer + 8 * slot, 8), back)

@@ -1,47 +1,5 @@
-// What a step consists of: how blocks wait for each other, a tile of 16 tokens on its way to the loss and back, and AdamW.
-// The gradients' sums are in gradients.cuh.
+// The first phase of a step: a tile of 16 tokens from the embedding to the loss and back.
 #pragma once
-
-// A thread of the last warp tells other blocks of what this one has written, and one of the first waits for what others
-// tell, so that neither waits for the other.
-constexpr int TELLS = THREADS - 32;
-
-// Count the block, once all its threads are here.
-__device__ __forceinline__ void count_block(unsigned* counter) {
-  __syncthreads();
-  if (threadIdx.x == TELLS) release_one_more(counter);
-}
-
-// Wait until `expected` have been counted, and see what they have written.
-__device__ __forceinline__ void await_blocks(const unsigned* counter, unsigned expected) {
-  if (threadIdx.x == 0)
-    while (static_cast<int>(acquired(counter) - expected) < 0) __nanosleep(20);
-  __syncthreads();
-}
-
-__device__ __forceinline__ void meet(unsigned* counter, unsigned expected) {
-  count_block(counter);
-  await_blocks(counter, expected);
-}
-
-// The same sum in every thread. `scratch` has room for a number of each warp.
-__device__ __forceinline__ float sum_of_block(float x, float* scratch) {
-  x = sum_of_warp(x);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
-  __syncthreads();
-  float sum = 0;
-  for (int i = 0; i < WARPS; ++i) sum += scratch[i];
-  return sum;
-}
-
-__device__ __forceinline__ float sum_of(const float* numbers, int count, float* scratch) {
-  float sum = 0;
-  for (int i = threadIdx.x; i < count; i += THREADS) sum += numbers[i];
-  return sum_of_block(sum, scratch);
-}
-
-constexpr int AT_A_TIME = 8;  // words of a row that a lane has at once
 
 // A tile of 16 tokens on its way through the model and back. A warp has a row wherever rows do not know of each other.
 struct Tile {
@@ -123,8 +81,8 @@ struct Tile {
     for (int i = 0; i < COUNT; ++i) weights[i] = load_past(from + i * SLOT);
   }
 
-  // Start copying a layer's vectors to where `of_vectors` reads them, once all threads have waited; after the last layer
-  // comes the last LayerNorm.
+  // Start copying a layer's vectors to where `of_vectors` reads them, once all threads have waited; after the last
+  // layer comes the last LayerNorm.
   __device__ __forceinline__ float* vectors(int layer) const { return rest + UNION + LARGE + layer % 2 * VECTORS; }
   __device__ __forceinline__ float2 of_vectors(int layer, int at) const { return at2(vectors(layer) + at); }
   __device__ __forceinline__ void copy_vectors(int layer) const {
@@ -164,14 +122,16 @@ struct Tile {
   }
   __device__ __forceinline__ float2 partials() const { return sum_of_partials(rest + PARTIALS, warp, column); }
 
-  // A LayerNorm of the stream, which is written where products read it, and kept for the gradients.
-  __device__ __forceinline__ void normalise(bool trains, float2 weight, float2 bias, float* normed, float* inverse,
-                                            float* kept_for_later) {
-    float2 y;
-    const float one = layer_norm(stream, weight, bias, normed, y);
+  // A LayerNorm of the stream, which is written where products read it, and kept for the gradients; returns the row
+  // with mean 0 and variance 1.
+  __device__ __forceinline__ float2 normalise(bool trains, float2 weight, float2 bias, float* inverse,
+                                              float* kept_for_later) {
+    float2 n, y;
+    const float one = layer_norm(stream, weight, bias, n, y);
     if (column == 0) *inverse = one;
     put2(rest + STREAM + warp * NARROW + column, y);
     if (trains) put2(kept_for_later, y);
+    return n;
   }
   __device__ __forceinline__ float2 vector(int layer, int of) const { return load2(parameter(layer, of) + column); }
 
@@ -199,8 +159,9 @@ struct Tile {
 __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains, float4 (&weights)[8]) {
   const int pair = 2 * lane.pair, first[2] = {8 * warp, 8 * (warp + WARPS)};
   {  // queries, keys and values
-    normalise(trains, of_vectors(layer, OF_LN_1 + column), of_vectors(layer, OF_LN_1 + WIDTH + column), kept(layer, KEPT_1) + warp * WIDTH + column,
-              kept(layer, KEPT_INVERSES) + warp, x_out(layer, NORMED_1, warp, column));
+    const float2 n = normalise(trains, of_vectors(layer, OF_LN_1 + column), of_vectors(layer, OF_LN_1 + WIDTH + column),
+                               kept(layer, KEPT_INVERSES) + warp, x_out(layer, NORMED_1, warp, column));
+    put2(kept(layer, KEPT_1) + warp * WIDTH + column, n);
     float2 bias[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -250,8 +211,9 @@ __device__ __forceinline__ void Tile::forward_layer(int layer, bool trains, floa
   here(), layer = anew(layer);
   {
     stream = stream + (partials() + of_vectors(layer, OF_PROJ + column));
-    normalise(trains, of_vectors(layer, OF_LN_2 + column), of_vectors(layer, OF_LN_2 + WIDTH + column), kept(layer, KEPT_2) + warp * WIDTH + column,
-              kept(layer, KEPT_INVERSES) + ROWS + warp, x_out(layer, NORMED_2, warp, column));
+    const float2 n = normalise(trains, of_vectors(layer, OF_LN_2 + column), of_vectors(layer, OF_LN_2 + WIDTH + column),
+                               kept(layer, KEPT_INVERSES) + ROWS + warp, x_out(layer, NORMED_2, warp, column));
+    put2(kept(layer, KEPT_2) + warp * WIDTH + column, n);
     const float2 bias[2] = {of_vectors(layer, OF_FC + first[0] + pair), of_vectors(layer, OF_FC + first[1] + pair)};
     __syncthreads();
     here(), layer = anew(layer);
@@ -301,9 +263,9 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
 
   const float* const head = run.parameters + run.head_at();
   const int width = logits_width();
-  // the row without its mean waits where attention's was
-  normalise(trains, of_vectors(run.layers, column), of_vectors(run.layers, WIDTH + column), rest + MIX + warp * NARROW + column,
-            rest + OF_ROWS + warp, x_out(run.layers, NORMED_F, warp, column));
+  // what is left of the stream is the row without its mean
+  stream = normalise(trains, of_vectors(run.layers, column), of_vectors(run.layers, WIDTH + column),
+                     rest + OF_ROWS + warp, x_out(run.layers, NORMED_F, warp, column));
   __syncthreads();
   here();
   for (int from = 8 * warp; from < run.words; from += 16 * WARPS) {
@@ -333,23 +295,17 @@ __device__ __forceinline__ float Tile::forward(bool trains) {
   here();
   float* const row = logits() + warp * width;
   float most = -INFINITE;
-  for (int from = column / 2; from < run.words; from += 32 * AT_A_TIME)
-#pragma unroll
-    for (int i = 0; i < AT_A_TIME; ++i)
-      if (from + 32 * i < run.words) most = fmaxf(most, row[from + 32 * i]);
+#pragma unroll 4
+  for (int word = column / 2; word < run.words; word += 32) most = fmaxf(most, row[word]);
   most = most_of_warp(most);
   const float of_target = row[target] - most;
   __syncwarp();
   total = 0;
-  for (int from = column / 2; from < run.words; from += 32 * AT_A_TIME) {
-    float power[AT_A_TIME];
-#pragma unroll
-    for (int i = 0; i < AT_A_TIME; ++i) power[i] = from + 32 * i < run.words ? expf(row[from + 32 * i] - most) : 0;
-#pragma unroll
-    for (int i = 0; i < AT_A_TIME; ++i) {
-      total += power[i];
-      if (from + 32 * i < run.words) row[from + 32 * i] = power[i];
-    }
+#pragma unroll 4
+  for (int word = column / 2; word < run.words; word += 32) {
+    const float power = expf(row[word] - most);
+    total += power;
+    row[word] = power;
   }
   total = sum_of_warp(total);
   watch.mark(OF_ARITHMETIC, HEAD_PART);
@@ -365,20 +321,14 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
     ask(weights, run.packed_head_back());
     float* const row = logits() + warp * width;
     const float share = 1 / (total * batch_tokens), one = 1.0f / batch_tokens;
-    float* const to = dy_out(run.layers, D_LOGITS, warp, column / 2);
-    const int next = 32 * run.tokens;  // the next 32 words
-    for (int from = column / 2; from < run.words_up(); from += 32 * AT_A_TIME) {
-      float gradient[AT_A_TIME];
-#pragma unroll
-      for (int i = 0; i < AT_A_TIME; ++i) {
-        const int word = from + 32 * i;
-        gradient[i] = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
-      }
-#pragma unroll
-      for (int i = 0; i < AT_A_TIME; ++i)
-        if (from + 32 * i < run.words_up()) row[from + 32 * i] = to[(from / 32 + i) * next] = gradient[i];
+    float* to = dy_out(run.layers, D_LOGITS, warp, column / 2);
+#pragma unroll 4
+    for (int word = column / 2; word < run.words_up(); word += 32, to += 32 * run.tokens) {
+      const float gradient = word < run.words ? row[word] * share - (word == target ? one : 0) : 0;
+      row[word] = gradient;
+      *to = gradient;
     }
-    count_block(run.counters + READY);
+    __syncthreads();
     here();
     Sum sum[2];
     const float* in = logits() + 32 * (warp / 4);
@@ -393,7 +343,7 @@ __device__ __forceinline__ void Tile::backward(int batch_tokens) {
   }
   __syncthreads();
   here();
-  stream = layer_norm_backward(partials(), norm, rest + MIX + warp * NARROW + column, rest[OF_ROWS + warp],
+  stream = layer_norm_backward(partials(), norm, stream, rest[OF_ROWS + warp],
                                sums() + warp * 2 * WIDTH + column);
   watch.mark(OF_ARITHMETIC, HEAD_PART);
   for (int layer = run.layers; layer--;) backward_layer(layer);
@@ -435,7 +385,7 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
   ask(of_narrow, run.packed_layer(layer), PROJ_BACK);
   __syncthreads();
   here(), layer = anew(layer);
-  stream = stream + layer_norm_backward(partials(), ln_2, kept(layer, KEPT_2) + warp * WIDTH + column,
+  stream = stream + layer_norm_backward(partials(), ln_2, at2(kept(layer, KEPT_2) + warp * WIDTH + column),
                                         kept(layer, KEPT_INVERSES)[ROWS + warp], sums() + warp * 2 * WIDTH + column);
   put_stream(dy_out(layer, D_PROJ, warp, column));
   __syncthreads();
@@ -491,64 +441,11 @@ __device__ __forceinline__ void Tile::backward_layer(int layer) {
       put2(dy_out(layer, D_QKV, warp, of * WIDTH + column), gradient);
     }
   }
-  count_block(run.counters + READY + run.layers - layer);
+  count_block(run.counters + READY + run.layers - 1 - layer);
   here(), layer = anew(layer);
   narrow_back<3>(rest + UNION + LARGE, WIDE, of_qkv);
   __syncthreads();
   here(), layer = anew(layer);
-  stream = stream + layer_norm_backward(partials(), ln_1, kept(layer, KEPT_1) + warp * WIDTH + column,
+  stream = stream + layer_norm_backward(partials(), ln_1, at2(kept(layer, KEPT_1) + warp * WIDTH + column),
                                         kept(layer, KEPT_INVERSES)[warp], sums() + warp * 2 * WIDTH + column);
-}
-
-// Whether weight decay applies to a parameter: to matrices and embeddings.
-__device__ __forceinline__ bool decays(const Run& run, int i) {
-  if (i < run.layer_at(0)) return true;
-  if (i >= run.last_at()) return i >= run.head_at() && i < run.count() - run.words;
-  const int of = (i - run.layer_at(0)) % LAYER;
-  return (of >= QKV_WEIGHT && of < QKV_BIAS) || (of >= PROJ_WEIGHT && of < PROJ_BIAS) ||
-         (of >= FC_WEIGHT && of < FC_BIAS) || (of >= OUT_WEIGHT && of < OUT_BIAS);
-}
-
-constexpr int UPDATES = 5;  // parameters that a thread has at once
-
-// AdamW; returns the norm of the gradients. `rates`: the factor of the update, what is added to the root, and what
-// weights shrink to. Nothing is changed where the norm is not finite.
-__device__ __forceinline__ float update(const Run& run, const float* rates, float* scratch) {
-  const int count = run.count(), step = gridDim.x * THREADS;
-  const float factor = rates[0], epsilon = rates[1], shrink = rates[2];
-  float gradient[UPDATES], mean[UPDATES], square[UPDATES], before[UPDATES];
-  auto load = [&](int from) {
-#pragma unroll
-    for (int i = 0; i < UPDATES; ++i) {
-      const int at = from + i * step;
-      if (at >= count) continue;
-      gradient[i] = run.gradients[at], before[i] = run.parameters[at];
-      mean[i] = run.mean[at], square[i] = run.square[at];
-    }
-  };
-  int from = blockIdx.x * THREADS + anew(threadIdx.x);
-  load(from);
-  const float norm = sqrtf(sum_of(run.squares(), gridDim.x, scratch)), scale = norm > run.clip ? run.clip / norm : 1;
-  if (!(norm < INFINITE)) return norm;
-  while (from < count) {
-#pragma unroll
-    for (int i = 0; i < UPDATES; ++i) {
-      const int at = from + i * step;
-      if (at >= count) continue;
-      const float of = gradient[i] * scale, first = run.beta_1 * mean[i] + (1 - run.beta_1) * of;
-      const float second = run.beta_2 * square[i] + (1 - run.beta_2) * of * of;
-      run.mean[at] = first, run.square[at] = second;
-      // the root, also of 0
-      const float root = second * rsqrtf(fmaxf(second, 1e-37f));
-      const float shrunk = decays(run, at) ? before[i] * shrink : before[i];
-      scratch[WARPS + i * THREADS + threadIdx.x] = run.parameters[at] =
-          shrunk - __fdividef(first, root + epsilon) * factor;
-    }
-#pragma unroll 1
-    for (int i = 0; i < UPDATES; ++i)
-      if (from + i * step < count) pack(run, from + i * step, scratch[WARPS + i * THREADS + threadIdx.x]);
-    from += UPDATES * step;
-    if (from < count) load(from);
-  }
-  return norm;
 }
