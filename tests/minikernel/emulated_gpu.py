@@ -53,9 +53,9 @@ class EmulatedGpu:
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
         monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
 
-    def stamped(self, path, expression, device):
-        """A kernel that writes down what it does."""
-        return self._compiled(path, expression, device, "#define STAMPED 1\n")
+    def compiled_with(self, defines, path, expression, device):
+        """A kernel whose source has some lines before it."""
+        return self._compiled(path, expression, device, defines)
 
     def _compiled(self, path, expression, device, before=""):
         assert device == NUMBER

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from minikernel.model import driver, nvrtc
-from minikernel.model.train.layout import ROWS, SHARED_BARRIERS, SHARED_UNIT, THREADS, Phase, shared_bytes
+from minikernel.model.train.layout import ROWS, SHARED_BARRIERS, SHARED_LAYER, SHARED_UNIT, THREADS, Phase, shared_bytes
 from minimodel.model_config import MiniGPTConfig
 
 SOURCE = Path(__file__).parent / "phases.cu"
@@ -42,6 +42,7 @@ class Given(NamedTuple):
     Attributes:
         before, after: ctypes' values of the kernel's parameters before and behind the `state`.
         last: those behind all others.
+        deep: whether what is kept of layers is in global memory.
         phases: the schedule.
         held_out: of each phase its held-out rows, and where these begin among all rows.
         blocks: of the launches that use the whole GPU.
@@ -55,6 +56,7 @@ class Given(NamedTuple):
     blocks: int
     gpu: int
     last: tuple[Any, ...] = ()
+    deep: bool = False
 
 
 class Replays:
@@ -69,6 +71,9 @@ class Replays:
 
     def __init__(self, given: Given, evaluate_every: int, function: Any = None, *, dependent: bool = True) -> None:
         self._given, self._dependent = given, dependent
+        self._behind = torch.empty(
+            given.blocks * given.config.n_layer * SHARED_LAYER if given.deep else 0, device=_device(given.gpu)
+        )
         self._state = torch.zeros(STATE, dtype=torch.int32, device=_device(given.gpu))
         self._function = function or nvrtc.compiled(SOURCE, EXPRESSION, given.gpu)
         cut = segments(given.phases, evaluate_every, evaluates=given.held_out[0][0] > 0)
@@ -94,7 +99,7 @@ class Replays:
         of_tiles = phase.time // ROWS
         tiles = min(given.blocks // of_tiles, phase.batch) * of_tiles
         shape = (phase.batch, phase.time, *first)
-        whole = shared_bytes(given.config) // 4 - SHARED_BARRIERS
+        whole = shared_bytes(given.config, given.deep) // 4 - SHARED_BARRIERS
         for _ in range(part.steps):
             self._one(TILES, tiles, whole, shape)
             self._one(GRADIENTS, given.blocks, SHARED_UNIT, shape)
@@ -108,7 +113,7 @@ class Replays:
     def _one(self, role: int, blocks: int, floats: int, shape: tuple[int, ...]) -> None:
         given = self._given
         values = [
-            *given.before, c_void_p(self._state.data_ptr()), *given.after,
+            *given.before, c_void_p(self._state.data_ptr()), c_void_p(self._behind.data_ptr()), *given.after,
             *map(c_int, (role, given.blocks, *shape)), *given.last,
         ]  # fmt: skip
         addresses = (c_void_p * len(values))(*map(ctypes.addressof, values))

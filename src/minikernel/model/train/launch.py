@@ -24,6 +24,7 @@ from minikernel.model.train.layout import (
     Phase,
     check_model,
     check_phases,
+    fits,
     floats_of,
     packed_floats,
     shared_bytes,
@@ -43,8 +44,9 @@ PROGRESS, STOP = 0, 1  # of the memory that host and kernel share
 PHASES = 7  # of the kernel's parameters
 SECONDS_BETWEEN_LOOKS = 0.001
 SIZES = 2**31  # the kernel's indices are int
-ONE, GRAPH = "one", "graph"
-STAMPED, EVENTS, WATCHED = "#define STAMPED 1\n", 64, 12  # see stamps.cuh; steps, of which the last is watched
+ONE, GRAPH, EITHER = "one", "graph", "either"
+STAMPED, DEEP = "#define STAMPED 1\n", "#define DEEP 1\n"  # see stamps.cuh and phases.cu
+EVENTS, WATCHED = 64, 12  # of a block; steps, of which the last is watched
 
 
 class Trained(NamedTuple):
@@ -89,18 +91,22 @@ def train(
         seed: of the batches.
         held_out: text whose loss is asked for before the first step, every `evaluate_every` steps and after the last.
         report: called with (steps taken, steps) now and then, from this thread.
-        launches: `one` or `graph`; both give the same bits.
+        launches: `one`; or `graph`, which takes more layers and words, and gives the same bits where both take a model;
+            or `either`: one where it takes the model, else graph.
 
     Raises:
-        LabError: `launches` is neither; or why the kernel does not take the model, the schedule or the GPU; or the loss
-            is no longer finite, and the model is as it was before that step.
+        LabError: `launches` is none of these; or why the kernel does not take the model, the schedule or the GPU; or
+            the loss is no longer finite, and the model is as it was before that step.
     """
     phases = [Phase(**phase) if isinstance(phase, Mapping) else Phase(*phase) for phase in schedule]
-    if launches not in (ways := {ONE: _Launch, GRAPH: _Replayed}):
+    if launches not in (ways := (ONE, GRAPH, EITHER)):
         raise LabError(f"launches is {launches!r}; it is one of {', '.join(ways)}.")
     gpu = _check_place(model)
+    most = softmax_cuda.largest_shared_bytes(gpu)
+    if launches == EITHER:
+        launches = ONE if fits(model.config, most) else GRAPH
     blocks = softmax_cuda.multiprocessors(gpu)
-    check_model(model.config, softmax_cuda.largest_shared_bytes(gpu))
+    check_model(model.config, most, deep=launches == GRAPH)
     check_phases(model.config, phases, blocks)
     if evaluate_every < 1:
         raise LabError(f"evaluate_every is {evaluate_every}; it must be at least 1.")
@@ -111,7 +117,7 @@ def train(
             "vocabulary that the model is for."
         )
     with torch.cuda.device(gpu):
-        launch = ways[launches](model, phases, made, optimizer, tokens.bos, evaluate_every, blocks)
+        launch = WAYS[launches](model, phases, made, optimizer, tokens.bos, evaluate_every, blocks)
         launch.start()
         try:
             launch.wait(report)
@@ -130,7 +136,7 @@ def train(
 class _Launch:
     """The kernel's launch, with all memory that it reads and writes."""
 
-    source, expression = SOURCE, EXPRESSION
+    source, expression, deep = SOURCE, EXPRESSION, False
 
     def __init__(
         self,
@@ -161,7 +167,8 @@ class _Launch:
             torch.zeros_like(flat), torch.zeros_like(flat),
             *(torch.from_numpy(table).to(device) for table in made), torch.empty(floats, device=device),
             torch.empty(room, dtype=torch.int32, device=device),
-            torch.zeros(TOLD + len(phases) * blocks, dtype=torch.int32, device=device), self.record, self.host,
+            torch.zeros(TOLD + self.config.n_layer + len(phases) * blocks, dtype=torch.int32, device=device),
+            self.record, self.host,
         ]  # fmt: skip
         sizes = (self.config.n_layer, self.config.vocab_size, self.config.block_size, bos, room, len(phases))
         values = [
@@ -177,8 +184,10 @@ class _Launch:
 
     def kernel(self) -> Any:
         """CuPy's handle of what is launched."""
-        make = stamped_kernel if self._last else nvrtc.compiled
-        return make(self.source, self.expression, self._gpu)
+        defines = (STAMPED if self._last else "") + (DEEP if self.deep else "")
+        if not defines:
+            return nvrtc.compiled(self.source, self.expression, self._gpu)
+        return compiled_with(defines, self.source, self.expression, self._gpu)
 
     def start(self) -> None:
         """Launch it on torch's current stream."""
@@ -242,13 +251,16 @@ class _Replayed(_Launch):
 
     def start(self) -> None:
         """Capture the graphs."""
+        self.deep = not fits(self.config, softmax_cuda.largest_shared_bytes(self._gpu))
         values = self._values
         memory = [*values[:PHASES], *values[PHASES + 1 : len(self._memory)]]
         layers, words, positions, bos, room, _, steps, _, *rates = values[
             len(self._memory) : len(values) - len(self._last)
         ]
         numbers = [layers, words, positions, bos, room, steps, *rates]
-        given = Given(self.config, memory, numbers, self.phases, self._held_out, self._blocks, self._gpu, self._last)
+        given = Given(
+            self.config, memory, numbers, self.phases, self._held_out, self._blocks, self._gpu, self._last, self.deep
+        )
         self._replays = Replays(given, self.evaluate_every, self.kernel())
         self._events = _events()
         self._events[0].record()
@@ -264,6 +276,9 @@ class _Replayed(_Launch):
         finally:
             self._events[1].record()
         super().wait(report)
+
+
+WAYS = {ONE: _Launch, GRAPH: _Replayed}
 
 
 def timeline(model: GrammarMiniGPT, tokens: TokenStream, batch: int, length: int, *, launches: str = ONE) -> np.ndarray:
@@ -286,9 +301,7 @@ def timeline(model: GrammarMiniGPT, tokens: TokenStream, batch: int, length: int
     made = tables(tokens, phases, DEFAULTS, 0, None)
     stamps = torch.zeros(3 * blocks, EVENTS, 2, dtype=torch.int64, device=model.lm_head.weight.device)
     with torch.cuda.device(gpu):
-        launch = {ONE: _Launch, GRAPH: _Replayed}[launches](
-            model, phases, made, DEFAULTS, tokens.bos, 1, blocks, stamps
-        )
+        launch = WAYS[launches](model, phases, made, DEFAULTS, tokens.bos, 1, blocks, stamps)
         launch.start()
         launch.wait(None)
         launch.put_back(model)
@@ -297,13 +310,13 @@ def timeline(model: GrammarMiniGPT, tokens: TokenStream, batch: int, length: int
 
 
 @functools.cache
-def stamped_kernel(path: Path, expression: str, device: int) -> Any:
-    """A kernel that writes down what it does: CuPy's handle of it."""
+def compiled_with(defines: str, path: Path, expression: str, device: int) -> Any:
+    """As `nvrtc.compiled`, with lines before the source."""
     import cupy
 
     with cupy.cuda.Device(device):
         function = cupy.RawModule(
-            code=STAMPED + nvrtc.source(path), options=softmax_cuda.COMPILER_OPTIONS, backend="nvrtc",
+            code=defines + nvrtc.source(path), options=softmax_cuda.COMPILER_OPTIONS, backend="nvrtc",
             name_expressions=(expression,),
         ).get_function(expression)  # fmt: skip
         function.max_dynamic_shared_size_bytes = softmax_cuda.largest_shared_bytes(device) - function.shared_size_bytes

@@ -27,10 +27,12 @@ class Phase(NamedTuple):
     time: int
 
 
-def shared_bytes(config: MiniGPTConfig) -> int:
-    """Dynamic shared memory of a block."""
+def shared_bytes(config: MiniGPTConfig, deep: bool = False) -> int:
+    """Dynamic shared memory of a block; `deep`: what is kept of layers is in global memory."""
     union = max(SHARED_UNION, ROWS * (words_up(config) + LOGITS_BEYOND))
-    return 4 * (SHARED_BARRIERS + max(config.n_layer * SHARED_LAYER + SHARED_REST + union, SHARED_UNIT))
+    return 4 * (
+        SHARED_BARRIERS + max((0 if deep else config.n_layer * SHARED_LAYER) + SHARED_REST + union, SHARED_UNIT)
+    )
 
 
 def words_up(config: MiniGPTConfig) -> int:
@@ -56,8 +58,13 @@ def packed_floats(config: MiniGPTConfig) -> int:
     return slots * 4 * THREADS
 
 
-def check_model(config: MiniGPTConfig, most_shared_bytes: int) -> None:
-    """Refuse a model that the kernel does not take.
+def fits(config: MiniGPTConfig, most_shared_bytes: int) -> bool:
+    """Whether what is kept of the layers of 16 tokens, and their logits, are within a block's shared memory."""
+    return shared_bytes(config) <= most_shared_bytes and config.n_layer <= MOST_LAYERS
+
+
+def check_model(config: MiniGPTConfig, most_shared_bytes: int, *, deep: bool = False) -> None:
+    """Refuse a model that the kernel does not take; `deep`: layers are kept in global memory.
 
     Raises:
         LabError: its width, heads or positions are not the kernel's, or a block has no room for its layers and words.
@@ -72,12 +79,17 @@ def check_model(config: MiniGPTConfig, most_shared_bytes: int) -> None:
             f"the training in one launch has at most {MOST_POSITIONS} positions, and this model {config.block_size}; "
             "train it with minimodel.training."
         )
+    if deep and shared_bytes(config, deep) > most_shared_bytes:
+        raise LabError(
+            f"the training keeps {config.vocab_size} words of 16 tokens in a block, {shared_bytes(config, deep):,} "
+            f"bytes of shared memory where this GPU has {most_shared_bytes:,}; train it with minimodel.training."
+        )
     needed = shared_bytes(config)
-    if needed > most_shared_bytes or config.n_layer > MOST_LAYERS:
+    if not deep and not fits(config, most_shared_bytes):
         raise LabError(
             f"the training in one launch keeps {config.n_layer} layers and {config.vocab_size} words of 16 tokens in a "
             f"block, {needed:,} bytes of shared memory where this GPU has {most_shared_bytes:,}; a model of 4 layers "
-            "and 704 words fits an H100. Train it with minimodel.training."
+            "and 704 words fits an H100. Train it with launches='graph'."
         )
 
 

@@ -18,6 +18,11 @@
 #include "gradients.cuh"
 #include "update.cuh"
 
+// Whether what is kept of layers for the way back is in global memory: where they are too many for a block's.
+#ifndef DEEP
+#define DEEP 0
+#endif
+
 // What a launch is for.
 constexpr int TILES = 0, GRADIENTS = 1, UPDATE = 2, HELD_OUT = 3, HELD_OUT_SUM = 4;  // else the first packing
 // state: steps whose gradients are there, steps that have been taken, whether the norm was not finite, evaluations. No
@@ -29,7 +34,7 @@ constexpr int BEGUN = 0, TAKEN = 1, FAILED = 2, EVALUATED = 3;
 extern "C" __global__ void __launch_bounds__(512, 1)
     train_phase(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text,
                 const int* firsts, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
-                int* host, int* state, int layers, int words, int positions, int bos, int tokens, int steps,
+                int* host, int* state, float* behind, int layers, int words, int positions, int bos, int tokens, int steps,
                 float beta_1, float beta_2, float clip, int role, int blocks, int batch, int length, int first_step, int first_row OF_STAMPS) {
   extern __shared__ float4 memory[];
   float* const shared = reinterpret_cast<float*>(memory) + BARRIERS;
@@ -47,7 +52,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     let_next_kernel_begin();
     const int block = blockIdx.x, group = block / of_tiles;
     const int* const begins = firsts + first_row + (role == TILES ? (state[TAKEN] - first_step) * batch : 0);
-    Tile tile(run, shared, counters + told + group * of_tiles, block % of_tiles, of_tiles);
+    float* const of_layers = DEEP ? behind + block * layers * KEPT_LAYER : shared;
+    float* const rest = DEEP ? shared : shared + layers * KEPT_LAYER;
+    Tile tile(run, of_layers, rest, counters + told + group * of_tiles, block % of_tiles, of_tiles);
     tile.watch = watch;
     float held_out = 0;
     for (int sequence = group; group < groups && sequence < batch; sequence += groups) {

@@ -18,8 +18,9 @@ struct Tile {
   int target;
   float total;
 
-  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* told, int member, int tiles)
-      : run(run), shared(shared), rest(shared + run.layers * KEPT_LAYER), member(member), tiles(tiles), told(told) {
+  __device__ __forceinline__ Tile(const Run& run, float* shared, float* rest, unsigned* told, int member,
+                                  int tiles)
+      : run(run), shared(shared), rest(rest), member(member), tiles(tiles), told(told) {
     here();
   }
   // Look anew which thread this is: before each part of the work.

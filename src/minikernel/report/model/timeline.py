@@ -31,8 +31,9 @@ def timeline_page(made: dict, language: str = "en", training: dict | None = None
     """
     text, seen = Translations("minikernel.report", "timeline", language), shown(made)
     shapes = [shape_view(made, *shape) | {"label": "{} x {}".format(*shape)} for shape in kept(made)]
-    for shape in kept(training) if training else ():
-        shapes.append(step_view(training, *shape) | {"label": text("step", batch=shape[0], time=shape[1])})
+    if training:
+        steps = [(step_view(training, *shape), *shape) for shape in kept(training)]
+        shapes += [view | {"label": text("step", batch=batch, time=time)} for view, batch, time in steps]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = text.number
     data = {

@@ -73,8 +73,33 @@ def test_an_exception_from_report_ends_it_after_the_graphs_that_were_asked_for(g
     assert np.array_equal(flat(model), flat(shorter))
 
 
+@pytest.mark.parametrize(("layers", "words"), [(6, 24), (1, 3100)])
+def test_more_layers_or_words_than_one_launch_takes_are_trained_as_a_graph(gpu, layers, words):
+    start, stream = model_of(layers, words, 16, spread=0.05), text(words)
+    with pytest.raises(LabError, match="Train it with launches='graph'"):
+        launch.train(on_torch(start), stream, [(1, 1, 16)])
+    model = on_torch(start)
+    trained = launch.train(model, stream, [(2, 2, 16)], seed=3, launches=launch.EITHER)
+    assert {name for name, _ in gpu.launched} == {graph.EXPRESSION}
+    exact, generator = start.astype(np.float64), np.random.default_rng(3)
+    loss, _ = exact.loss_and_gradients(*stream.rows(stream.random_places(generator, 2, 16)))
+    assert trained.losses[0] == pytest.approx(loss, rel=1e-6)
+    assert trained.norms[0] == pytest.approx(np.linalg.norm(exact.gradients), rel=1e-5)
+    assert not np.array_equal(flat(model), start.parameters)
+
+
+def test_where_one_launch_takes_a_model_either_is_one(gpu):
+    launch.train(on_torch(model_of(1, 24, 16)), text(24), [(1, 1, 16)], launches=launch.EITHER)
+    assert [name for name, _ in gpu.launched] == [launch.EXPRESSION]
+
+
+def test_too_many_words_for_a_graph_are_refused(gpu):
+    with pytest.raises(LabError, match="keeps 3200 words of 16 tokens in a block"):
+        launch.train(on_torch(model_of(1, 3200, 16)), text(24), [(1, 1, 16)], launches=launch.GRAPH)
+
+
 def test_another_way_is_refused():
-    with pytest.raises(LabError, match="launches is 'two'; it is one of one, graph"):
+    with pytest.raises(LabError, match="launches is 'two'; it is one of one, graph, either"):
         launch.train(on_torch(model_of(1, 24, 32)), text(24), PHASES, launches="two")
 
 
