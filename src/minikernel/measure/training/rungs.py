@@ -62,7 +62,12 @@ def captured(step: Step) -> Step:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay(_held: Step = step) -> None:
+        # The graph knows addresses: whoever holds it holds the model and the optimizer whose memory they are.
+        graph.replay()
+
+    return replay
 
 
 def torch_steps(

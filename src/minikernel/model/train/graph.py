@@ -170,9 +170,15 @@ def instances() -> list[str]:
 
 
 def _captured(launch: Callable[[], None]) -> Callable[[], None]:
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        launch()
+    # Not by torch.cuda.graph, which collects garbage and empties the cache of the caller's memory: nothing is allocated.
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            launch()
+        finally:
+            graph.capture_end()
     return graph.replay
 
 

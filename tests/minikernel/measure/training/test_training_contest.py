@@ -1,6 +1,8 @@
 """The training timed on a CPU, with a stand-in for the launch: what is asked of it, and what follows from samples."""
 
+import gc
 import json
+import weakref
 from statistics import median
 
 import numpy as np
@@ -161,6 +163,25 @@ def test_a_bar_is_a_ratio_or_the_worst_seed(graph, met):
         ("seconds", 0.36, False),
         ("excess", 2.5, False),
     ]
+
+
+def test_a_captured_step_keeps_what_its_addresses_point_to(monkeypatch):
+    class Nothing:
+        replay = capture_begin = wait_stream = lambda self, *_: None
+        __enter__ = __exit__ = lambda self, *_: None
+
+    for name in ("Stream", "current_stream", "stream", "CUDAGraph", "graph"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: Nothing())
+
+    def step():
+        pass
+
+    held = weakref.ref(step)
+    replay = rungs.captured(step)
+    del step
+    gc.collect()
+    assert held() is not None
+    replay()
 
 
 def test_pytorchs_step_is_numpys():

@@ -114,53 +114,57 @@ def gradients_of(monkeypatch, model, stream, shape, launches):
     """Loss and gradients of one step of the lab's."""
     made = []
 
-    def keep(way):
-        class Kept(way):
-            def __init__(self, *given):
-                super().__init__(*given)
-                made.append(self)
-
-        return Kept
+    class Kept(launch.WAYS[launches]):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(self)
 
     with monkeypatch.context() as patch:
-        for name in ("_Launch", "_Replayed"):
-            patch.setattr(launch, name, keep(getattr(launch, name)))
+        patch.setitem(launch.WAYS, launches, Kept)
         trained = launch.train(model, stream, [(1, *shape)], optimizer=NO_CLIP, seed=3, launches=launches)
     return trained.losses[0], made[0].gradients
+
+
+def compare_gradients(monkeypatch, device, seed, most):
+    """The largest error of a gradient, of its parameter's largest, against PyTorch's in float64; one launch and graph."""
+    layers, words, positions, batch, time = drawn(seed, **most)
+    stream, start = text(words, sentences=400, seed=seed), model_of(layers, words, positions, spread=0.05)
+    losses, found = zip(
+        *(
+            gradients_of(monkeypatch, on_torch(start).to(device), stream, (batch, time), way)
+            for way in (launch.ONE, launch.GRAPH)
+        ),
+        strict=True,
+    )
+    rows = stream.rows(stream.random_places(np.random.default_rng(3), batch, time))
+    ids, targets = (torch.from_numpy(each).to(device) for each in rows)
+    exact = on_torch(start).double().to(device)
+    loss = F.cross_entropy(exact(ids).flatten(0, 1), targets.flatten())
+    loss.backward()
+    case = f"configuration {seed}: {layers} layers, {words} words, {batch} x {time}"
+    assert losses[0] == losses[1] == pytest.approx(loss.item(), rel=2e-6), case
+    assert torch.equal(*found), case
+    at, worst = 0, 0.0
+    for parameter in ordered(exact):
+        mine = found[0][at : at + parameter.numel()].view_as(parameter)
+        at += parameter.numel()
+        apart = ((mine - parameter.grad).abs().max() / parameter.grad.abs().max()).item()
+        worst = max(worst, apart)
+        assert apart < 1e-5, case
+    return worst
+
+
+def test_gradients_of_a_small_one_are_pytorchs_on_the_emulator(gpu, monkeypatch):
+    worst = compare_gradients(monkeypatch, "cpu", seed=5, most=SMALL)
+    assert 0 < worst < 4e-6
 
 
 @pytest.mark.gpu
 @needs_gpu
 def test_gradients_are_pytorchs(monkeypatch, pytestconfig):
-    worst = 0.0
-    for seed in range(MANY if pytestconfig.getoption("--every-case") else FEW):
-        layers, words, positions, batch, time = drawn(seed, **LARGE)
-        stream = text(words, sentences=400, seed=seed)
-        start = on_torch(model_of(layers, words, positions, spread=0.05))
-        losses, found = zip(
-            *(
-                gradients_of(monkeypatch, on_torch(model_of(layers, words, positions, spread=0.05)).cuda(), stream,
-                             (batch, time), way)
-                for way in (launch.ONE, launch.GRAPH)
-            ),
-            strict=True,
-        )  # fmt: skip
-        ids, targets = stream.rows(stream.random_places(np.random.default_rng(3), batch, time))
-        exact = start.double().cuda()
-        logits = exact(torch.from_numpy(ids).cuda())
-        loss = F.cross_entropy(logits.flatten(0, 1), torch.from_numpy(targets).cuda().flatten())
-        loss.backward()
-        case = f"configuration {seed}: {layers} layers, {words} words, {batch} x {time}"
-        assert losses[0] == pytest.approx(loss.item(), rel=2e-6), case
-        assert torch.equal(*found), case
-        at = 0
-        for parameter in ordered(exact):
-            mine = found[0][at : at + parameter.numel()].view_as(parameter)
-            at += parameter.numel()
-            apart = ((mine - parameter.grad).abs().max() / parameter.grad.abs().max()).item()
-            worst = max(worst, apart)
-            assert apart < 1e-5, case
-    print(f"largest error of a gradient, of its parameter's largest: {worst:.2g}")
+    seeds = range(MANY if pytestconfig.getoption("--every-case") else FEW)
+    worst = max(compare_gradients(monkeypatch, "cuda", seed, LARGE) for seed in seeds)
+    print(f"largest error of a gradient in {len(seeds)} models, of its parameter's largest: {worst:.2g}")
 
 
 @pytest.mark.gpu
