@@ -170,7 +170,7 @@ def instances() -> list[str]:
 
 
 def _captured(launch: Callable[[], None]) -> Callable[[], None]:
-    # Not by torch.cuda.graph, which collects garbage and empties the cache of the caller's memory: nothing is allocated.
+    # not by torch.cuda.graph, which collects garbage and gives the memory that the caller has cached back
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

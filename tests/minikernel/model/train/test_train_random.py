@@ -126,7 +126,7 @@ def gradients_of(monkeypatch, model, stream, shape, launches):
 
 
 def compare_gradients(monkeypatch, device, seed, most):
-    """The largest error of a gradient, of its parameter's largest, against PyTorch's in float64; one launch and graph."""
+    """The largest error of a gradient, of its parameter's largest, against PyTorch's in float64; of both ways."""
     layers, words, positions, batch, time = drawn(seed, **most)
     stream, start = text(words, sentences=400, seed=seed), model_of(layers, words, positions, spread=0.05)
     losses, found = zip(
