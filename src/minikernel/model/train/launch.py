@@ -1,6 +1,6 @@
 """`train`: MiniGPT trained in one launch, for a GPU on which all blocks of a kernel can run at once.
 
-The kernel is `train.cu`. While it runs the host sleeps, and reads from memory that both can see how far it is.
+The kernel is `train.cuh`. While it runs the host sleeps, and reads from memory that both can see how far it is.
 """
 
 import ctypes
@@ -33,7 +33,11 @@ from minimodel.corpus import TokenStream
 from minimodel.port import torch_name
 from minimodel.torch_minigpt import GrammarMiniGPT
 
-SOURCE = Path(__file__).parent / "train.cu"
+SOURCES = {
+    "float32": Path(__file__).parent / "train.cu",
+    "bfloat16": Path(__file__).parent / "train_bfloat16.cu",
+}  # by the products' operands
+SOURCE = SOURCES["float32"]
 EXPRESSION = "train_minigpt"
 DEFAULTS = AdamW()
 PROGRESS, STOP = 0, 1  # of the memory that host and kernel share
@@ -65,6 +69,7 @@ def train(
     seed: int = 42,
     held_out: TokenStream | None = None,
     evaluate_every: int = 200,
+    operands: str = "float32",
     report: Callable[[int, int], Any] | None = None,
 ) -> Trained:
     """Train a model in place: the whole schedule in one launch.
@@ -81,6 +86,8 @@ def train(
         optimizer: AdamW's settings.
         seed: of the batches.
         held_out: text whose loss is asked for before the first step, every `evaluate_every` steps and after the last.
+        operands: `float32`, or `bfloat16`: to which the operands of products are rounded as they are read. Weights,
+            sums, gradients and moments are float32 either way.
         report: called with (steps taken, steps) now and then, from this thread.
 
     Raises:
@@ -92,6 +99,8 @@ def train(
     blocks = softmax_cuda.multiprocessors(gpu)
     check_model(model.config, softmax_cuda.largest_shared_bytes(gpu))
     check_phases(model.config, phases, blocks)
+    if operands not in SOURCES:
+        raise LabError(f"operands are {operands!r}; take one of {', '.join(SOURCES)}.")
     if evaluate_every < 1:
         raise LabError(f"evaluate_every is {evaluate_every}; it must be at least 1.")
     made = tables(tokens, phases, optimizer, seed, held_out)
@@ -101,7 +110,7 @@ def train(
             "vocabulary that the model is for."
         )
     with torch.cuda.device(gpu):
-        launch = _Launch(model, phases, made, optimizer, tokens.bos, evaluate_every, blocks)
+        launch = _Launch(model, phases, made, optimizer, tokens.bos, evaluate_every, blocks, SOURCES[operands])
         launch.start()
         try:
             launch.wait(report)
@@ -120,8 +129,10 @@ def train(
 class _Launch:
     """The kernel's launch, with all memory that it reads and writes."""
 
-    def __init__(self, model, phases, made, optimizer: AdamW, bos: int, evaluate_every: int, blocks: int) -> None:
-        device, self.config = model.lm_head.weight.device, model.config
+    def __init__(
+        self, model, phases, made, optimizer: AdamW, bos: int, evaluate_every: int, blocks: int, source: Path
+    ) -> None:
+        device, self.config, self._source = model.lm_head.weight.device, model.config, source
         self.phases, self.evaluate_every = phases, evaluate_every
         self.steps, room = len(made.rates), tokens_of(phases, blocks)
         if (floats := floats_of(self.config, room, blocks)) >= SIZES:
@@ -152,7 +163,7 @@ class _Launch:
 
     def start(self) -> None:
         """Launch it on torch's current stream."""
-        kernel = nvrtc.compiled(SOURCE, EXPRESSION, self._gpu)
+        kernel = nvrtc.compiled(self._source, EXPRESSION, self._gpu)
         self._events = _events()
         self._events[0].record()
         # Cooperative: the driver refuses a grid whose blocks could not all run at once, since they wait for each other.
