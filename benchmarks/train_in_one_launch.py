@@ -1,10 +1,10 @@
 """How long a training step takes on a GPU: `python benchmarks/train_in_one_launch.py [--shapes BxT ...]`.
 
 The whole schedule of config.yaml in one launch (`minikernel.train`), and how far it ends above the grammar's entropy,
-with operands of float32 and of bfloat16.
-Then microseconds a step against PyTorch's, optimizer and clipping included: eager, `torch.compile`, and the compiled
-step in one CUDA graph, all taking turns in one process. Targets: 0.35 s for the whole schedule, and a fifth of the
-compiled step in a CUDA graph. `--no-compile` leaves `torch.compile` out: the graph is then eager's.
+with operands of float32 and of bfloat16. Then microseconds a step against PyTorch's, optimizer and clipping included:
+eager, `torch.compile`, and the compiled step in one CUDA graph, all taking turns in one process. Targets: 0.35 s for
+the whole schedule, and a fifth of the compiled step in a CUDA graph. `--no-compile` leaves `torch.compile` out: the
+graph is then eager's.
 """
 
 import argparse

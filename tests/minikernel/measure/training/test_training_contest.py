@@ -49,7 +49,7 @@ def asked(monkeypatch) -> list[dict]:
     """What the launch, which stands in for the kernel's, was asked for."""
     seen: list[dict] = []
 
-    def train(model, tokens, schedule, *, optimizer, seed, held_out=None, evaluate_every=200):
+    def train(model, tokens, schedule, *, optimizer, seed, held_out=None, evaluate_every=200, operands="float32"):
         phases = [tuple(phase.values()) if isinstance(phase, dict) else phase for phase in schedule]
         steps = sum(phase[0] for phase in phases)
         seen.append({"phases": phases, "seed": seed, "optimizer": optimizer, "judged": held_out is not None})
