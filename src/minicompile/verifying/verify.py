@@ -1,9 +1,10 @@
 """A lowered graph's code and its ATen graph are run on the same inputs, and what agrees becomes `Ties`."""
 
 import ast
+import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +68,7 @@ def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ti
 def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, library: Library | None = None) -> Ties:
     """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
     began = time.monotonic()
-    with outside_of_modes(), torch.no_grad():
+    with outside_of_modes(), torch.no_grad(), _one_thread():
         try:
             made = _Verification(live, began + seconds, per_call, library).made()
         except Unable as error:
@@ -76,6 +77,17 @@ def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, li
             made = refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200])
     made["seconds"] = round(time.monotonic() - began, 3)
     return made
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Many small operations: beside another process several threads wait for each other six times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass
@@ -313,18 +325,26 @@ class _Verification:
                 known.refused = "error"
                 known.call.detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         for name, content in call.contents.items():
-            matches = self._matched(content, candidates)
+            before = known.stores.get(name) if run else None
+            matches = self._matched(content, candidates, among=[*before.matches] if before else None)
             matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
             matches = _whole(matches)
-            reduced = {} if matches else self._reduced(content, candidates)
+            lost = run > 0 and (before is None or not before.reduced)
+            reduced = (
+                {} if matches or lost else self._reduced(content, candidates, [*before.reduced] if before else None)
+            )
             _note(known.stores, name, matches, content.numel(), run, reduced)
             self._agree(content, matches, candidates)
 
-    def _matched(self, content: torch.Tensor, candidates: Candidates, terms: int = 0) -> dict[str, Match]:
-        """The nodes whose values a buffer holds."""
+    def _matched(
+        self, content: torch.Tensor, candidates: Candidates, terms: int = 0, among: list[str] | None = None
+    ) -> dict[str, Match]:
+        """The nodes whose values a buffer holds; `among` are those that it held on every earlier input."""
         assert self.layouts is not None
         pairs = matching.whole_pair(content)
-        names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        names = among
+        if names is None:
+            names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
         return matching.matched(pairs, names, candidates, self.layouts, max(terms, content.numel()))
 
     def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
@@ -344,7 +364,7 @@ class _Verification:
                 content.copy_(values)
                 return
 
-    def _reduced(self, content: torch.Tensor, candidates: Candidates) -> dict[str, str]:
+    def _reduced(self, content: torch.Tensor, candidates: Candidates, among: list[str] | None) -> dict[str, str]:
         """The nodes that come of a buffer which is reduced once more along an axis: it holds their parts."""
         assert self.layouts is not None
         found: dict[str, str] = {}
@@ -355,7 +375,7 @@ class _Verification:
                 continue
             for by, function in (("sum", torch.sum), ("max", torch.amax), ("min", torch.amin)):
                 made = function(content, axis)
-                matches = self._matched(made, candidates, content.numel())
+                matches = self._matched(made, candidates, content.numel(), among)
                 matches = {name: one for name, one in matches.items() if one.full and one.exact}
                 found |= dict.fromkeys(matches, by)
         return found
@@ -379,10 +399,10 @@ class _Verification:
             if all(one.constant for one in seen):
                 continue
             found: dict[str, Match] = {}
-            names = matching.candidates_of(seen, candidates)
             if run:  # what did not hold on the first input holds no more
-                held = known.lines[key].matches if key in known.lines else {}
-                names = [name for name in names if name in held]
+                names = [*known.lines[key].matches] if key in known.lines else []
+            else:
+                names = matching.candidates_of(seen, candidates)
             elements = sum(one.values.numel() for one in seen)
             for place in places:
                 names = [name for name in names if name not in found or not found[name].full]

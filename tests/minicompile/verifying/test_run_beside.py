@@ -284,6 +284,22 @@ def test_what_is_repeated_is_not_the_whole_of_a_buffer():
     assert stores == [(["sin"], "repeated")]
 
 
+def test_one_thread_runs_both_and_the_others_come_back(normed):
+    """Beside other processes many threads took six times as long."""
+    threads, run = [], graphs.Values.run
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with mock.patch.object(
+            graphs.Values, "run", lambda self, *args: (threads.append(torch.get_num_threads()), run(self, *args))[1]
+        ):
+            ties_of(normed)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert {*threads} == {1}
+
+
 def test_graphs_share_the_time(normed):
     assert [one["refused"] is None for one in all_ties([normed, normed], 60.0)] == [True, True]
     late = all_ties([normed, normed], 0.0)
