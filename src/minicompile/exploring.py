@@ -10,8 +10,8 @@ several. Then what was generated is run beside the graphs, and the pages are wri
 """
 
 import contextlib
-import os
 import math
+import os
 import re
 import sys
 import time
@@ -40,7 +40,6 @@ from minicompile.watching.session import watch
 from minicompile.watching.watched import Kind, Watched, write_watched
 from minilab import LabError
 from minilab.files import read_object, write_json, write_text
-
 
 Verify = Literal["all", "some", "none"]
 VERIFY: tuple[Verify, ...] = get_args(Verify)
