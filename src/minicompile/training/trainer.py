@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from minicompile.models import Loss
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.safe_compile import maybe_compile
-from minilab import LabError
 from minikernel.ops.linear_cross_entropy.operator import LinearCrossEntropyLoss
+from minilab import LabError
 from minimodel.checkpoint import Checkpoint
 from minimodel.corpus import TokenStream
 from minimodel.model_config import MiniGPTConfig
@@ -60,8 +60,8 @@ class FusedLoss(nn.Module):
 
     def __init__(self, model: GrammarMiniGPT) -> None:
         super().__init__()
-        head, model.lm_head = model.lm_head, nn.Identity()
-        self.model, self.head, self.loss = model, head, LinearCrossEntropyLoss()
+        self.model, self.head, self.loss = model, model.lm_head, LinearCrossEntropyLoss()
+        model.add_module("lm_head", nn.Identity())
 
     def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
         return self.loss(self.model(ids), self.head.weight, targets, bias=self.head.bias)
