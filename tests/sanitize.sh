@@ -19,8 +19,8 @@ export PYTORCH_NO_CUDA_MEMORY_CACHING=1
 tests=(tests/minikernel/ops/test_{softmax_properties,softmax_cuda,softmax_backward,softmax_triton,linear_softmax}.py)
 ours=() of_model=()
 for part in naive smem warp fused_ backward_ linear_softmax softmax_kernel softmax_backward_kernel; do ours+=(--kernel-name "kns=$part"); done
-whole_model=(tests/minikernel/model/{generate/test_launch,block/test_forward_block,cluster/test_forward_cluster,train/test_train_launch}.py)
-for part in write_text forward_block forward_cluster train_minigpt; do of_model+=(--kernel-name "kns=$part"); done
+whole_model=(tests/minikernel/model/{generate/test_launch,block/test_forward_block,cluster/test_forward_cluster,train/test_train_{launch,graph,random}}.py)
+for part in write_text forward_block forward_cluster train_; do of_model+=(--kernel-name "kns=$part"); done
 
 [ $# -gt 0 ] || set -- memcheck racecheck synccheck initcheck
 for tool; do

@@ -7,7 +7,7 @@ import numpy as np
 
 from minikernel.model.nvrtc import source
 from minikernel.model.train import layout
-from minikernel.model.train.launch import EXPRESSION, SOURCE
+from minikernel.model.train.launch import EXPRESSION, SOURCES
 from minikernel.model.train.tables import AdamW, tables
 from minimodel.checkpoint import Checkpoint
 from minimodel.corpus import TokenStream
@@ -43,7 +43,10 @@ def by_name(model, flat):
     return {name: piece.reshape(array.shape) for (name, array), piece in zip(model.arrays.items(), pieces, strict=True)}
 
 
-def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, blocks=3, every=2, order=0, stop=0):
+def emulated(
+    model, stream, phases, *, optimizer=None, seed=0, held_out=None, blocks=3, every=2, order=0, stop=0,
+    operands="float32",
+):  # fmt: skip
     """The kernel's launch on a CPU: what it leaves of everything that it writes; `model` stays as it is."""
     optimizer = optimizer or AdamW()
     config, phases = model.config, [layout.Phase(*phase) for phase in phases]
@@ -58,7 +61,7 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
         record=np.full(2 * steps + steps // every + 2, np.nan, np.float32), host=np.array([0, stop], np.int32),
     )  # fmt: skip
     numbers = (config.n_layer, config.vocab_size, config.block_size, stream.bos, tokens, len(phases), steps, every)
-    emulator.Kernel(source(SOURCE), EXPRESSION).launch(
+    emulator.Kernel(source(SOURCES[operands]), EXPRESSION).launch(
         blocks, layout.THREADS,
         [
             out.parameters, out.packed, out.gradients, out.mean, out.square, made.text, made.firsts, made.phases,

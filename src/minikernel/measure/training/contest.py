@@ -144,12 +144,13 @@ def whole(
     limit_nats: float,
     seed: int,
     device: torch.device,
+    operands: str = "float32",
 ) -> dict:
     """A row of `whole`: the schedule in one launch, from one seed's weights and rows."""
     model = model_at_start(config, seed, device)
     trained = launch.train(
         model, text, training["phases"], optimizer=settings, seed=seed, held_out=held_out,
-        evaluate_every=training["evaluate_every"],
+        evaluate_every=training["evaluate_every"], operands=operands,
     )  # fmt: skip
     tokens = np.cumsum([0, *(p["batch"] * p["time"] for p in training["phases"] for _ in range(p["steps"]))])
     end = trained.held_out[-1][2]

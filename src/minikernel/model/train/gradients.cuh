@@ -103,13 +103,9 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
     const Left left[2] = {left_of(dy[0].x, dy[0].y, dy[1].x, dy[1].y), left_of(dy[0].z, dy[0].w, dy[1].z, dy[1].w)};
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const Split b0 = split(component(x[j / 4][0], j % 4)), b1 = split(component(x[j / 4][1], j % 4));
+      const Right right = right_of(component(x[j / 4][0], j % 4), component(x[j / 4][1], j % 4));
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        multiply_tf32(sum[i][j], left[i].low, b0.high, b1.high);
-        multiply_tf32(sum[i][j], left[i].high, b0.low, b1.low);
-        multiply_tf32(sum[i][j], left[i].high, b0.high, b1.high);
-      }
+      for (int i = 0; i < 2; ++i) multiply(sum[i][j], sum[i][j], left[i], right);
     }
   }
   __syncthreads();  // the sums lie where pieces were

@@ -1,6 +1,6 @@
 """`train`: MiniGPT trained in one launch, for a GPU on which all blocks of a kernel can run at once.
 
-The kernel is `train.cu`. While it runs the host sleeps, and reads from memory that both can see how far it is.
+The kernel is `train.cuh`. While it runs the host sleeps, and reads from memory that both can see how far it is.
 """
 
 import ctypes
@@ -37,7 +37,11 @@ from minimodel.corpus import TokenStream
 from minimodel.port import torch_name
 from minimodel.torch_minigpt import GrammarMiniGPT
 
-SOURCE = Path(__file__).parent / "train.cu"
+SOURCES = {
+    "float32": Path(__file__).parent / "train.cu",
+    "bfloat16": Path(__file__).parent / "train_bfloat16.cu",
+}  # by the products' operands
+SOURCE = SOURCES["float32"]
 EXPRESSION = "train_minigpt"
 DEFAULTS = AdamW()
 PROGRESS, STOP = 0, 1  # of the memory that host and kernel share
@@ -45,7 +49,7 @@ PHASES = 7  # of the kernel's parameters
 SECONDS_BETWEEN_LOOKS = 0.001
 SIZES = 2**31  # the kernel's indices are int
 ONE, GRAPH, EITHER = "one", "graph", "either"
-STAMPED, DEEP = "#define STAMPED 1\n", "#define DEEP 1\n"  # see stamps.cuh and phases.cu
+STAMPED, DEEP, BFLOAT16 = "#define STAMPED 1\n", "#define DEEP 1\n", "#define OPERANDS_BFLOAT16\n"
 EVENTS, WATCHED = 64, 12  # of a block; steps, of which the last is watched
 
 
@@ -73,6 +77,7 @@ def train(
     seed: int = 42,
     held_out: TokenStream | None = None,
     evaluate_every: int = 200,
+    operands: str = "float32",
     report: Callable[[int, int], Any] | None = None,
     launches: str = ONE,
 ) -> Trained:
@@ -90,6 +95,8 @@ def train(
         optimizer: AdamW's settings.
         seed: of the batches.
         held_out: text whose loss is asked for before the first step, every `evaluate_every` steps and after the last.
+        operands: `float32`, or `bfloat16`: to which the operands of products are rounded as they are read. Weights,
+            sums, gradients and moments are float32 either way.
         report: called with (steps taken, steps) now and then, from this thread.
         launches: `one`; or `graph`, which takes more layers and words, and gives the same bits where both take a model;
             or `either`: one where it takes the model, else graph.
@@ -108,6 +115,8 @@ def train(
     blocks = softmax_cuda.multiprocessors(gpu)
     check_model(model.config, most, deep=launches == GRAPH)
     check_phases(model.config, phases, blocks)
+    if operands not in SOURCES:
+        raise LabError(f"operands are {operands!r}; take one of {', '.join(SOURCES)}.")
     if evaluate_every < 1:
         raise LabError(f"evaluate_every is {evaluate_every}; it must be at least 1.")
     made = tables(tokens, phases, optimizer, seed, held_out)
@@ -117,7 +126,7 @@ def train(
             "vocabulary that the model is for."
         )
     with torch.cuda.device(gpu):
-        launch = WAYS[launches](model, phases, made, optimizer, tokens.bos, evaluate_every, blocks)
+        launch = WAYS[launches](model, phases, made, optimizer, tokens.bos, evaluate_every, blocks, operands)
         launch.start()
         try:
             launch.wait(report)
@@ -136,7 +145,7 @@ def train(
 class _Launch:
     """The kernel's launch, with all memory that it reads and writes."""
 
-    source, expression, deep = SOURCE, EXPRESSION, False
+    expression, deep = EXPRESSION, False
 
     def __init__(
         self,
@@ -147,9 +156,10 @@ class _Launch:
         bos: int,
         evaluate_every: int,
         blocks: int,
+        operands: str,
         stamps: Tensor | None = None,
     ) -> None:
-        device, self.config = model.lm_head.weight.device, model.config
+        device, self.config, self.operands = model.lm_head.weight.device, model.config, operands
         self.phases, self.evaluate_every = phases, evaluate_every
         self.steps, room = len(made.rates), tokens_of(phases, blocks)
         if (floats := floats_of(self.config, room, blocks)) >= SIZES:
@@ -184,10 +194,17 @@ class _Launch:
 
     def kernel(self) -> Any:
         """CuPy's handle of what is launched."""
-        defines = (STAMPED if self._last else "") + (DEEP if self.deep else "")
-        if not defines:
-            return nvrtc.compiled(self.source, self.expression, self._gpu)
-        return compiled_with(defines, self.source, self.expression, self._gpu)
+        if defines := self.defines():
+            return compiled_with(defines, self.source(), self.expression, self._gpu)
+        return nvrtc.compiled(self.source(), self.expression, self._gpu)
+
+    def source(self) -> Path:
+        """Where the kernel is."""
+        return SOURCES[self.operands]
+
+    def defines(self) -> str:
+        """Lines before the source."""
+        return STAMPED if self._last else ""
 
     def start(self) -> None:
         """Launch it on torch's current stream."""
@@ -247,7 +264,15 @@ class _Launch:
 class _Replayed(_Launch):
     """The same training as CUDA graphs that are replayed one after the other."""
 
-    source, expression = graph.SOURCE, graph.EXPRESSION
+    expression = graph.EXPRESSION
+
+    def source(self) -> Path:
+        """Where the kernel is."""
+        return graph.SOURCE
+
+    def defines(self) -> str:
+        """Lines before the source."""
+        return super().defines() + (DEEP if self.deep else "") + BFLOAT16 * (self.operands == "bfloat16")
 
     def start(self) -> None:
         """Capture the graphs."""
@@ -301,7 +326,7 @@ def timeline(model: GrammarMiniGPT, tokens: TokenStream, batch: int, length: int
     made = tables(tokens, phases, DEFAULTS, 0, None)
     stamps = torch.zeros(3 * blocks, EVENTS, 2, dtype=torch.int64, device=model.lm_head.weight.device)
     with torch.cuda.device(gpu):
-        launch = WAYS[launches](model, phases, made, DEFAULTS, tokens.bos, 1, blocks, stamps)
+        launch = WAYS[launches](model, phases, made, DEFAULTS, tokens.bos, 1, blocks, "float32", stamps)
         launch.start()
         launch.wait(None)
         launch.put_back(model)

@@ -1,5 +1,6 @@
-// Products of float32 on the tensor cores, three TF32 products for each: x = high + low, of 11 significant bits each,
-// and a b = high high + high low + low high, all but a part in 2^22.
+// Products on the tensor cores, with sums of float32. Operands are float32: three TF32 products for each, x = high + low,
+// of 11 significant bits each, and a b = high high + high low + low high, all but a part in 2^22. Or, where
+// OPERANDS_BFLOAT16 is defined, they are rounded to bfloat16 as they are read.
 //
 // Which feature of a matrix is called which k is free, as long as both operands agree: a lane has four features side by
 // side, so that it reads them with one 16-byte load. Lanes are told by `group`, lane / 4, and `pair`, lane % 4.
@@ -8,6 +9,27 @@
 struct Lane {
   int group, pair;
 };
+
+#ifdef OPERANDS_BFLOAT16
+
+// The two features of a lane are neighbours, k = 2 pair and 2 pair + 1.
+struct Left {
+  unsigned pairs[2];
+};
+struct Right {
+  unsigned pair;
+};
+
+__device__ __forceinline__ Left left_of(float a0, float a1, float a2, float a3) {
+  return {{pair_of_bfloat16(a0, a2), pair_of_bfloat16(a1, a3)}};
+}
+__device__ __forceinline__ Right right_of(float first, float second) { return {pair_of_bfloat16(first, second)}; }
+
+__device__ __forceinline__ void multiply(float (&large)[4], float (&)[4], const Left& a, const Right& b) {
+  multiply_bfloat16(large, a.pairs, b.pair);
+}
+
+#else
 
 struct Split {
   unsigned high, low;
@@ -23,6 +45,9 @@ __device__ __forceinline__ Split split(float x) {
 struct Left {
   unsigned high[4], low[4];
 };
+struct Right {
+  Split first, second;
+};
 
 __device__ __forceinline__ Left left_of(float a0, float a1, float a2, float a3) {
   const Split s[4] = {split(a0), split(a1), split(a2), split(a3)};
@@ -31,16 +56,22 @@ __device__ __forceinline__ Left left_of(float a0, float a1, float a2, float a3) 
   for (int i = 0; i < 4; ++i) left.high[i] = s[i].high, left.low[i] = s[i].low;
   return left;
 }
+__device__ __forceinline__ Right right_of(float first, float second) { return {split(first), split(second)}; }
+
+__device__ __forceinline__ void multiply(float (&large)[4], float (&small)[4], const Left& a, const Right& b) {
+  multiply_tf32(small, a.low, b.first.high, b.second.high);
+  multiply_tf32(small, a.high, b.first.low, b.second.low);
+  multiply_tf32(large, a.high, b.first.high, b.second.high);
+}
+
+#endif
 
 // The small products have sums of their own: one chain less to wait for, and they are added to each other first.
 struct Sum {
   float large[4] = {0, 0, 0, 0}, small[4] = {0, 0, 0, 0};
 
   __device__ __forceinline__ void add(const Left& a, float first, float second) {
-    const Split b0 = split(first), b1 = split(second);
-    multiply_tf32(small, a.low, b0.high, b1.high);
-    multiply_tf32(small, a.high, b0.low, b1.low);
-    multiply_tf32(large, a.high, b0.high, b1.high);
+    multiply(large, small, a, right_of(first, second));
   }
   __device__ __forceinline__ float operator[](int i) const { return large[i] + small[i]; }
 };
@@ -50,10 +81,7 @@ struct ShortSum {
   float large[4] = {0, 0, 0, 0};
 
   __device__ __forceinline__ void add(const Left& a, float first, float second) {
-    const Split b0 = split(first), b1 = split(second);
-    multiply_tf32(large, a.low, b0.high, b1.high);
-    multiply_tf32(large, a.high, b0.low, b1.low);
-    multiply_tf32(large, a.high, b0.high, b1.high);
+    multiply(large, large, a, right_of(first, second));
   }
   __device__ __forceinline__ float operator[](int i) const { return large[i]; }
 };

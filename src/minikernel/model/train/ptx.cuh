@@ -56,3 +56,17 @@ __device__ __forceinline__ void multiply_tf32(float (&sum)[4], const unsigned (&
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+// Two numbers rounded to bfloat16, the first in the low half.
+__device__ __forceinline__ unsigned pair_of_bfloat16(float first, float second) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
+// The same product of bfloat16: of each row or column the features 2 pair and 2 pair + 1.
+__device__ __forceinline__ void multiply_bfloat16(float (&sum)[4], const unsigned (&a)[2], unsigned b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b));
+}

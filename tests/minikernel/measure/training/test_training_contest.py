@@ -52,11 +52,17 @@ def asked(monkeypatch) -> list[dict]:
     """What the launch, which stands in for the kernel's, was asked for."""
     seen: list[dict] = []
 
-    def train(model, tokens, schedule, *, optimizer, seed, held_out=None, evaluate_every=200, launches="one"):
+    def train(model, tokens, schedule, *, optimizer, seed, held_out=None, evaluate_every=200, **way):
         phases = [tuple(phase.values()) if isinstance(phase, dict) else phase for phase in schedule]
         steps = sum(phase[0] for phase in phases)
         seen.append(
-            {"phases": phases, "seed": seed, "optimizer": optimizer, "judged": held_out is not None, "way": launches}
+            {
+                "phases": phases,
+                "seed": seed,
+                "optimizer": optimizer,
+                "judged": held_out is not None,
+                "way": way.get("launches", "one"),
+            }
         )
         evaluations = [(0, 16, 1.5), (2, 16, 1.2), (3, 32, 1.01 + seed / 1000)]
         return launch.Trained(np.ones(steps), np.ones(steps), evaluations, (0.004 + len(seen) % 2 / 1000))

@@ -37,6 +37,16 @@ def test_it_has_the_bits_of_the_one_launch(gpu, layers):
     assert len(found.held_out) == 4  # before the first step, after the second, the fourth and the sixth
 
 
+@pytest.mark.slow
+def test_with_operands_of_bfloat16_too(gpu):
+    (one, told), (other, found) = both(model_of(1, 24, 32), text(24), [(2, 2, 32)], operands="bfloat16")
+    exact = on_torch(model_of(1, 24, 32))
+    losses = launch.train(exact, text(24), [(2, 2, 32)]).losses
+    assert np.array_equal(flat(one), flat(other))
+    assert not np.array_equal(told.losses, losses)
+    np.testing.assert_allclose(told.losses, losses, rtol=2e-2)
+
+
 def test_a_step_is_three_launches_and_an_evaluation_two(gpu):
     launch.train(on_torch(model_of(1, 24, 32)), text(24), [(2, 2, 16)], held_out=text(24, 20, 8), launches=launch.GRAPH)
     step = [2, BLOCKS, BLOCKS]  # two sequences of one tile

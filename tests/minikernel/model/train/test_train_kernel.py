@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from trained_in_one import by_name, emulated, model_of, text
 
+from minikernel.model.train import launch
 from minikernel.model.train.tables import AdamW
 from minikernel.proof.compile_cuda import compile_cuda, cuda_compiler
 from minimodel.optim import AdamW as Reference
@@ -126,12 +127,29 @@ def test_a_loss_that_is_not_finite_ends_the_training_with_the_parameters_before_
 
 
 @pytest.mark.skipif(cuda_compiler() is None, reason="needs NVRTC or nvcc")
-def test_it_compiles_for_an_h100_and_a_block_of_512_threads_has_the_registers():
+@pytest.mark.parametrize("operands", launch.SOURCES)
+def test_it_compiles_for_an_h100_and_a_block_of_512_threads_has_the_registers(operands, monkeypatch):
+    monkeypatch.setattr(launch, "SOURCE", launch.SOURCES[operands])
     (kernel,) = compile_cuda("minikernel.model.train.launch")["kernels"]
     assert kernel["registers"] * 512 <= 65536
     assert kernel["shared_bytes"] == 0
     # what spills is read from L2, since weights pass through what is left of L1
     assert kernel["stack_bytes"] <= 400
+
+
+def test_operands_of_bfloat16_are_rounded_and_everything_else_is_float32():
+    model, stream = model_of(2, 45, 64), text(45)
+    slow = AdamW(learning_rate=1e-5, final_learning_rate=1e-5, warmup=1, weight_decay=0, clip=1e9)
+    phases = [(2, 3, 32), (1, 2, 64)]
+    out = emulated(model, stream, phases, optimizer=slow, seed=2, blocks=7, operands="bfloat16")
+    exact = model.astype(np.float64)
+    losses, norms = trained_by_numpy(exact, stream, phases, slow, 2)
+    np.testing.assert_allclose(out.losses, losses, rtol=2e-3)
+    np.testing.assert_allclose(out.norms, norms, rtol=1e-2)
+    assert np.abs(out.norms / norms - 1).max() > 1e-5  # float32's error is a hundredth of that
+    # a step is less than bfloat16's spacing of most weights, and is taken
+    moved = exact.parameters - model.parameters
+    assert np.linalg.norm(out.parameters - model.parameters - moved) < 0.1 * np.linalg.norm(moved)
 
 
 def test_the_copies_that_products_read_are_the_parameters_after_the_last_step():

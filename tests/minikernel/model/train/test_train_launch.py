@@ -90,6 +90,17 @@ def test_evaluations_must_be_some_steps_apart(gpu):
         launch.train(on_torch(model_of(1, 24, 32)), text(24), [(1, 1, 16)], evaluate_every=0)
 
 
+def test_operands_are_those_that_are_asked_for(gpu):
+    start = model_of(1, 24, 32)
+    model = on_torch(start)
+    launch.train(model, text(24), [(1, 1, 16)], seed=0, operands="bfloat16")
+    rounded = emulated(start, text(24), [(1, 1, 16)], operands="bfloat16")
+    assert np.array_equal(flat(model), rounded.parameters)
+    assert not np.array_equal(flat(model), emulated(start, text(24), [(1, 1, 16)]).parameters)
+    with pytest.raises(LabError, match="operands are 'float16'; take one of float32, bfloat16"):
+        launch.train(model, text(24), [(1, 1, 16)], operands="float16")
+
+
 def test_a_model_on_the_cpu_is_refused():
     with pytest.raises(LabError, match="runs on a GPU, and this model is on cpu"):
         launch.train(on_torch(model_of(1, 24, 32)), text(24), [(1, 1, 16)])
