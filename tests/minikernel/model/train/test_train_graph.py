@@ -39,7 +39,7 @@ def test_it_has_the_bits_of_the_one_launch(gpu, layers):
 
 @pytest.mark.slow
 def test_with_operands_of_bfloat16_too(gpu):
-    (one, told), (other, found) = both(model_of(1, 24, 32), text(24), [(2, 2, 32)], operands="bfloat16")
+    (one, told), (other, _) = both(model_of(1, 24, 32), text(24), [(2, 2, 32)], operands="bfloat16")
     exact = on_torch(model_of(1, 24, 32))
     losses = launch.train(exact, text(24), [(2, 2, 32)]).losses
     assert np.array_equal(flat(one), flat(other))
