@@ -67,6 +67,7 @@ __device__ __forceinline__ void attend(TileOf tile_of, const float* queries, int
 #pragma unroll
     for (int i = 0; i < 2; ++i) keys[i] = rows.four(8 * i + lane.group, WIDTH + HEAD * head + 4 * lane.pair);
     const Rights values(rows, 2 * WIDTH + HEAD * head, lane);
+    __syncwarp();  // so that no load is put off
     Sum score[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) add(score[i], query, keys[i]);
@@ -177,6 +178,7 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
         values[i] = rows.four(8 * i + lane.group, 2 * WIDTH + column + 4 * lane.pair);
       }
       const Rights right(rows, WIDTH + column, lane);
+      __syncwarp();
       float d_score[2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -215,6 +217,7 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
       for (int j = 0; j < 2; ++j) of[i][j] = of_row(tile, 8 * i + 2 * lane.pair + j, head);
     }
     const Rights right_gradients(gradients, column, lane), right_queries(rows, column, lane);
+    __syncwarp();
     float p[2][4], d_score[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
