@@ -36,6 +36,7 @@ __device__ __forceinline__ float sum_of_block(float x, float* scratch) {
 
 __device__ __forceinline__ float sum_of(const float* numbers, int count, float* scratch) {
   float sum = 0;
+#pragma unroll 1
   for (int i = threadIdx.x; i < count; i += THREADS) sum += numbers[i];
   return sum_of_block(sum, scratch);
 }

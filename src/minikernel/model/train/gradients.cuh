@@ -94,9 +94,12 @@ __device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, 
       for (int half = 0; half < 2; ++half)
         x[half][i] = mine ? load4(of_x + 4 * i * WIDTH + WIDTH / 2 * half) : make_float4(0, 0, 0, 0);
     }
-    if (token + PLACES * PIECE < tokens) {  // all have read this piece
-      __syncthreads();
-      if (thread == 0) fetch(token + PLACES * PIECE, pieces + PLACES);
+    __syncwarp();
+    if (thread % 32 == 0) arrive(barriers + 8 * (PLACES + pieces % PLACES));  // this warp has read its turn
+    if (thread == 0 && token && token + (PLACES - 1) * PIECE < tokens) {
+      // the piece before has been read by now, or soon
+      await_here(barriers + 8 * (PLACES + (pieces - 1) % PLACES), (pieces - 1) / PLACES % 2);
+      fetch(token + (PLACES - 1) * PIECE, pieces - 1 + PLACES);
     }
     bias.x += dy[0].x + dy[1].x, bias.y += dy[0].y + dy[1].y;
     bias.z += dy[0].z + dy[1].z, bias.w += dy[0].w + dy[1].w;

@@ -42,7 +42,7 @@ constexpr int TURNS = WARPS, UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32;
 constexpr int PIECE = 8 * TURNS, PLACES = 4, PLACE = PIECE * (32 + WIDTH);
 static_assert(TURNS * UNIT <= PLACES * PLACE, "sums fit where pieces were");
 
-// ---- before all of it: an mbarrier for each piece's place
+// ---- before all of it: two mbarriers for each piece's place: that it has come, that all warps have read it
 constexpr int BARRIERS = 16;
 
 // What gradients are made of lies in global memory as (blocks of columns, tokens, columns of a block), so that the copy

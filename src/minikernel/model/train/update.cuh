@@ -10,8 +10,6 @@ __device__ __forceinline__ bool decays(const Run& run, int i) {
          (of >= FC_WEIGHT && of < FC_BIAS) || (of >= OUT_WEIGHT && of < OUT_BIAS);
 }
 
-constexpr int UPDATES = 2;  // fours of parameters that a thread has at once
-
 __device__ __forceinline__ float& one_of(float4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 __device__ __forceinline__ float4& at4(float* to) { return *reinterpret_cast<float4*>(to); }
 
@@ -20,18 +18,16 @@ __device__ __forceinline__ float4& at4(float* to) { return *reinterpret_cast<flo
 __device__ __forceinline__ float update(const Run& run, const float* rates, float* scratch) {
   const int count = run.count(), step = gridDim.x * THREADS;
   const float factor = rates[0], epsilon = rates[1], shrink = rates[2];
-  float4 gradient[UPDATES], mean[UPDATES], square[UPDATES], parameter[UPDATES];
-  auto load = [&](int from) {
-#pragma unroll
-    for (int i = 0; i < UPDATES; ++i) {
-      const int at = 4 * (from + i * step);
-      if (at + 3 >= count) continue;
-      gradient[i] = at4(run.gradients + at), parameter[i] = at4(run.parameters + at);
-      mean[i] = at4(run.mean + at), square[i] = at4(run.square + at);
-    }
+  struct Four {
+    float4 gradient, mean, square, parameter;
   };
-  int from = blockIdx.x * THREADS + anew(threadIdx.x);
-  load(from);
+  Four now, next;
+  auto load = [&](Four& four, int at) {
+    if (at + 3 >= count) return;
+    four = {at4(run.gradients + at), at4(run.mean + at), at4(run.square + at), at4(run.parameters + at)};
+  };
+  const int from = blockIdx.x * THREADS + anew(threadIdx.x);
+  load(now, 4 * from);
   const float norm = sqrtf(sum_of(run.squares(), gridDim.x, scratch)), scale = norm > run.clip ? run.clip / norm : 1;
   if (!(norm < INFINITE)) return norm;
   auto take_step = [&](float of, float& mean, float& square, float& parameter, bool shrinks) {
@@ -44,20 +40,16 @@ __device__ __forceinline__ float update(const Run& run, const float* rates, floa
   // what makes no four are the last of the head's biases
   if (const int at = count - count % 4 + from; from < count % 4)
     take_step(run.gradients[at], run.mean[at], run.square[at], run.parameters[at], false);
-  while (4 * from + 3 < count) {
+#pragma unroll 1
+  for (int at = 4 * from; at + 3 < count; at += 4 * step) {
+    load(next, at + 4 * step);  // few have a second
+    const bool shrinks = decays(run, at);  // vectors and matrices are made of fours
 #pragma unroll
-    for (int i = 0; i < UPDATES; ++i) {
-      const int at = 4 * (from + i * step);
-      if (at + 3 >= count) continue;
-      const bool shrinks = decays(run, at);  // vectors and matrices are made of fours
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        take_step(one_of(gradient[i], j), one_of(mean[i], j), one_of(square[i], j), one_of(parameter[i], j), shrinks);
-      at4(run.mean + at) = mean[i], at4(run.square + at) = square[i], at4(run.parameters + at) = parameter[i];
-      pack(run, at, parameter[i]);
-    }
-    from += UPDATES * step;
-    load(from);
+    for (int j = 0; j < 4; ++j)
+      take_step(one_of(now.gradient, j), one_of(now.mean, j), one_of(now.square, j), one_of(now.parameter, j), shrinks);
+    at4(run.mean + at) = now.mean, at4(run.square + at) = now.square, at4(run.parameters + at) = now.parameter;
+    pack(run, at, now.parameter);
+    now = next;
   }
   return norm;
 }

@@ -40,6 +40,7 @@ def trained_by_numpy(model, stream, phases, optimizer, seed):
         (1, 340, 128, 1, 128, 9),  # eight blocks that exchange keys and values; all parts of attention's backward pass
         (2, 40, 16, 2, 16, 17),  # fifteen blocks sum gradients while two compute
         (1, 33, 48, 5, 48, 4),  # more sequences than the blocks have at once
+        (1, 20, 16, 44, 16, 9),  # more tokens than a block has room for pieces: places are used again
     ],
 )
 def test_gradients_of_every_parameter_are_numpys(layers, words, positions, batch, length, blocks):
