@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     const int late = all_units - early, left = blocks - late % blocks;
     const unsigned barriers = shared_address(memory);
     if (thread == 0) {
-      for (int i = 0; i < PLACES; ++i) make_barrier(barriers + 8 * i, 1);
+      for (int i = 0; i < PLACES; ++i) make_barrier(barriers + 8 * i, 1), make_barrier(barriers + 8 * (PLACES + i), WARPS);
       fence_barriers();
     }
     __syncthreads();
