@@ -122,6 +122,18 @@ def test_a_curve_is_everybodys_loss_by_its_seconds_and_white_where_it_was_cut_sh
     assert len(drawn(training_artefact(curves=[])).axes) == 2
 
 
+@pytest.mark.parametrize(("graph", "said"), [
+    (0.5, "2 times as fast as in one launch, with the same bits"), (2.0, ", 2 times as long as in one launch"),
+    (1.0, "the noise does not tell from one launch"),
+])  # fmt: skip
+def test_the_page_says_how_the_graph_stands_to_the_one_launch(graph, said):
+    made = training_artefact()
+    one = next(row for row in made["steps"] if row["rung"] == "one")
+    row = next(row for row in made["steps"] if row["rung"] == "graph")
+    row["us_per_step"] = graph * one["us_per_step"]
+    assert said in part(report_26(model_artefact(), "en", made))
+
+
 def test_the_page_says_where_every_curve_ended():
     said = part(page())
     assert "| `numpy` | 400 | 20.2 | 1.8723 | 0.5 |" in said
