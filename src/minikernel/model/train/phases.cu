@@ -1,4 +1,4 @@
-// A training step in three launches, as train.cu has it in one: the tiles on their way through the model and back; the
+// A training step in three launches, as train.cuh has it in one: the tiles on their way through the model and back; the
 // parameters' gradients; norm, clipping and AdamW. The work is divided as there, and every sum has the same order, so
 // that the bits are the same.
 //
@@ -26,16 +26,18 @@
 // What a launch is for.
 constexpr int TILES = 0, GRADIENTS = 1, UPDATE = 2, HELD_OUT = 3, HELD_OUT_SUM = 4;  // else the first packing
 // state: steps whose gradients are there, steps that have been taken, whether the norm was not finite, evaluations. No
-// launch reads what it writes.
+// launch reads what another of its blocks writes; of FAILED it makes no difference, since then nothing is updated.
 constexpr int BEGUN = 0, TAKEN = 1, FAILED = 2, EVALUATED = 3;
 
-// blocks: of the launches that use the whole GPU. batch, length: of this launch, where the first row of the phase begins
-// in `firsts` at `first_row` and its first step is `first_step`; of an evaluation its rows. The rest is train_minigpt's.
+// behind: room for what is kept of layers, where DEEP. blocks: of the launches that use the whole GPU. batch, length:
+// of this launch; the phase's first row begins in `firsts` at `first_row`, its first step is `first_step`; of an evaluation
+// the held-out rows. The rest is train_minigpt's.
 extern "C" __global__ void __launch_bounds__(512, 1)
     train_phase(float* parameters, float* packed, float* gradients, float* mean, float* square, const int* text,
                 const int* firsts, const float* rates, float* kept, int* ids, unsigned* counters, float* record,
-                int* host, int* state, float* behind, int layers, int words, int positions, int bos, int tokens, int steps,
-                float beta_1, float beta_2, float clip, int role, int blocks, int batch, int length, int first_step, int first_row OF_STAMPS) {
+                int* host, int* state, float* behind, int layers, int words, int positions, int bos, int tokens,
+                int steps, float beta_1, float beta_2, float clip, int role, int blocks, int batch, int length,
+                int first_step, int first_row OF_STAMPS) {
   extern __shared__ float4 memory[];
   float* const shared = reinterpret_cast<float*>(memory) + BARRIERS;
   const Run run = {parameters, packed, gradients, mean, square, kept, record, text, firsts, rates, counters, ids, host,
@@ -96,7 +98,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     const int late = all_units - early, left = blocks - late % blocks;
     const unsigned barriers = shared_address(memory);
     if (thread == 0) {
-      for (int i = 0; i < PLACES; ++i) make_barrier(barriers + 8 * i, 1), make_barrier(barriers + 8 * (PLACES + i), WARPS);
+      for (int i = 0; i < PLACES; ++i)
+        make_barrier(barriers + 8 * i, 1), make_barrier(barriers + 8 * (PLACES + i), WARPS);
       fence_barriers();
     }
     __syncthreads();
@@ -110,7 +113,10 @@ extern "C" __global__ void __launch_bounds__(512, 1)
       for (int i = begin; i >= 0 && i < end; i += part ? blocks : helpers) {
         int stage;
         const Unit unit(run, unit_in_order(run, i, stage));
-        if (part == 0) await_blocks(counters + READY + stage, batch * of_tiles), watch.mark(OF_WAITING, GRADIENTS_PART);
+        if (part == 0) {
+          await_blocks(counters + READY + stage, batch * of_tiles);
+          watch.mark(OF_WAITING, GRADIENTS_PART);
+        }
         squares += gradient_of_unit(unit, batch * length, shared, barriers, pieces);
         watch.mark(OF_ARITHMETIC, GRADIENTS_PART);
       }
