@@ -18,11 +18,6 @@
 #include "gradients.cuh"
 #include "update.cuh"
 
-// Whether what is kept of layers for the way back is in global memory: where they are too many for a block's.
-#ifndef DEEP
-#define DEEP 0
-#endif
-
 // What a launch is for.
 constexpr int TILES = 0, GRADIENTS = 1, UPDATE = 2, HELD_OUT = 3, HELD_OUT_SUM = 4;  // else the first packing
 // state: steps whose gradients are there, steps that have been taken, whether the norm was not finite, evaluations. No
@@ -54,9 +49,8 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     let_next_kernel_begin();
     const int block = blockIdx.x, group = block / of_tiles;
     const int* const begins = firsts + first_row + (role == TILES ? (state[TAKEN] - first_step) * batch : 0);
-    float* const of_layers = DEEP ? behind + block * layers * KEPT_LAYER : shared;
-    float* const rest = DEEP ? shared : shared + layers * KEPT_LAYER;
-    Tile tile(run, of_layers, rest, counters + told + group * of_tiles, block % of_tiles, of_tiles);
+    Tile tile(run, shared, counters + told + group * of_tiles, block % of_tiles, of_tiles,
+              DEEP ? behind + block * layers * KEPT_LAYER : nullptr);
     tile.watch = watch;
     float held_out = 0;
     for (int sequence = group; group < groups && sequence < batch; sequence += groups) {

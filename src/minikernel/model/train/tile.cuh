@@ -1,6 +1,11 @@
 // The first phase of a step: a tile of 16 tokens from the embedding to the loss and back.
 #pragma once
 
+// Whether what is kept of layers for the way back is in global memory, `behind`: where they are too many for a block's.
+#ifndef DEEP
+#define DEEP 0
+#endif
+
 // A tile of 16 tokens on its way through the model and back. A warp has a row wherever rows do not know of each other.
 struct Tile {
   const Run& run;
@@ -18,9 +23,10 @@ struct Tile {
   int target;
   float total;
 
-  __device__ __forceinline__ Tile(const Run& run, float* shared, float* rest, unsigned* told, int member,
-                                  int tiles)
-      : run(run), shared(shared), rest(rest), member(member), tiles(tiles), told(told) {
+  __device__ __forceinline__ Tile(const Run& run, float* shared, unsigned* told, int member, int tiles,
+                                  float* behind = nullptr)
+      : run(run), shared(DEEP ? behind : shared), rest(DEEP ? shared : shared + run.layers * KEPT_LAYER),
+        member(member), tiles(tiles), told(told) {
     here();
   }
   // Look anew which thread this is: before each part of the work.

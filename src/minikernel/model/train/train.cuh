@@ -55,8 +55,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     const int busy = min(groups, batch) * of_tiles, helpers = blocks - busy;
     const int all_units = units_of_head(run) + layers * UNITS_OF_LAYER;
     const int early = 4 * helpers >= all_units - UNITS_OF_LAYER ? all_units - UNITS_OF_LAYER : 0;
-    Tile tile(run, shared, shared + layers * KEPT_LAYER, counters + TOLD + phase * blocks + group * of_tiles,
-              block % of_tiles, of_tiles);
+    Tile tile(run, shared, counters + TOLD + phase * blocks + group * of_tiles, block % of_tiles, of_tiles);
 
     // An evaluation, where one is due, comes before the next step: the same loop over sequences.
     bool evaluates = step == 0 && sizes[3];
